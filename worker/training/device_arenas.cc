@@ -92,7 +92,7 @@ void DeviceArenas::Save(int first, int last, const float* from, float* host) {
   saves_->Await(*computed_);
   while (first < last) {
     int begin = last - 1;
-    while (begin > first && BytesOf(begin - 1, last) <= kMaximumSaveBytes) {
+    while (begin > first && BytesOf(begin - 1, last) <= kMaximumCopyBytes) {
       --begin;
     }
     SaveInOneCopy(begin, last, from, host);

@@ -25,11 +25,11 @@ namespace tributary {
 // Not thread-safe.
 class DeviceArenas {
  public:
-  // Maximum size of a copy of several chunks by Save. The exchange can send the
-  // chunks of a copy only when all of them have arrived, so an unbounded copy
-  // of a large layer would delay its first chunk by milliseconds. The copy of
-  // this size takes about 0.3 ms over PCIe, and starting it 0.01 ms.
-  static constexpr int64_t kMaximumSaveBytes = int64_t{16} << 20;
+  // Maximum size of a copy of several chunks in the exchange. The first chunk
+  // of a copy waits for the last one, so an unbounded copy of a large layer
+  // would delay its first chunk by milliseconds. A copy of this size takes
+  // about 0.3 ms over PCIe, and starting it 0.01 ms.
+  static constexpr int64_t kMaximumCopyBytes = int64_t{16} << 20;
 
   // Requires that `device` has its own memory. `device` and `layout` must
   // outlive this object. Returns ResourceExhausted when device memory is full.
@@ -64,7 +64,7 @@ class DeviceArenas {
 
   // Queues a copy of chunks [first, last) from `from`, an arena in device
   // memory such as gradients(), to the host arena `host`, as few copies of up
-  // to kMaximumSaveBytes, last chunks first. The copies include the effect of
+  // to kMaximumCopyBytes, last chunks first. The copies include the effect of
   // all operations queued so far.
   void Save(int first, int last, const float* from, float* host);
   // Returns true if Save has finished copying the chunk. Returns an error if

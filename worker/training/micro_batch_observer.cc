@@ -1,5 +1,6 @@
 #include "worker/training/micro_batch_observer.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -36,13 +37,23 @@ MicroBatchObserver::MicroBatchObserver(const MicroBatch& micro_batch,
 
 bool MicroBatchObserver::WeightsNeeded(int64_t begin, int64_t end) {
   timer_->Switch(Activity::kExchange);
-  const bool there = state_->AwaitWeights(*micro_batch_.task, begin, end);
-  if (there && micro_batch_.device != nullptr) {
-    LoadWeights(*state_, *micro_batch_.task, *layout_, begin, end,
-                micro_batch_.device);
-  }
+  const bool there = micro_batch_.device == nullptr
+                         ? state_->AwaitWeights(*micro_batch_.task, begin, end)
+                         : LoadAsTheyArrive(begin, end);
   timer_->Switch(Activity::kForward);
   return there;
+}
+
+bool MicroBatchObserver::LoadAsTheyArrive(int64_t begin, int64_t end) {
+  constexpr int64_t kPiece =
+      DeviceArenas::kMaximumCopyBytes / int64_t{sizeof(float)};
+  for (; begin < end; begin += kPiece) {
+    const int64_t stop = std::min(begin + kPiece, end);
+    if (!state_->AwaitWeights(*micro_batch_.task, begin, stop)) return false;
+    LoadWeights(*state_, *micro_batch_.task, *layout_, begin, stop,
+                micro_batch_.device);
+  }
+  return true;
 }
 
 void MicroBatchObserver::SetSampleCount(int64_t sample_count) {

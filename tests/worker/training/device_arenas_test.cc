@@ -158,7 +158,7 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
 
 TEST(DeviceArenasOfALargeModelTest, SaveInCopiesOfBoundedSize) {
   constexpr int64_t kLarge = int64_t{5} << 20;
-  static_assert(DeviceArenas::kMaximumSaveBytes / kLarge == 3, "per copy");
+  static_assert(DeviceArenas::kMaximumCopyBytes / kLarge == 3, "per copy");
   ParameterTable table;
   ParameterTable::Parameter* const weights = table.add_parameter();
   weights->set_name("weights");
