@@ -74,7 +74,7 @@ class CudaOptimizer final : public GpuOptimizer {
     pass.statistics_scale = numbers.statistics_scale;
     pass.decayed = numbers.decayed;
     pass.plain = numbers.plain;
-    cuda::UpdateChunk(*stream_, pass);
+    cuda::UpdateChunks(*stream_, {pass});
     for (size_t i = 1; i < weights.size(); ++i) {
       stream_->Enqueue("cudaMemcpyAsync", [&](cudaStream_t queue) {
         return cudaMemcpyAsync(weights[i], weights[0], bytes(),

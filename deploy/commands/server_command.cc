@@ -224,7 +224,7 @@ absl::Status FillPasses(const Flags& flags, Logger* log,
       ChooseServerDevice(options->job, flags.device, flags.shard,
                          Gpus{&CountCudaDevices, &CheckCudaPasses}, &remark,
                          "device"));
-  if (!remark.empty()) log->Info("%s", remark);
+  if (!remark.empty()) log->Warning("%s", remark);
   if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
   log->Info("%s sums gradients and updates weights", FormatDeviceName(device));
   options->make_passes = [ordinal = device.ordinal,

@@ -121,7 +121,7 @@ absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
   TRIBUTARY_ASSIGN_OR_RETURN(
       *device,
       ChooseDevice(flags->device, flags->local_rank, MachineGpus(), &remark));
-  if (!remark.empty()) log->Info("%s", remark);
+  if (!remark.empty()) log->Warning("%s", remark);
   if (flags->threads > 0) return absl::OkStatus();
   if (device->kind == DeviceName::Kind::kCuda) {
     flags->threads = kThreadsPerGpu;
@@ -184,6 +184,7 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   Shutdown shutdown;
   const SignalThread signal_thread(&signals, &shutdown);
   const absl::Status status = RunWorker(options, &shutdown);
+  if (DeviceHasFailed(status)) return ReportError(status, kExitPreempted);
   return FinishProcess(log->get(), status, signal_thread.received());
 }
 

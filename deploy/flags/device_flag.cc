@@ -63,7 +63,7 @@ absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
     usable = gpus.check(name.ordinal);
   }
   if (usable.ok()) return name;
-  if (!insists && absl::IsFailedPrecondition(usable)) {
+  if (!insists) {
     *remark = absl::StrCat(
         FormatDeviceName(name),
         " cannot be used, so the CPU computes: ", usable.message());

@@ -13,7 +13,8 @@ inline constexpr int kExitFailed = 1;
 // restart would fail again for the same reason.
 inline constexpr int kExitUsage = 2;
 
-// Stopped by SIGTERM, usually by a scheduler. Start again with --resume auto.
+// Stopped by SIGTERM, usually by a scheduler: start again with --resume auto.
+// Also the exit code of a worker whose device has failed: start a new worker.
 inline constexpr int kExitPreempted = 75;
 
 // Returns the exit code with which a shell reports that a signal ended a

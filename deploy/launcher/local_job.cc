@@ -19,7 +19,8 @@ namespace {
 // Limits the warnings shown on the terminal; the logs contain all of them.
 constexpr size_t kMostWarnings = 100;
 
-// True if the machine or a user ended the process by a signal.
+// True if the machine or a user ended the process by a signal, or if a worker's
+// device has failed.
 bool WasStopped(const ProcessExit& exit) {
   return exit.killed_by_signal() ||
          WEXITSTATUS(exit.wait_status) == kExitPreempted;
@@ -74,8 +75,7 @@ bool LocalJob::StartAgain(const ProcessExit& exit) {
                          : options_.worker(place.number, coordinator_);
   spec.append = true;
   ++restarts_;
-  Message(absl::StrCat("warning: ", spec.name, " ",
-                       DescribeExit(exit.wait_status),
+  Message(absl::StrCat("warning: ", spec.name, " ", Describe(exit),
                        "; restarting it (restart ", restarts_, " of ",
                        options_.max_restarts, ")"));
   const absl::optional<LocalJobResult> failure =
@@ -216,26 +216,29 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
                                         " left: "));
     return;
   }
-  Message(absl::StrCat("warning: ", spec.name, " ",
-                       DescribeExit(exit.wait_status), "; ",
+  Message(absl::StrCat("warning: ", spec.name, " ", Describe(exit), "; ",
                        Counted(left, "worker continues", "workers continue")));
 }
 
 void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {
   const ProcessSpec& spec = supervisor_.spec(exit.process);
-  const std::string reason =
-      LastErrorIn(spec.log_path, supervisor_.log_begin(exit.process));
-  const bool signaled = exit.killed_by_signal();
   LocalJobResult result;
   result.status = absl::AbortedError(absl::StrCat(
-      prefix, spec.name, " ",
-      reason.empty() || signaled ? DescribeExit(exit.wait_status)
-                                 : absl::StrCat("failed: ", reason),
-      " (log: ", spec.log_path, ")"));
-  result.exit_code = !signaled && WEXITSTATUS(exit.wait_status) == kExitUsage
-                         ? kExitUsage
-                         : kExitFailed;
+      prefix, spec.name, " ", Describe(exit), " (log: ", spec.log_path, ")"));
+  result.exit_code =
+      !exit.killed_by_signal() && WEXITSTATUS(exit.wait_status) == kExitUsage
+          ? kExitUsage
+          : kExitFailed;
   result_ = result;
+}
+
+std::string LocalJob::Describe(const ProcessExit& exit) const {
+  const std::string reason =
+      LastErrorIn(supervisor_.spec(exit.process).log_path,
+                  supervisor_.log_begin(exit.process));
+  return reason.empty() || exit.killed_by_signal()
+             ? DescribeExit(exit.wait_status)
+             : absl::StrCat("failed: ", reason);
 }
 
 void LocalJob::Message(const std::string& text) const {

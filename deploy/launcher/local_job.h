@@ -66,12 +66,12 @@ struct LocalJobResult {
 
 // Starts the processes of a job and derives its result from their exits. The
 // job succeeds when every server has succeeded. It fails when a server or a
-// worker exits with an error. A process that a signal ended is reported and
-// restarted, up to max_restarts times in total; after that, the job fails when
-// a server is lost, or when a worker is lost and fewer than fewest_workers
-// remain. If a worker fails with an error and server 0 then reports an error,
-// too, the result is the error of server 0: it learns of errors first, so its
-// error is the cause.
+// worker exits with an error. A process that a signal ended, or a worker whose
+// device has failed (kExitPreempted), is reported and restarted, up to
+// max_restarts times in total; after that, the job fails when a server is lost,
+// or when a worker is lost and fewer than fewest_workers remain. If a worker
+// fails with an error and server 0 then reports an error, too, the result is
+// the error of server 0: it learns of errors first, so its error is the cause.
 //
 // Lines that processes write to kWarningFd become messages. Each text becomes a
 // message only once, with the name of the first process that wrote it. After a
@@ -116,6 +116,9 @@ class LocalJob {
   void HandleServerExit(const ProcessExit& exit);
   void HandleWorkerExit(const ProcessExit& exit);
   void Fail(const ProcessExit& exit, const std::string& prefix);
+  // Returns the end of a sentence that begins with the process's name: the last
+  // error in its log, or else how it ended.
+  std::string Describe(const ProcessExit& exit) const;
   void Message(const std::string& text) const;
   // Reports the warnings that processes have written since the last call.
   void PassWarnings();

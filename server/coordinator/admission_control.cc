@@ -17,6 +17,10 @@ namespace {
 // restarted in a loop would otherwise fill the memory.
 constexpr size_t kMostNotices = 100;
 
+// The exit code in Failure with which a worker says that a new process can take
+// its place.
+constexpr int kReplaceableExitCode = 75;
+
 BeginningOptions BeginningOf(const AttemptOptions& options) {
   return {options.job,    JobId(options.job),
           options.resume, options.resume_from_memory,
@@ -230,6 +234,10 @@ void AdmissionControl::StartIfDue() {
 void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
   const std::string reason =
       absl::StrCat(member.Name(), " failed: ", failure.message());
+  if (failure.exit_code() == kReplaceableExitCode) {
+    attempt_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
+    return;
+  }
   if (!member.ready) {
     // The worker cannot open the data or build the model. If no worker can, the
     // job is at fault; otherwise the worker's machine is.

@@ -49,7 +49,8 @@ class AdmissionControl {
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
   // Handles an error from which a worker cannot recover: removes the worker, or
-  // fails the job if no other worker can replace it.
+  // fails the job if no other worker can replace it. If the worker's exit code
+  // says that a new process can take its place, always removes it.
   void OnFailure(const Member& member, const Failure& failure);
   // Discards the state of a worker that is no longer a member.
   void RemoveWorker(int64_t incarnation);

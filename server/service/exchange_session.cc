@@ -313,7 +313,7 @@ void ExchangeSession::AgreeOnMemory(const SharedMemoryOffer& offer,
   gradients_ = std::make_unique<PinnedArenas>(
       Buffer(memory_, gradients), memory_->bytes(),
       RoundUpToPage(store_->layout().arena_elements() * int64_t{sizeof(float)}),
-      store_->pin_memory());
+      store_->pin_memory(), store_->pool());
   *welcome->mutable_welcome()->mutable_memory() = *ours;
 }
 

@@ -71,6 +71,38 @@ class ChunkPass {
   virtual absl::Status CopyState(absl::Span<const Buffer> to) = 0;
 };
 
+// Runs the passes of several chunks together, with the same results as one by
+// one. A GPU thus updates several chunks in one launch. Thread-safe, but calls
+// with the same pass must not overlap.
+class ChunkPassGroup {
+ public:
+  virtual ~ChunkPassGroup() = default;
+
+  // Returns the largest number of passes of a call.
+  virtual int most() const = 0;
+  // Returns the number of calls that can run at the same time.
+  virtual int streams() const = 0;
+
+  struct SumItem {
+    ChunkPass* pass = nullptr;
+    const TreeSum* sum = nullptr;
+  };
+  struct RunItem {
+    ChunkPass* pass = nullptr;
+    const ChunkPass::Arguments* arguments = nullptr;
+  };
+  // Call ChunkPass::SumOfSquares or ChunkPass::Run of each pass, of which there
+  // is at least one, and return the results in the same order. Return an error
+  // if any of them fails; then none of the passes may be used again.
+  virtual absl::StatusOr<std::vector<double>> SumOfSquares(
+      absl::Span<const SumItem> items) = 0;
+  virtual absl::StatusOr<std::vector<double>> Run(
+      absl::Span<const RunItem> items) = 0;
+};
+
+// Returns a group that runs one pass at a time.
+std::unique_ptr<ChunkPassGroup> RunPassesOneByOne();
+
 // The arguments of a ChunkPassMaker, which describe the passes to create.
 struct ChunkPassPlan {
   // The job as JobOfRounds returns it. Valid during the call only.
@@ -84,6 +116,8 @@ struct ChunkPassPlan {
 // The passes, and host memory that they can access quickly.
 struct ChunkPasses {
   std::vector<std::unique_ptr<ChunkPass>> passes;  // In the plan's order.
+  // Null if running passes together saves nothing.
+  std::unique_ptr<ChunkPassGroup> group;
   // Returns a buffer with room for any of the chunks. The buffer may outlive
   // the passes. The function is null or returns null if ordinary memory is as
   // fast.

@@ -14,6 +14,7 @@
 #include "common/parameters/reduction_tree.h"
 #include "common/text/counted.h"
 #include "server/store/consistency/create_consistency_policy.h"
+#include "server/store/pinned_arenas.h"
 
 namespace tributary {
 namespace {
@@ -72,7 +73,10 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
       buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements()),
                SourceOf(passes)),
       halves_((buffers_.elements() + 1) / 2),
-      reports_(static_cast<int>(chunk_numbers_.size())) {
+      reports_(static_cast<int>(chunk_numbers_.size())),
+      group_(passes.group != nullptr ? std::move(passes.group)
+                                     : RunPassesOneByOne()),
+      queue_(pool, QueueOptions()) {
   for (size_t place = 0; place < chunk_numbers_.size(); ++place) {
     chunks_.push_back(std::make_unique<Chunk>(this, chunk_numbers_[place],
                                               static_cast<int>(place),
@@ -200,7 +204,7 @@ absl::Status ParameterStore::AddContribution(int number, NodeSum sum) {
     if (!TakeUpdate(chunk)) return Failpoint("S6");
   }
   if (chunk->pass->brief()) {
-    OnTaken(chunk, /*more=*/false);
+    OnTaken({chunk}, /*more=*/false);
   } else {
     Begin(chunk);
   }
@@ -239,43 +243,41 @@ void ParameterStore::Answer(const Chunk& chunk,
   }
 }
 
-void ParameterStore::Begin(Chunk* chunk) {
-  Schedule(chunk, [this](Chunk* taken) { OnTaken(taken, /*more=*/true); });
+UpdateQueue::Options ParameterStore::QueueOptions() {
+  UpdateQueue::Options options;
+  options.most = group_->most();
+  options.streams = group_->streams();
+  options.run = [this](const std::vector<int>& numbers,
+                       std::optional<double> norm) {
+    std::vector<Chunk*> chunks;
+    for (const int number : numbers) chunks.push_back(Find(number));
+    if (norm.has_value()) {
+      Update(chunks, norm, /*more=*/true);
+    } else {
+      OnTaken(chunks, /*more=*/true);
+    }
+  };
+  options.on_idle = [this] { EndBurst(); };
+  return options;
 }
 
-void ParameterStore::Schedule(Chunk* chunk, std::function<void(Chunk*)> work) {
-  {
-    absl::MutexLock lock(&queue_mu_);
-    queue_.emplace(chunk->number, std::move(work));
-    ++unfinished_;
-  }
-  pool_->Run([this] { RunNext(); });
-}
-
-void ParameterStore::RunNext() {
-  std::map<int, std::function<void(Chunk*)>>::node_type next;
-  {
-    absl::MutexLock lock(&queue_mu_);
-    next = queue_.extract(queue_.begin());
-  }
-  next.mapped()(Find(next.key()));
-  {
-    absl::MutexLock lock(&queue_mu_);
-    if (--unfinished_ > 0) return;
-  }
+void ParameterStore::EndBurst() {
   absl::MutexLock lock(&subscribers_mu_);
   for (WeightsSubscriber* subscriber : subscribers_) subscriber->OnBurstEnd();
 }
 
-void ParameterStore::OnTaken(Chunk* chunk, bool more) {
-  if (!awaits_norm_) {
-    Update(chunk, chunk->update.gradient_norm, more);
-    return;
+void ParameterStore::OnTaken(absl::Span<Chunk* const> chunks, bool more) {
+  if (!awaits_norm_) return Update(chunks, /*norm=*/std::nullopt, more);
+  std::vector<ChunkPassGroup::SumItem> items;
+  for (Chunk* const chunk : chunks) {
+    items.push_back({chunk->pass.get(), &chunk->update.sum});
   }
-  const absl::StatusOr<double> squares =
-      chunk->pass->SumOfSquares(chunk->update.sum);
-  if (!squares.ok()) return Fail(*chunk, squares.status());
-  ReportSum(*chunk, *squares);
+  const absl::StatusOr<std::vector<double>> squares =
+      group_->SumOfSquares(items);
+  if (!squares.ok()) return Fail(*chunks[0], squares.status());
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    ReportSum(*chunks[i], (*squares)[i]);
+  }
 }
 
 void ParameterStore::Fail(const Chunk& chunk, const absl::Status& status) {
@@ -300,48 +302,74 @@ void ParameterStore::SetGradientNorm(int64_t step, double norm) {
       absl::MutexLock lock(&chunk->mu);
       if (chunk->weights.version() != step || !chunk->updating) continue;
     }
-    Schedule(chunk.get(),
-             [this, norm](Chunk* c) { Update(c, norm, /*more=*/true); });
+    queue_.Add(chunk->number, norm);
   }
 }
 
-void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
+void ParameterStore::Update(absl::Span<Chunk* const> chunks,
+                            std::optional<double> norm, bool more) {
+  std::vector<std::unique_ptr<ChunkRun>> runs;
+  std::vector<ChunkPassGroup::RunItem> items;
+  for (Chunk* const chunk : chunks) {
+    runs.push_back(BeginRun(chunk, norm.value_or(chunk->update.gradient_norm)));
+    items.push_back({chunk->pass.get(), &runs.back()->arguments});
+  }
+  const absl::StatusOr<std::vector<double>> squares = group_->Run(items);
+  if (!squares.ok()) return Fail(*chunks[0], squares.status());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    EndRun(std::move(runs[i]), (*squares)[i], more);
+  }
+}
+
+std::unique_ptr<ParameterStore::ChunkRun> ParameterStore::BeginRun(
+    Chunk* chunk, double norm) {
   FailpointOrDie("S7");
-  ChunkWeights* weights = nullptr;
-  ChunkWeights::Next next;
-  int64_t version = 0;
-  std::shared_ptr<SnapshotCapture> capture;
+  auto run = std::make_unique<ChunkRun>();
+  run->chunk = chunk;
   {
     absl::MutexLock lock(&chunk->mu);
-    weights = &chunk->weights;
-    version = weights->version();
-    if (chunk->capture != nullptr && chunk->capture->version() == version + 1) {
-      capture = std::move(chunk->capture);
+    run->weights = &chunk->weights;
+    run->version = chunk->weights.version();
+    if (chunk->capture != nullptr &&
+        chunk->capture->version() == run->version + 1) {
+      run->capture = std::move(chunk->capture);
     }
-    next = weights->Begin(/*for_streams=*/std::any_of(
+    run->next = chunk->weights.Begin(/*for_streams=*/std::any_of(
         chunk->subscriptions.begin(), chunk->subscriptions.end(),
         [](const Subscription& s) { return !s.in_memory; }));
   }
-  Snapshot::Chunk copy;
-  const bool copies = capture != nullptr || replicate_;
-  if (copies) copy = BlankCopy(*chunk, next);
-  const absl::StatusOr<double> squares =
-      RunPass(*chunk, version, norm, *weights, next, copies ? &copy : nullptr);
-  if (!squares.ok()) return Fail(*chunk, squares.status());
-  weights->Complete(&next);
+  if (run->capture != nullptr || replicate_) {
+    run->copy = BlankCopy(*chunk, run->next);
+  }
+  ChunkPass::Arguments& pass = run->arguments;
+  pass.sum = &chunk->update.sum;
+  pass.step = recipe_.At(run->version, chunk->update.sum.sample_count(), norm);
+  pass.step.learning_rate /= chunk->update.learning_rate_divisor;
+  pass.weights = run->weights;
+  pass.next = &run->next;
+  pass.streams = streams_;
+  pass.skip = recipe_.Skips(norm);
+  pass.copy = run->copy.has_value() ? &*run->copy : nullptr;
+  return run;
+}
+
+void ParameterStore::EndRun(std::unique_ptr<ChunkRun> run, double squares,
+                            bool more) {
+  Chunk* const chunk = run->chunk;
+  run->weights->Complete(&run->next);
   // In synchronous mode no chunk can be summed for the next step before the new
   // version is published, so reports are made in the order of steps.
-  if (!awaits_norm_) ReportSum(*chunk, *squares);
-  if (capture != nullptr) capture->Put(chunk->place, copy);
+  if (!awaits_norm_) ReportSum(*chunk, squares);
+  if (run->capture != nullptr) run->capture->Put(chunk->place, *run->copy);
   FailpointOrDie("S9");
   LedgerEntry(options_.attempt, chunk->number, chunk->update.step,
               chunk->update.sum.sample_count());
   if (!replicate_) {
-    FinishUpdate(chunk, std::move(next), more);
+    FinishUpdate(chunk, std::move(run->next), more);
     return;
   }
-  replicate_(version + 1, std::move(copy),
-             [this, chunk, next = std::move(next)] {
+  replicate_(run->version + 1, *std::move(run->copy),
+             [this, chunk, next = std::move(run->next)] {
                // The replica's answer may come after the burst.
                FinishUpdate(chunk, next, /*more=*/false);
              });
@@ -376,22 +404,6 @@ void ParameterStore::FinishUpdate(Chunk* chunk, ChunkWeights::Next next,
   Begin(chunk);
 }
 
-absl::StatusOr<double> ParameterStore::RunPass(
-    const Chunk& chunk, int64_t version, double norm,
-    const ChunkWeights& weights, const ChunkWeights::Next& next,
-    const Snapshot::Chunk* copy) const {
-  ChunkPass::Arguments pass;
-  pass.sum = &chunk.update.sum;
-  pass.step = recipe_.At(version, chunk.update.sum.sample_count(), norm);
-  pass.step.learning_rate /= chunk.update.learning_rate_divisor;
-  pass.weights = &weights;
-  pass.next = &next;
-  pass.streams = streams_;
-  pass.skip = recipe_.Skips(norm);
-  pass.copy = copy;
-  return chunk.pass->Run(pass);
-}
-
 void ParameterStore::Publish(Chunk* chunk, bool more) {
   ChunkWeights& weights = chunk->weights;
   WeightsVersion newest;
@@ -419,14 +431,14 @@ absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
   const int64_t span =
       RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)});
   TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
-  const Buffer arenas =
-      PinnedBuffer(Buffer(memory_, reinterpret_cast<float*>(memory_->data())),
-                   static_cast<size_t>(memory_->bytes()), pin_memory_);
+  auto* const arenas = reinterpret_cast<float*>(memory_->data());
+  const std::shared_ptr<const void> pinned =
+      PinLater(Buffer(memory_, arenas), static_cast<size_t>(memory_->bytes()),
+               pin_memory_, pool_);
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
     const auto place = [&](int arena) {
-      return Buffer(arenas, arenas.get() +
-                                arena * span / int64_t{sizeof(float)} +
+      return Buffer(pinned, arenas + arena * span / int64_t{sizeof(float)} +
                                 layout_.ChunkBegin(chunk->number));
     };
     chunk->weights.Share(place(0), place(1));

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/executor.h"
 #include "common/codec/encoding.h"
@@ -35,6 +35,7 @@
 #include "server/store/contribution_check.h"
 #include "server/store/sample_counts.h"
 #include "server/store/sum_reports.h"
+#include "server/store/update_queue.h"
 
 namespace tributary {
 
@@ -165,6 +166,7 @@ class ParameterStore {
   Buffer TakeBuffer() { return buffers_.Take(); }
   // Returns the function that pins memory from which contributions are read.
   const PinMemory& pin_memory() const { return pin_memory_; }
+  Executor* pool() const { return pool_; }
 
   // Sets the callback that replicates each version. Call it before AddInitial
   // and AddContribution. In a job with replicas, updates wait for
@@ -277,32 +279,39 @@ class ParameterStore {
   // Sends the outcome of a contribution to the subscriber that sent it.
   static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
+  // An update under way.
+  struct ChunkRun {
+    Chunk* chunk = nullptr;
+    ChunkWeights* weights = nullptr;
+    int64_t version = 0;  // Before the update.
+    ChunkWeights::Next next;
+    std::shared_ptr<SnapshotCapture> capture;
+    std::optional<Snapshot::Chunk> copy;
+    ChunkPass::Arguments arguments;  // Point to the fields above.
+  };
+
+  UpdateQueue::Options QueueOptions();
+  // Tells the subscribers that no update is left.
+  void EndBurst() ABSL_LOCKS_EXCLUDED(subscribers_mu_);
   // Schedules the update that TakeUpdate took.
-  void Begin(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // Runs work(chunk) on the pool. Chunks of the first layers have priority,
-  // because the next forward pass needs them first.
-  void Schedule(Chunk* chunk, std::function<void(Chunk*)> work)
-      ABSL_LOCKS_EXCLUDED(queue_mu_);
-  // Runs the scheduled work of the first chunk in the queue.
-  void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_, subscribers_mu_);
-  // Runs the update or, if the update must wait for the norm, computes the sum
-  // of squares.
-  void OnTaken(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
+  void Begin(Chunk* chunk) { queue_.Add(chunk->number, std::nullopt); }
+  // Runs the updates that TakeUpdate took or, if they must wait for the norm,
+  // computes the sums of squares.
+  void OnTaken(absl::Span<Chunk* const> chunks, bool more);
   void ReportSum(const Chunk& chunk, double sum_of_squares);
-  // Computes the next version of the chunk. `norm` is the norm of the mean
-  // gradient; only jobs that clip gradients or skip nonfinite gradients use it.
-  // See WeightsVersion for `more`.
-  void Update(Chunk* chunk, double norm, bool more)
+  // Computes the next versions of the chunks. `norm` is the norm of the mean
+  // gradient, if it is the same for all of them; only jobs that clip gradients
+  // or skip nonfinite gradients use it. See WeightsVersion for `more`.
+  void Update(absl::Span<Chunk* const> chunks, std::optional<double> norm,
+              bool more);
+  // Begin and end the update of one chunk; the passes run in between.
+  std::unique_ptr<ChunkRun> BeginRun(Chunk* chunk, double norm)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
+  void EndRun(std::unique_ptr<ChunkRun> run, double squares, bool more)
+      ABSL_LOCKS_EXCLUDED(run->chunk->mu);
   // Publishes the new version, and begins the next update if there is one.
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // Calls ChunkPass::Run to compute `next` from the chunk's update. Returns the
-  // sum of squares of the gradient, or the error of the pass.
-  absl::StatusOr<double> RunPass(const Chunk& chunk, int64_t version,
-                                 double norm, const ChunkWeights& weights,
-                                 const ChunkWeights::Next& next,
-                                 const Snapshot::Chunk* copy) const;
   // Passes the error of the chunk's pass to Options::on_failure.
   void Fail(const Chunk& chunk, const absl::Status& status);
   // Returns buffers for a copy of the version `next`. The copy shares
@@ -338,15 +347,12 @@ class ParameterStore {
   // buffers_.
   BufferPool halves_;
   SumReports reports_;
+  const std::unique_ptr<ChunkPassGroup> group_;
   // The chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
-
-  absl::Mutex queue_mu_;
-  // Work scheduled on the pool, by chunk number: at most one item for each
-  // chunk.
-  std::map<int, std::function<void(Chunk*)>> queue_ ABSL_GUARDED_BY(queue_mu_);
-  // Number of scheduled and running items of work.
-  int unfinished_ ABSL_GUARDED_BY(queue_mu_) = 0;
+  // Updates scheduled on the pool. The norm is absent for those that TakeUpdate
+  // took and that do not have it yet.
+  UpdateQueue queue_;
 
   absl::Mutex subscribers_mu_;
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);

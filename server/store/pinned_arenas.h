@@ -2,20 +2,29 @@
 #ifndef TRIBUTARY_SERVER_STORE_PINNED_ARENAS_H_
 #define TRIBUTARY_SERVER_STORE_PINNED_ARENAS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "common/base/buffer_pool.h"
+#include "common/base/executor.h"
 
 namespace tributary {
+
+// Returns a handle of `memory`, and lets `pool` pin its first `bytes` bytes
+// with `pin`. From then on the handle keeps them pinned. Does not block. If
+// `pin` is null, the handle is `memory` itself, and `pool` is not used.
+std::shared_ptr<const void> PinLater(Buffer memory, size_t bytes,
+                                     const PinMemory& pin, Executor* pool);
 
 // Memory in arenas of equal size, each of which is pinned when it is first
 // used. A worker shares one arena for each gradient that it may ever have in
 // flight. It always uses the first free arena, so few arenas are in use, and
 // pinning all arenas would take many times the memory that is in use. Arenas
 // stay pinned until this object and all handles are destroyed, because the next
-// step uses them again. Not thread-safe.
+// step uses them again. Not thread-safe, and never blocks: a pool pins, because
+// this takes about 0.1 ms per MiB.
 class PinnedArenas {
  public:
   // Largest number of bytes to pin, except that two arenas may always be
@@ -24,22 +33,26 @@ class PinnedArenas {
   static constexpr int64_t kMaximumBytes = int64_t{4} << 30;
 
   // `memory` has `bytes` bytes, in arenas of `arena_bytes`, which is a multiple
-  // of the page size. If `pin` is null, nothing is pinned.
-  PinnedArenas(Buffer memory, int64_t bytes, int64_t arena_bytes,
-               PinMemory pin);
+  // of the page size. If `pin` is null, nothing is pinned. `pool` must outlive
+  // this object.
+  PinnedArenas(Buffer memory, int64_t bytes, int64_t arena_bytes, PinMemory pin,
+               Executor* pool);
 
   // Returns a handle that keeps the memory alive, and the arena that contains
-  // [begin, begin + bytes) pinned. The range must be in the memory. It is not
-  // pinned if it is in more than one arena or if kMaximumBytes are pinned
-  // already. Blocks while an arena is pinned: about 0.1 ms per MiB.
+  // [begin, begin + bytes) pinned once `pool` has pinned it. The range must be
+  // in the memory. It is not pinned if it is in more than one arena or if
+  // kMaximumBytes are pinned already.
   std::shared_ptr<const void> Use(int64_t begin, int64_t bytes);
 
  private:
   const Buffer memory_;
   const int64_t arena_bytes_;
   const PinMemory pin_;
-  std::vector<Buffer> arenas_;  // An arena that was not used yet is null.
-  int64_t allowed_;             // Number of arenas that may still be pinned.
+  Executor* const pool_;
+  // Handles of the arenas. The handle of an arena that was not used yet is
+  // null.
+  std::vector<std::shared_ptr<const void>> arenas_;
+  int64_t allowed_;  // Number of arenas that may still be pinned.
 };
 
 }  // namespace tributary

@@ -15,6 +15,7 @@
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/process/worker_process.h"
 #include "worker/training/micro_batch_memory.h"
 
 namespace tributary {
@@ -178,13 +179,17 @@ TEST_F(EmulatedGpuTest, AddsUpMicroBatchesInTheGpusMemoryToTheSameBits) {
   }
 }
 
-TEST_F(EmulatedGpuTest, AGpuThatFailsEndsTheWorkerAndSaysWhy) {
+TEST_F(EmulatedGpuTest, AGpuThatFailsEndsTheWorkerAndAnotherTakesItsPlace) {
   struct Case {
     emulated_gpu::Failing failing;
     int64_t calls;  // Before the one that fails, which is in training.
     const char* operation;
     const char* error;
   };
+  absl::Status healthy;
+  const std::string digest =
+      Train(/*nccl=*/nullptr, /*threads=*/1, &healthy, /*workers=*/1);
+  ASSERT_TRUE(healthy.ok()) << healthy;
   for (const Case& c :
        {Case{emulated_gpu::Failing::kLaunch, 3, "on cuda:0",
              "cudaErrorLaunchOutOfResources"},
@@ -197,15 +202,38 @@ TEST_F(EmulatedGpuTest, AGpuThatFailsEndsTheWorkerAndSaysWhy) {
     SCOPED_TRACE(c.error);
     // An error during a capture has a fallback.
     emulated_gpu::RefuseCaptures(true);
+    const std::string output = absl::StrCat(folder_, "/", outputs_++);
+    EXPECT_EQ(std::system(absl::StrCat("mkdir -p ", output).c_str()), 0);
     emulated_gpu::FailNext(c.failing, c.calls);
-    absl::Status status;
-    Train(/*nccl=*/nullptr, /*threads=*/1, &status, /*workers=*/1);
+    LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1, output);
+    const absl::Status status =
+        cluster.AwaitWorker(cluster.StartWorkerOn(&MakeEmulatedGpu));
     emulated_gpu::StopFailing();
-    EXPECT_TRUE(absl::IsAborted(status)) << status;
+    EXPECT_TRUE(DeviceHasFailed(status)) << status;
     EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("worker 0"), HasSubstr(c.operation),
-                      HasSubstr(c.error)));
+                AllOf(HasSubstr(c.operation), HasSubstr(c.error)));
+    // Another process takes the worker's place.
+    cluster.StartWorkerOn(&MakeEmulatedGpu);
+    const absl::Status ended = cluster.Await();
+    EXPECT_TRUE(ended.ok()) << ended;
+    EXPECT_EQ(cluster.Summary().value("weights_sha256", "none"), digest);
   }
+}
+
+TEST_F(EmulatedGpuTest, AGpuThatCannotBeUsedEndsTheWorkerToo) {
+  const DeviceMaker broken =
+      [](Precision) -> absl::StatusOr<std::unique_ptr<Device>> {
+    return absl::InternalError("cuda:0 does not answer");
+  };
+  const std::string output = absl::StrCat(folder_, "/", outputs_++);
+  EXPECT_EQ(std::system(absl::StrCat("mkdir -p ", output).c_str()), 0);
+  LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1, output);
+  const absl::Status status =
+      cluster.AwaitWorker(cluster.StartWorkerOn(broken));
+  EXPECT_TRUE(DeviceHasFailed(status)) << status;
+  EXPECT_EQ(status.message(), "cuda:0 does not answer");
+  cluster.StartWorkerOn(&MakeEmulatedGpu);
+  EXPECT_TRUE(cluster.Await().ok());
 }
 
 TEST_F(EmulatedGpuTest, MemoryThatRunsOutSaysWhatToDo) {

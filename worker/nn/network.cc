@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -79,7 +80,7 @@ Network::Network(Graph graph, int64_t max_samples, Device* device,
       own_copies_(std::move(own_copies)),
       copies_(copies) {
   CopyConstants();
-  FindRanges();
+  FindGaps();
   FindSegments();
 }
 
@@ -92,26 +93,35 @@ void Network::CopyConstants() const {
   }
 }
 
-void Network::FindRanges() {
+void Network::FindGaps() {
   const std::vector<Parameter>& parameters = layout_.parameters();
-  for (const Graph::Node& node : graph_.nodes()) {
-    std::vector<Range>& ranges = weights_needed_.emplace_back();
-    for (size_t i = 0; i < node.parameters.size(); ++i) {
-      const Parameter& parameter = parameters[node.parameters[i]];
-      const int64_t end = parameter.offset + parameter.size + parameter.padding;
-      if (i > 0 && node.parameters[i] == node.parameters[i - 1] + 1) {
-        ranges.back().end = end;
-      } else {
-        ranges.push_back({parameter.offset, end});
-      }
-    }
-  }
   for (size_t i = 0; i < parameters.size(); ++i) {
     const int64_t begin = parameters[i].offset + parameters[i].size;
     const int64_t end = i + 1 < parameters.size() ? parameters[i + 1].offset
                                                   : layout_.arena_elements();
     if (begin < end) gaps_.push_back({begin, end});
   }
+}
+
+std::vector<Network::Range> Network::WeightsOf(int begin, int end) const {
+  std::set<int> needed;
+  for (int i = begin; i < end; ++i) {
+    needed.insert(graph_.nodes()[i].parameters.begin(),
+                  graph_.nodes()[i].parameters.end());
+  }
+  std::vector<Range> ranges;
+  int last = -1;
+  for (const int number : needed) {
+    const Parameter& parameter = layout_.parameters()[number];
+    const int64_t stop = parameter.offset + parameter.size + parameter.padding;
+    if (!ranges.empty() && number == last + 1) {
+      ranges.back().end = stop;
+    } else {
+      ranges.push_back({parameter.offset, stop});
+    }
+    last = number;
+  }
+  return ranges;
 }
 
 void Network::FindSegments() {
@@ -129,7 +139,8 @@ void Network::FindSegments() {
     segment.end = i + 1;
     if (device_->capture() != nullptr && bytes < kSegmentBytes && i + 1 < count)
       continue;
-    segments_.push_back(segment);
+    segment.weights = WeightsOf(segment.begin, segment.end);
+    segments_.push_back(std::move(segment));
     segment = Segment{i + 1};
     bytes = 0;
   }
@@ -206,9 +217,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
 bool Network::QueueForward(Pass* pass) {
   for (size_t s = 0; s < segments_.size(); ++s) {
     const Segment& segment = segments_[s];
-    for (int i = segment.begin; i < segment.end; ++i) {
-      if (!WaitForWeights(i, pass->observer)) return false;
-    }
+    if (!WaitForWeights(segment, pass->observer)) return false;
     if (pass->captures != nullptr) PrepareWeights(segment, pass->weights);
     Run(pass->captures == nullptr ? nullptr : &pass->captures->forward[s], [&] {
       for (int i = segment.begin; i < segment.end; ++i) {
@@ -405,12 +414,13 @@ LayerTensors Network::TensorsOf(int node, bool training,
   return tensors;
 }
 
-bool Network::WaitForWeights(int node, StepObserver* observer) const {
-  if (observer == nullptr) return true;
-  for (const Range& range : weights_needed_[node]) {
-    if (!observer->WeightsNeeded(range.begin, range.end)) return false;
-  }
-  return true;
+bool Network::WaitForWeights(const Segment& segment,
+                             StepObserver* observer) const {
+  return observer == nullptr ||
+         std::all_of(segment.weights.begin(), segment.weights.end(),
+                     [observer](const Range& range) {
+                       return observer->WeightsNeeded(range.begin, range.end);
+                     });
 }
 
 void Network::Forward(int node, const LayerCall& call,

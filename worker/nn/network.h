@@ -113,6 +113,8 @@ class Network {
   struct Segment {
     int begin = 0;
     int end = 0;
+    // The weights that forward reads, in ascending order.
+    std::vector<Range> weights;
     // Backward of this segment makes the gradients of the parameter with this
     // index, and of all later parameters, final. -1 if it makes no gradients
     // final.
@@ -148,8 +150,10 @@ class Network {
           std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies);
 
   void CopyConstants() const;
-  void FindRanges();
+  void FindGaps();
   void FindSegments();
+  // Returns the weights that forward of layers [begin, end) reads.
+  std::vector<Range> WeightsOf(int begin, int end) const;
   void* At(int64_t place) const;
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
@@ -183,7 +187,7 @@ class Network {
   // operations only read the copies.
   void PrepareWeights(const Segment& segment, const float* weights) const;
   LayerTensors TensorsOf(int node, bool training, const float* weights) const;
-  bool WaitForWeights(int node, StepObserver* observer) const;
+  bool WaitForWeights(const Segment& segment, StepObserver* observer) const;
   void Forward(int node, const LayerCall& call, const float* weights) const;
   void Backward(int node, const LayerCall& call, const float* weights,
                 float* gradients) const;
@@ -203,9 +207,8 @@ class Network {
   // shared ones.
   const std::unique_ptr<WeightCopies> own_copies_;
   WeightCopies* const copies_;
-  std::vector<std::vector<Range>> weights_needed_;  // By node.
-  std::vector<Range> gaps_;                         // Gaps of the arena.
-  std::vector<Segment> segments_;                   // In forward order.
+  std::vector<Range> gaps_;        // Gaps of the arena.
+  std::vector<Segment> segments_;  // In forward order.
   std::vector<std::unique_ptr<Captures>> captures_;
   absl::Status capture_status_;
 };

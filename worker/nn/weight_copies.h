@@ -18,8 +18,10 @@ namespace tributary {
 // that layers use in products. Each copy is made on the first request after
 // Renew. On other devices it holds nothing and returns the weights themselves.
 //
-// May be shared by networks of the same graph and the same weights, on devices
-// that share memory.
+// May be shared by networks of the same graph and the same weights, either on
+// devices that work in host memory or on a single device that has its own. The
+// queue of such a device orders a copy before the operations that read it, so
+// making copies never blocks the host.
 class WeightCopies {
  public:
   // Returns the size in bytes of the device memory that Prepare allocates.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
@@ -35,9 +36,13 @@ constexpr int kBeatsPerLease = 10;
 // Interval while the lease is unknown. The shortest lease is one second.
 constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
 
+// Marks the errors for which DeviceHasFailed returns true.
+constexpr char kDeviceFailure[] = "tributary/device_failure";
+
 // Returns the worker's exit code for this error. Errors that the user must
 // correct in the job or its data count as bad usage.
 int ExitCodeOf(const absl::Status& status) {
+  if (DeviceHasFailed(status)) return 75;
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
 }
 
@@ -168,10 +173,12 @@ absl::Status TakePart(const WorkerOptions& options,
     report.mutable_heartbeat()->set_phase("data");
     membership->Send(report);
   });
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TrainingSetup> setup,
-      TrainingSetup::Create(admission.job(), options.threads,
-                            options.make_device, options.sources));
+  absl::StatusOr<std::unique_ptr<TrainingSetup>> made = TrainingSetup::Create(
+      admission.job(), options.threads, options.make_device, options.sources);
+  // Internal is the error of a device; see Device::Synchronize.
+  stay->device_failed = absl::IsInternal(made.status());
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
+                             std::move(made));
   options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
   if (setup->threads() < options.threads) {
     options.log->Warning(
@@ -301,6 +308,9 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
     options.log->Info("%s", std::string(status.message()));
     status = absl::OkStatus();
   }
+  if (stay->device_failed && !absl::IsResourceExhausted(status)) {
+    status.SetPayload(kDeviceFailure, absl::Cord());
+  }
   const bool rejoins = IsTransient(status) && !stay->device_failed;
   if (!status.ok() && !shutdown->requested() && !rejoins) {
     WorkerReport report;
@@ -319,6 +329,10 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
 }
 
 }  // namespace
+
+bool DeviceHasFailed(const absl::Status& status) {
+  return status.GetPayload(kDeviceFailure).has_value();
+}
 
 absl::Status RunWorker(const WorkerOptions& worker_options,
                        Shutdown* shutdown) {

@@ -65,6 +65,12 @@ struct WorkerOptions {
 // suspended. `shutdown` must outlive the call.
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown);
 
+// Returns true if `status`, a result of RunWorker, is the error of a device
+// that has failed for a reason other than too little memory. This process
+// cannot use the device again, but a new process may take the worker's place:
+// the job waits for it.
+bool DeviceHasFailed(const absl::Status& status);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_WORKER_PROCESS_WORKER_PROCESS_H_

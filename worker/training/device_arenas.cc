@@ -1,6 +1,6 @@
 #include "worker/training/device_arenas.h"
 
-#include <cstddef>
+#include <algorithm>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -26,7 +26,8 @@ DeviceArenas::DeviceArenas(Device* device, const ArenaLayout* layout,
       layout_(layout),
       weights_(std::move(weights)),
       gradients_(std::move(gradients)),
-      versions_(layout->chunk_count()) {}
+      versions_(layout->chunk_count()),
+      copy_of_(layout->chunk_count()) {}
 
 absl::Status DeviceArenas::CreateQueues() {
   TRIBUTARY_ASSIGN_OR_RETURN(loads_, device_->copies()->CreateStream());
@@ -34,7 +35,7 @@ absl::Status DeviceArenas::CreateQueues() {
   TRIBUTARY_ASSIGN_OR_RETURN(loaded_, device_->copies()->CreateEvent());
   TRIBUTARY_ASSIGN_OR_RETURN(computed_, device_->copies()->CreateEvent());
   for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
-    TRIBUTARY_ASSIGN_OR_RETURN(saved_.emplace_back(),
+    TRIBUTARY_ASSIGN_OR_RETURN(saved_.emplace_back().end,
                                device_->copies()->CreateEvent());
   }
   return absl::OkStatus();
@@ -44,27 +45,43 @@ DeviceArenas::~DeviceArenas() {
   if (loads_ != nullptr && saves_ != nullptr) Synchronize().IgnoreError();
 }
 
-void DeviceArenas::Copy(int chunk, const float* host) {
-  const int64_t begin = layout_->ChunkBegin(chunk);
-  loads_->CopyFromHost(
-      weights() + begin, host + begin,
-      static_cast<size_t>(layout_->ChunkSize(chunk)) * sizeof(float));
+size_t DeviceArenas::BytesOf(int first, int last) const {
+  const int64_t end =
+      layout_->ChunkBegin(last - 1) + layout_->ChunkSize(last - 1);
+  return static_cast<size_t>(end - layout_->ChunkBegin(first)) * sizeof(float);
 }
 
-void DeviceArenas::Load(int chunk, const Version& version, const float* host) {
+bool DeviceArenas::Replace(int chunk, const Version& version) {
   Version& there = versions_[chunk];
-  if (there.step == version.step && there.base == version.base) return;
-  Copy(chunk, host);
+  if (there.step == version.step && there.base == version.base) return false;
   there = version;
+  return true;
+}
+
+void DeviceArenas::Copy(int first, int last, const float* host) {
+  const int64_t begin = layout_->ChunkBegin(first);
+  loads_->CopyFromHost(weights() + begin, host + begin, BytesOf(first, last));
+}
+
+void DeviceArenas::Load(int first, absl::Span<const Version> versions,
+                        const float* host) {
+  const int last = first + static_cast<int>(versions.size());
+  bool copied = false;
+  for (int chunk = first; chunk < last; ++chunk) {
+    const int begin = chunk;
+    while (chunk < last && Replace(chunk, versions[chunk - first])) ++chunk;
+    if (begin == chunk) continue;
+    Copy(begin, chunk, host);
+    copied = true;
+  }
+  if (!copied) return;
   loads_->Record(loaded_.get());
   device_->copies()->Await(*loaded_);
 }
 
 void DeviceArenas::LoadAll(const float* host) {
-  for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
-    Copy(chunk, host);
-    versions_[chunk] = Version();
-  }
+  versions_.assign(versions_.size(), Version());
+  Copy(0, layout_->chunk_count(), host);
   loads_->Record(loaded_.get());
   device_->copies()->Await(*loaded_);
 }
@@ -73,13 +90,39 @@ void DeviceArenas::Save(int first, int last, const float* from, float* host) {
   if (first >= last) return;
   device_->copies()->Record(computed_.get());
   saves_->Await(*computed_);
-  for (int chunk = last - 1; chunk >= first; --chunk) {
-    const int64_t begin = layout_->ChunkBegin(chunk);
-    saves_->CopyToHost(
-        host + begin, from + begin,
-        static_cast<size_t>(layout_->ChunkSize(chunk)) * sizeof(float));
-    saves_->Record(saved_[chunk].get());
+  while (first < last) {
+    int begin = last - 1;
+    while (begin > first && BytesOf(begin - 1, last) <= kMaximumCopyBytes) {
+      --begin;
+    }
+    SaveInOneCopy(begin, last, from, host);
+    last = begin;
   }
+}
+
+void DeviceArenas::SaveInOneCopy(int first, int last, const float* from,
+                                 float* host) {
+  const int64_t begin = layout_->ChunkBegin(first);
+  saves_->CopyToHost(host + begin, from + begin, BytesOf(first, last));
+  saves_->Record(saved_[first].end.get());
+  saved_[first].ended = false;
+  std::fill(copy_of_.begin() + first, copy_of_.begin() + last, first);
+}
+
+absl::StatusOr<bool> DeviceArenas::Saved(int chunk) {
+  SavedCopy& copy = saved_[copy_of_[chunk]];
+  if (!copy.ended) {
+    TRIBUTARY_ASSIGN_OR_RETURN(copy.ended, copy.end->Done());
+  }
+  return copy.ended;
+}
+
+absl::Status DeviceArenas::AwaitSaved(int chunk) {
+  SavedCopy& copy = saved_[copy_of_[chunk]];
+  if (copy.ended) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(copy.end->Wait());
+  copy.ended = true;
+  return absl::OkStatus();
 }
 
 absl::Status DeviceArenas::Synchronize() {

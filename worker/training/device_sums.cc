@@ -86,18 +86,17 @@ void DeviceSums::SetSampleCount(int64_t sample_count) {
 }
 
 void DeviceSums::Add(int first, int last) {
-  for (int chunk = last - 1; chunk >= first; --chunk) {
-    const int64_t begin = layout_->ChunkBegin(chunk);
-    const int64_t count = layout_->ChunkSize(chunk);
-    const float* part = gradients_ + begin;
-    for (const Waiting& sibling : siblings_) {
-      device_->ops().node_sum->Add(
-          {dtype_, count, part, sibling.arena + begin});
-      part = sibling.arena + begin;
-    }
-    if (siblings_.empty() && !complete_) {
-      device_->ops().node_sum->Keep({dtype_, count, part, sum_ + begin});
-    }
+  if (first >= last) return;
+  const int64_t begin = layout_->ChunkBegin(first);
+  const int64_t count =
+      layout_->ChunkBegin(last - 1) + layout_->ChunkSize(last - 1) - begin;
+  const float* part = gradients_ + begin;
+  for (const Waiting& sibling : siblings_) {
+    device_->ops().node_sum->Add({dtype_, count, part, sibling.arena + begin});
+    part = sibling.arena + begin;
+  }
+  if (siblings_.empty() && !complete_) {
+    device_->ops().node_sum->Keep({dtype_, count, part, sum_ + begin});
   }
 }
 

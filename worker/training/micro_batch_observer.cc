@@ -1,6 +1,8 @@
 #include "worker/training/micro_batch_observer.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/base/status_macros.h"
 
@@ -10,12 +12,14 @@ void LoadWeights(const WorkState& state, const Task& task,
                  const ArenaLayout& layout, int64_t begin, int64_t end,
                  DeviceArenas* device) {
   if (begin >= end) return;
-  const float* const weights = state.Weights(task.version);
-  for (int64_t chunk = begin / layout.chunk_elements();
-       chunk <= (end - 1) / layout.chunk_elements(); ++chunk) {
-    const int number = static_cast<int>(chunk);
-    device->Load(number, {task.version, state.BaseVersion(number)}, weights);
+  const int first = static_cast<int>(begin / layout.chunk_elements());
+  const int last = static_cast<int>((end - 1) / layout.chunk_elements()) + 1;
+  std::vector<DeviceArenas::Version> versions;
+  versions.reserve(last - first);
+  for (int chunk = first; chunk < last; ++chunk) {
+    versions.push_back({task.version, state.BaseVersion(chunk)});
   }
+  device->Load(first, versions, state.Weights(task.version));
 }
 
 MicroBatchObserver::MicroBatchObserver(const MicroBatch& micro_batch,
@@ -33,13 +37,23 @@ MicroBatchObserver::MicroBatchObserver(const MicroBatch& micro_batch,
 
 bool MicroBatchObserver::WeightsNeeded(int64_t begin, int64_t end) {
   timer_->Switch(Activity::kExchange);
-  const bool there = state_->AwaitWeights(*micro_batch_.task, begin, end);
-  if (there && micro_batch_.device != nullptr) {
-    LoadWeights(*state_, *micro_batch_.task, *layout_, begin, end,
-                micro_batch_.device);
-  }
+  const bool there = micro_batch_.device == nullptr
+                         ? state_->AwaitWeights(*micro_batch_.task, begin, end)
+                         : LoadAsTheyArrive(begin, end);
   timer_->Switch(Activity::kForward);
   return there;
+}
+
+bool MicroBatchObserver::LoadAsTheyArrive(int64_t begin, int64_t end) {
+  constexpr int64_t kPiece =
+      DeviceArenas::kMaximumCopyBytes / int64_t{sizeof(float)};
+  for (; begin < end; begin += kPiece) {
+    const int64_t stop = std::min(begin + kPiece, end);
+    if (!state_->AwaitWeights(*micro_batch_.task, begin, stop)) return false;
+    LoadWeights(*state_, *micro_batch_.task, *layout_, begin, stop,
+                micro_batch_.device);
+  }
+  return true;
 }
 
 void MicroBatchObserver::SetSampleCount(int64_t sample_count) {

@@ -64,6 +64,9 @@ class MicroBatchObserver final : public StepObserver {
   absl::Status Finish(double loss_sum);
 
  private:
+  // Copies elements [begin, end) of the weights to the device, each piece as
+  // soon as it is available. Returns false if the micro-batch must be given up.
+  bool LoadAsTheyArrive(int64_t begin, int64_t end);
   // Queues the additions for chunks [first, last_added_) and starts to copy
   // completed sums to the host. Requires a device with its own memory.
   void AddUp(int first);

@@ -6,20 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_status.h"
 #include "common/cuda/pinned_memory.h"
 #include "common/job/exchange_traits.h"
 #include "server/store/cuda/chunk_rows.h"
+#include "server/store/cuda/pass_gpu.h"
 #include "server/store/cuda/pass_stream.h"
 #include "server/store/cuda/square_sums.h"
 #include "server/store/cuda/update.h"
@@ -29,155 +26,14 @@ namespace {
 
 using cuda::ChunkRow;
 using cuda::kRowElements;
+using cuda::MemoryPlan;
+using cuda::PassGpu;
 using cuda::PassStream;
 using cuda::RowsOf;
 using cuda::ToStatus;
 
 size_t BytesOf(int64_t elements) {
   return static_cast<size_t>(elements) * sizeof(float);
-}
-
-// The GPU memory that the passes of a plan need, in elements of 4 bytes.
-struct MemoryPlan {
-  int64_t weights = 0;
-  int64_t state = 0;
-  int64_t sums = 0;  // Sums of chunks that wait for the norm.
-  int64_t rows = 0;
-  int64_t working = 0;
-  int pass_streams = 1;
-
-  int64_t total() const { return weights + state + sums + rows + working; }
-};
-
-std::string Megabytes(int64_t bytes) {
-  return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
-}
-
-absl::Status NoMemory(int ordinal, const MemoryPlan& plan, size_t free,
-                      size_t total) {
-  const auto size = [](int64_t elements) {
-    return Megabytes(elements * int64_t{sizeof(float)});
-  };
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "cuda:", ordinal, " has no memory for this server's part of the model: ",
-      size(plan.total()), " are needed (weights ", size(plan.weights),
-      ", optimizer state ", size(plan.state), ", sums that wait for the norm ",
-      size(plan.sums), ", working memory of ", plan.pass_streams,
-      plan.pass_streams == 1 ? " thread " : " threads ",
-      size(plan.rows + plan.working), "), ", Megabytes(free), " of ",
-      Megabytes(total),
-      " are free: take another GPU, more --servers with a GPU each, or "
-      "--device cpu"));
-}
-
-// The GPU memory and the PassStreams of one server, shared by its passes.
-// Thread-safe.
-class PassGpu {
- public:
-  static absl::StatusOr<std::shared_ptr<PassGpu>> Create(int ordinal,
-                                                         const MemoryPlan& plan,
-                                                         int64_t chunk_elements,
-                                                         int depth);
-  ~PassGpu();
-  PassGpu(const PassGpu&) = delete;
-  PassGpu& operator=(const PassGpu&) = delete;
-
-  // Allocates zeroed memory. The total must not exceed the plan.
-  float* Take(int64_t elements);
-
-  // Takes a PassStream for the lifetime of this object. Blocks until one is
-  // free. A thread that holds one waits for no other thread, so this cannot
-  // deadlock.
-  class PassStreamUse {
-   public:
-    explicit PassStreamUse(PassGpu* gpu)
-        : gpu_(gpu), pass_stream_(gpu->TakePassStream()) {
-      pass_stream_->Use();
-    }
-    ~PassStreamUse() { gpu_->ReturnPassStream(pass_stream_); }
-    PassStreamUse(const PassStreamUse&) = delete;
-    PassStreamUse& operator=(const PassStreamUse&) = delete;
-    PassStream* operator->() const { return pass_stream_; }
-
-   private:
-    PassGpu* const gpu_;
-    PassStream* const pass_stream_;
-  };
-
- private:
-  PassGpu(int ordinal, float* memory) : ordinal_(ordinal), memory_(memory) {}
-  PassStream* TakePassStream() ABSL_LOCKS_EXCLUDED(mu_);
-  void ReturnPassStream(PassStream* pass_stream) ABSL_LOCKS_EXCLUDED(mu_);
-
-  const int ordinal_;
-  float* const memory_;
-  int64_t taken_ = 0;  // Elements allocated. Used only during construction.
-  std::vector<std::unique_ptr<PassStream>> pass_streams_;
-
-  absl::Mutex mu_;
-  std::vector<PassStream*> free_ ABSL_GUARDED_BY(mu_);
-};
-
-absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
-                                                         const MemoryPlan& plan,
-                                                         int64_t chunk_elements,
-                                                         int depth) {
-  TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(cudaSetDevice(ordinal), absl::StrCat("cuda:", ordinal)));
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, BytesOf(plan.total()));
-  if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // Clears the error.
-    size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
-    return NoMemory(ordinal, plan, free, total);
-  }
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
-  std::shared_ptr<PassGpu> gpu(
-      new PassGpu(ordinal, static_cast<float*>(memory)));
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::Stream> stream,
-                             cuda::Stream::Create(ordinal));
-  TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(cudaMemsetAsync(memory, 0, BytesOf(plan.total()), stream->get()),
-               "cudaMemsetAsync"));
-  TRIBUTARY_RETURN_IF_ERROR(stream->Wait());
-  for (int i = 0; i < plan.pass_streams; ++i) {
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        std::unique_ptr<PassStream> pass_stream,
-        PassStream::Create(
-            ordinal, chunk_elements,
-            gpu->Take(PassStream::DeviceElements(chunk_elements, depth))));
-    gpu->ReturnPassStream(pass_stream.get());
-    gpu->pass_streams_.push_back(std::move(pass_stream));
-  }
-  return gpu;
-}
-
-PassGpu::~PassGpu() {
-  pass_streams_.clear();
-  if (cudaSetDevice(ordinal_) == cudaSuccess) cudaFree(memory_);
-}
-
-float* PassGpu::Take(int64_t elements) {
-  float* const part = memory_ + taken_;
-  taken_ += elements;
-  return part;
-}
-
-PassStream* PassGpu::TakePassStream() {
-  const auto any = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return !free_.empty();
-  };
-  absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&any));
-  PassStream* const pass_stream = free_.back();
-  free_.pop_back();
-  return pass_stream;
-}
-
-void PassGpu::ReturnPassStream(PassStream* pass_stream) {
-  absl::MutexLock lock(&mu_);
-  free_.push_back(pass_stream);
 }
 
 // Returns the size of a chunk's rows in GPU memory, in elements of 4 bytes.
@@ -190,7 +46,7 @@ int64_t RowElements(const ArenaLayout& layout, int chunk) {
 }
 
 // The pass of one chunk. Each call takes a PassStream, queues its work there
-// and waits for it.
+// and waits for it. See CudaPassGroup for several passes.
 class CudaPass final : public ChunkPass {
  public:
   // `gpu` must have memory for it. `keeps_sum`: SumOfSquares is called before
@@ -224,37 +80,52 @@ class CudaPass final : public ChunkPass {
   // The thread that adds a contribution must not wait for the GPU.
   bool brief() const override { return false; }
 
-  absl::StatusOr<double> SumOfSquares(const TreeSum& sum) override {
-    const PassGpu::PassStreamUse pass_stream(gpu_.get());
-    const float* const total = pass_stream->Sum(sum, elements_, sum_);
-    pass_stream->SumSquares(total, elements_, rows_);
-    TRIBUTARY_RETURN_IF_ERROR(pass_stream->Wait());
+  absl::StatusOr<double> SumOfSquares(const TreeSum& sum) override;
+  absl::StatusOr<double> Run(const Arguments& arguments) override;
+
+  // The parts of SumOfSquares and Run of pass number `place` of a group. Wait
+  // comes before each End.
+
+  // Queues the sum and returns what to compute the squares of.
+  cuda::SquareSums BeginSum(const TreeSum& sum, int place,
+                            PassStream* pass_stream) {
+    float* const total = sum_ == nullptr ? pass_stream->sum(place) : sum_;
+    pass_stream->Sum(sum, elements_, total);
+    return {elements_, total, rows_, pass_stream->partial_squares(place)};
+  }
+  double EndSum(int place, const PassStream& pass_stream) {
     summed_ = sum_ != nullptr;
-    squares_ = pass_stream->squares();
+    squares_ = pass_stream.squares(place);
     return squares_;
   }
-
-  absl::StatusOr<double> Run(const Arguments& arguments) override {
-    const PassGpu::PassStreamUse pass_stream(gpu_.get());
-    const ChunkWeights::Next& next = *arguments.next;
+  // Queues the sum unless SumOfSquares has made it. Adds the update, unless it
+  // is to be skipped, to `updates`, and otherwise the squares, unless they are
+  // known, to `squares`.
+  void BeginRun(const Arguments& arguments, int place, PassStream* pass_stream,
+                std::vector<cuda::ChunkUpdatePass>* updates,
+                std::vector<cuda::SquareSums>* squares) {
     if (!has_weights_) {
-      pass_stream->CopyIn(next.from.get(), elements_, weights_);
+      pass_stream->CopyIn(arguments.next->from.get(), elements_, weights_);
     }
     has_weights_ = true;
-    const bool summed = std::exchange(summed_, false);
-    const float* const sum =
-        summed ? sum_
-               : pass_stream->Sum(*arguments.sum, elements_, /*to=*/nullptr);
-    if (!arguments.skip) Update(pass_stream->Use(), sum, arguments);
-    pass_stream->CopyOut(weights_, elements_, next.values.get());
-    if (arguments.copy != nullptr) {
-      QueueStateCopies(*pass_stream.operator->(), arguments.copy->slots);
+    cuda::SquareSums sum = {elements_, sum_, rows_, nullptr};
+    if (!summed_) sum = BeginSum(*arguments.sum, place, pass_stream);
+    if (!arguments.skip) {
+      updates->push_back(UpdateOf(sum, arguments));
+    } else if (!summed_) {
+      squares->push_back(sum);
     }
-    // Queued last, because workers do not wait for it.
-    if (!summed) pass_stream->SumSquares(sum, elements_, rows_);
-    FailpointOrDie("S8");
-    TRIBUTARY_RETURN_IF_ERROR(pass_stream->Wait());
-    if (!summed) squares_ = pass_stream->squares();
+  }
+  // Queues the copies of the results to the host.
+  void CopyResults(const Arguments& arguments, PassStream* pass_stream) const {
+    pass_stream->CopyOut(weights_, elements_, arguments.next->values.get());
+    if (arguments.copy != nullptr) {
+      QueueStateCopies(pass_stream, arguments.copy->slots);
+    }
+  }
+  double EndRun(const Arguments& arguments, int place,
+                const PassStream& pass_stream) {
+    if (!std::exchange(summed_, false)) squares_ = pass_stream.squares(place);
     GiveOut(arguments);
     return squares_;
   }
@@ -270,17 +141,17 @@ class CudaPass final : public ChunkPass {
 
   absl::Status CopyState(absl::Span<const Buffer> to) override {
     const PassGpu::PassStreamUse pass_stream(gpu_.get());
-    QueueStateCopies(*pass_stream.operator->(), to);
+    QueueStateCopies(pass_stream.get(), to);
     return pass_stream->Wait();
   }
 
  private:
-  void Update(cuda::Stream& stream, const float* sum,
-              const Arguments& arguments) {
+  cuda::ChunkUpdatePass UpdateOf(const cuda::SquareSums& sum,
+                                 const Arguments& arguments) const {
     cuda::ChunkUpdatePass pass;
     pass.elements = elements_;
     pass.rows = rows_;
-    pass.sum = sum;
+    pass.sum = sum.x;
     pass.weights = weights_;
     pass.slots = slots_;
     const OptimizerStep step = optimizer_.At(arguments.step);
@@ -288,12 +159,14 @@ class CudaPass final : public ChunkPass {
     pass.statistics_scale = step.statistics_scale;
     pass.decayed = step.decayed;
     pass.plain = step.plain;
-    cuda::UpdateChunk(stream, pass);
+    pass.squares = sum.sums;
+    return pass;
   }
 
-  void QueueStateCopies(PassStream& pass_stream, absl::Span<const Buffer> to) {
+  void QueueStateCopies(PassStream* pass_stream,
+                        absl::Span<const Buffer> to) const {
     for (size_t i = 0; i < slots_.size(); ++i) {
-      pass_stream.CopyOut(slots_[i], elements_, to[i].get());
+      pass_stream->CopyOut(slots_[i], elements_, to[i].get());
     }
   }
 
@@ -322,6 +195,97 @@ class CudaPass final : public ChunkPass {
   bool summed_ = false;       // `sum_` holds the sum for the next Run.
   double squares_ = 0;        // Of the last sum.
 };
+
+// Runs up to kGroupChunks passes on one PassStream: their updates, and the sums
+// of their squares, are one launch.
+class CudaPassGroup final : public ChunkPassGroup {
+ public:
+  CudaPassGroup(std::shared_ptr<PassGpu> gpu, int streams)
+      : gpu_(std::move(gpu)), streams_(streams) {}
+
+  int most() const override { return cuda::kGroupChunks; }
+  int streams() const override { return streams_; }
+  absl::StatusOr<std::vector<double>> SumOfSquares(
+      absl::Span<const SumItem> items) override {
+    return SumOn(gpu_.get(), items);
+  }
+  absl::StatusOr<std::vector<double>> Run(
+      absl::Span<const RunItem> items) override {
+    return RunOn(gpu_.get(), items);
+  }
+
+  static absl::StatusOr<std::vector<double>> SumOn(
+      PassGpu* gpu, absl::Span<const SumItem> items);
+  static absl::StatusOr<std::vector<double>> RunOn(
+      PassGpu* gpu, absl::Span<const RunItem> items);
+
+ private:
+  const std::shared_ptr<PassGpu> gpu_;
+  const int streams_;
+};
+
+CudaPass* PassOf(ChunkPass* pass) { return static_cast<CudaPass*>(pass); }
+
+absl::StatusOr<std::vector<double>> CudaPassGroup::SumOn(
+    PassGpu* gpu, absl::Span<const SumItem> items) {
+  const PassGpu::PassStreamUse pass_stream(gpu);
+  const int count = static_cast<int>(items.size());
+  std::vector<cuda::SquareSums> sums;
+  for (int place = 0; place < count; ++place) {
+    sums.push_back(PassOf(items[place].pass)
+                       ->BeginSum(*items[place].sum, place, pass_stream.get()));
+  }
+  cuda::SumSquares(pass_stream->Use(), sums);
+  pass_stream->CopySquares(count);
+  TRIBUTARY_RETURN_IF_ERROR(pass_stream->Wait());
+  std::vector<double> squares;
+  for (int place = 0; place < count; ++place) {
+    squares.push_back(
+        PassOf(items[place].pass)->EndSum(place, *pass_stream.get()));
+  }
+  return squares;
+}
+
+absl::StatusOr<std::vector<double>> CudaPassGroup::RunOn(
+    PassGpu* gpu, absl::Span<const RunItem> items) {
+  const PassGpu::PassStreamUse pass_stream(gpu);
+  const int count = static_cast<int>(items.size());
+  std::vector<cuda::ChunkUpdatePass> updates;
+  std::vector<cuda::SquareSums> sums;
+  for (int place = 0; place < count; ++place) {
+    PassOf(items[place].pass)
+        ->BeginRun(*items[place].arguments, place, pass_stream.get(), &updates,
+                   &sums);
+  }
+  cuda::UpdateChunks(pass_stream->Use(), updates);
+  cuda::SumSquares(pass_stream->Use(), sums);
+  for (const RunItem& item : items) {
+    PassOf(item.pass)->CopyResults(*item.arguments, pass_stream.get());
+  }
+  pass_stream->CopySquares(count);
+  FailpointOrDie("S8");
+  TRIBUTARY_RETURN_IF_ERROR(pass_stream->Wait());
+  std::vector<double> squares;
+  for (int place = 0; place < count; ++place) {
+    squares.push_back(
+        PassOf(items[place].pass)
+            ->EndRun(*items[place].arguments, place, *pass_stream.get()));
+  }
+  return squares;
+}
+
+absl::StatusOr<double> CudaPass::SumOfSquares(const TreeSum& sum) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<double> squares,
+                             CudaPassGroup::SumOn(gpu_.get(), {{this, &sum}}));
+  return squares[0];
+}
+
+absl::StatusOr<double> CudaPass::Run(const Arguments& arguments) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<double> squares,
+      CudaPassGroup::RunOn(gpu_.get(), {{this, &arguments}}));
+  return squares[0];
+}
 
 Buffer PinnedHostBuffer(int ordinal, size_t bytes) {
   void* memory = nullptr;
@@ -385,6 +349,7 @@ absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
     TRIBUTARY_RETURN_IF_ERROR(pass->Upload(RowsOf(layout, chunk)));
     made.passes.push_back(std::move(pass));
   }
+  made.group = std::make_unique<CudaPassGroup>(gpu, pass_streams);
   made.host_buffer = [ordinal, bytes = BytesOf(most)] {
     return PinnedHostBuffer(ordinal, bytes);
   };

@@ -17,7 +17,7 @@ namespace {
 
 // Size of the partial sums of squares, in elements of working memory.
 constexpr int64_t kSquaresElements =
-    kSquareSums * int64_t{sizeof(double) / sizeof(float)};
+    kGroupChunks * kSquareSums * int64_t{sizeof(double) / sizeof(float)};
 
 size_t BytesOf(int64_t elements) {
   return static_cast<size_t>(elements) * sizeof(float);
@@ -41,15 +41,16 @@ absl::Status MakeEvent(cudaEvent_t* event) {
 }  // namespace
 
 int64_t PassStream::DeviceElements(int64_t chunk_elements, int depth) {
-  return chunk_elements * depth + kSquaresElements;
+  // The sum at height 0 of the stack is one of the group's.
+  return kSquaresElements + chunk_elements * (kGroupChunks + depth - 1);
 }
 
 absl::StatusOr<std::unique_ptr<PassStream>> PassStream::Create(
     int ordinal, int64_t chunk_elements, float* memory) {
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream,
                              Stream::Create(ordinal));
-  auto pass_stream = absl::WrapUnique(new PassStream(
-      std::move(stream), chunk_elements, memory + kSquaresElements));
+  auto pass_stream = absl::WrapUnique(
+      new PassStream(std::move(stream), chunk_elements, memory));
   TRIBUTARY_RETURN_IF_ERROR(pass_stream->Allocate());
   return pass_stream;
 }
@@ -58,8 +59,9 @@ PassStream::PassStream(std::unique_ptr<Stream> stream, int64_t chunk_elements,
                        float* memory)
     : stream_(std::move(stream)),
       chunk_elements_(chunk_elements),
-      memory_(memory),
-      device_squares_(reinterpret_cast<double*>(memory - kSquaresElements)) {}
+      device_squares_(reinterpret_cast<double*>(memory)),
+      sums_(memory + kSquaresElements),
+      stack_(sums_ + kGroupChunks * chunk_elements) {}
 
 absl::Status PassStream::Allocate() {
   for (Staging& staging : staging_) {
@@ -72,7 +74,7 @@ absl::Status PassStream::Allocate() {
   }
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaMallocHost(reinterpret_cast<void**>(&host_squares_),
-                              kSquareSums * sizeof(double)),
+                              BytesOf(kSquaresElements)),
                "no pinned host memory"));
   return MakeEvent(&done_);
 }
@@ -124,27 +126,22 @@ void PassStream::CopyStaged(const Staging& staging, int64_t elements,
 }
 
 float* PassStream::PlaceOf(int height, float* first) const {
-  return height == 0 ? first : memory_ + height * chunk_elements_;
+  return height == 0 ? first : stack_ + (height - 1) * chunk_elements_;
 }
 
-float* PassStream::Sum(const TreeSum& sum, int64_t elements, float* to) {
-  float* const first = to == nullptr ? memory_ : to;
+void PassStream::Sum(const TreeSum& sum, int64_t elements, float* to) {
   const NodeFormat format = NodeFormatOf(sum.dtype());
-  if (HasSparse(sum)) {
-    SumOnHost(sum, format, elements, first);
-    return first;
-  }
+  if (HasSparse(sum)) return SumOnHost(sum, format, elements, to);
   int height = 0;
   for (const auto& source : sum.steps()) {
     if (source != nullptr) {
-      CopySource(*source, format, elements, PlaceOf(height++, first));
+      CopySource(*source, format, elements, PlaceOf(height++, to));
     } else {
       --height;
-      AddNode(*stream_, format, elements, PlaceOf(height, first),
-              PlaceOf(height - 1, first));
+      AddNode(*stream_, format, elements, PlaceOf(height, to),
+              PlaceOf(height - 1, to));
     }
   }
-  return first;
 }
 
 void PassStream::CopySource(const GradientSource& source, NodeFormat format,
@@ -181,19 +178,18 @@ void PassStream::SumOnHost(const TreeSum& sum, NodeFormat format,
   AddNode(*stream_, format, elements, PlaceOf(1, first), first);
 }
 
-void PassStream::SumSquares(const float* x, int64_t elements,
-                            const ChunkRow* rows) {
-  cuda::SumSquares(*stream_, elements, x, rows, device_squares_);
+void PassStream::CopySquares(int count) {
   stream_->Enqueue("copying from the GPU", [&](cudaStream_t queue) {
     return cudaMemcpyAsync(host_squares_, device_squares_,
-                           kSquareSums * sizeof(double), cudaMemcpyDeviceToHost,
-                           queue);
+                           count * kSquareSums * sizeof(double),
+                           cudaMemcpyDeviceToHost, queue);
   });
 }
 
-double PassStream::squares() const {
-  return GradientSquares::TotalOf(AddPartialSums(host_squares_),
-                                  AddPartialSums(host_squares_ + kRowElements));
+double PassStream::squares(int place) const {
+  const double* const partial = host_squares_ + place * kSquareSums;
+  return GradientSquares::TotalOf(AddPartialSums(partial),
+                                  AddPartialSums(partial + kRowElements));
 }
 
 absl::Status PassStream::Wait() {

@@ -1,4 +1,4 @@
-// A CUDA stream with the working memory for one chunk's pass.
+// A CUDA stream with the working memory for the passes of a group of chunks.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_PASS_STREAM_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_PASS_STREAM_H_
 
@@ -18,9 +18,9 @@
 
 namespace tributary::cuda {
 
-// Queues the work of a pass on a CUDA stream. The passes of all chunks take
-// turns using it. Calls must not overlap but may come from any thread. Only
-// Wait and copies from memory that is not pinned block.
+// Queues the work of up to kGroupChunks passes on a CUDA stream. The passes of
+// all chunks take turns using it. Calls must not overlap but may come from any
+// thread. Only Wait and copies from memory that is not pinned block.
 class PassStream {
  public:
   // Returns the number of floats of device memory that a PassStream needs for
@@ -48,14 +48,21 @@ class PassStream {
   // order. Contributions that are arrays in memory are copied from that memory
   // and must stay valid until Wait returns. Other contributions are decoded on
   // the calling thread, each while the previous one is being copied. Writes the
-  // sum to `to` or, if `to` is null, to working memory that the next Sum
-  // overwrites. Returns a pointer to the sum.
-  float* Sum(const TreeSum& sum, int64_t elements, float* to);
+  // sum to `to`.
+  void Sum(const TreeSum& sum, int64_t elements, float* to);
+  // Returns working memory for the sum of pass number `place` of a group.
+  float* sum(int place) const { return sums_ + place * chunk_elements_; }
 
-  // Queues the computation of GradientSquares of the array x[elements].
-  void SumSquares(const float* x, int64_t elements, const ChunkRow* rows);
-  // Returns the result of SumSquares. Valid after Wait has returned OK.
-  double squares() const;
+  // Returns where kernels write the partial sums of squares (see SquareSums) of
+  // pass number `place` of a group.
+  double* partial_squares(int place) const {
+    return device_squares_ + place * kSquareSums;
+  }
+  // Queues a copy of the partial sums of the first `count` passes to the host.
+  void CopySquares(int count);
+  // Returns the GradientSquares of a pass. Valid after CopySquares, once Wait
+  // has returned OK.
+  double squares(int place) const;
 
   // Blocks until all queued work is done, without spinning. Returns the first
   // error of this stream; later calls return the same error.
@@ -89,8 +96,10 @@ class PassStream {
 
   const std::unique_ptr<Stream> stream_;
   const int64_t chunk_elements_;
-  float* const memory_;  // Device memory, which contains the stack of Sum.
-  double* const device_squares_;
+  // In device memory.
+  double* const device_squares_;  // [kGroupChunks, kSquareSums]
+  float* const sums_;             // [kGroupChunks, chunk_elements_]
+  float* const stack_;  // Of Sum, without height 0: [*, chunk_elements_].
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
   double* host_squares_ = nullptr;  // Pinned.

@@ -1,4 +1,4 @@
-// Sums of the squares of a gradient, with the same bits as
+// Sums of the squares of gradients, with the same bits as
 // common/parameters/gradient_squares.h. All arrays are in GPU memory.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_H_
@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "absl/types/span.h"
 #include "common/cuda/stream.h"
 #include "server/store/cuda/chunk_rows.h"
 
@@ -16,17 +17,29 @@ namespace tributary::cuda {
 // GPU.
 cudaError_t FindSumKernels();
 
-// Number of partial sums that SumSquares computes.
+// Largest number of chunks of one launch. The arguments of a kernel have room
+// for about 30.
+inline constexpr int kGroupChunks = 8;
+
+// Number of partial sums of a chunk.
 inline constexpr int kSquareSums = 32;
 
-// Computes partial sums of the squares of x[count], where count is a multiple
-// of kRowElements. Adds the square of element i to sums[i % 16], or to sums[16
-// + i % 16] if rows[i / kRowElements] is of group kStatistics. One of 32
-// threads computes each partial sum, in the order of i. The additions of a
-// thread depend on each other, so a chunk of 1 MiB takes about a millisecond;
-// other chunks can run at the same time.
-void SumSquares(Stream& stream, int64_t count, const float* x,
-                const ChunkRow* rows, double* sums);
+// The partial sums of the squares of x[elements], where `elements` is a
+// multiple of kRowElements. The square of element i belongs to sums[i % 16], or
+// to sums[16 + i % 16] if rows[i / kRowElements] is of group kStatistics. One
+// of 32 threads computes each partial sum, in the order of i: CPUs compute the
+// same sums in the same order. The additions of a thread depend on each other,
+// so a chunk of 1 MiB takes at least 16,384 times the latency of an addition,
+// about 0.1 ms. The chunks of a launch are computed at the same time.
+struct SquareSums {
+  int64_t elements = 0;
+  const float* x = nullptr;
+  const ChunkRow* rows = nullptr;
+  double* sums = nullptr;  // [kSquareSums]
+};
+
+// Computes the sums of up to kGroupChunks chunks, in one launch.
+void SumSquares(Stream& stream, absl::Span<const SquareSums> chunks);
 
 }  // namespace tributary::cuda
 

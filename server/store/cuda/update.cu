@@ -4,6 +4,7 @@
 
 #include "common/cuda/flushed.h"
 #include "common/cuda/launch.h"
+#include "server/store/cuda/square_sums_kernel.h"
 #include "server/store/cuda/update.h"
 
 namespace tributary::cuda {
@@ -46,24 +47,74 @@ struct UpdateElement {
   float* slots[kArrays];
 };
 
+template <typename Rule>
+struct UpdateGroup {
+  SquareSums squares[kGroupChunks];
+  int square_count = 0;
+  int blocks = 0;  // Of each update.
+  int64_t elements[kGroupChunks];
+  UpdateElement<Rule> updates[kGroupChunks];
+};
+
+// The first blocks sum the squares of a chunk each, because they take longest.
+// Then follow the blocks of each update.
+template <typename Rule>
+__global__ void UpdateChunksKernel(const UpdateGroup<Rule> group) {
+  __shared__ SquareTile tiles[2];
+  const int block = static_cast<int>(blockIdx.x);
+  if (block < group.square_count) {
+    SumSquaresInBlock(group.squares[block], tiles);
+    return;
+  }
+  const int chunk = (block - group.square_count) / group.blocks;
+  const int place = (block - group.square_count) % group.blocks;
+  const int64_t step = static_cast<int64_t>(group.blocks) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(place) * blockDim.x + threadIdx.x;
+       i < group.elements[chunk]; i += step) {
+    group.updates[chunk](i);
+  }
+}
+
+template <typename Rule>
+UpdateGroup<Rule> GroupOf(absl::Span<const ChunkUpdatePass> chunks) {
+  UpdateGroup<Rule> group;
+  int64_t most = 0;
+  for (size_t n = 0; n < chunks.size(); ++n) {
+    const ChunkUpdatePass& pass = chunks[n];
+    most = std::max(most, pass.elements);
+    group.elements[n] = pass.elements;
+    group.updates[n] = {pass.rows,
+                        pass.sum,
+                        pass.weights,
+                        pass.gradient_scale,
+                        pass.statistics_scale,
+                        std::get<Rule>(pass.decayed),
+                        std::get<Rule>(pass.plain),
+                        {}};
+    std::copy_n(pass.slots.begin(), Rule::kSlots, group.updates[n].slots);
+    if (pass.squares == nullptr) continue;
+    group.squares[group.square_count++] = {pass.elements, pass.sum, pass.rows,
+                                           pass.squares};
+  }
+  group.blocks = static_cast<int>(
+      std::min(CeilDivide(most, kBlockThreads), kMaximumBlocks / kGroupChunks));
+  return group;
+}
+
 }  // namespace
 
-void UpdateChunk(Stream& stream, const ChunkUpdatePass& pass) {
+void UpdateChunks(Stream& stream, absl::Span<const ChunkUpdatePass> chunks) {
+  if (chunks.empty()) return;
   std::visit(
       [&](const auto& plain) {
         using Rule = std::decay_t<decltype(plain)>;
-        UpdateElement<Rule> update = {pass.rows,
-                                      pass.sum,
-                                      pass.weights,
-                                      pass.gradient_scale,
-                                      pass.statistics_scale,
-                                      std::get<Rule>(pass.decayed),
-                                      plain,
-                                      {}};
-        std::copy_n(pass.slots.begin(), Rule::kSlots, update.slots);
-        ForEach(stream, "UpdateChunk", pass.elements, update);
+        const UpdateGroup<Rule> group = GroupOf<Rule>(chunks);
+        const int64_t updates = static_cast<int64_t>(chunks.size());
+        Launch(stream, "UpdateChunks",
+               group.square_count + updates * group.blocks, kBlockThreads,
+               &UpdateChunksKernel<Rule>, group);
       },
-      pass.plain);
+      chunks[0].plain);
 }
 
 }  // namespace tributary::cuda

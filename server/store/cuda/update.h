@@ -9,6 +9,7 @@
 #include "common/cuda/stream.h"
 #include "common/optimizer/optimizer_list.h"
 #include "server/store/cuda/chunk_rows.h"
+#include "server/store/cuda/square_sums.h"
 
 namespace tributary::cuda {
 
@@ -26,10 +27,15 @@ struct ChunkUpdatePass {
   float statistics_scale = 0;
   // The rule for rows of group kDecay, and the rule for rows of group kNoDecay.
   OptimizerRule decayed, plain;
+  // If not null, receives the partial sums of the squares of `sum`; see
+  // SquareSums.
+  double* squares = nullptr;
 };
 
-// Queues the update, in one pass over memory.
-void UpdateChunk(Stream& stream, const ChunkUpdatePass& pass);
+// Queues the updates of up to kGroupChunks chunks, and the sums of their
+// squares, in one launch and one pass over memory. All rules must have the same
+// type.
+void UpdateChunks(Stream& stream, absl::Span<const ChunkUpdatePass> chunks);
 
 }  // namespace tributary::cuda
 

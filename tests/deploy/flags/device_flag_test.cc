@@ -63,18 +63,26 @@ TEST(DeviceFlag, AutoIsTheCpuWithoutAGpuAndSaysNothing) {
 }
 
 TEST(DeviceFlag, AutoIsTheCpuWhereTheGpuIsOfNoUseAndSaysWhy) {
-  std::string remark;
-  const Gpus gpus =
-      Refusing(absl::FailedPreconditionError("no code for cuda:0"));
-  EXPECT_EQ(Choose("auto", 0, gpus, &remark), "cpu");
-  EXPECT_THAT(remark, AllOf(HasSubstr("no code for cuda:0"),
-                            HasSubstr("the CPU computes")));
+  for (const absl::Status& status :
+       {absl::FailedPreconditionError("no code for cuda:0"),
+        absl::ResourceExhaustedError("the memory of cuda:0 is full"),
+        absl::InternalError("cuda:0 does not answer")}) {
+    std::string remark;
+    EXPECT_EQ(Choose("auto", 0, Refusing(status), &remark), "cpu");
+    EXPECT_THAT(remark, AllOf(HasSubstr(std::string(status.message())),
+                              HasSubstr("the CPU computes")));
+  }
 }
 
-TEST(DeviceFlag, AGpuThatIsFullIsAnErrorEvenForAuto) {
+TEST(DeviceFlag, AGpuThatIsFullIsAnErrorWhereItIsAskedFor) {
   std::string remark;
   const Gpus gpus = Refusing(absl::ResourceExhaustedError("memory is full"));
-  EXPECT_THAT(Choose("auto", 0, gpus, &remark), HasSubstr("memory is full"));
+  for (const char* value : {"cuda", "cuda:0"}) {
+    EXPECT_THAT(Choose(value, 0, gpus, &remark),
+                AllOf(HasSubstr("RESOURCE_EXHAUSTED"),
+                      HasSubstr("memory is full"), HasSubstr("--device cpu")));
+    EXPECT_EQ(remark, "");
+  }
 }
 
 TEST(DeviceFlag, AskedForAndMissingSaysWhatToDo) {

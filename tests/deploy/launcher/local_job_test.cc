@@ -213,6 +213,19 @@ TEST_F(LocalJobTest, SaysThatThereAreMoreWarningsThanAnyoneReads) {
                          folder_, "/worker-0.log"));
 }
 
+TEST_F(LocalJobTest, RestartsAWorkerWhoseDeviceHasFailedAndSaysWhy) {
+  options_.workers = 1;
+  options_.max_restarts = 1;
+  workers_[0] =
+      "if [ -e $DIR/failed ]; then touch $DIR/done; exit 0; fi; touch "
+      "$DIR/failed; echo 'error: ReluForward on cuda:0' >&2; exit 75";
+  const LocalJobResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(messages_,
+              ElementsAre("warning: worker-0 failed: ReluForward on cuda:0; "
+                          "restarting it (restart 1 of 1)"));
+}
+
 TEST_F(LocalJobTest, FailsWhenTheLastWorkerIsKilled) {
   workers_[0] = "kill -KILL $$";
   workers_[1] = "sleep 0.1; kill -SEGV $$";

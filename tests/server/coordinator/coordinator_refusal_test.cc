@@ -74,6 +74,21 @@ TEST_F(CoordinatorRefusalTest, FailsWhereNoWorkerCanReadItsData) {
   EXPECT_EQ(coordinator_->GetStatus().failure_exit_code(), 2);
 }
 
+TEST_F(CoordinatorRefusalTest, AwaitsAnotherWorkerAfterADeviceHasFailed) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  Enter(&first_);
+  WorkerReport report;
+  report.mutable_failure()->set_message("ReluForward on cuda:0");
+  report.mutable_failure()->set_exit_code(75);
+  ASSERT_TRUE(Say(&first_, report).ok());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  EXPECT_EQ(first_.closed.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(first_.closed.message()),
+              HasSubstr("failed: ReluForward on cuda:0"));
+  Enter(&second_);
+  EXPECT_TRUE(second_.Got(CoordinatorOrder::kDeal));
+}
+
 TEST_F(CoordinatorRefusalTest, SaysWhoWasRefusedWhereNobodyElseComes) {
   Make(/*servers=*/1, /*expected_workers=*/2);
   ASSERT_TRUE(Join(&first_).ok());

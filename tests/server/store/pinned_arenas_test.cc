@@ -1,8 +1,10 @@
 #include "server/store/pinned_arenas.h"
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -15,6 +17,20 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 constexpr int64_t kArena = 4096;
+
+// Runs tasks when the test asks for it.
+class HeldExecutor final : public Executor {
+ public:
+  void Run(std::function<void()> task) override {
+    tasks_.push_back(std::move(task));
+  }
+  void RunAll() {
+    for (const auto& task : std::exchange(tasks_, {})) task();
+  }
+
+ private:
+  std::vector<std::function<void()>> tasks_;
+};
 
 class PinnedArenasTest : public testing::Test {
  protected:
@@ -31,9 +47,11 @@ class PinnedArenasTest : public testing::Test {
           pinned_.insert(range);
           return std::shared_ptr<void>(
               begin, [this, range](void*) { pinned_.erase(range); });
-        });
+        },
+        &pool_);
   }
 
+  HeldExecutor pool_;
   const Buffer memory_ = AllocateBuffer(16);
   std::set<std::pair<int64_t, size_t>> pinned_;  // Offsets and bytes.
 };
@@ -43,8 +61,11 @@ TEST_F(PinnedArenasTest, PinsAnArenaWhenItIsUsed) {
   EXPECT_THAT(pinned_, IsEmpty());
   arenas->Use(10, 100);
   arenas->Use(kArena - 1, 1);
+  EXPECT_THAT(pinned_, IsEmpty());  // The caller must not wait for it.
+  pool_.RunAll();
   EXPECT_THAT(pinned_, ElementsAre(Pair(0, kArena)));
   arenas->Use(7 * kArena, kArena);
+  pool_.RunAll();
   EXPECT_THAT(pinned_, ElementsAre(Pair(0, kArena), Pair(7 * kArena, kArena)));
 }
 
@@ -52,7 +73,19 @@ TEST_F(PinnedArenasTest, HandlesKeepArenasPinned) {
   auto arenas = Make(3);
   arenas->Use(0, 1);
   auto handle = arenas->Use(kArena, 1);
+  pool_.RunAll();
+  EXPECT_EQ(pinned_.size(), 2u);
   arenas.reset();
+  EXPECT_THAT(pinned_, ElementsAre(Pair(kArena, kArena)));
+  handle.reset();
+  EXPECT_THAT(pinned_, IsEmpty());
+}
+
+TEST_F(PinnedArenasTest, HandlesFromBeforeAnArenaIsPinnedKeepItPinned) {
+  auto arenas = Make(3);
+  auto handle = arenas->Use(kArena, 1);
+  arenas.reset();
+  pool_.RunAll();
   EXPECT_THAT(pinned_, ElementsAre(Pair(kArena, kArena)));
   handle.reset();
   EXPECT_THAT(pinned_, IsEmpty());
@@ -61,6 +94,7 @@ TEST_F(PinnedArenasTest, HandlesKeepArenasPinned) {
 TEST_F(PinnedArenasTest, DoesNotPinWhatLiesInTwoArenas) {
   const auto arenas = Make(3);
   EXPECT_NE(arenas->Use(kArena - 1, 2), nullptr);
+  pool_.RunAll();
   EXPECT_THAT(pinned_, IsEmpty());
 }
 
@@ -68,6 +102,7 @@ TEST_F(PinnedArenasTest, PinsABoundedAmount) {
   constexpr int64_t kLarge = PinnedArenas::kMaximumBytes / 3;
   const auto arenas = Make(5, kLarge);
   for (int i = 0; i < 5; ++i) EXPECT_NE(arenas->Use(i * kLarge, 1), nullptr);
+  pool_.RunAll();
   EXPECT_EQ(pinned_.size(), 3u);
 }
 
@@ -75,6 +110,7 @@ TEST_F(PinnedArenasTest, PinsTwoArenasOfAnySize) {
   constexpr int64_t kHuge = 2 * PinnedArenas::kMaximumBytes;
   const auto arenas = Make(3, kHuge);
   for (int i = 0; i < 3; ++i) arenas->Use(i * kHuge, 1);
+  pool_.RunAll();
   EXPECT_EQ(pinned_.size(), 2u);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/model_harness.h"
@@ -126,14 +127,11 @@ TEST_P(CaptureTest, GoesOnWithoutWhenCapturesFailLater) {
   ExpectSame({again, model.Gradients()}, expected);
 }
 
-// Gives the leaf up when weights are asked for the second time.
+// Gives the leaf up when weights are asked for.
 class Leaver final : public StepObserver {
  public:
-  bool WeightsNeeded(int64_t, int64_t) override { return asked_++ == 0; }
+  bool WeightsNeeded(int64_t, int64_t) override { return false; }
   void GradientsReady(int64_t) override {}
-
- private:
-  int asked_ = 0;
 };
 
 TEST_P(CaptureTest, AMicroBatchThatWasGivenUpIsNoReasonToCapture) {
@@ -206,12 +204,29 @@ class CopyingObserver final : public StepObserver {
   ModelHarness* const model_;
 };
 
+TEST(WeightCopiesOnAGpuTest, AreMadeWithoutWaiting) {
+  const auto waits = [](int layers) {
+    const Case gpt = {"",
+                      absl::StrCat("gpt { layers: ", layers,
+                                   " width: 8 heads: 2 context: 6 }"),
+                      TokenInfo(6, 20), Precision::kBfloat16};
+    ModelHarness model = OnEmulatedGpu(gpt);
+    const Batch batch = MakeBatch(gpt.info, kSamples, /*seed=*/1);
+    model.Step(batch);
+    const emulated_gpu::Calls before = emulated_gpu::CountCalls();
+    model.Step(batch);
+    return (emulated_gpu::CountCalls() - before).waits;
+  };
+  EXPECT_EQ(waits(/*layers=*/3), waits(/*layers=*/1));
+}
+
 TEST(CaptureOfLargeLayersTest, GradientsLeaveBeforeAllAreMade) {
   // Two layers of a segment each, and a small one.
   ModelHarness model = OnEmulatedGpu(
       {"", "mlp { hidden: 1100 hidden: 1000 }", RowInfo(1000, 3)});
   const Batch batch = MakeBatch(RowInfo(1000, 3), kSamples, /*seed=*/1);
   const int64_t second = model.FindParameter("hidden.1.weight").offset;
+  const int64_t third = model.FindParameter("output.weight").offset;
   model.Step(batch);
   const std::vector<float> expected = model.Gradients();
   for (int step = 0; step < 2; ++step) {
@@ -231,6 +246,8 @@ TEST(CaptureOfLargeLayersTest, GradientsLeaveBeforeAllAreMade) {
       }
     }
     EXPECT_EQ(observer.ready[1].first, second);
+    // The weights of a segment are needed together.
+    EXPECT_EQ(observer.needed, (std::vector<int64_t>{0, second, third}));
   }
 }
 

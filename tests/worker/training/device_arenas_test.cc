@@ -39,6 +39,10 @@ class DeviceArenasTest : public testing::Test {
 
   void Fill(float value) { weights_.assign(weights_.size(), value); }
 
+  void Load(int first, const std::vector<DeviceArenas::Version>& versions) {
+    arenas_->Load(first, versions, weights_.data());
+  }
+
   // What operations find in a chunk of the weights.
   std::vector<float> Chunk(int chunk) {
     std::vector<float> values(kChunk);
@@ -59,25 +63,53 @@ class DeviceArenasTest : public testing::Test {
 
 TEST_F(DeviceArenasTest, LoadsAVersionOfAChunkOnce) {
   Fill(1);
-  arenas_->Load(0, {7, 0}, weights_.data());
-  arenas_->Load(2, {7, 0}, weights_.data());
+  Load(0, {{7, 0}});
+  Load(2, {{7, 0}});
   EXPECT_THAT(Chunk(0), Each(1));
   EXPECT_THAT(Chunk(2), Each(1));
   EXPECT_THAT(Chunk(1), Each(0));
   Fill(2);
-  arenas_->Load(0, {7, 0}, weights_.data());
+  Load(0, {{7, 0}});
   EXPECT_THAT(Chunk(0), Each(1));
   // Another step, and in modes where that says little another base.
-  arenas_->Load(0, {8, 0}, weights_.data());
-  arenas_->Load(2, {7, 6}, weights_.data());
+  Load(0, {{8, 0}});
+  Load(2, {{7, 6}});
   EXPECT_THAT(Chunk(0), Each(2));
   EXPECT_THAT(Chunk(2), Each(2));
   EXPECT_TRUE(arenas_->Synchronize().ok());
 }
 
+TEST_F(DeviceArenasTest, LoadsNeighbouringChunksInOneCopy) {
+  Fill(1);
+  emulated_gpu::Calls before = emulated_gpu::CountCalls();
+  Load(0, {{7, 0}, {7, 0}, {7, 0}});
+  emulated_gpu::Calls calls = emulated_gpu::CountCalls() - before;
+  EXPECT_EQ(calls.copies_to_device, 1);
+  EXPECT_EQ(calls.events, 1);
+  EXPECT_EQ(calls.waits, 0);
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    EXPECT_THAT(Chunk(chunk), Each(1));
+  }
+  Fill(2);
+  before = emulated_gpu::CountCalls();
+  // The chunk between them is held already.
+  Load(0, {{8, 0}, {7, 0}, {8, 0}});
+  calls = emulated_gpu::CountCalls() - before;
+  EXPECT_EQ(calls.copies_to_device, 2);
+  EXPECT_EQ(calls.events, 1);
+  EXPECT_THAT(Chunk(0), Each(2));
+  EXPECT_THAT(Chunk(1), Each(1));
+  EXPECT_THAT(Chunk(2), Each(2));
+  before = emulated_gpu::CountCalls();
+  Load(0, {{8, 0}, {7, 0}, {8, 0}});
+  calls = emulated_gpu::CountCalls() - before;
+  EXPECT_EQ(calls.copies_to_device, 0);
+  EXPECT_EQ(calls.events, 0);
+}
+
 TEST_F(DeviceArenasTest, LoadsAllOfAVersionThatIsNeverTheSame) {
   Fill(1);
-  arenas_->Load(0, {7, 0}, weights_.data());
+  Load(0, {{7, 0}});
   EXPECT_TRUE(arenas_->Synchronize().ok());
   Fill(2);
   arenas_->LoadAll(weights_.data());
@@ -89,7 +121,7 @@ TEST_F(DeviceArenasTest, LoadsAllOfAVersionThatIsNeverTheSame) {
   arenas_->LoadAll(weights_.data());
   EXPECT_TRUE(arenas_->Synchronize().ok());
   EXPECT_THAT(Chunk(0), Each(3));
-  arenas_->Load(0, {7, 0}, weights_.data());
+  Load(0, {{7, 0}});
   EXPECT_THAT(Chunk(0), Each(3));
 }
 
@@ -102,12 +134,17 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
                                      AsReals(arenas_->gradients())});
   };
   add();
+  const emulated_gpu::Calls before = emulated_gpu::CountCalls();
   arenas_->Save(/*first=*/1, /*last=*/3, arenas_->gradients(),
                 gradients_.data());
+  const emulated_gpu::Calls calls = emulated_gpu::CountCalls() - before;
+  EXPECT_EQ(calls.copies_to_host, 1);
+  EXPECT_EQ(calls.events, 2);  // That the gradients are made, and copied.
   EXPECT_TRUE(arenas_->AwaitSaved(2).ok());
   EXPECT_EQ(gradients_[2 * kChunk], 5);
   EXPECT_TRUE(arenas_->AwaitSaved(1).ok());
   EXPECT_TRUE(arenas_->Saved(1).value());
+  EXPECT_EQ((emulated_gpu::CountCalls() - before).waits, 1);
   EXPECT_EQ(gradients_[kChunk], 5);
   EXPECT_EQ(gradients_[3 * kChunk - 1], 5);
   EXPECT_EQ(gradients_[0], 0);
@@ -117,6 +154,32 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
   EXPECT_TRUE(arenas_->Synchronize().ok());
   EXPECT_EQ(gradients_[kChunk - 1], 10);
   EXPECT_EQ(gradients_[kChunk], 5);
+}
+
+TEST(DeviceArenasOfALargeModelTest, SaveInCopiesOfBoundedSize) {
+  constexpr int64_t kLarge = int64_t{5} << 20;
+  static_assert(DeviceArenas::kMaximumCopyBytes / kLarge == 3, "per copy");
+  ParameterTable table;
+  ParameterTable::Parameter* const weights = table.add_parameter();
+  weights->set_name("weights");
+  weights->add_shape(7 * kLarge / int64_t{sizeof(float)});
+  weights->set_group(DECAY);
+  table.set_chunk_elements(kLarge / int64_t{sizeof(float)});
+  const ArenaLayout layout = *ArenaLayout::Create(table);
+  const std::unique_ptr<Device> device = *CreateCudaDevice(/*ordinal=*/0);
+  const std::unique_ptr<DeviceArenas> arenas =
+      *DeviceArenas::Create(device.get(), &layout);
+  std::vector<float> host(layout.arena_elements(), 1);
+  const emulated_gpu::Calls before = emulated_gpu::CountCalls();
+  arenas->Save(/*first=*/0, layout.chunk_count(), arenas->gradients(),
+               host.data());
+  EXPECT_EQ((emulated_gpu::CountCalls() - before).copies_to_host, 3);
+  // The last chunks come first.
+  EXPECT_TRUE(arenas->AwaitSaved(layout.chunk_count() - 1).ok());
+  EXPECT_EQ(host.back(), 0);
+  EXPECT_EQ(host.front(), 1);
+  EXPECT_TRUE(arenas->AwaitSaved(0).ok());
+  EXPECT_EQ(host.front(), 0);
 }
 
 }  // namespace

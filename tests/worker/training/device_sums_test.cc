@@ -196,6 +196,18 @@ TEST_P(DeviceSumsTest, WhatWasGivenUpLeavesNothingBehind) {
   ExpectSame(sent, OnHost(micro_batches));
 }
 
+TEST_P(DeviceSumsTest, AddsChunksThatAreReadyTogetherInOneLaunch) {
+  DeviceSums sums = Sums();
+  sums.Begin({0, 1});
+  for (const int micro_batch : {0, 1}) {
+    sums.BeginMicroBatch(micro_batch, 1, static_cast<float*>(gradients_.get()));
+    const emulated_gpu::Calls before = emulated_gpu::CountCalls();
+    sums.Add(0, kChunks);
+    EXPECT_EQ((emulated_gpu::CountCalls() - before).launches, 1);
+    sums.EndMicroBatch(1);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Dtypes, DeviceSumsTest,
                          testing::Values(ExchangeSpec::FLOAT32,
                                          ExchangeSpec::BFLOAT16,

@@ -74,8 +74,9 @@ struct Product {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   // DEFAULT, BIAS (adds bias[m] to each column), GELU_AUX and GELU_AUX_BIAS
-  // (write the input of GELU to `aux`), or DGELU (multiplies by the derivative
-  // of GELU at `aux`).
+  // (write the input of GELU to `aux`), DGELU (multiplies by the derivative of
+  // GELU at `aux`), or BGRADB (also writes the sums of op(B) over k to
+  // bias[n]).
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   // Type of A and B, and type of D, bias and aux.
   cudaDataType_t factor_type = CUDA_R_32F, result_type = CUDA_R_32F;
@@ -91,11 +92,13 @@ struct Product {
 
   bool HasBias() const {
     return epilogue == CUBLASLT_EPILOGUE_BIAS ||
-           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_BGRADB;
   }
   bool HasAux() const {
-    return epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
-           epilogue != CUBLASLT_EPILOGUE_BIAS;
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_DGELU;
   }
 };
 
@@ -103,8 +106,8 @@ struct Matrices {
   const void* a;
   const void* b;
   void* d;
-  const void* bias = nullptr;
-  const void* aux = nullptr;  // Same shape as D.
+  const void* bias = nullptr;  // An output with BGRADB.
+  const void* aux = nullptr;   // Same shape as D.
 };
 
 // The algorithm and descriptors for a product.
@@ -243,7 +246,7 @@ absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
 uint32_t AlignmentOf(const Product& product, const Matrices& matrices) {
   for (const void* matrix :
        {matrices.a, matrices.b, static_cast<const void*>(matrices.d),
-        matrices.aux}) {
+        matrices.bias, matrices.aux}) {
     if (reinterpret_cast<uintptr_t>(matrix) % 16 != 0) {
       return product.factor_type == CUDA_R_32F ? sizeof(float)
                                                : sizeof(Bfloat16);
@@ -294,6 +297,9 @@ class CublasLinearOps final : public LinearOps {
                           {args.weight, args.dy, args.dx}, args.accumulate));
   }
 
+  // In bfloat16, where the library supports it, the product's epilogue sums the
+  // columns. In float32 a kernel does: with TF32 the epilogue would sum rounded
+  // numbers.
   void BackwardWeight(const BackwardWeightArguments& args) override {
     Stream& stream = context_->Current();
     const LinearShape& s = args.shape;
@@ -303,10 +309,18 @@ class CublasLinearOps final : public LinearOps {
     product.n = s.outputs;
     product.k = s.rows;
     product.transpose_b = true;
+    if (args.dbias != nullptr && type_ != CUDA_R_32F) {
+      Product fused = product;
+      fused.epilogue = CUBLASLT_EPILOGUE_BGRADB;
+      if (MultiplyWithEpilogue(stream, fused,
+                               {args.x, args.dy, args.dweight, args.dbias},
+                               args.accumulate)) {
+        return;
+      }
+    }
     stream.Check(Multiply(stream, product, {args.x, args.dy, args.dweight},
                           args.accumulate));
     if (args.dbias == nullptr) return;
-    // Few algorithms and types of cuBLASLt support an epilogue for it.
     if (type_ == CUDA_R_32F) {
       ColumnSums(stream, context_->scratch(), s.rows, s.outputs,
                  As<float>(args.dy), args.dbias);
@@ -419,14 +433,20 @@ class CublasLinearOps final : public LinearOps {
   bool MultiplyWithAux(Stream& stream, const Product& product,
                        const Matrices& matrices) {
     if (type_ == CUDA_R_32F) return false;
-    if (product.m % kAuxMultiple != 0 ||
-        AlignmentOf(product, matrices) < product.alignment) {
-      return false;
-    }
+    return product.m % kAuxMultiple == 0 &&
+           MultiplyWithEpilogue(stream, product, matrices,
+                                /*accumulate=*/false);
+  }
+
+  // Multiplies if the library has a plan for the product with its epilogue.
+  // Returns false otherwise.
+  bool MultiplyWithEpilogue(Stream& stream, const Product& product,
+                            const Matrices& matrices, bool accumulate) {
+    if (AlignmentOf(product, matrices) < product.alignment) return false;
     // Versions of the library report an unsupported epilogue differently.
     const absl::Status& planned = PlanOf(product, matrices).status;
     if (!planned.ok() && !absl::IsResourceExhausted(planned)) return false;
-    stream.Check(Multiply(stream, product, matrices, /*accumulate=*/false));
+    stream.Check(Multiply(stream, product, matrices, accumulate));
     return true;
   }
 

@@ -2,14 +2,19 @@
 // of a block run in several orders: a kernel that lacks a barrier fails in one
 // of them. The GPU's work runs as late as it may, so that a pass that lacks a
 // wait fails too. The GPU is the second one, which no thread uses by accident.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/parameter_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/store/chunk_weights.h"
 #include "server/store/cuda/cuda_passes.h"
 #include "tests/server/store/chunk_pass_conformance.h"
 #include "tests/support/status_matchers.h"
@@ -127,6 +132,49 @@ TEST_F(CudaPassMemoryTest, AnErrorOfTheGpuIsTheErrorOfThePass) {
                                HasSubstr(c.error))));
     EXPECT_EQ(made->passes[1]->SumOfSquares(sum).status(), first);
   }
+}
+
+// What a group takes, whose updates also sum the squares.
+TEST_F(CudaPassMemoryTest, OneLaunchUpdatesAllChunksOfAGroup) {
+  const absl::StatusOr<ChunkPasses> made = Make();
+  ASSERT_TRUE(made.ok()) << made.status();
+  BufferPool buffers(1024), halves(512);
+  const ExchangeSpec exchange;
+  std::vector<float> gradient(1024, 1);
+  std::vector<TreeSum> sums;
+  std::vector<std::unique_ptr<ChunkWeights>> weights;
+  std::vector<ChunkWeights::Next> next;
+  std::vector<ChunkPass::Arguments> arguments(3);
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    NodeSum node;
+    node.gradient =
+        std::make_shared<GradientInMemory>(gradient.data(), nullptr);
+    ChunkAggregator aggregator(/*leaves=*/1, ExchangeSpec::FLOAT32);
+    aggregator.Add(std::move(node));
+    sums.push_back(aggregator.Take());
+    weights.push_back(std::make_unique<ChunkWeights>(&exchange, /*elements=*/
+                                                     1024, &buffers, &halves));
+    Buffer initial = buffers.Take();
+    std::fill_n(initial.get(), 1024, 0.f);
+    weights.back()->Initialize(/*version=*/0, std::move(initial));
+    next.push_back(weights.back()->Begin(/*for_streams=*/false));
+  }
+  std::vector<ChunkPassGroup::SumItem> sum_items;
+  std::vector<ChunkPassGroup::RunItem> run_items;
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    sum_items.push_back({made->passes[chunk].get(), &sums[chunk]});
+    arguments[chunk].sum = &sums[chunk];
+    arguments[chunk].weights = weights[chunk].get();
+    arguments[chunk].next = &next[chunk];
+    run_items.push_back({made->passes[chunk].get(), &arguments[chunk]});
+  }
+  const std::vector<double> squares(3, 1024);
+  emulated_gpu::Calls before = emulated_gpu::CountCalls();
+  EXPECT_EQ(*made->group->SumOfSquares(sum_items), squares);
+  EXPECT_EQ((emulated_gpu::CountCalls() - before).launches, 1);
+  before = emulated_gpu::CountCalls();
+  EXPECT_EQ(*made->group->Run(run_items), squares);
+  EXPECT_EQ((emulated_gpu::CountCalls() - before).launches, 1);
 }
 
 TEST_F(CudaPassMemoryTest, AnAllocationThatFailsIsAnErrorOfTheStart) {

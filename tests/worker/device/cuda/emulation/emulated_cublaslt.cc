@@ -53,6 +53,9 @@ bool HasBias(const EmulatedMatmulDesc& description) {
   return description.epilogue == CUBLASLT_EPILOGUE_BIAS ||
          description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
+bool HasBiasGradient(const EmulatedMatmulDesc& description) {
+  return description.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
 bool HasAux(const EmulatedMatmulDesc& description) {
   return description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX ||
          description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
@@ -186,6 +189,11 @@ void Multiply(const Product& product, const Pointers& pointers) {
   const std::vector<float> b =
       Pack(product, product.b, pointers.b,
            description.transpose_b == CUBLAS_OP_N, product.n, product.n);
+  for (int64_t j = 0; j < product.n && HasBiasGradient(description); ++j) {
+    float sum = 0;
+    for (int64_t p = 0; p < product.k; ++p) sum += b[p * product.n + j];
+    Store(product.d.type, sum, description.bias, j);
+  }
   for (int64_t j = 0; j < product.n; ++j) {
     for (int64_t first = 0; first < product.m; first += kBlock) {
       float sums[kBlock] = {};
@@ -208,11 +216,16 @@ void Multiply(const Product& product, const Pointers& pointers) {
 }
 
 // Not those of every version, but some that callers must do without: an
-// epilogue for a single row of float32 numbers, and GELU for rows that are no
-// multiple of 16.
+// epilogue for a single row of float32 numbers, GELU for rows that are no
+// multiple of 16, and sums of columns of which there is no multiple of 8, or of
+// other numbers than bfloat16.
 bool IsSupported(const Product& product) {
   if (HasBias(product.description) && product.m == 1 &&
       product.d.type == CUDA_R_32F) {
+    return false;
+  }
+  if (HasBiasGradient(product.description) &&
+      (product.n % 8 != 0 || product.b.type == CUDA_R_32F)) {
     return false;
   }
   return !HasAux(product.description) || product.m % 16 == 0;
@@ -368,7 +381,9 @@ cublasStatus_t cublasLtMatmul(
   CheckAligned(b, algorithm->data[2]);
   CheckAligned(d, std::max(algorithm->data[3], algorithm->data[4]));
   if (HasAux(*description)) CheckAligned(description->aux, 16);
-  if (HasBias(*description)) Check(description->bias != nullptr, "no bias");
+  if (HasBias(*description) || HasBiasGradient(*description)) {
+    Check(description->bias != nullptr, "no bias");
+  }
   if (emulated_gpu::CheckLaunch(stream) != cudaSuccess ||
       emulated_gpu::Fails(emulated_gpu::Failing::kProduct)) {
     return CUBLAS_STATUS_EXECUTION_FAILED;

@@ -3,6 +3,10 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
 
 namespace emulated_gpu {
 namespace {
@@ -11,6 +15,24 @@ namespace {
 std::array<std::atomic<int64_t>, 5>& CallsBeforeFailure() {
   static std::array<std::atomic<int64_t>, 5> calls = {-1, -1, -1, -1, -1};
   return calls;
+}
+
+// Lets a test make another process fail: at its first call, reads the file that
+// $EMULATED_GPU_FAILURE names, such as "product 5" or "allocation 0", and
+// removes it. FailNext is called with these arguments.
+void FailAsFileAsks() {
+  static const bool asked = [] {
+    const char* const path = std::getenv("EMULATED_GPU_FAILURE");
+    std::ifstream file(path == nullptr ? "" : path);
+    std::string kind;
+    int64_t calls = 0;
+    if (!(file >> kind >> calls)) return false;
+    std::remove(path);
+    FailNext(kind == "allocation" ? Failing::kAllocation : Failing::kProduct,
+             calls);
+    return true;
+  }();
+  static_cast<void>(asked);
 }
 
 }  // namespace
@@ -24,6 +46,7 @@ void StopFailing() {
 }
 
 bool Fails(Failing kind) {
+  FailAsFileAsks();
   std::atomic<int64_t>& calls = CallsBeforeFailure()[static_cast<size_t>(kind)];
   int64_t now = calls;
   while (now >= 0) {

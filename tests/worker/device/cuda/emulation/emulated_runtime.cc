@@ -13,6 +13,10 @@ namespace {
 
 std::atomic<int64_t> bytes_to_host{0};
 
+// See Calls.
+std::atomic<int64_t> copies_to_device{0}, copies_to_host{0}, launches{0},
+    events{0}, waits{0};
+
 // Begins a function that cannot be captured: returns whether the calling thread
 // captures, with the function's error kept.
 bool Captures() {
@@ -39,9 +43,21 @@ void CheckStillPinned(const void* host, bool was_pinned) {
 
 int64_t BytesToHost() { return bytes_to_host; }
 
+Calls CountCalls() {
+  return {copies_to_device, copies_to_host, launches, events, waits};
+}
+
+Calls operator-(const Calls& now, const Calls& before) {
+  return {now.copies_to_device - before.copies_to_device,
+          now.copies_to_host - before.copies_to_host,
+          now.launches - before.launches, now.events - before.events,
+          now.waits - before.waits};
+}
+
 cudaError_t CheckLaunch(Stream* stream) {
   if (cudaPeekAtLastError() != cudaSuccess) return cudaPeekAtLastError();
   if (Fails(Failing::kLaunch)) return Keep(cudaErrorLaunchOutOfResources);
+  if (!IsCaptured(stream)) ++launches;
   return Keep(DeviceOf(stream) == UseContext()
                   ? cudaSuccess
                   : cudaErrorInvalidResourceHandle);
@@ -68,6 +84,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (Captures()) return cudaErrorStreamCaptureUnsupported;
   if (Fails(Failing::kWait)) return Keep(cudaErrorLaunchFailure);
+  ++emulated_gpu::waits;
   emulated_gpu::Reach(emulated_gpu::Record(stream));
   return cudaSuccess;
 }
@@ -88,6 +105,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     return Keep(cudaErrorInvalidResourceHandle);
   }
   *event = emulated_gpu::Record(stream);
+  ++emulated_gpu::events;
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
@@ -96,6 +114,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (Captures()) return cudaErrorStreamCaptureUnsupported;
+  ++emulated_gpu::waits;
   emulated_gpu::Reach(*event);
   return cudaSuccess;
 }
@@ -180,6 +199,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
       (kind != cudaMemcpyHostToDevice && lacks(from))) {
     return Keep(cudaErrorInvalidValue);
   }
+  if (kind == cudaMemcpyHostToDevice) ++emulated_gpu::copies_to_device;
+  if (kind == cudaMemcpyDeviceToHost) ++emulated_gpu::copies_to_host;
   emulated_gpu::Enqueue(stream, [=] {
     emulated_gpu::CheckStillPinned(host, pinned);
     if (kind == cudaMemcpyDeviceToHost) {

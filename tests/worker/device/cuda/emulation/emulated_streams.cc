@@ -37,6 +37,7 @@ thread_local Graph* captured = nullptr;
 
 std::atomic<bool> refuse_captures{false};
 std::atomic<int64_t> graph_launches{0};
+std::atomic<bool> skip_work{false};
 
 // Held while queued work runs.
 ABSL_CONST_INIT absl::Mutex queue_mutex(absl::kConstInit);
@@ -110,6 +111,7 @@ void SetConnections(int queues) {
 }
 
 void Enqueue(Stream* stream, std::function<bool()> work) {
+  if (skip_work) work = [] { return true; };
   absl::MutexLock lock(&queue_mutex);
   if (stream->capture != nullptr) {
     stream->capture->work.push_back(std::move(work));
@@ -172,6 +174,11 @@ bool SpoilsCapture() {
   return captured != nullptr;
 }
 
+bool IsCaptured(Stream* stream) {
+  absl::MutexLock lock(&queue_mutex);
+  return stream->capture != nullptr;
+}
+
 void Launch(const Graph& graph, Stream* stream) {
   ++graph_launches;
   // The graph may be destroyed before it runs. What waits for other processes
@@ -189,5 +196,6 @@ void DestroyGraph(Graph* graph) { delete graph; }
 
 int64_t GraphLaunches() { return graph_launches; }
 void RefuseCaptures(bool refuse) { refuse_captures = refuse; }
+void SkipWork() { skip_work = true; }
 
 }  // namespace emulated_gpu

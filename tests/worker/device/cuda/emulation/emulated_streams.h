@@ -61,6 +61,7 @@ Graph* EndCapture(Stream* stream);
 // Whether the calling thread captures: then it cannot do what it is about to
 // do, and the capture is lost.
 bool SpoilsCapture();
+bool IsCaptured(Stream* stream);
 // Queues what was captured as one piece of work.
 void Launch(const Graph& graph, Stream* stream);
 Graph* CopyGraph(const Graph& graph);
@@ -70,8 +71,26 @@ int64_t GraphLaunches();
 // From now on, all captures fail.
 void RefuseCaptures(bool refuse);
 
+// From now on, work that is queued or captured does nothing, for programs that
+// only count calls.
+void SkipWork();
+
 // Copied so far.
 int64_t BytesToHost();
+
+// Numbers of calls so far, of all threads. What is captured is not counted.
+struct Calls {
+  int64_t copies_to_device = 0;
+  int64_t copies_to_host = 0;
+  // Launches of a kernel, a graph or a library's operation.
+  int64_t launches = 0;
+  int64_t events = 0;  // Recorded.
+  // Waits of the host for a stream or an event.
+  int64_t waits = 0;
+};
+Calls CountCalls();
+// The calls since `before`.
+Calls operator-(const Calls& now, const Calls& before);
 
 }  // namespace emulated_gpu
 

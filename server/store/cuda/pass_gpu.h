@@ -1,0 +1,82 @@
+// The GPU of a server's passes: its memory, and the streams that passes share.
+#ifndef TRIBUTARY_SERVER_STORE_CUDA_PASS_GPU_H_
+#define TRIBUTARY_SERVER_STORE_CUDA_PASS_GPU_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/store/cuda/pass_stream.h"
+
+namespace tributary::cuda {
+
+// The GPU memory that the passes of a plan need, in elements of 4 bytes.
+struct MemoryPlan {
+  int64_t weights = 0;
+  int64_t state = 0;
+  int64_t sums = 0;  // Sums of chunks that wait for the norm.
+  int64_t rows = 0;
+  int64_t working = 0;
+  int pass_streams = 1;
+
+  int64_t total() const { return weights + state + sums + rows + working; }
+};
+
+// The GPU memory and the PassStreams of one server, shared by its passes.
+// Thread-safe.
+class PassGpu {
+ public:
+  // Allocates the memory of `plan` on GPU number `ordinal`, which must exist.
+  // See PassStream::DeviceElements for `depth`. Returns ResourceExhausted, with
+  // a breakdown of the required bytes, if the GPU's memory does not suffice.
+  static absl::StatusOr<std::shared_ptr<PassGpu>> Create(int ordinal,
+                                                         const MemoryPlan& plan,
+                                                         int64_t chunk_elements,
+                                                         int depth);
+  ~PassGpu();
+  PassGpu(const PassGpu&) = delete;
+  PassGpu& operator=(const PassGpu&) = delete;
+
+  // Allocates zeroed memory. The total must not exceed the plan.
+  float* Take(int64_t elements);
+
+  // Takes a PassStream for the lifetime of this object. Blocks until one is
+  // free. A thread that holds one waits for no other thread, so this cannot
+  // deadlock.
+  class PassStreamUse {
+   public:
+    explicit PassStreamUse(PassGpu* gpu)
+        : gpu_(gpu), pass_stream_(gpu->TakePassStream()) {
+      pass_stream_->Use();
+    }
+    ~PassStreamUse() { gpu_->ReturnPassStream(pass_stream_); }
+    PassStreamUse(const PassStreamUse&) = delete;
+    PassStreamUse& operator=(const PassStreamUse&) = delete;
+    PassStream* operator->() const { return pass_stream_; }
+    PassStream* get() const { return pass_stream_; }
+
+   private:
+    PassGpu* const gpu_;
+    PassStream* const pass_stream_;
+  };
+
+ private:
+  PassGpu(int ordinal, float* memory) : ordinal_(ordinal), memory_(memory) {}
+  PassStream* TakePassStream() ABSL_LOCKS_EXCLUDED(mu_);
+  void ReturnPassStream(PassStream* pass_stream) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const int ordinal_;
+  float* const memory_;
+  int64_t taken_ = 0;  // Elements allocated. Used only during construction.
+  std::vector<std::unique_ptr<PassStream>> pass_streams_;
+
+  absl::Mutex mu_;
+  std::vector<PassStream*> free_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_SERVER_STORE_CUDA_PASS_GPU_H_

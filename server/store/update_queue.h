@@ -1,0 +1,57 @@
+// The chunks of a server that wait for a thread of its pool.
+#ifndef TRIBUTARY_SERVER_STORE_UPDATE_QUEUE_H_
+#define TRIBUTARY_SERVER_STORE_UPDATE_QUEUE_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/executor.h"
+
+namespace tributary {
+
+// Hands chunks to the threads of a pool, in groups of chunks that are ready at
+// the same time. Chunks of the first layers have priority, because the next
+// forward pass needs them first. Thread-safe.
+class UpdateQueue {
+ public:
+  struct Options {
+    int most = 1;  // The largest number of chunks in a group.
+    // The number of groups that run at the same time. Chunks are divided among
+    // so many groups before groups grow.
+    int streams = 1;
+    // Called on the pool for each group: chunks in ascending order that were
+    // added with the same `norm`.
+    std::function<void(const std::vector<int>& chunks,
+                       std::optional<double> norm)>
+        run;
+    // Called on the pool when no chunk is left, and none is running.
+    std::function<void()> on_idle;
+  };
+  // `pool` must outlive this object, and must be drained before it is
+  // destroyed.
+  UpdateQueue(Executor* pool, Options options);
+
+  // Adds a chunk. At most one item per chunk may be in the queue.
+  void Add(int chunk, std::optional<double> norm) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  void RunNext() ABSL_LOCKS_EXCLUDED(mu_);
+  // Removes the next group, which is empty if other calls took all chunks.
+  std::vector<int> Take(std::optional<double>* norm) ABSL_LOCKS_EXCLUDED(mu_);
+
+  Executor* const pool_;
+  const Options options_;
+
+  absl::Mutex mu_;
+  std::map<int, std::optional<double>> queue_ ABSL_GUARDED_BY(mu_);  // Norms.
+  // Number of chunks that are queued or running.
+  int unfinished_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_STORE_UPDATE_QUEUE_H_

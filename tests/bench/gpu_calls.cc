@@ -1,0 +1,130 @@
+// Counts a worker's calls of CUDA in a step of GPT-2 with 124 million
+// parameters, on an emulated GPU that does none of the work:
+//
+//   bazel run //tests/bench:gpu_calls            # with CUDA graphs
+//   bazel run //tests/bench:gpu_calls -- kernels # without: counts each kernel
+//
+// The numbers do not depend on the batch size. Needs 5 GB of memory.
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/monotonic_clock.h"
+#include "deploy/bench/bench_jobs.h"
+#include "proto/rendezvous.pb.h"
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/exchange/exchange.h"
+#include "worker/state/create_work_state.h"
+#include "worker/training/trainer.h"
+#include "worker/training/training_setup.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kMicroBatches = 2;
+constexpr int64_t kSteps = 5;
+
+// Answers each sum with the chunk's next version, whose values are unspecified.
+class CountingExchange final : public Exchange {
+ public:
+  CountingExchange(const ArenaLayout* layout, WorkState* state)
+      : chunks_(layout->chunk_count()),
+        pool_(layout->arena_elements()),
+        state_(state) {}
+
+  void DeliverAll() {
+    for (int chunk = 0; chunk < chunks_; ++chunk) Deliver(/*version=*/0, chunk);
+  }
+  Buffer TakeArena() override { return pool_.Take(); }
+  void PushInitial(Buffer) override {}
+  void Push(int64_t step, NodeChunk sum) override {
+    Deliver(step + 1, sum.chunk);
+    if (step + 1 == kSteps && sum.chunk == 0) state_->SetFinished();
+  }
+  void Finish() override {}
+  int64_t bytes_sent() const override { return 0; }
+  int64_t bytes_received() const override { return 0; }
+  DurationCounts chunk_latency() const override { return DurationCounts(); }
+
+ private:
+  void Deliver(int64_t version, int chunk) {
+    float* to = nullptr;
+    if (state_->BeginWrite(chunk, version, &to) == WorkState::Arrival::kWrite) {
+      state_->EndWrite(chunk, version);
+    }
+  }
+
+  const int chunks_;
+  BufferPool pool_;
+  WorkState* const state_;
+};
+
+BenchLoad Load() {
+  BenchLoad load;
+  load.model = "gpt2";
+  load.batch_per_worker = kMicroBatches;
+  load.steps = kSteps;
+  load.sets = {"precision=BFLOAT16",
+               "batch.micro_batches=" + std::to_string(kMicroBatches)};
+  return load;
+}
+
+absl::Status Count() {
+  const JobSpec job = *BenchJob(Load());
+  const auto make = [](Precision precision) {
+    return CreateCudaDevice(/*ordinal=*/0, precision);
+  };
+  const std::unique_ptr<TrainingSetup> setup =
+      *TrainingSetup::Create(job, /*threads=*/1, make);
+  WorkState::Options options;
+  options.steps = kSteps;
+  const std::unique_ptr<WorkState> state =
+      CreateWorkState(job, options, &setup->layout());
+  state->SetUnparked([] {});
+  CountingExchange exchange(&setup->layout(), state.get());
+  emulated_gpu::Calls before;
+  Trainer::Hooks hooks;
+  hooks.clock = &MonotonicNow;
+  hooks.report = [&](const WorkerReport& report) {
+    if (!report.has_synced()) return;
+    before = emulated_gpu::CountCalls();
+    Deal deal;
+    deal.set_generation(1);
+    deal.set_leaf_end(kMicroBatches);
+    state->SetAssignment(deal);
+  };
+  hooks.step_done = [&, step = 0]() mutable {
+    const emulated_gpu::Calls now = emulated_gpu::CountCalls();
+    const emulated_gpu::Calls calls = now - before;
+    std::printf(
+        "step %d: %d copies to the GPU, %d to the host, %d launches, %d events "
+        "recorded, %d waits of the host\n",
+        step++, static_cast<int>(calls.copies_to_device),
+        static_cast<int>(calls.copies_to_host),
+        static_cast<int>(calls.launches), static_cast<int>(calls.events),
+        static_cast<int>(calls.waits));
+    before = now;
+  };
+  std::printf("%d chunks, %d micro-batches in each step\n",
+              setup->layout().chunk_count(), kMicroBatches);
+  Trainer trainer(setup.get(), state.get(), &exchange, hooks);
+  exchange.DeliverAll();
+  return trainer.Run();
+}
+
+}  // namespace
+}  // namespace tributary
+
+int main(int argc, char** argv) {
+  emulated_gpu::SkipWork();
+  emulated_gpu::RefuseCaptures(argc > 1 &&
+                               std::strcmp(argv[1], "kernels") == 0);
+  const absl::Status status = tributary::Count();
+  if (!status.ok()) std::printf("%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
