@@ -121,7 +121,9 @@ void RunProgram(const JobSpec& job, const std::string& coordinator) {
   }
 }
 
-// Not LocalCluster::StartWorker, whose worker sends a heartbeat every 2 ms.
+// Runs a built-in worker with the default heartbeat interval, which a program's
+// worker has, too. That of LocalCluster::StartWorker is so short that it costs
+// time.
 void RunBuiltIn(const std::string& coordinator) {
   LogOptions log;
   log.level = LogLevel::kError;
