@@ -33,6 +33,9 @@ for header in $(headers); do
   g++ -fpreprocessed -dD -E -P -x c++ "$folder/$header" | normalize
 done
 
+# Distributions name Abseil's inner namespace and demangle differently.
 echo "== exported functions"
 nm --dynamic --defined-only --demangle "$library" |
-  sed -nE 's/^[0-9a-f]+ T ([^@]*).*/\1/p' | LC_ALL=C sort -u
+  sed -nE 's/^[0-9a-f]+ T ([^@]*).*/\1/p' |
+  sed -E 's/absl::[a-z]+[0-9]+::/absl::/g; s/> (>)/>\1/g; s/> (>)/>\1/g' |
+  LC_ALL=C sort -u
