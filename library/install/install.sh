@@ -21,7 +21,7 @@ Examples:
 Usage: ./tributary install --prefix DIR [--uninstall]
 
   --prefix DIR  Absolute path of the folder to install to. It is created if it
-                is missing. The installed files may be moved together.
+                is missing. It can be moved later.
   --uninstall   Remove the installed files, which
                 DIR/share/tributary/files.txt lists.
   -h, --help    Print this text and exit.

@@ -5,10 +5,10 @@ def _public_headers_impl(ctx):
     context = cc_common.merge_cc_infos(
         cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
     ).compilation_context
-    provided = {header.basename: True for header in context.headers.to_list()}
+    paths = [header.path for header in context.headers.to_list()]
     for header in ctx.files.hdrs:
-        if header.basename not in provided:
-            fail("no library in deps has %s" % header.short_path)
+        if not [path for path in paths if path.endswith("/tributary/" + header.basename)]:
+            fail("%s: add its library to deps" % header.short_path)
     ctx.actions.run(
         executable = ctx.file._copy,
         arguments = [folder.path] + [header.path for header in ctx.files.hdrs],

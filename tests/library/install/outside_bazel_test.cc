@@ -53,8 +53,9 @@ TEST(OutsideBazelTest, BuildsTheEngine) {
                 app, {"HOME=" + home});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   // Bazel makes its folders read-only, and a test must leave none of those.
-  RunScript(start + "shutdown\nchmod -R u+w " + home + "/bazel", app,
-            {"HOME=" + home});
+  RunScript(absl::StrCat(start, "shutdown\nchmod -R u+w ", home,
+                         "/bazel && rm -rf ", home, "/bazel"),
+            app, {"HOME=" + home});
 }
 
 }  // namespace

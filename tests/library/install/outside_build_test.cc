@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <regex>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -47,6 +49,33 @@ TEST_F(OutsideBuildTest, CMakeBuildsTheEngine) {
   ExpectDone(BuildBlocks("sh").at(1));
   const CommandResult found = Run("ls runs/*/final/model.safetensors");
   EXPECT_EQ(found.exit_code, 0) << found.standard_error;
+}
+
+// Before version 1, another minor version may have another interface.
+TEST_F(OutsideBuildTest, CMakeFindsOnlyVersionsThatFit) {
+  SKIP_WITHOUT("cmake");
+  const std::string file =
+      prefix_ + "/lib/cmake/tributary/tributary-config-version.cmake";
+  const std::string text = ReadWholeFile(file);
+  for (const char* version : {"0.4.2", "3.4.2"}) {
+    for (const char* wanted : {"", "0.4", "0.4.2", "3.4", "3.4.2", "0.4.3", "0",
+                               "3", "3.1", "3.5", "0.3", "0.40"}) {
+      WriteWholeFile(
+          file, std::regex_replace(text, std::regex("VERSION \"[0-9.]+\""),
+                                   absl::StrCat("VERSION \"", version, "\"")));
+      WriteWholeFile(
+          home_ + "/ask.cmake",
+          absl::StrCat("set(PACKAGE_FIND_VERSION \"", wanted, "\")\ninclude(",
+                       file, ")\nmessage(${PACKAGE_VERSION_COMPATIBLE})\n"));
+      const std::set<std::string> fitting =
+          version[0] == '0'
+              ? std::set<std::string>{"", "0.4", "0.4.2"}
+              : std::set<std::string>{"", "3", "3.1", "3.4", "3.4.2"};
+      EXPECT_EQ(Run("cmake -P ask.cmake").standard_error,
+                fitting.count(wanted) > 0 ? "TRUE\n" : "FALSE\n")
+          << version << " for " << wanted;
+    }
+  }
 }
 
 TEST_F(OutsideBuildTest, PkgConfigBuildsTheEngine) {
