@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
@@ -64,6 +65,26 @@ TEST_F(InstalledLibraryTest, ExportsOnlyItsInterface) {
         "_ZN9tributary16EndWorkerProcess", "_ZN9tributary5GraphC1El@",
         "_ZTVN9tributary6LinearE@", "_ZNK9tributary10MicroBatch7indexes"}) {
     EXPECT_THAT(symbols, Contains(StartsWith(exported)));
+  }
+}
+
+// Classes that are no templates, and functions of C.
+TEST_F(InstalledLibraryTest, ExportsWhatThePublicHeadersDeclare) {
+  const std::string symbols = absl::StrJoin(
+      Lines("nm --dynamic --defined-only lib/libtributary.so"), "\n");
+  const std::vector<std::string> classes = Lines(
+      "awk '/^class [A-Za-z]+ [{]/ && !template { print $2 } "
+      "{ template = /^template/ }' include/tributary/*.h");
+  EXPECT_THAT(classes, Contains("Worker"));
+  for (const std::string& name : classes) {
+    EXPECT_THAT(symbols,
+                HasSubstr(absl::StrCat("9tributary", name.size(), name)))
+        << "does the library of " << name << " set alwayslink?";
+  }
+  for (const std::string& name :
+       Lines("grep -hoE '^[a-z].*tributary_[a-z_]+\\(' include/tributary/*.h | "
+             "sed -E 's/.*(tributary_[a-z_]+).*/\\1/'")) {
+    EXPECT_THAT(symbols, HasSubstr(" T " + name)) << "is alwayslink missing?";
   }
 }
 
