@@ -18,8 +18,6 @@
 namespace tributary {
 namespace {
 
-constexpr char kVersion[] = "0.1.0";
-
 std::string Help() {
   std::string help =
       "Trains neural networks with a parameter server: servers hold the\n"
@@ -98,7 +96,8 @@ int RunCommandLine(const std::vector<std::string>& arguments,
     return kExitDone;
   }
   if (name == "--version" || name == "version") {
-    std::printf("tributary %s (protocol %d)\n", kVersion, kProtocolVersion);
+    std::printf("tributary " TRIBUTARY_VERSION " (protocol %d)\n",
+                kProtocolVersion);
     return kExitDone;
   }
   for (const Command& command : Commands()) {

@@ -4,12 +4,12 @@
 # warnings, wherever it is included.
 _GENERATE = """
 set -eu
-/usr/bin/protoc -I. --cpp_out=$(GENDIR) {grpc} $(SRCS)
+/usr/bin/protoc -I{root} --cpp_out={out} {grpc} $(SRCS)
 for header in $(OUTS); do
   case $$header in *.h) sed -i '1i #pragma GCC system_header' $$header ;; esac
 done
 """
-_GRPC = "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin --grpc_out=$(GENDIR)"
+_GRPC = "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin --grpc_out={out}"
 
 def _protos_of(dep):
     """The label of the .proto files of the cc_proto `dep`."""
@@ -41,11 +41,20 @@ def cc_proto(name, srcs, deps = [], grpc = False, visibility = None, testonly = 
     sources = [stem + suffix + ".cc" for stem in stems for suffix in suffixes]
     headers = [stem + suffix + ".h" for stem in stems for suffix in suffixes]
     paths = " ".join(["$(execpath %s)" % src for src in srcs])
+
+    # In another workspace, this repository is in the folder external/tributary.
+    repository = native.repository_name()[1:]
+    root = "external/" + repository if repository else "."
+    out = "$(GENDIR)/" + root if repository else "$(GENDIR)"
     native.genrule(
         name = name + "_generate",
         srcs = srcs + [_protos_of(dep) for dep in deps],
         outs = sources + headers,
-        cmd = _GENERATE.format(grpc = _GRPC if grpc else "").replace("$(SRCS)", paths),
+        cmd = _GENERATE.format(
+            grpc = _GRPC.format(out = out) if grpc else "",
+            out = out,
+            root = root,
+        ).replace("$(SRCS)", paths),
         testonly = testonly,
         visibility = ["//visibility:private"],
     )

@@ -1,9 +1,9 @@
-#include "examples/cpp/own_engine/factorization.h"
+#include "factorization.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "examples/cpp/own_engine/ratings.h"
+#include "ratings.h"
 
 namespace {
 

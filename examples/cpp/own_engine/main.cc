@@ -4,9 +4,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "examples/cpp/own_engine/factorization.h"
-#include "examples/cpp/own_engine/ratings.h"
+#include "factorization.h"
 #include "nlohmann/json.hpp"
+#include "ratings.h"
 #include "tributary/worker.h"
 
 namespace {

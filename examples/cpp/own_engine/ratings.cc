@@ -1,4 +1,4 @@
-#include "examples/cpp/own_engine/ratings.h"
+#include "ratings.h"
 
 #include "tributary/worker.h"
 

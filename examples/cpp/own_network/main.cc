@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "examples/cpp/own_network/slope.h"
-#include "examples/cpp/own_network/spirals.h"
+#include "slope.h"
+#include "spirals.h"
 #include "tributary/nn.h"
 
 namespace {

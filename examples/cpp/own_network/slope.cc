@@ -1,4 +1,4 @@
-#include "examples/cpp/own_network/slope.h"
+#include "slope.h"
 
 #include <algorithm>
 

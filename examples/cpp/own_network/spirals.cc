@@ -1,4 +1,4 @@
-#include "examples/cpp/own_network/spirals.h"
+#include "spirals.h"
 
 #include <cmath>
 

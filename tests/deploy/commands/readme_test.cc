@@ -85,6 +85,10 @@ std::string HelpOn(const Words& words) {
     return RunCommand({"/bin/bash", "tests/run_all.sh", "--help"})
         .standard_output;
   }
+  if (words[0] == "install") {
+    return RunCommand({"/bin/bash", "library/install/install.sh", "--help"})
+        .standard_output;
+  }
   Words arguments = {words[0], "--help"};
   if (kWithActions->count(words[0]) > 0) {
     arguments.insert(arguments.begin() + 1, words.at(1));
@@ -97,7 +101,7 @@ std::string HelpOn(const Words& words) {
 TEST(ReadmeTest, ShowsWhatItShould) {
   for (const char* command :
        {"train", "test", "sample", "compare", "bench", "checkpoint", "plan",
-        "certs", "server", "worker", "devices"}) {
+        "certs", "server", "worker", "devices", "install"}) {
     EXPECT_FALSE(CommandLinesOf(command).empty()) << command;
   }
 }

@@ -38,7 +38,8 @@ class StartScriptTest : public testing::Test {
           "/third_party", "/third_party/system"}) {
       mkdir((root_ + folder).c_str(), 0755);
     }
-    for (const char* file : {"/.bazelrc", "/WORKSPACE", "/BUILD"}) {
+    for (const char* file :
+         {"/.bazelrc", "/WORKSPACE", "/BUILD", "/version.bzl"}) {
       WriteWholeFile(root_ + file, "");
     }
     Copy("tributary");
