@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
+#include <atomic>
 #include <string>
 
 #include "absl/base/config.h"
@@ -258,10 +259,16 @@ bool Mutex::AwaitWithDeadline(const Condition& condition, Time deadline) {
 }
 
 bool Condition::Eval() const {
-  static const auto real =
-      Real<bool (*)(const Condition*)>("9Condition4EvalEv", "_ZNK");
+  // Not a static constant: during an operation, ThreadSanitizer ignores the
+  // guard of its initialization, and reports a race.
+  static std::atomic<bool (*)(const Condition*)> found{nullptr};
+  auto* real = found.load(std::memory_order_relaxed);
+  if (real == nullptr) {
+    real = Real<bool (*)(const Condition*)>("9Condition4EvalEv", "_ZNK");
+    found.store(real, std::memory_order_relaxed);
+  }
   if (current == nullptr) return real(this);
-  return current->EvaluateHeld([this] {
+  return current->EvaluateHeld([this, real] {
     __tsan_acquire(const_cast<Condition*>(this));
     return real(this);
   });
