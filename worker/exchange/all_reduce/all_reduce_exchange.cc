@@ -20,6 +20,10 @@ std::vector<int> AllChunks(const ArenaLayout& layout) {
   return chunks;
 }
 
+bool ShardsOptimizer(const JobSpec& job) {
+  return job.exchange().all_reduce().shard_optimizer();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
@@ -43,7 +47,7 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<MemberOptimizer> optimizer,
       MemberOptimizer::Create(options.job, options.steps, layout,
-                              options.shard_optimizer
+                              ShardsOptimizer(options.job)
                                   ? layout->ChunksOf(mesh->rank(), mesh->size())
                                   : AllChunks(*layout)));
   for (const Snapshot::Chunk& chunk : options.first.chunks) {
@@ -67,6 +71,7 @@ AllReduceExchange::AllReduceExchange(const Options& options,
       optimizer_(std::move(optimizer)),
       tree_leaves_(static_cast<int>(options.job.batch().micro_batches())),
       gated_(ResolveExchange(options.job).updates_await_norm),
+      sharded_(ShardsOptimizer(options.job)),
       arenas_(layout->arena_elements(),
               [elements = layout->arena_elements(), pin = options.pin] {
                 return PinnedBuffer(AllocateBuffer(elements),

@@ -58,7 +58,6 @@ class AllReduceExchange final : public Exchange {
     // First step to compute. Equals the version of the initial weights.
     int64_t first_step = 0;
     int64_t attempt = 0;  // For the ledger of tests.
-    bool shard_optimizer = false;
     // Optimizer state at version first_step. Must include all chunks whose
     // optimizer state this member keeps. Unused if first_step is 0.
     Snapshot first;
@@ -138,7 +137,8 @@ class AllReduceExchange final : public Exchange {
   const std::unique_ptr<PeerMesh> mesh_;
   const std::unique_ptr<MemberOptimizer> optimizer_;
   const int tree_leaves_;
-  const bool gated_;  // Updates wait for the norm of the whole gradient.
+  const bool gated_;    // Updates wait for the norm of the whole gradient.
+  const bool sharded_;  // The job sets shard_optimizer.
   std::vector<std::vector<int>> nodes_;  // Nodes computed by each member.
   BufferPool arenas_;
   BufferPool sums_;  // Buffers for one chunk each.

@@ -74,6 +74,8 @@ absl::Status AllReduceExchange::Step::Work() {
     }
   }
   if (exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(UpdateGated());
+  // A member that updates no chunk has not waited for the counts yet.
+  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   TRIBUTARY_RETURN_IF_ERROR(Report());
   return AwaitSends();
 }
@@ -133,7 +135,7 @@ absl::Status AllReduceExchange::Step::ReceiveReduced() {
     TRIBUTARY_ASSIGN_OR_RETURN(gathered.weights,
                                exchange_.BeginWrite(number_, chunk));
     float* to = gathered.weights;
-    if (!exchange_.options_.shard_optimizer) {
+    if (!exchange_.sharded_) {
       gathered.sum = exchange_.sums_.Take();
       to = gathered.sum.get();
     }
@@ -193,7 +195,7 @@ absl::Status AllReduceExchange::Step::Update(int chunk,
 absl::Status AllReduceExchange::Step::Reduce(int chunk) {
   TRIBUTARY_ASSIGN_OR_RETURN(ChunkGradient gradient, AwaitGradient(chunk));
   // The others receive the sum as one buffer.
-  if (!exchange_.options_.shard_optimizer && gradient.other_half != nullptr) {
+  if (!exchange_.sharded_ && gradient.other_half != nullptr) {
     AddInto(gradient.other_half, const_cast<float*>(gradient.half),
             Count(chunk));
     gradient.other_half = nullptr;
@@ -203,7 +205,7 @@ absl::Status AllReduceExchange::Step::Reduce(int chunk) {
   if (!std::isfinite(facts.squares)) {
     facts.nonfinite = FirstNonfinite(gradient, Count(chunk));
   }
-  if (!exchange_.options_.shard_optimizer) SendReduced(chunk, gradient.half);
+  if (!exchange_.sharded_) SendReduced(chunk, gradient.half);
   if (exchange_.gated_) {
     reduced_[chunk] = gradient;
     return absl::OkStatus();
@@ -217,7 +219,7 @@ absl::Status AllReduceExchange::Step::UpdateReduced(
                              exchange_.BeginWrite(number_, chunk));
   TRIBUTARY_RETURN_IF_ERROR(Update(chunk, gradient, to));
   LedgerEntry(exchange_.options_.attempt, chunk, number_, sample_count_);
-  if (exchange_.options_.shard_optimizer) SendReduced(chunk, to);
+  if (exchange_.sharded_) SendReduced(chunk, to);
   if (saves_) Save(chunk, to);
   exchange_.EndWrite(number_, chunk);
   return absl::OkStatus();
@@ -244,16 +246,15 @@ void AllReduceExchange::Step::SendReduced(int chunk, const float* values) {
 }
 
 absl::Status AllReduceExchange::Step::Gather(int chunk) {
-  const bool sharded = exchange_.options_.shard_optimizer;
   // If updates wait for the norm, the owner sends the new weights after it.
-  if (exchange_.gated_ && sharded) return absl::OkStatus();
+  if (exchange_.gated_ && exchange_.sharded_) return absl::OkStatus();
   Gathered& gathered = gathered_[chunk];
   TRIBUTARY_RETURN_IF_ERROR(gathered.transfer->Wait());
   if (exchange_.gated_) {
     reduced_[chunk] = {gathered.sum.get(), nullptr};
     return absl::OkStatus();
   }
-  if (!sharded) {
+  if (!exchange_.sharded_) {
     TRIBUTARY_RETURN_IF_ERROR(
         Update(chunk, {gathered.sum.get(), nullptr}, gathered.weights));
   }
@@ -291,7 +292,7 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
       exchange_.EndWrite(number_, chunk);
     }
   }
-  if (!exchange_.options_.shard_optimizer) return absl::OkStatus();
+  if (!exchange_.sharded_) return absl::OkStatus();
   for (auto& [chunk, gathered] : gathered_) {
     TRIBUTARY_RETURN_IF_ERROR(gathered.transfer->Wait());
     exchange_.EndWrite(number_, chunk);
@@ -304,7 +305,6 @@ absl::Status AllReduceExchange::Step::Report() {
   if (rank_ != 0) return absl::OkStatus();
   if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(Await(&fact_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(Await(&loss_transfers_));
-  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   {
     absl::MutexLock lock(&exchange_.mu_);
     const Own& own = exchange_.own_[number_];
@@ -328,7 +328,6 @@ absl::Status AllReduceExchange::Step::Report() {
 
 absl::Status AllReduceExchange::Step::AwaitSends() {
   TRIBUTARY_RETURN_IF_ERROR(Await(&sends_));
-  std::vector<Transfer> own;
   {
     absl::MutexLock lock(&exchange_.mu_);
     Own& pushed = exchange_.own_[number_];
@@ -339,9 +338,10 @@ absl::Status AllReduceExchange::Step::AwaitSends() {
     if (exchange_.ending_) {
       return absl::AbortedError("the all-reduce was cancelled");
     }
-    own = std::move(pushed.sends);
+    // If one of them fails, Run must call Abort before it destroys the others.
+    sends_ = std::move(pushed.sends);
   }
-  TRIBUTARY_RETURN_IF_ERROR(Await(&own));
+  TRIBUTARY_RETURN_IF_ERROR(Await(&sends_));
   absl::MutexLock lock(&exchange_.mu_);
   exchange_.own_.erase(number_);
   return absl::OkStatus();

@@ -22,9 +22,9 @@ class AllReducePeers final : public ExchangePeers {
                  Meshes meshes)
       : workload_(workload), meshes_(std::move(meshes)) {
     options_.job = workload.job;
-    options_.job.mutable_exchange()->mutable_all_reduce();
     options_.steps = ExchangeWorkload::kSteps;
-    options_.shard_optimizer = shard_optimizer;
+    options_.job.mutable_exchange()->mutable_all_reduce()->set_shard_optimizer(
+        shard_optimizer);
     options_.assignments =
         ExchangeWorkload::Assign(static_cast<int>(meshes_.size()));
   }

@@ -15,8 +15,9 @@ namespace {
 
 // What one end of a message brings to the other.
 struct End {
-  const void* from = nullptr;  // Of a Send,
-  void* to = nullptr;          // of a Receive.
+  bool sends = false;
+  const void* from = nullptr;  // Send only; may be null if there are no bytes.
+  void* to = nullptr;          // Receive only.
   size_t bytes = 0;
   bool done = false;
 };
@@ -39,15 +40,15 @@ class LocalMesh final : public PeerMesh {
   int size() const override { return size_; }
   std::unique_ptr<Transfer> Send(int to, uint64_t tag, const void* data,
                                  size_t bytes) override {
-    return std::make_unique<LocalTransfer>(hub_, rank_, to,
-                                           std::make_tuple(rank_, to, tag),
-                                           End{data, nullptr, bytes, false});
+    return std::make_unique<LocalTransfer>(
+        hub_, rank_, to, std::make_tuple(rank_, to, tag),
+        End{true, data, nullptr, bytes, false});
   }
   std::unique_ptr<Transfer> Receive(int from, uint64_t tag, void* data,
                                     size_t bytes) override {
-    return std::make_unique<LocalTransfer>(hub_, rank_, from,
-                                           std::make_tuple(from, rank_, tag),
-                                           End{nullptr, data, bytes, false});
+    return std::make_unique<LocalTransfer>(
+        hub_, rank_, from, std::make_tuple(from, rank_, tag),
+        End{false, nullptr, data, bytes, false});
   }
   void Abort() override {
     absl::MutexLock lock(&hub_->mu);
@@ -67,16 +68,17 @@ class LocalMesh final : public PeerMesh {
           end_(end) {
       absl::MutexLock lock(&hub_->mu);
       std::list<End*>& others = hub_->waiting[key_];
-      if (others.empty() ||
-          (others.front()->from == nullptr) == (end_.from == nullptr)) {
+      if (others.empty() || others.front()->sends == end_.sends) {
         others.push_back(&end_);
         return;
       }
       End* const other = others.front();
       others.pop_front();
-      const void* const from = end_.from == nullptr ? other->from : end_.from;
-      void* const to = end_.to == nullptr ? other->to : end_.to;
-      if (end_.bytes == other->bytes) std::memcpy(to, from, end_.bytes);
+      const void* const from = end_.sends ? end_.from : other->from;
+      void* const to = end_.sends ? other->to : end_.to;
+      if (end_.bytes == other->bytes && end_.bytes > 0) {
+        std::memcpy(to, from, end_.bytes);
+      }
       end_.done = other->done = true;
     }
     ~LocalTransfer() override {

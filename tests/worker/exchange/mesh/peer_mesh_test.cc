@@ -1,6 +1,7 @@
 // What every mesh promises.
 #include "worker/exchange/mesh/peer_mesh.h"
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -87,6 +88,18 @@ TEST_P(PeerMeshTest, BringsEveryMessageToItsPlace) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// In an all-reduce, a member that reduces no chunk sends no facts.
+TEST_P(PeerMeshTest, BringsEmptyMessages) {
+  const auto meshes = MakeMeshes(GetParam(), 2);
+  ASSERT_EQ(meshes.size(), 2u);
+  for (uint64_t tag = 0; tag < 3; ++tag) {
+    const auto sent = meshes[0]->Send(1, tag, nullptr, 0);
+    const auto received = meshes[1]->Receive(0, tag, nullptr, 0);
+    EXPECT_EQ(received->Wait(), absl::OkStatus());
+    EXPECT_EQ(sent->Wait(), absl::OkStatus());
+  }
 }
 
 TEST_P(PeerMeshTest, AMemberThatIsGoneEndsWaits) {
