@@ -69,6 +69,8 @@ class Handover {
   void Close();
   // Returns OK until End, then its status. May be called by any thread.
   absl::Status end() const;
+  // Returns true after End. May be called by any thread.
+  bool ended() const;
 
  private:
   mutable absl::Mutex mu_;

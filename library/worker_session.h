@@ -42,6 +42,8 @@ class WorkerSession {
   MicroBatch* NextMicroBatch();
   EvaluationPiece* NextPiece();
   absl::Status status() const;
+  // Returns true if the job has ended for this worker.
+  bool ended() const { return handover_.ended(); }
   // Called by any thread.
   void Stop() { shutdown_.Request(); }
 

@@ -40,6 +40,7 @@
 namespace tributary {
 
 // Implementation.
+class JobWorker;
 class MicroBatchState;
 class PieceState;
 class WorkerSession;
@@ -275,6 +276,7 @@ class Worker {
   void Stop();
 
  private:
+  friend class JobWorker;
   explicit Worker(std::unique_ptr<WorkerSession> session);
 
   std::unique_ptr<WorkerSession> session_;
