@@ -30,7 +30,10 @@ absl::Status JobWorker::Run(const std::function<absl::Status(Worker*)>& compute,
   WorkerSession* const session = worker.session_.get();
   const Shutdown::Registration stop =
       shutdown->OnRequest([session] { session->Stop(); });
-  TRIBUTARY_RETURN_IF_ERROR(session->AwaitJob());
+  const absl::Status joined = session->AwaitJob();
+  // The other workers have finished the job.
+  if (absl::IsOutOfRange(joined)) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(joined);
   TRIBUTARY_RETURN_IF_ERROR(Call(compute, &worker));
   if (session->ended()) return session->status();
   return absl::FailedPreconditionError(

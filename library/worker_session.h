@@ -31,7 +31,8 @@ class WorkerSession {
   ~WorkerSession();
 
   // Blocks until the job is known, or the worker has ended. Call it first.
-  // Returns the worker's error if it has ended with one.
+  // Returns the worker's error if it has ended with one, and OutOfRange if the
+  // job was done before.
   absl::Status AwaitJob();
 
   // See Worker and Step.

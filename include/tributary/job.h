@@ -30,10 +30,10 @@ namespace tributary {
 class Worker;  // tributary/worker.h
 
 // Runs the servers and workers of one job on threads of this process. They are
-// those of `tributary train` and talk over the loopback interface, so the
-// result has the same bits (weights_sha256). Writes nothing to stdout and
-// stderr, handles no signals, and never ends the process. Any number of jobs
-// may run in a process, one after the other or at once.
+// those of `tributary train`, so the result has the same bits (weights_sha256).
+// Servers listen on free ports of the loopback interface. Writes nothing to
+// stdout and stderr, handles no signals, and never ends the process. Any number
+// of jobs may run in a process, one after the other or at once.
 class Job {
  public:
   // One completed step.

@@ -243,8 +243,8 @@ class Worker {
   };
 
   // Joins the job, and blocks until the coordinator has sent it. Retries for a
-  // minute while no server answers. The first form takes the options from the
-  // environment.
+  // minute while no server answers. Returns OutOfRange if the job is done. The
+  // first form takes the options from the environment.
   static absl::StatusOr<Worker> Connect();
   static absl::StatusOr<Worker> Connect(const Options& options);
   ~Worker();
@@ -283,10 +283,10 @@ class Worker {
 };
 
 // Ends the process with the exit code that launchers expect for a worker's
-// status: 0 if it is OK, 75 if it is Cancelled, 2 for InvalidArgument and
-// NotFound, otherwise 1. Prints an error as one line, which `tributary train`
-// shows. Destroy the worker first. Runs no static destructors, because gRPC's
-// threads may still use what they would destroy.
+// status: 0 if it is OK or OutOfRange (the job is done), 75 if it is Cancelled,
+// 2 for InvalidArgument and NotFound, otherwise 1. Prints an error as one line,
+// which `tributary train` shows. Destroy the worker first. Runs no static
+// destructors, because gRPC's threads may still use what they would destroy.
 [[noreturn]] void EndWorkerProcess(const absl::Status& status);
 
 }  // namespace tributary
