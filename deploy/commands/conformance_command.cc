@@ -1,17 +1,20 @@
+#include <signal.h>
 #include <stdlib.h>
 
-#include <cstdint>
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
@@ -173,6 +176,14 @@ absl::Status Run(const Subject& subject, const std::vector<Scenario>& scenarios,
   return absl::OkStatus();
 }
 
+void PrintReport(const nlohmann::ordered_json& results, int failed) {
+  const nlohmann::ordered_json report = {
+      {"passed", static_cast<int>(results.size()) - failed},
+      {"failed", failed},
+      {"scenarios", results}};
+  std::printf("%s\n", report.dump(2).c_str());
+}
+
 int List() {
   for (const Scenario& scenario : AllScenarios()) {
     std::printf("%-24s %s\n", scenario.name.c_str(), scenario.summary.c_str());
@@ -203,20 +214,15 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
   if (status.ok()) {
     status = Run(*subject, *scenarios, !flags.json, &failed, &results);
   }
-  if (flags.json && status.ok()) {
-    std::printf("%s\n",
-                nlohmann::ordered_json{
-                    {"passed", static_cast<int>(results.size()) - failed},
-                    {"failed", failed},
-                    {"scenarios", results}}
-                    .dump(2)
-                    .c_str());
-  }
+  if (flags.json && status.ok()) PrintReport(results, failed);
   if (status.ok() && failed > 0) {
     std::fprintf(stderr, "logs are in %s\n", folder->c_str());
   } else {
     std::error_code error;
     std::filesystem::remove_all(*folder, error);
+  }
+  if (absl::IsCancelled(status)) {
+    return ReportError(status, ExitCodeOfSignal(SIGINT));
   }
   if (!status.ok()) return ReportError(status);
   return failed > 0 ? kExitFailed : kExitDone;

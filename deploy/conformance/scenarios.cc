@@ -23,8 +23,6 @@ using Outcome = absl::StatusOr<std::optional<Fault>>;
 constexpr int64_t kInterrupted = 5;
 // The shortest lease that a slow machine keeps reliably.
 constexpr absl::Duration kShortLease = absl::Seconds(2);
-// More steps than any worker computes within the time limit.
-constexpr char kEndless[] = "steps=1000000000";
 constexpr char kLosingAServer[] = "WORKER.md, States, Losing a server: ";
 
 Outcome EndOf(const Scene& scene) {
@@ -173,7 +171,10 @@ Outcome End(const Subject& subject, absl::StatusCode code) {
 }
 
 Outcome Stop(const Subject& subject) {
-  Scene scene(subject, "stop", {kEndless, "checkpoint.every_steps=2"});
+  // More steps than any worker computes within the time limit.
+  const char* const endless =
+      subject.job.has_epochs() ? "epochs=1000000" : "steps=1000000000";
+  Scene scene(subject, "stop", {endless, "checkpoint.every_steps=2"});
   Scene::Worker* const worker = StartHeld(&scene);
   if (worker == nullptr) return EndOf(scene);
   scene.cluster()->Stop();
