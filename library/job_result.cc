@@ -30,10 +30,11 @@ absl::Status ReadSummary(const std::string& path, Job::Result* result) {
   result->samples_per_second = NumberOf(summary, "samples_per_second");
   const auto evaluation = summary.find("evaluation");
   if (evaluation == summary.end()) return absl::OkStatus();
-  result->evaluation.emplace();
-  result->evaluation->step = evaluation->value("step", int64_t{0});
-  result->evaluation->loss = NumberOf(*evaluation, "loss");
-  result->evaluation->accuracy = evaluation->value("accuracy", 0.0);
+  Job::Evaluation last;
+  last.step = evaluation->value("step", int64_t{0});
+  last.loss = NumberOf(*evaluation, "loss");
+  last.accuracy = evaluation->value("accuracy", 0.0);
+  result->evaluation = last;
   return absl::OkStatus();
 }
 

@@ -203,15 +203,16 @@ void Conversation::OnWorkerMessage(const void* call,
 void Conversation::CheckHello(const Hello& hello) {
   if (!stay_.admission.has_value()) return;
   const Admission& admission = *stay_.admission;
-  const auto check = [this](const char* field, const auto& value,
-                            const auto& expected) {
-    if (value == expected) return;
-    Add(absl::StrCat("Hello.", field, " is ", value, ", expected ", expected,
-                     " from its newest Admission"),
-        absl::StrCat(kJobRule,
-                     "all fields of Hello except the signature come "
-                     "from the worker's Admission (item 5)"));
-  };
+  const auto check =
+      [this](const char* field, const auto& value, const auto& expected)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+            if (value == expected) return;
+            Add(absl::StrCat("Hello.", field, " is ", value, ", expected ",
+                             expected, " from its newest Admission"),
+                absl::StrCat(kJobRule,
+                             "all fields of Hello except the signature come "
+                             "from the worker's Admission (item 5)"));
+          };
   check("attempt", hello.attempt(), admission.attempt());
   check("incarnation", hello.incarnation(), admission.incarnation());
   check("job_id", hello.job_id(), admission.job_id());
@@ -318,10 +319,6 @@ std::optional<Fault> Conversation::fault() const {
 int Conversation::joins() const {
   absl::MutexLock lock(&mu_);
   return joins_;
-}
-bool Conversation::synced() const {
-  absl::MutexLock lock(&mu_);
-  return stay_.synced;
 }
 bool Conversation::has_deal() const {
   absl::MutexLock lock(&mu_);

@@ -52,7 +52,6 @@ class Conversation {
   // ---- What has happened so far.
   std::optional<Fault> fault() const ABSL_LOCKS_EXCLUDED(mu_);
   int joins() const ABSL_LOCKS_EXCLUDED(mu_);
-  bool synced() const ABSL_LOCKS_EXCLUDED(mu_);
   bool has_deal() const ABSL_LOCKS_EXCLUDED(mu_);
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
   // The number of memberships that a server has ended so that the worker joins

@@ -100,13 +100,12 @@ class ExchangeTap final
 
 }  // namespace
 
-WireTap::WireTap(Conversation* conversation, Logger* log)
-    : conversation_(conversation), log_(log) {}
+WireTap::WireTap(int servers, Conversation* conversation)
+    : conversation_(conversation), servers_(servers) {}
 
 absl::StatusOr<std::unique_ptr<WireTap>> WireTap::Start(
     int servers, Conversation* conversation, Logger* log) {
-  auto tap = absl::WrapUnique(new WireTap(conversation, log));
-  tap->servers_.resize(servers);
+  auto tap = absl::WrapUnique(new WireTap(servers, conversation));
   for (int shard = 0; shard < servers; ++shard) {
     std::vector<grpc::Service*> services;
     const auto add = [&](std::unique_ptr<grpc::Service> service) {

@@ -70,12 +70,11 @@ class WireTap {
   void Keep(std::unique_ptr<Call> call) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  WireTap(Conversation* conversation, Logger* log);
+  WireTap(int servers, Conversation* conversation);
   // Returns all calls, which live as long as this object.
   std::vector<Call*> calls() const ABSL_LOCKS_EXCLUDED(mu_);
 
   Conversation* const conversation_;
-  Logger* const log_;
   std::vector<std::string> addresses_;  // Constant after Start.
 
   mutable absl::Mutex mu_;
