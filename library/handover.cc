@@ -97,4 +97,9 @@ absl::Status Handover::end() const {
   return end_.value_or(absl::OkStatus());
 }
 
+bool Handover::ended() const {
+  absl::MutexLock lock(&mu_);
+  return end_.has_value();
+}
+
 }  // namespace tributary

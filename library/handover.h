@@ -73,6 +73,8 @@ class Handover {
   // Returns OK until End is called, and then the status that End received. May
   // be called by any thread.
   absl::Status end() const;
+  // Returns true after End. May be called by any thread.
+  bool ended() const;
 
  private:
   mutable absl::Mutex mu_;

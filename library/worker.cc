@@ -106,6 +106,7 @@ absl::Status Worker::status() const { return session_->status(); }
 void Worker::Stop() { session_->Stop(); }
 
 void EndWorkerProcess(const absl::Status& status) {
+  if (absl::IsOutOfRange(status)) EndProcess(kExitDone);
   const int exit_code =
       absl::IsCancelled(status) ? kExitPreempted : ExitCodeOf(status);
   if (exit_code != kExitDone) ReportError(status, exit_code);

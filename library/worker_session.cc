@@ -75,7 +75,10 @@ TrainingSources WorkerSession::Sources() {
 
 absl::Status WorkerSession::AwaitJob() {
   const std::optional<JobInfo> job = handover_.AwaitJob();
-  if (!job.has_value()) return status();
+  if (!job.has_value()) {
+    const absl::Status end = status();
+    return end.ok() ? absl::OutOfRangeError("the job is done") : end;
+  }
   job_ = *job;
   return absl::OkStatus();
 }

@@ -33,8 +33,8 @@ class WorkerSession {
   ~WorkerSession();
 
   // Blocks until the job is known or the worker has ended. Must be called
-  // before the other methods. Returns an error if the worker has ended with
-  // this error.
+  // before the other methods. Returns the worker's error if it has ended with
+  // one, and OutOfRange if the job was done before.
   absl::Status AwaitJob();
 
   // These methods implement the methods of Worker and Step with the same names.
@@ -45,6 +45,8 @@ class WorkerSession {
   MicroBatch* NextMicroBatch();
   EvaluationPiece* NextPiece();
   absl::Status status() const;
+  // Returns true if the job has ended for this worker.
+  bool ended() const { return handover_.ended(); }
   // Implements Worker::Stop. May be called by any thread.
   void Stop() { shutdown_.Request(); }
 

@@ -32,7 +32,7 @@ std::string Help() {
       "Usage: tributary COMMAND [arguments]\n\n"
       "Commands:\n";
   for (const Command& command : Commands()) {
-    absl::StrAppendFormat(&help, "  %-10s %s\n", command.name, command.summary);
+    absl::StrAppendFormat(&help, "  %-11s %s\n", command.name, command.summary);
   }
   absl::StrAppend(&help, "\n'tributary COMMAND --help' describes a command.\n");
   return help;
@@ -76,6 +76,8 @@ const std::vector<Command>& Commands() {
       {"devices", "list the devices of this machine and their processes",
        WithoutSources(&RunDevicesCommand)},
       {"plan", "predict the step time of a job on a cluster", &RunPlanCommand},
+      {"conformance", "check a worker in any language against the protocol",
+       &RunConformanceCommand},
       {"certs", "create certificates for tests",
        WithoutSources(&RunCertsCommand)},
       {"bench", "measure Tributary on this machine", &RunBenchCommand},

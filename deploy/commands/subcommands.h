@@ -46,6 +46,11 @@ int RunCheckpointCommand(const std::vector<std::string>& arguments,
 int RunCompareCommand(const std::vector<std::string>& arguments,
                       const Environment& environment);
 
+// `tributary conformance`: checks a worker of any language.
+int RunConformanceCommand(const std::vector<std::string>& arguments,
+                          const Environment& environment,
+                          const TrainingSources& sources);
+
 // `tributary plan`: predicts the step time of a job on a cluster.
 int RunPlanCommand(const std::vector<std::string>& arguments,
                    const Environment& environment,

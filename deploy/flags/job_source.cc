@@ -81,7 +81,12 @@ absl::StatusOr<JobSpec> BuiltInJob(
 
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
   JobSpec job;
-  if (!source.path.empty()) {
+  const std::string name = !source.text.empty()   ? "job"
+                           : !source.path.empty() ? source.path
+                                                  : "the built-in job";
+  if (!source.text.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(job, ParseJob(source.text, name));
+  } else if (!source.path.empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(job, LoadJob(source.path));
   } else {
     absl::StatusOr<JobSpec> built_in = BuiltInJob(IsReadableFile);
@@ -114,8 +119,7 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
   const absl::Status valid = ValidateJob(job);
   if (!valid.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(source.path.empty() ? "the built-in job" : source.path,
-                     ": ", valid.message()));
+        absl::StrCat(name, ": ", valid.message()));
   }
   if (job.batch().micro_batches() == kFindMicroBatches &&
       !source.finds_micro_batches) {

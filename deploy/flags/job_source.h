@@ -24,6 +24,8 @@ absl::StatusOr<JobSpec> BuiltInJob(
 struct JobSource {
   // Path of the job file; empty for the built-in job.
   std::string path;
+  // The contents of a job file. Takes precedence over `path`.
+  std::string text;
   // Changes in the form path=value, in order; see SetField in common/job/job.h.
   std::vector<std::string> sets;
   // Number of steps; 0 if it is not set. Takes precedence over `sets`. A number

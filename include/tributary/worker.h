@@ -40,6 +40,7 @@
 namespace tributary {
 
 // Classes of the implementation, which this header only names.
+class JobWorker;
 class MicroBatchState;
 class PieceState;
 class WorkerSession;
@@ -254,7 +255,8 @@ class Worker {
   // Joins the job, and blocks until the coordinator has sent it. While no
   // server answers, retries for a minute. Without `options`, uses
   // Options::FromEnvironment. Returns InvalidArgument for an invalid option,
-  // and the worker's error if it cannot join the job.
+  // OutOfRange if the job is done, and the worker's error if it cannot join the
+  // job.
   static absl::StatusOr<Worker> Connect();
   static absl::StatusOr<Worker> Connect(const Options& options);
   ~Worker();
@@ -286,16 +288,18 @@ class Worker {
   void Stop();
 
  private:
+  friend class JobWorker;
   explicit Worker(std::unique_ptr<WorkerSession> session);
 
   std::unique_ptr<WorkerSession> session_;
 };
 
 // Ends the process with the exit code that launchers expect for a worker's
-// status: 0 if it is OK, 75 if it is Cancelled, 2 for InvalidArgument and
-// NotFound, otherwise 1. Prints an error as one line, which `tributary train`
-// shows. Destroy the worker first. Does not run static destructors, because
-// gRPC's threads may still use the objects that they would destroy.
+// status: 0 if it is OK or OutOfRange (the job is done), 75 if it is Cancelled,
+// 2 for InvalidArgument and NotFound, otherwise 1. Prints an error as one line,
+// which `tributary train` shows. Destroy the worker first. Does not run static
+// destructors, because gRPC's threads may still use the objects that they would
+// destroy.
 [[noreturn]] void EndWorkerProcess(const absl::Status& status);
 
 }  // namespace tributary

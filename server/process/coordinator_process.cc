@@ -147,7 +147,8 @@ class CoordinatorProcess {
         shutdown_(shutdown),
         network_(network),
         output_(output),
-        metrics_(output, options.log, options.make_executor(1)),
+        metrics_(output, options.log, options.make_executor(1),
+                 options.on_metrics),
         chooser_(options),
         expected_workers_(options.expected_workers),
         start_timeout_(options.start_timeout) {}

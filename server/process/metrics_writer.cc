@@ -7,8 +7,12 @@
 namespace tributary {
 
 MetricsWriter::MetricsWriter(RunOutput* output, Logger* log,
-                             std::unique_ptr<Executor> thread)
-    : output_(output), log_(log), thread_(std::move(thread)) {}
+                             std::unique_ptr<Executor> thread,
+                             std::function<void(const std::string&)> on_line)
+    : output_(output),
+      log_(log),
+      on_line_(std::move(on_line)),
+      thread_(std::move(thread)) {}
 
 void MetricsWriter::Rewind(int64_t step, int64_t evaluated_step,
                            std::function<void(const absl::Status&)> done) {
@@ -31,6 +35,7 @@ void MetricsWriter::Append(const std::string& line) {
 
 void MetricsWriter::Write(const std::string& line) {
   output_->AppendMetrics(line);
+  if (on_line_) on_line_(line);
   int64_t dropped = 0;
   {
     absl::MutexLock lock(&mu_);

@@ -27,10 +27,12 @@ class MetricsWriter {
   // of lines.
   static constexpr int64_t kMostWaiting = 16384;
 
-  // Writes on `thread`, which must run one task at a time. `output` and `log`
-  // must outlive this object.
+  // Writes on `thread`, which must run one task at a time, and then calls
+  // `on_line`, if it is not null, on that thread. `output` and `log` must
+  // outlive this object.
   MetricsWriter(RunOutput* output, Logger* log,
-                std::unique_ptr<Executor> thread);
+                std::unique_ptr<Executor> thread,
+                std::function<void(const std::string&)> on_line = nullptr);
 
   // Queues a call of RunOutput::RewindMetrics. Then calls `done` with its
   // result on the writing thread.
@@ -49,6 +51,7 @@ class MetricsWriter {
 
   RunOutput* const output_;
   Logger* const log_;
+  const std::function<void(const std::string&)> on_line_;
   absl::Mutex mu_;
   int64_t waiting_ ABSL_GUARDED_BY(mu_) = 0;
   // Number of lines dropped since the last warning.

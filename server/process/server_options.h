@@ -105,6 +105,9 @@ struct ServerOptions {
   // Shard 0 only: called once in each attempt, when it is known where the
   // attempt begins. Must not block. May be null.
   std::function<void(int64_t attempt, const Beginning&)> on_begin;
+  // Shard 0 only: called with each line of metrics.jsonl after it was written.
+  // Calls do not overlap, and precede the end of RunServer. May be null.
+  std::function<void(const std::string& line)> on_metrics;
 };
 
 // Returns InvalidArgument if the job does not support this number of servers.

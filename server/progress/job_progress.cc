@@ -197,6 +197,7 @@ void JobProgress::EmitTraining(absl::Time now) {
       {"loss", loss},
       {"learning_rate", recent_.learning_rate()},
       {"gradient_norm", last_norm_},
+      {"samples", window_.sample_count},
       {"samples_per_second", recent_.samples_per_second()},
       {"step_seconds", seconds / static_cast<double>(window_.steps)},
       {"seconds", absl::ToDoubleSeconds(now - begin_)},

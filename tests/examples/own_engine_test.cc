@@ -48,6 +48,17 @@ class OwnEngineTest : public testing::Test {
   const std::string folder_ = MakeTestFolder();
 };
 
+// The protocol's checks for a worker whose model only it knows.
+TEST_F(OwnEngineTest, FollowsTheProtocol) {
+  const CommandResult result = RunCommand(
+      {kTributary, "conformance", "--worker-command",
+       "examples/cpp/own_engine/own_engine", "--job",
+       "examples/cpp/own_engine/ratings.textproto", "--set", "epochs=0.2"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_output;
+  EXPECT_THAT(result.standard_output,
+              HasSubstr("two-workers              passed"));
+}
+
 TEST_F(OwnEngineTest, LearnsTheSameWithOneAndTwoWorkers) {
   const nlohmann::json one = Run("one", {"--workers", "1"});
   EXPECT_EQ(one.value("steps", 0), 316);

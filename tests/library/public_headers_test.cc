@@ -1,6 +1,7 @@
 // Includes all public headers, without the precompiled header. A program that
 // uses Tributary as a library must not depend on the headers of gRPC and
 // Protocol Buffers: their macros would conflict with other versions of them.
+#include "tributary/job.h"
 #include "tributary/main.h"
 #include "tributary/nn.h"
 #include "tributary/registry.h"

@@ -107,6 +107,18 @@ TEST_F(MetricsWriterTest, KeepsTheOrderAcrossRewindsAndFlushes) {
   }
 }
 
+TEST_F(MetricsWriterTest, PassesOnEachLineThatIsWritten) {
+  std::vector<std::string> lines;
+  MetricsWriter writer(
+      output_.get(), log_.get(), std::make_unique<HeldExecutor>(&tasks_),
+      [&lines](const std::string& line) { lines.push_back(line); });
+  writer.Append(Step(1));
+  writer.Append(Step(2));
+  EXPECT_TRUE(lines.empty());
+  Answer();
+  EXPECT_THAT(lines, ElementsAre(Step(1), Step(2)));
+}
+
 TEST_F(MetricsWriterTest, WritesWhatIsLeftBeforeItEnds) {
   {
     MetricsWriter writer(output_.get(), log_.get(),

@@ -270,8 +270,8 @@ TEST_F(JobProgressTest, WritesALineOfMetricsPerWindowAndAtTheEnd) {
   EXPECT_EQ(lines[0]["epoch"], 0.5);
   EXPECT_EQ(lines[0]["loss"], 3.5);  // By samples, not by steps.
   EXPECT_NEAR(lines[0]["gradient_norm"], 1.0 / 3, 1e-12);
-  // Step 1 of three steps of linear decay.
-  EXPECT_NEAR(lines[0]["learning_rate"], 0.5 * 2 / 3, 1e-12);
+  EXPECT_NEAR(lines[0]["learning_rate"], 0.5 * 2 / 3, 1e-12);  // Step 1 of 3.
+  EXPECT_EQ(lines[0]["samples"], 4 * kSamples);
   EXPECT_EQ(lines[0]["samples_per_second"], 4);
   EXPECT_EQ(lines[0]["step_seconds"], 2);
   EXPECT_EQ(lines[0]["seconds"], 4);

@@ -1,0 +1,231 @@
+#include <signal.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/os/file_system.h"
+#include "deploy/commands/subcommands.h"
+#include "deploy/conformance/scenarios.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/signals.h"
+#include "nlohmann/json.hpp"
+#include "worker/training/training_sources.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  std::string command;
+  std::string job;
+  std::vector<std::string> sets;
+  std::string filter;
+  double time_limit = 60;
+  bool json = false;
+  bool list = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "conformance", "",
+      "Checks a worker in any language against the protocol: runs it with real "
+      "servers in scenarios such as a lost server, and says what it did wrong. "
+      "Without --job, the worker must implement the model mlp, and its results "
+      "are compared with those of the built-in worker.",
+      std::vector<CommandLine::Example>{
+          {"conformance --worker-command 'python3 my_worker.py'",
+           "Check a worker with every scenario."},
+          {"conformance --worker-command ./my_worker --job JOB.textproto",
+           "Check a worker that computes a model of its own."},
+          {"conformance --worker-command ./my_worker --filter two",
+           "Run only the scenarios whose names contain 'two'."},
+          {"conformance --list", "List the scenarios."}});
+  line->AddText("worker-command", "COMMAND",
+                "Shell command line of the worker, started for each worker of "
+                "a scenario. It finds the address of server 0 in the variable "
+                "TRIBUTARY_COORDINATOR.",
+                &flags->command);
+  line->AddText("job", "FILE",
+                "A synchronous job of a few seconds, for a worker that does "
+                "not implement mlp. Default: a built-in job.",
+                &flags->job);
+  line->AddTexts("set", "PATH=VALUE",
+                 "Change a field of the job, as in batch.global=64. May be "
+                 "repeated.",
+                 &flags->sets);
+  line->AddText("filter", "TEXT",
+                "Run only the scenarios whose names contain TEXT.",
+                &flags->filter);
+  line->AddNumber("time-limit",
+                  "Seconds that a scenario may take, after which the worker is "
+                  "killed. Default 60.",
+                  1, 86400, &flags->time_limit);
+  line->AddSwitch("json", "Print one JSON object.", &flags->json);
+  line->AddSwitch("list", "List the scenarios.", &flags->list);
+  return line;
+}
+
+absl::StatusOr<std::vector<Scenario>> Select(const std::string& filter) {
+  std::vector<Scenario> selected;
+  for (Scenario& scenario : AllScenarios()) {
+    if (absl::StrContains(scenario.name, filter)) {
+      selected.push_back(std::move(scenario));
+    }
+  }
+  if (!selected.empty()) return selected;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--filter ", filter,
+                   ": no scenario has this in its name; "
+                   "--list lists them"));
+}
+
+absl::StatusOr<std::string> MakeFolder() {
+  std::error_code error;
+  std::string path = std::filesystem::temp_directory_path(error) /
+                     "tributary-conformance-XXXXXX";
+  if (!error && mkdtemp(path.data()) != nullptr) return path;
+  return FileError(error ? error.value() : errno, "cannot create folder", path);
+}
+
+absl::StatusOr<Subject> MakeSubject(const Flags& flags,
+                                    const TrainingSources& sources,
+                                    const std::string& folder,
+                                    SignalQueue* signals) {
+  if (flags.command.empty()) {
+    return absl::InvalidArgumentError(
+        "--worker-command is missing: the command line of the worker, as in "
+        "--worker-command 'python3 my_worker.py'");
+  }
+  Subject subject;
+  subject.command = flags.command;
+  TRIBUTARY_ASSIGN_OR_RETURN(subject.job, flags.job.empty()
+                                              ? ConformanceJob(folder)
+                                              : LoadJob(flags.job));
+  for (const std::string& set : flags.sets) {
+    const absl::Status changed = SetField(&subject.job, set);
+    if (!changed.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--set ", set, ": ", changed.message()));
+    }
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ValidateJob(subject.job));
+  const ParameterServerSpec& server = subject.job.exchange().parameter_server();
+  if (subject.job.exchange().has_all_reduce() ||
+      (server.consistency().mode_case() != ConsistencySpec::MODE_NOT_SET &&
+       !server.consistency().has_synchronous())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.job,
+                     ": the scenarios are for consistency mode "
+                     "synchronous; remove exchange from the job"));
+  }
+  subject.is_built_in =
+      !subject.job.model().has_external() && !subject.job.data().has_external();
+  subject.sources = sources;
+  subject.time_limit = absl::Seconds(flags.time_limit);
+  subject.folder = folder;
+  subject.signals = signals;
+  return subject;
+}
+
+// Runs the scenarios, and prints one line for each unless `json` is set.
+absl::Status Run(const Subject& subject, const std::vector<Scenario>& scenarios,
+                 bool prints, int* failed, nlohmann::ordered_json* results) {
+  size_t width = 0;
+  for (const Scenario& scenario : scenarios) {
+    width = std::max(width, scenario.name.size());
+  }
+  for (const Scenario& scenario : scenarios) {
+    const absl::Time begin = MonotonicNow();
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::optional<Fault> fault,
+                               scenario.run(subject));
+    const double seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);
+    if (fault.has_value()) ++*failed;
+    nlohmann::ordered_json result = {{"name", scenario.name},
+                                     {"passed", !fault.has_value()},
+                                     {"seconds", seconds}};
+    if (fault.has_value()) {
+      result["what"] = fault->what;
+      result["rule"] = fault->rule;
+    }
+    results->push_back(std::move(result));
+    if (!prints) continue;
+    std::printf(
+        "%-*s  %s%s\n", static_cast<int>(width), scenario.name.c_str(),
+        fault.has_value() ? "FAILED: " : "passed",
+        fault.has_value()
+            ? absl::StrCat(fault->what, "; the protocol: ", fault->rule).c_str()
+            : "");
+    std::fflush(stdout);
+  }
+  return absl::OkStatus();
+}
+
+void PrintReport(const nlohmann::ordered_json& results, int failed) {
+  const nlohmann::ordered_json report = {
+      {"passed", static_cast<int>(results.size()) - failed},
+      {"failed", failed},
+      {"scenarios", results}};
+  std::printf("%s\n", report.dump(2).c_str());
+}
+
+int List() {
+  for (const Scenario& scenario : AllScenarios()) {
+    std::printf("%-24s %s\n", scenario.name.c_str(), scenario.summary.c_str());
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+int RunConformanceCommand(const std::vector<std::string>& arguments,
+                          const Environment& environment,
+                          const TrainingSources& sources) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  if (flags.list) return List();
+  const auto scenarios = Select(flags.filter);
+  if (!scenarios.ok()) return ReportError(scenarios.status());
+  SignalQueue signals(/*with_children=*/true);
+  const absl::StatusOr<std::string> folder = MakeFolder();
+  if (!folder.ok()) return ReportError(folder.status(), kExitFailed);
+  const auto subject = MakeSubject(flags, sources, *folder, &signals);
+  int failed = 0;
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  absl::Status status = subject.status();
+  if (status.ok()) {
+    status = Run(*subject, *scenarios, !flags.json, &failed, &results);
+  }
+  if (flags.json && status.ok()) PrintReport(results, failed);
+  if (status.ok() && failed > 0) {
+    std::fprintf(stderr, "logs are in %s\n", folder->c_str());
+  } else {
+    std::error_code error;
+    std::filesystem::remove_all(*folder, error);
+  }
+  if (absl::IsCancelled(status)) {
+    return ReportError(status, ExitCodeOfSignal(SIGINT));
+  }
+  if (!status.ok()) return ReportError(status);
+  return failed > 0 ? kExitFailed : kExitDone;
+}
+
+}  // namespace tributary

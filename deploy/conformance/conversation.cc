@@ -1,0 +1,409 @@
+#include "deploy/conformance/conversation.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/retry.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kJobRule[] = "PROTOCOL.md, A job from start to end: ";
+constexpr char kStepRule[] = "PROTOCOL.md, A step: ";
+constexpr char kStatesRule[] = "WORKER.md, States: ";
+constexpr char kLostRule[] = "WORKER.md, States, Losing a server: ";
+constexpr char kDataRule[] = "DATA.md: ";
+
+std::string DescribeParameter(const ParameterTable& table, int i) {
+  if (i >= table.parameter_size()) return "missing";
+  const auto& parameter = table.parameter(i);
+  std::string shape;
+  for (const int64_t size : parameter.shape()) {
+    absl::StrAppend(&shape, shape.empty() ? "" : ", ", size);
+  }
+  return absl::StrCat(parameter.name(), " [", shape, "] ",
+                      OptimizerGroup_Name(parameter.group()));
+}
+
+// Returns a sentence about the first fact that differs; empty: none.
+std::string DescribeFacts(const DataFacts& facts, const DataFacts& expected) {
+  const auto compare = [](const char* name, const auto& value,
+                          const auto& wanted) {
+    return value == wanted ? std::string()
+                           : absl::StrCat("Ready.data.", name, " is ", value,
+                                          ", expected ", wanted);
+  };
+  for (const std::string& difference :
+       {compare("train_samples", facts.train_samples(),
+                expected.train_samples()),
+        compare("steps_per_epoch", facts.steps_per_epoch(),
+                expected.steps_per_epoch()),
+        compare("steps", facts.steps(), expected.steps()),
+        compare("evaluation_pieces", facts.evaluation_pieces(),
+                expected.evaluation_pieces()),
+        compare("fingerprint", facts.fingerprint(), expected.fingerprint()),
+        compare("unit", facts.unit(), expected.unit()),
+        compare("sampler", facts.sampler(), expected.sampler())}) {
+    if (!difference.empty()) return difference;
+  }
+  return "";
+}
+
+}  // namespace
+
+Conversation::Conversation(std::optional<Expected> expected, int micro_batches)
+    : expected_(std::move(expected)), micro_batches_(micro_batches) {}
+
+void Conversation::Add(const std::string& what, const std::string& rule) {
+  if (!fault_.has_value()) fault_ = Fault{what, rule};
+}
+
+// ---- Membership.
+
+void Conversation::OnReport(const WorkerReport& report) {
+  absl::MutexLock lock(&mu_);
+  switch (report.report_case()) {
+    case WorkerReport::kJoin:
+      return CheckJoin();
+    case WorkerReport::kReady:
+      return CheckReady(report.ready());
+    case WorkerReport::kSynced:
+      return CheckSynced(report.synced());
+    case WorkerReport::kEvaluation:
+      return CheckEvaluation(report.evaluation());
+    case WorkerReport::kFailure:
+      return Add(absl::StrCat("it sent Failure: ", report.failure().message()),
+                 "WORKER.md, The resolved job: Failure is for a job that the "
+                 "worker does not implement; pass one that it does with --job");
+    case WorkerReport::kFarewell:
+      stay_.left = true;
+      if (!stay_.finished) {
+        Add("it sent Farewell before it received Finished",
+            absl::StrCat(kStatesRule, "working ends when Finished arrives"));
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+void Conversation::CheckJoin() {
+  if (stay_.stopped) {
+    Add("it joined again after Finished with stopped set",
+        absl::StrCat(kStatesRule,
+                     "if Finished.stopped is set, leave at once "
+                     "and do not join again"));
+  } else if (!may_join_) {
+    Add("it joined again after an error that is not transient",
+        absl::StrCat(kLostRule,
+                     "on any other code, exit with the message as "
+                     "the error"));
+  }
+  ++joins_;
+  stay_ = Stay();
+}
+
+void Conversation::CheckReady(const Ready& ready) {
+  stay_.ready = true;
+  if (!expected_.has_value()) return;
+  const ParameterTable& table = expected_->table;
+  const int count =
+      std::max(table.parameter_size(), ready.table().parameter_size());
+  for (int i = 0; i < count; ++i) {
+    const std::string actual = DescribeParameter(ready.table(), i);
+    const std::string wanted = DescribeParameter(table, i);
+    if (actual == wanted) continue;
+    Add(absl::StrCat("Ready.table: parameter ", i, " is ", actual,
+                     ", expected ", wanted),
+        "MODELS.md: the parameters of the built-in models and their order");
+    return;
+  }
+  const std::string facts = DescribeFacts(ready.data(), expected_->facts);
+  if (!facts.empty()) {
+    Add(facts, absl::StrCat(kDataRule, "DataFacts and the fingerprint"));
+  }
+}
+
+void Conversation::CheckSynced(const Synced& synced) {
+  const std::optional<int64_t> version = Version();
+  if (!version.has_value() || synced.version() > *version) {
+    Add(absl::StrCat("it sent Synced for version ", synced.version(),
+                     ", before it received this version of all chunks"),
+        absl::StrCat(kJobRule,
+                     "when the worker has all chunks at one version, "
+                     "it sends Synced (item 6)"));
+  }
+  stay_.synced = true;
+}
+
+void Conversation::CheckEvaluation(const EvaluationReport& report) {
+  const bool assigned = std::any_of(
+      stay_.deals.begin(), stay_.deals.end(), [&report](const Deal& deal) {
+        return report.piece() >= deal.piece_begin() &&
+               report.piece() < deal.piece_end();
+      });
+  if (!assigned) {
+    Add(absl::StrCat("it evaluated piece ", report.piece(),
+                     ", which no Deal assigned to it"),
+        "PROTOCOL.md, Evaluation: the worker evaluates its pieces (item 1)");
+  }
+  if (!stay_.reported.insert({report.version(), report.piece()}).second) {
+    Add(absl::StrCat("it reported piece ", report.piece(), " of version ",
+                     report.version(), " twice"),
+        absl::StrCat(kStatesRule,
+                     "report the pieces that you have not "
+                     "reported for the version (item 1)"));
+  }
+}
+
+void Conversation::OnOrder(const CoordinatorOrder& order) {
+  absl::MutexLock lock(&mu_);
+  switch (order.order_case()) {
+    case CoordinatorOrder::kAdmission:
+      stay_.admission = order.admission();
+      return;
+    case CoordinatorOrder::kOpen:
+      stay_.open = order.open();
+      return;
+    case CoordinatorOrder::kDeal:
+      stay_.deals.push_back(order.deal());
+      stay_.evaluated =
+          std::max(stay_.evaluated, order.deal().evaluated_version());
+      return;
+    case CoordinatorOrder::kEvaluated:
+      stay_.evaluated = std::max(stay_.evaluated, order.evaluated().version());
+      return;
+    case CoordinatorOrder::kFinished:
+      stay_.finished = true;
+      stay_.stopped = order.finished().stopped();
+      return;
+    default:
+      return;
+  }
+}
+
+// ---- Exchange.
+
+void Conversation::OnWorkerMessage(const void* call,
+                                   const WorkerMessage& message) {
+  absl::MutexLock lock(&mu_);
+  switch (message.message_case()) {
+    case WorkerMessage::kHello:
+      stay_.exchanges.insert(call);
+      return CheckHello(message.hello());
+    case WorkerMessage::kContribution:
+      // A call of an earlier membership may still be ending.
+      if (stay_.exchanges.count(call) == 0) return;
+      return CheckContribution(message.contribution());
+    default:
+      return;
+  }
+}
+
+void Conversation::CheckHello(const Hello& hello) {
+  if (!stay_.admission.has_value()) return;
+  const Admission& admission = *stay_.admission;
+  const auto check =
+      [this](const char* field, const auto& value, const auto& expected)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+            if (value == expected) return;
+            Add(absl::StrCat("Hello.", field, " is ", value, ", expected ",
+                             expected, " from its newest Admission"),
+                absl::StrCat(kJobRule,
+                             "all fields of Hello except the signature come "
+                             "from the worker's Admission (item 5)"));
+          };
+  check("attempt", hello.attempt(), admission.attempt());
+  check("incarnation", hello.incarnation(), admission.incarnation());
+  check("job_id", hello.job_id(), admission.job_id());
+}
+
+void Conversation::CheckContribution(const Contribution& contribution) {
+  // The leaves below the node.
+  int begin = contribution.node();
+  int end = begin + 1;
+  while (begin > 0 && begin < micro_batches_) {
+    begin *= 2;
+    end *= 2;
+  }
+  begin -= micro_batches_;
+  end -= micro_batches_;
+  if (stay_.deals.empty()) {
+    return Add("it sent a Contribution before the first Deal",
+               absl::StrCat(kStatesRule,
+                            "synced ends when the first Deal "
+                            "arrives"));
+  }
+  const bool assigned = std::any_of(
+      stay_.deals.begin(), stay_.deals.end(), [begin, end](const Deal& deal) {
+        return begin >= deal.leaf_begin() && end <= deal.leaf_end();
+      });
+  // The server reports nodes that do not exist.
+  if (!assigned && begin >= 0) {
+    Add(absl::StrCat("step ", contribution.step(), ": it sent node ",
+                     contribution.node(), " (micro-batches ", begin, " to ",
+                     end - 1, "), which no Deal assigned to it"),
+        absl::StrCat(kStepRule,
+                     "a worker computes the micro-batches that it "
+                     "is assigned (items 1 and 2)"));
+  }
+  if (!stay_.sent
+           .insert(
+               {contribution.step(), contribution.chunk(), contribution.node()})
+           .second) {
+    Add(absl::StrCat("step ", contribution.step(), ": it sent chunk ",
+                     contribution.chunk(), " of node ", contribution.node(),
+                     " twice"),
+        absl::StrCat(kStatesRule,
+                     "compute the micro-batches that you have not "
+                     "sent yet (item 2)"));
+  }
+}
+
+void Conversation::OnServerMessage(const ServerMessage& message) {
+  absl::MutexLock lock(&mu_);
+  if (message.has_welcome()) {
+    for (const int chunk : message.welcome().chunk()) {
+      stay_.announced.insert(chunk);
+    }
+  } else if (message.has_weights()) {
+    int64_t& version =
+        stay_.versions.emplace(message.weights().chunk(), 0).first->second;
+    version = std::max(version, message.weights().version());
+  }
+}
+
+std::optional<int64_t> Conversation::Version() const {
+  if (stay_.versions.empty() ||
+      stay_.versions.size() < stay_.announced.size()) {
+    return std::nullopt;
+  }
+  int64_t least = stay_.versions.begin()->second;
+  for (const auto& [chunk, version] : stay_.versions) {
+    least = std::min(least, version);
+  }
+  return least;
+}
+
+// ---- Ends.
+
+void Conversation::OnMembershipEnd(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  if (IsTransient(status)) ++dismissals_;
+  OnEnd("Membership", status);
+}
+
+void Conversation::OnExchangeEnd(const void* call, const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  if (stay_.exchanges.count(call) == 0) return;
+  OnEnd("Exchange", status);
+}
+
+void Conversation::OnEnd(const std::string& call, const absl::Status& status) {
+  // Servers may end the calls in any way after Finished.
+  if (stay_.finished || status.ok() || IsTransient(status) ||
+      absl::IsCancelled(status) || absl::IsOutOfRange(status)) {
+    return;
+  }
+  may_join_ = false;
+  Add(absl::StrCat("a server ended ", call, " with ",
+                   absl::StatusCodeToString(status.code()), ": ",
+                   std::string(status.message())),
+      "WORKER.md, What servers refuse; PROTOCOL.md, Errors");
+}
+
+std::optional<Fault> Conversation::fault() const {
+  absl::MutexLock lock(&mu_);
+  return fault_;
+}
+int Conversation::joins() const {
+  absl::MutexLock lock(&mu_);
+  return joins_;
+}
+bool Conversation::has_deal() const {
+  absl::MutexLock lock(&mu_);
+  return !stay_.deals.empty();
+}
+bool Conversation::finished() const {
+  absl::MutexLock lock(&mu_);
+  return stay_.finished;
+}
+
+int Conversation::dismissals() const {
+  absl::MutexLock lock(&mu_);
+  return dismissals_;
+}
+
+Fault Conversation::Pending() const {
+  absl::MutexLock lock(&mu_);
+  if (joins_ == 0) {
+    return {"it did not call Membership",
+            absl::StrCat(kJobRule,
+                         "a worker calls Membership and sends Join "
+                         "(item 2); the address of server 0 is in "
+                         "the variable TRIBUTARY_COORDINATOR")};
+  }
+  if (stay_.finished) {
+    return {stay_.left ? "it sent Farewell, but did not exit"
+                       : "it received Finished, but did not leave",
+            absl::StrCat(kJobRule,
+                         "each worker sends Farewell and half-closes "
+                         "all streams (item 8); then it exits")};
+  }
+  if (!stay_.admission.has_value()) {
+    return {"it joined, and received no Admission: the job has not begun",
+            absl::StrCat(kJobRule, "item 2")};
+  }
+  if (!stay_.ready) {
+    return {"it received Admission, but did not send Ready",
+            absl::StrCat(kJobRule,
+                         "the worker opens its data, builds the "
+                         "model, and sends Ready (item 3)")};
+  }
+  if (!stay_.open.has_value()) {
+    return {"it sent Ready, and received no Open: the job has not begun",
+            absl::StrCat(kJobRule, "item 4")};
+  }
+  if (stay_.exchanges.size() <
+      static_cast<size_t>(stay_.admission->server_address_size())) {
+    return {absl::StrCat("it received Open, but sent Hello to ",
+                         stay_.exchanges.size(), " of ",
+                         stay_.admission->server_address_size(), " servers"),
+            absl::StrCat(kJobRule,
+                         "the worker calls Exchange on every server "
+                         "and sends Hello (item 5)")};
+  }
+  const std::optional<int64_t> version = Version();
+  if (!version.has_value()) {
+    return {stay_.open->initialize()
+                ? "it received Open with initialize set, but did not send "
+                  "Initial for every chunk"
+                : "it did not receive every chunk",
+            absl::StrCat(kJobRule,
+                         "one worker sends version 0 of every chunk "
+                         "(item 4)")};
+  }
+  if (!stay_.synced) {
+    return {absl::StrCat("it received version ", *version,
+                         " of all chunks, but did not send Synced"),
+            absl::StrCat(kJobRule,
+                         "when the worker has all chunks at one "
+                         "version, it sends Synced (item 6)")};
+  }
+  if (stay_.deals.empty()) {
+    return {"it sent Synced, and received no Deal: the job has not begun",
+            absl::StrCat(kJobRule, "item 6")};
+  }
+  const Deal& deal = stay_.deals.back();
+  return {absl::StrCat("it has version ", *version, " and the Deal of ",
+                       "micro-batches ", deal.leaf_begin(), " to ",
+                       deal.leaf_end() - 1, " and evaluation pieces ",
+                       deal.piece_begin(), " to ", deal.piece_end() - 1,
+                       ", but did not compute all of them"),
+          absl::StrCat(kStatesRule,
+                       "the newest Deal applies to every step "
+                       "that is not complete; an evaluation "
+                       "precedes the next step")};
+}
+
+}  // namespace tributary

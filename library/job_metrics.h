@@ -1,0 +1,40 @@
+// Passes the lines of metrics.jsonl to the callbacks of a Job.
+#ifndef TRIBUTARY_LIBRARY_JOB_METRICS_H_
+#define TRIBUTARY_LIBRARY_JOB_METRICS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "nlohmann/json_fwd.hpp"
+#include "tributary/job.h"
+
+namespace tributary {
+
+// Returns a number of an object, or NaN if there is none: JSON has no numbers
+// that are not finite.
+double NumberOf(const nlohmann::json& object, const char* name);
+
+// Calls each callback once for a step, even if the step is repeated because a
+// server was lost. Not thread-safe.
+class JobMetrics {
+ public:
+  JobMetrics(std::function<void(const Job::StepMetrics&)> on_step,
+             std::function<void(const Job::Evaluation&)> on_evaluation);
+
+  // Handles a line of metrics.jsonl. Lines of other kinds have no effect.
+  void Add(const std::string& line);
+
+ private:
+  void AddStep(const nlohmann::json& line);
+  void AddEvaluation(const nlohmann::json& line);
+
+  const std::function<void(const Job::StepMetrics&)> on_step_;
+  const std::function<void(const Job::Evaluation&)> on_evaluation_;
+  int64_t last_step_ = 0;
+  int64_t evaluated_step_ = -1;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_LIBRARY_JOB_METRICS_H_

@@ -1,0 +1,79 @@
+// The servers and workers of a Job.
+#ifndef TRIBUTARY_LIBRARY_JOB_RUN_H_
+#define TRIBUTARY_LIBRARY_JOB_RUN_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/shutdown.h"
+#include "common/base/thread.h"
+#include "common/os/log.h"
+#include "library/job_metrics.h"
+#include "library/job_plan.h"
+#include "server/process/server_options.h"
+#include "tributary/job.h"
+#include "worker/process/worker_process.h"
+#include "worker/training/training_sources.h"
+
+namespace tributary {
+
+// Runs RunServer and RunWorker on one thread each. Server 0 decides how the job
+// ends. It is stopped if no worker is left, because it would wait for another.
+class JobRun {
+ public:
+  // All arguments must outlive this object. `folder` is the job's folder.
+  JobRun(const JobPlan& plan, const Job::Options& options,
+         const std::string& folder);
+
+  // Blocks until all threads have ended. Stops the job when `stop` is
+  // requested. Returns the errors that Job::Run describes. Call once.
+  absl::Status Run(Shutdown* stop);
+
+ private:
+  // A server or a worker.
+  struct Process {
+    Shutdown shutdown;
+    std::optional<absl::Status> end;  // Guarded by mu_.
+    Thread thread;
+  };
+
+  // Starts the servers and workers, unless server 0 ends before it listens.
+  void StartAll();
+  void StartServer(int shard);
+  void StartWorker(int rank);
+  ServerOptions OptionsOfServer(int shard);
+  WorkerOptions OptionsOfWorker(int rank);
+  void Start(Process* process, std::function<absl::Status()> body);
+  // Called by the thread of `process` at its end.
+  void End(Process* process, absl::Status status) ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits until all processes have ended.
+  void AwaitAll() ABSL_LOCKS_EXCLUDED(mu_);
+  bool AllEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns the error with which the first worker ended if all workers have
+  // failed; otherwise OK.
+  absl::Status WorkersFailure() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const JobPlan& plan_;
+  const Job::Options& options_;
+  const std::string& folder_;
+  const TrainingSources sources_;
+  JobMetrics metrics_;
+  std::vector<std::unique_ptr<Logger>> logs_;
+
+  absl::Mutex mu_;
+  std::string coordinator_ ABSL_GUARDED_BY(mu_);
+  absl::Status workers_failure_ ABSL_GUARDED_BY(mu_);
+  // The vectors are constant after construction.
+  std::vector<std::unique_ptr<Process>> servers_;
+  std::vector<std::unique_ptr<Process>> workers_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_LIBRARY_JOB_RUN_H_
