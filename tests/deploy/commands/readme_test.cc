@@ -85,6 +85,10 @@ std::string HelpOn(const Words& words) {
     return RunCommand({"/bin/bash", "tests/run_all.sh", "--help"})
         .standard_output;
   }
+  if (words[0] == "wheel") {
+    return RunCommand({"/bin/bash", "python/wheel.sh", "--help"})
+        .standard_output;
+  }
   Words arguments = {words[0], "--help"};
   if (kWithActions->count(words[0]) > 0) {
     arguments.insert(arguments.begin() + 1, words.at(1));
