@@ -1,6 +1,8 @@
 """Sessions with NumPy, against the program."""
 
+import contextlib
 import ctypes
+import io
 import os
 import signal
 import subprocess
@@ -42,6 +44,27 @@ class SessionTest(support.JobTest):
         one = self.train('one', self.job(), LINEAR, settings=settings)
         two = self.train('two', self.job(), LINEAR, 2, settings=settings)
         self.assertEqual(one['weights_sha256'], two['weights_sha256'])
+
+    def test_tls(self):
+        folder = os.path.join(self.folder, 'tls')
+        subprocess.run([_native.program(), 'certs', folder], check=True,
+                       capture_output=True)
+        one = self.train('one', self.job(), LINEAR)
+        run = os.path.join(self.folder, 'secured')
+        secured = tributary.train(
+            self.job(), run, worker_command=[sys.executable, LINEAR],
+            arguments=['--tls-dir', folder, '--set', 'exchange.transport=WIRE'])
+        self.assertEqual(one['weights_sha256'], secured['weights_sha256'])
+
+    def test_a_worker_that_is_terminated_leaves(self):
+        whole = self.train('whole', self.job(), LINEAR)
+        environment = {'MARKER': os.path.join(self.folder, 'marker')}
+        output = io.StringIO()
+        with contextlib.redirect_stderr(output):
+            terminated = self.train('terminated', self.job(mistake='terminated'), LINEAR,
+                                    environment=environment)
+        self.assertIn('worker-0 exited with code 75; restarting it', output.getvalue())
+        self.assertEqual(terminated['weights_sha256'], whole['weights_sha256'])
 
     def test_a_forgotten_gradient_is_named(self):
         error = self.assert_fails(['parameter weight has no gradient', 'step 3'], 'run',
@@ -117,6 +140,14 @@ class NativeTest(unittest.TestCase):
                  (_native.ErrorStruct, _native.JobStruct, _native.ParameterStruct,
                   _native.MicroBatchStruct, _native.PieceStruct)]
         self.assertEqual(sizes, [2048, 72, 32, 48, 16])
+
+    def test_the_library_exports_only_its_interface(self):
+        # PyTorch brings other versions of the libraries that are linked into it.
+        path = os.path.join(_native._FOLDER, 'libtributary_c.so')
+        symbols = subprocess.run(['nm', '-D', '--defined-only', '--extern-only', path],
+                                 check=True, capture_output=True, text=True).stdout
+        names = {line.split()[-1] for line in symbols.splitlines()}
+        self.assertEqual(names, {'tributary_' + name for name in _native._FUNCTIONS})
 
 
 if __name__ == '__main__':

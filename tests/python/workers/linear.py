@@ -1,5 +1,9 @@
 """Linear regression with NumPy. model.external.config: `mistake`, what goes wrong."""
 
+import os
+import signal
+import threading
+
 import numpy as np
 import tributary
 
@@ -10,6 +14,20 @@ def samples(indices):
     x = np.stack([np.sin(indices * scale) for scale in (1, 2, 3)], axis=1)
     x = x.astype(np.float32)
     return x, x @ WEIGHTS.T + np.float32(0.25)
+
+
+def terminate(session):
+    """Sends SIGTERM to this process, and returns when the session has been stopped."""
+    stopped, stop = threading.Event(), session._library.worker_stop
+
+    def stop_and_tell(handle):
+        stop(handle)
+        stopped.set()
+
+    session._library.worker_stop = stop_and_tell
+    with open(os.environ['MARKER'], 'w', encoding='utf-8'):
+        os.kill(os.getpid(), signal.SIGTERM)
+    stopped.wait()
 
 
 def main():
@@ -26,6 +44,8 @@ def main():
     for step in session:
         if mistake == 'skipped' and step.number == 3:
             continue
+        if mistake == 'terminated' and not os.path.exists(os.environ['MARKER']):
+            terminate(session)
         for batch in step.micro_batches:
             x, y = samples(batch.indices)
             weight, bias = batch.weights
