@@ -54,9 +54,16 @@ __all__ = ['DistributedDataParallel', 'Error', 'EvaluationPiece', 'Job', 'JobFai
            'read_metrics', 'train']
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     # PyTorch is imported only by programs that use it.
     if name == 'DistributedDataParallel':
-        from .distributed import DistributedDataParallel
+        try:
+            from .distributed import DistributedDataParallel
+        except ImportError as error:
+            raise AttributeError(f'tributary.{name} needs PyTorch: {error}') from error
         return DistributedDataParallel
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

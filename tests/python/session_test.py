@@ -4,10 +4,13 @@ import contextlib
 import ctypes
 import io
 import os
+import pydoc
 import signal
 import subprocess
 import sys
 import unittest
+
+import numpy as np
 
 import tributary
 from tributary import _native
@@ -131,6 +134,39 @@ class ConnectTest(unittest.TestCase):
         _, errors = program.communicate()
         self.assertEqual(program.returncode, -signal.SIGINT)
         self.assertIn('KeyboardInterrupt', errors)
+
+
+class ItemTest(unittest.TestCase):
+
+    def piece(self):
+        piece = tributary.EvaluationPiece.__new__(tributary.EvaluationPiece)
+        piece.indices = np.arange(2, 4)
+        return piece
+
+    def test_samples_are_loaded_by_their_indices(self):
+        samples = self.piece().load('abcdef', collate=''.join)
+        self.assertEqual(samples, 'cd')
+
+    @support.needs_torch
+    def test_samples_are_collated_like_those_of_a_data_loader(self):
+        x, y = self.piece().load([(np.full(3, i), i) for i in range(5)])
+        self.assertEqual((x.shape, y.tolist()), ((2, 3), [2, 3]))
+
+
+class HelpTest(unittest.TestCase):
+
+    def test_describes_the_package(self):
+        text = pydoc.plain(pydoc.render_doc(tributary))
+        for words in ('class Session', 'class MicroBatch', 'connect(', 'read_metrics('):
+            self.assertIn(words, text)
+        self.assertEqual('class DistributedDataParallel' in text, support.has_torch())
+
+    def test_says_when_pytorch_is_missing(self):
+        result = subprocess.run(
+            [sys.executable, '-c', 'import sys; sys.modules["torch"] = None\n'
+             'import tributary; tributary.DistributedDataParallel'],
+            capture_output=True, text=True)
+        self.assertIn('tributary.DistributedDataParallel needs PyTorch', result.stderr)
 
 
 class NativeTest(unittest.TestCase):
