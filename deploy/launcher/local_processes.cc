@@ -74,8 +74,8 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
   // The job starts without waiting for spare workers.
   WorkerCount workers = processes.workers;
   workers.most += processes.spares;
-  // Local workers connect soon or not at all, so the timeout is short. A program
-  // may read data first, or load large libraries from a slow disk.
+  // Local workers connect soon or not at all, so the timeout is short. A
+  // program may read data first, or load large libraries from a slow disk.
   std::vector<std::string> arguments = {
       "server",
       JobPath(processes.output),
