@@ -11,6 +11,7 @@ import tributary
 import support
 
 CURVE = os.path.join(support.WORKERS, 'curve.py')
+STATISTICS = os.path.join(support.WORKERS, 'running_statistics.py')
 MISTAKES = os.path.join(support.WORKERS, 'mistakes.py')
 KILLED_DIGITS = os.path.join(support.WORKERS, 'killed_digits.py')
 RULES = {
@@ -95,6 +96,21 @@ class CurveTest(support.JobTest):
 
     def test_adamw_is_that_of_pytorch(self):
         self.check('adamw', 'sum')
+
+
+@support.needs_torch
+class StatisticsTest(support.JobTest):
+
+    def test_running_statistics_are_the_mean_of_all_micro_batches(self):
+        # Two steps, each with all samples.
+        job = self.write_job('job', support.external_job(
+            samples=64, more='optimizer { sgd { learning_rate: 0.1 } } steps: 2 '
+                             'batch { global: 64 micro_batches: 4 }'))
+        self.train('run', job, STATISTICS, workers=2)
+        weights = tributary.load(os.path.join(self.folder, 'run'))
+        mean = sum(range(64)) / 64 * (1 - 0.7 ** 2)
+        self.assertAlmostEqual(weights['0.running_mean'][0], mean, delta=1e-4)
+        self.assertAlmostEqual(weights['0.running_mean'][1], -mean, delta=1e-4)
 
 
 @support.needs_torch
