@@ -21,6 +21,16 @@ std::string NoSuchParameter(int parameter, size_t declared,
                       ": they count from 0");
 }
 
+// Returns the size of the largest parameter. Memory of this size serves all
+// parameters, so it is never moved, and spans of it stay valid.
+size_t LargestSize(const ArenaLayout& layout) {
+  int64_t largest = 0;
+  for (const Parameter& parameter : layout.parameters()) {
+    largest = std::max(largest, parameter.size);
+  }
+  return static_cast<size_t>(largest);
+}
+
 bool Exists(int parameter, const ArenaLayout& layout) {
   return parameter >= 0 &&
          parameter < static_cast<int>(layout.parameters().size());
@@ -89,13 +99,13 @@ absl::Span<const float> MicroBatchState::weights(int parameter) {
   }
   if (allowed && !aborted_)
     return {work_->weights + at.offset, size_t(at.size)};
-  if (zeros_.size() < size_t(at.size)) zeros_.resize(at.size);
+  zeros_.resize(LargestSize(*layout_));
   return {zeros_.data(), size_t(at.size)};
 }
 
 absl::Span<float> MicroBatchState::Spare(int parameter) {
   const auto size = static_cast<size_t>(place(parameter).size);
-  if (spare_.size() < size) spare_.resize(size);
+  spare_.resize(LargestSize(*layout_));
   return {spare_.data(), size};
 }
 
@@ -223,7 +233,7 @@ absl::Span<const float> PieceState::weights(int parameter) {
   const Parameter& at = layout_->parameters()[parameter];
   if (work_ != nullptr) return {work_->weights + at.offset, size_t(at.size)};
   Refuse("weights was called after Report");
-  if (zeros_.size() < size_t(at.size)) zeros_.resize(at.size);
+  zeros_.resize(LargestSize(*layout_));
   return {zeros_.data(), size_t(at.size)};
 }
 

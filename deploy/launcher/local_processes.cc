@@ -74,7 +74,8 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
   // The job starts without waiting for spare workers.
   WorkerCount workers = processes.workers;
   workers.most += processes.spares;
-  // Local workers connect soon or not at all, so the timeout is short.
+  // Local workers connect soon or not at all, so the timeout is short. A
+  // program may read data first, or load large libraries from a slow disk.
   std::vector<std::string> arguments = {
       "server",
       JobPath(processes.output),
@@ -91,7 +92,7 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
       "--device",
       processes.server_device,
       "--no-worker-timeout",
-      "60",
+      processes.worker_command.empty() ? "60" : "600",
       "--output",
       processes.output,
       "--ready-fd",

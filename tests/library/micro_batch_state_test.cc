@@ -162,6 +162,23 @@ TEST_F(MicroBatchStateTest, AMicroBatchThatIsGivenUpHasZerosAndSendsNothing) {
   EXPECT_TRUE(state.status().ok()) << state.status();
 }
 
+TEST_F(MicroBatchStateTest, SpansOfAMicroBatchThatIsGivenUpStayValid) {
+  observer_.gives_up = true;
+  MicroBatchState state = Make();
+  // From the smallest parameter to the largest.
+  const absl::Span<const float> weights = state.weights(2);
+  const absl::Span<float> gradient = state.gradient(2);
+  state.Ready(2);
+  const absl::Span<float> spare = state.gradient(2);
+  state.weights(1);
+  state.gradient(1);
+  EXPECT_EQ(state.weights(2).data(), weights.data());
+  EXPECT_NE(gradient.data(), spare.data());
+  state.Ready(1);
+  state.gradient(1);
+  EXPECT_EQ(state.gradient(2).data(), spare.data());
+}
+
 TEST_F(MicroBatchStateTest, AMicroBatchThatIsGivenUpNeedNotBeFinished) {
   observer_.gives_up = true;
   MicroBatchState state = Make();

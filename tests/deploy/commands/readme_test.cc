@@ -89,6 +89,10 @@ std::string HelpOn(const Words& words) {
     return RunCommand({"/bin/bash", "library/install/install.sh", "--help"})
         .standard_output;
   }
+  if (words[0] == "wheel") {
+    return RunCommand({"/bin/bash", "python/wheel.sh", "--help"})
+        .standard_output;
+  }
   Words arguments = {words[0], "--help"};
   if (kWithActions->count(words[0]) > 0) {
     arguments.insert(arguments.begin() + 1, words.at(1));

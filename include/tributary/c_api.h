@@ -1,0 +1,162 @@
+/* The interface of tributary/worker.h for other languages: plain C, without
+ * exceptions, C++ types or callbacks. python/tributary is a binding of it.
+ *
+ *   tributary_error error;
+ *   tributary_worker* worker;
+ *   if (tributary_worker_connect(NULL, &worker, &error) != 0) { ... }
+ *   tributary_worker_declare(worker, parameters, count, &error);
+ *   tributary_step* step;
+ *   while ((step = tributary_worker_next_step(worker)) != NULL) {
+ *     tributary_micro_batch_info info;
+ *     tributary_micro_batch* micro_batch;
+ *     while ((micro_batch = tributary_step_next_micro_batch(step, &info))) {
+ *       tributary_micro_batch_spans(micro_batch, weights, gradients);
+ *       // ... for each sample of info.indexes: loss and gradient
+ *       for (int p = count - 1; p >= 0; --p)
+ *         tributary_micro_batch_ready(micro_batch, p);
+ *       tributary_micro_batch_finish(micro_batch, loss_sum);
+ *     }
+ *     // ... the same with tributary_step_next_piece
+ *   }
+ *   tributary_worker_status(worker, &error);
+ *   tributary_worker_free(worker);
+ *
+ * tributary/worker.h describes what the functions do; this header adds only
+ * what differs. One thread at a time may call the functions of a worker, its
+ * steps, micro-batches and pieces, except tributary_worker_stop. Strings are
+ * UTF-8. Handles must not be null.
+ */
+#ifndef TRIBUTARY_C_API_H_
+#define TRIBUTARY_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Changes with every change that is not compatible. */
+#define TRIBUTARY_C_API_VERSION 1
+
+/* Handles. A step is valid until the next call of tributary_worker_next_step; a
+ * micro-batch or a piece until the next one is asked for. */
+typedef struct tributary_worker tributary_worker;
+typedef struct tributary_step tributary_step;
+typedef struct tributary_micro_batch tributary_micro_batch;
+typedef struct tributary_piece tributary_piece;
+
+/* An error; the caller owns it. `code` is a number of absl::StatusCode, which
+ * are those of gRPC: 0 is OK, 1 Cancelled, 3 InvalidArgument. `message` is one
+ * line, cut off if it is longer. */
+typedef struct tributary_error {
+  int32_t code;
+  char message[2044];
+} tributary_error;
+
+/* tributary::JobInfo. The strings live as long as the worker. */
+typedef struct tributary_job {
+  const char* name;
+  const char* model;
+  const char* config;
+  uint64_t seed;
+  int64_t train_samples;
+  int64_t evaluation_samples;
+  uint64_t fingerprint;
+  int64_t batch;
+  int64_t micro_batches;
+} tributary_job;
+
+/* Values of tributary_parameter.group: tributary::ParameterGroup. */
+enum {
+  TRIBUTARY_GROUP_DECAY = 1,
+  TRIBUTARY_GROUP_NO_DECAY = 2,
+  TRIBUTARY_GROUP_STATISTICS = 3
+};
+
+/* tributary::ParameterDeclaration. `initial` points to the initial values, as
+ * many as the product of the shape; null: zeros. */
+typedef struct tributary_parameter {
+  const char* name;
+  const int64_t* shape;
+  int32_t dimensions;
+  int32_t group;
+  const float* initial;
+} tributary_parameter;
+
+/* tributary::MicroBatch. `indexes` is valid as long as the micro-batch.
+ * `random_seed` is a number that depends only on the job's seed, `step` and
+ * `number`. */
+typedef struct tributary_micro_batch_info {
+  int64_t step;
+  int64_t number;
+  int64_t epoch;
+  const int64_t* indexes;
+  int64_t samples;
+  uint64_t random_seed;
+} tributary_micro_batch_info;
+
+/* tributary::EvaluationPiece: the samples from `begin` to `end` - 1. */
+typedef struct tributary_piece_info {
+  int64_t begin;
+  int64_t end;
+} tributary_piece_info;
+
+/* Returns the version of the library's interface, TRIBUTARY_C_API_VERSION. */
+int32_t tributary_c_api_version(void);
+
+/* Worker::Connect. `coordinator` is the address of server 0 as HOST:PORT; null:
+ * that of the environment, from which all other options come. Returns 0 and
+ * sets `*worker`, which the caller frees, or returns the error's code. After
+ * the first call, exit() flushes the standard streams and ends the process
+ * without calling the exit handlers that were registered before. */
+int32_t tributary_worker_connect(const char* coordinator,
+                                 tributary_worker** worker,
+                                 tributary_error* error);
+/* Leaves the job and frees everything that belongs to the worker. Blocks until
+ * its connections are closed. */
+void tributary_worker_free(tributary_worker* worker);
+void tributary_worker_get_job(const tributary_worker* worker,
+                              tributary_job* job);
+/* Worker::Declare. Copies everything. */
+int32_t tributary_worker_declare(tributary_worker* worker,
+                                 const tributary_parameter* parameters,
+                                 size_t count, tributary_error* error);
+tributary_step* tributary_worker_next_step(tributary_worker* worker);
+int32_t tributary_worker_status(const tributary_worker* worker,
+                                tributary_error* error);
+/* Worker::Stop. May be called by any thread until tributary_worker_free. */
+void tributary_worker_stop(tributary_worker* worker);
+
+/* Step::number. */
+int64_t tributary_step_number(const tributary_step* step);
+/* Return the next item of Step::micro_batches or Step::evaluation_pieces and
+ * fill `*info`; null at the end. */
+tributary_micro_batch* tributary_step_next_micro_batch(
+    tributary_step* step, tributary_micro_batch_info* info);
+tributary_piece* tributary_step_next_piece(tributary_step* step,
+                                           tributary_piece_info* info);
+
+/* Writes the address of each parameter's weights to `weights`, and that of its
+ * gradient to `gradients`: arrays of as many pointers as there are parameters.
+ * Blocks until all weights have arrived. Returns 0 if the micro-batch has been
+ * given up: the weights are then zeros, and the result is not needed. */
+int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
+                                    const float** weights, float** gradients);
+void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
+                                            int64_t count);
+void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
+                                 int32_t parameter);
+void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
+                                  double loss_sum);
+
+/* As tributary_micro_batch_spans. The weights are present already. */
+void tributary_piece_weights(tributary_piece* piece, const float** weights);
+void tributary_piece_report(tributary_piece* piece, double loss_sum,
+                            int64_t correct, int64_t count);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TRIBUTARY_C_API_H_ */

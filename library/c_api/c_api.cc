@@ -1,0 +1,209 @@
+#include "tributary/c_api.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tributary/worker.h"
+
+// What the handles point to. A handle belongs to its worker, whose number of
+// parameters tells how many pointers a caller has room for.
+struct tributary_micro_batch {
+  tributary_worker* worker;
+  tributary::MicroBatch* item;
+};
+struct tributary_piece {
+  tributary_worker* worker;
+  tributary::EvaluationPiece* item;
+};
+struct tributary_step {
+  tributary_worker* worker;
+  tributary::Step* item;
+};
+struct tributary_worker {
+  tributary::Worker worker;
+  int parameters = 0;
+  tributary_step step = {};
+  tributary_micro_batch micro_batch = {};
+  tributary_piece piece = {};
+};
+
+namespace {
+
+int32_t Report(const absl::Status& status, tributary_error* error) {
+  error->code = static_cast<int32_t>(status.code());
+  const size_t length =
+      std::min(status.message().size(), sizeof(error->message) - 1);
+  std::memcpy(error->message, status.message().data(), length);
+  error->message[length] = '\0';
+  return error->code;
+}
+
+// Makes exit() end the process before exit handlers and destructors of static
+// objects free what gRPC's threads use; see EndProcess in
+// deploy/flags/exit_code.h. Exit handlers that are registered later still run.
+void EndProcessAtExit() {
+  static const int registered = on_exit(
+      [](int exit_code, void*) {
+        std::fflush(nullptr);
+        _exit(exit_code);
+      },
+      nullptr);
+  (void)registered;
+}
+
+absl::StatusOr<tributary::Worker> Connect(const char* coordinator) {
+  absl::StatusOr<tributary::Worker::Options> options =
+      tributary::Worker::Options::FromEnvironment();
+  if (!options.ok()) return options.status();
+  if (coordinator != nullptr) options->coordinator = coordinator;
+  return tributary::Worker::Connect(*options);
+}
+
+tributary::ParameterDeclaration Declaration(const tributary_parameter& from) {
+  tributary::ParameterDeclaration to;
+  to.name = from.name;
+  to.shape.assign(from.shape, from.shape + from.dimensions);
+  to.group = static_cast<tributary::ParameterGroup>(from.group);
+  int64_t size = 1;
+  for (const int64_t length : to.shape) size *= std::max<int64_t>(length, 0);
+  if (from.initial == nullptr) return to;
+  // Shared, because std::function copies what it holds.
+  const auto values = std::make_shared<const std::vector<float>>(
+      from.initial, from.initial + size);
+  to.initialize = [values](tributary::Random*, absl::Span<float> initial) {
+    std::copy(values->begin(), values->end(), initial.begin());
+  };
+  return to;
+}
+
+uint64_t RandomSeed(const tributary::MicroBatch& micro_batch) {
+  tributary::Random random = micro_batch.random();
+  const uint64_t high = random.Bits();
+  return high << 32 | random.Bits();
+}
+
+}  // namespace
+
+int32_t tributary_c_api_version() { return TRIBUTARY_C_API_VERSION; }
+
+int32_t tributary_worker_connect(const char* coordinator,
+                                 tributary_worker** worker,
+                                 tributary_error* error) {
+  EndProcessAtExit();
+  absl::StatusOr<tributary::Worker> connected = Connect(coordinator);
+  if (connected.ok()) {
+    *worker = new tributary_worker{*std::move(connected)};
+  }
+  return Report(connected.status(), error);
+}
+
+void tributary_worker_free(tributary_worker* worker) { delete worker; }
+
+void tributary_worker_get_job(const tributary_worker* worker,
+                              tributary_job* job) {
+  const tributary::JobInfo& info = worker->worker.job();
+  *job = {info.name.c_str(), info.model.c_str(), info.config.c_str(),
+          info.seed,         info.train_samples, info.evaluation_samples,
+          info.fingerprint,  info.batch,         info.micro_batches};
+}
+
+int32_t tributary_worker_declare(tributary_worker* worker,
+                                 const tributary_parameter* parameters,
+                                 size_t count, tributary_error* error) {
+  std::vector<tributary::ParameterDeclaration> declarations;
+  for (size_t i = 0; i < count; ++i) {
+    declarations.push_back(Declaration(parameters[i]));
+  }
+  const absl::Status declared = worker->worker.Declare(declarations);
+  if (declared.ok()) worker->parameters = static_cast<int>(count);
+  return Report(declared, error);
+}
+
+tributary_step* tributary_worker_next_step(tributary_worker* worker) {
+  worker->step = {worker, worker->worker.NextStep()};
+  return worker->step.item == nullptr ? nullptr : &worker->step;
+}
+
+int32_t tributary_worker_status(const tributary_worker* worker,
+                                tributary_error* error) {
+  return Report(worker->worker.status(), error);
+}
+
+void tributary_worker_stop(tributary_worker* worker) { worker->worker.Stop(); }
+
+int64_t tributary_step_number(const tributary_step* step) {
+  return step->item->number();
+}
+
+tributary_micro_batch* tributary_step_next_micro_batch(
+    tributary_step* step, tributary_micro_batch_info* info) {
+  // The iterator of a new range begins with the next item.
+  tributary::MicroBatch* const item =
+      step->item->micro_batches().begin().operator->();
+  if (item == nullptr) return nullptr;
+  *info = {item->step(),
+           item->number(),
+           item->epoch(),
+           item->indexes().data(),
+           static_cast<int64_t>(item->indexes().size()),
+           RandomSeed(*item)};
+  step->worker->micro_batch = {step->worker, item};
+  return &step->worker->micro_batch;
+}
+
+tributary_piece* tributary_step_next_piece(tributary_step* step,
+                                           tributary_piece_info* info) {
+  tributary::EvaluationPiece* const item =
+      step->item->evaluation_pieces().begin().operator->();
+  if (item == nullptr) return nullptr;
+  *info = {item->begin(), item->end()};
+  step->worker->piece = {step->worker, item};
+  return &step->worker->piece;
+}
+
+int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
+                                    const float** weights, float** gradients) {
+  tributary::MicroBatch* const item = micro_batch->item;
+  for (int i = 0; i < micro_batch->worker->parameters; ++i) {
+    weights[i] = item->weights(i).data();
+    gradients[i] = item->gradient(i).data();
+  }
+  return item->aborted() ? 0 : 1;
+}
+
+void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
+                                            int64_t count) {
+  micro_batch->item->SetSampleCount(count);
+}
+
+void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
+                                 int32_t parameter) {
+  micro_batch->item->Ready(parameter);
+}
+
+void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
+                                  double loss_sum) {
+  micro_batch->item->Finish(loss_sum);
+}
+
+void tributary_piece_weights(tributary_piece* piece, const float** weights) {
+  for (int i = 0; i < piece->worker->parameters; ++i) {
+    weights[i] = piece->item->weights(i).data();
+  }
+}
+
+void tributary_piece_report(tributary_piece* piece, double loss_sum,
+                            int64_t correct, int64_t count) {
+  piece->item->Report(loss_sum, correct, count);
+}

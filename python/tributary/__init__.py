@@ -1,0 +1,69 @@
+"""Workers in Python for Tributary, a parameter-server training system.
+
+A job file describes the batch, the optimizer and the exchange; `tributary train`
+starts servers and workers. A worker is a program like this one, `worker.py`:
+
+    import torch
+    import tributary
+
+    session = tributary.connect()
+    x, y, x_test, y_test = ...
+    model = tributary.DistributedDataParallel(Net(), session)
+    loss_fn = torch.nn.CrossEntropyLoss()
+    for step in session:
+        for batch in step.micro_batches:
+            batch.backward(loss_fn(model(x[batch.indices]), y[batch.indices]))
+        for piece in step.evaluation:
+            output, target = model(x_test[piece.indices]), y_test[piece.indices]
+            piece.report(loss_sum=loss_fn(output, target) * len(target),
+                         correct=(output.argmax(1) == target).sum())
+
+Its job file, `job.textproto`:
+
+    model { external { name: "net" } }
+    data { external { train_samples: 60000 evaluation_samples: 10000 } }
+    optimizer { adamw { learning_rate: 0.001 } }
+    batch { global: 256 micro_batches: 8 }
+    epochs: 5
+
+The command that trains it:
+
+    tributary train job.textproto --worker-command 'python3 worker.py' --workers 4
+
+The weights have the same bits for any number of workers, also if workers are killed.
+`connect`, `Session`, `MicroBatch` and `EvaluationPiece` describe the loop,
+`DistributedDataParallel` modules of PyTorch, and `train`, `load` and `read_metrics`
+the run. Without PyTorch, `Session.declare` and the arrays of `MicroBatch` serve any
+engine that can use NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .errors import Error, JobFailed, Stopped
+from .items import EvaluationPiece, MicroBatch
+from .runs import load, read_metrics, train
+from .session import Job, Parameter, Session, Step, connect
+
+if TYPE_CHECKING:
+    from .distributed import DistributedDataParallel
+
+__all__ = ['DistributedDataParallel', 'Error', 'EvaluationPiece', 'Job', 'JobFailed',
+           'MicroBatch', 'Parameter', 'Session', 'Step', 'Stopped', 'connect', 'load',
+           'read_metrics', 'train']
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def __getattr__(name: str) -> Any:
+    # PyTorch is imported only by programs that use it.
+    if name == 'DistributedDataParallel':
+        try:
+            from .distributed import DistributedDataParallel
+        except ImportError as error:
+            raise AttributeError(f'tributary.{name} needs PyTorch: {error}') from error
+        return DistributedDataParallel
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

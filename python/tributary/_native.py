@@ -1,0 +1,116 @@
+"""The functions of tributary/c_api.h, by ctypes, which releases Python's global
+interpreter lock while a function runs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64,
+                    c_size_t, c_uint64, c_void_p)
+
+from .errors import CANCELLED, Error, Stopped
+
+API_VERSION = 1
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), '_native')
+
+
+class ErrorStruct(ctypes.Structure):
+    _fields_ = [('code', c_int32), ('message', c_char * 2044)]
+
+
+class JobStruct(ctypes.Structure):
+    _fields_ = [('name', c_char_p), ('model', c_char_p), ('config', c_char_p),
+                ('seed', c_uint64), ('train_samples', c_int64),
+                ('evaluation_samples', c_int64), ('fingerprint', c_uint64),
+                ('batch', c_int64), ('micro_batches', c_int64)]
+
+
+class ParameterStruct(ctypes.Structure):
+    _fields_ = [('name', c_char_p), ('shape', POINTER(c_int64)),
+                ('dimensions', c_int32), ('group', c_int32), ('initial', c_void_p)]
+
+
+class MicroBatchStruct(ctypes.Structure):
+    _fields_ = [('step', c_int64), ('number', c_int64), ('epoch', c_int64),
+                ('indexes', c_void_p), ('samples', c_int64),
+                ('random_seed', c_uint64)]
+
+
+class PieceStruct(ctypes.Structure):
+    _fields_ = [('begin', c_int64), ('end', c_int64)]
+
+
+_FUNCTIONS = {
+    'c_api_version': (c_int32, []),
+    'worker_connect': (c_int32, [c_char_p, POINTER(c_void_p), POINTER(ErrorStruct)]),
+    'worker_free': (None, [c_void_p]),
+    'worker_get_job': (None, [c_void_p, POINTER(JobStruct)]),
+    'worker_declare': (c_int32, [c_void_p, POINTER(ParameterStruct), c_size_t,
+                                 POINTER(ErrorStruct)]),
+    'worker_next_step': (c_void_p, [c_void_p]),
+    'worker_status': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
+    'worker_stop': (None, [c_void_p]),
+    'step_number': (c_int64, [c_void_p]),
+    'step_next_micro_batch': (c_void_p, [c_void_p, POINTER(MicroBatchStruct)]),
+    'step_next_piece': (c_void_p, [c_void_p, POINTER(PieceStruct)]),
+    'micro_batch_spans': (c_int32, [c_void_p, POINTER(c_void_p), POINTER(c_void_p)]),
+    'micro_batch_set_sample_count': (None, [c_void_p, c_int64]),
+    'micro_batch_ready': (None, [c_void_p, c_int32]),
+    'micro_batch_finish': (None, [c_void_p, c_double]),
+    'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),
+    'piece_report': (None, [c_void_p, c_double, c_int64, c_int64]),
+}
+
+
+class Library:
+    """libtributary_c.so; each attribute is a function without its prefix."""
+
+    def __init__(self) -> None:
+        path = os.path.join(_FOLDER, 'libtributary_c.so')
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            raise Error(f'cannot load the native library: {error}; install the wheel '
+                        'that `./tributary wheel` builds on a system like this one') \
+                from error
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(library, 'tributary_' + name)
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+        version = self.c_api_version()
+        if version != API_VERSION:
+            raise Error(f'{path} has version {version} of the C interface, this '
+                        f'package needs {API_VERSION}: install both from one wheel')
+
+
+_library = None
+
+
+def library() -> Library:
+    """Returns the library, which is loaded by the first call."""
+    global _library
+    if _library is None:
+        _library = Library()
+    return _library
+
+
+def program() -> str:
+    """Returns the path of the program `tributary`."""
+    return os.path.join(_FOLDER, 'tributary')
+
+
+def error_of(error: ErrorStruct) -> Error:
+    message = error.message.decode(errors='replace')
+    if error.code == CANCELLED:
+        return Stopped(message)
+    return Error(message, error.code)
+
+
+def view(address: int, shape: tuple[int, ...], writable: bool):
+    """Returns a NumPy array over float32 memory of the library."""
+    import numpy as np
+    size = int(np.prod(shape, dtype=np.int64))
+    array = np.frombuffer((c_float * size).from_address(address), np.float32)
+    array = array.reshape(shape)
+    array.flags.writeable = writable
+    return array

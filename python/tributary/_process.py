@@ -1,0 +1,66 @@
+"""What `connect` sets up in the process: signals, and how it ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import Callable
+
+from .errors import Error
+
+
+def _print_error(message: str) -> None:
+    """Prints the line that `tributary train` looks for."""
+    print('error: ' + ' '.join(message.splitlines()), file=sys.stderr, flush=True)
+
+
+def report_uncaught_errors() -> None:
+    """Makes an uncaught exception end with a line for the job's user, and an
+    uncaught `Error` with its exit code and without a traceback."""
+    previous = sys.excepthook
+
+    def hook(kind, error, trace) -> None:
+        if isinstance(error, Error):
+            _print_error(str(error))
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            os._exit(error.exit_code)
+        previous(kind, error, trace)
+        if issubclass(kind, Exception):
+            last = traceback.extract_tb(trace)[-1] if trace else None
+            where = f' ({os.path.basename(last.filename)}:{last.lineno})' if last else ''
+            _print_error(f'the program has failed: {kind.__name__}: {error}{where}')
+
+    sys.excepthook = hook
+
+
+def stop_on_signals(stop: Callable[[], None]) -> None:
+    """Calls `stop` on another thread when SIGINT or SIGTERM arrives, also while the
+    main thread waits in the native library. SIGTERM then does not end the process by
+    itself. Does nothing outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    terminates = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if terminates:
+        signal.signal(signal.SIGTERM, lambda *_: None)
+
+    def watch() -> None:
+        while True:
+            if set(os.read(reader, 64)) & {signal.SIGINT, signal.SIGTERM}:
+                stop()
+
+    def forget() -> None:
+        # A child, such as a worker of DataLoader, would stop its parent.
+        signal.set_wakeup_fd(-1)
+        if terminates:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    os.register_at_fork(after_in_child=forget)
+    threading.Thread(target=watch, name='tributary signals', daemon=True).start()

@@ -1,0 +1,217 @@
+"""Micro-batches, and pieces of an evaluation."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+
+import numpy as np
+
+from . import _native
+from .errors import Error
+
+if TYPE_CHECKING:
+    import torch
+
+    from .session import Session, Step
+
+
+class Spans:
+    """The arrays over the native library's memory of all parameters.
+
+    The library uses few buffers in turn, so each array is made once.
+    """
+
+    _MOST = 4096
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]]):
+        self.shapes = [tuple(shape) for shape in shapes]
+        self.weights = (ctypes.c_void_p * len(shapes))()
+        self.gradients = (ctypes.c_void_p * len(shapes))()
+        self._arrays: dict[tuple[int, int, bool], np.ndarray] = {}
+
+    def array(self, parameter: int, writable: bool) -> np.ndarray:
+        address = (self.gradients if writable else self.weights)[parameter]
+        key = (address, parameter, writable)
+        array = self._arrays.get(key)
+        if array is None:
+            if len(self._arrays) >= max(self._MOST, 8 * len(self.shapes)):
+                self._arrays.clear()
+            array = _native.view(address, self.shapes[parameter], writable)
+            self._arrays[key] = array
+        return array
+
+
+class _Item:
+    """What micro-batches and pieces have in common."""
+
+    def __init__(self, session: 'Session', step: 'Step', handle: int):
+        self._session, self.step_object, self._handle = session, step, handle
+        self._library, self._spans = session._library, session._spans
+        self._arrived = False
+        self._ended = False
+
+    def _await_spans(self) -> None:
+        """Waits for the weights, and fills session._spans."""
+        raise NotImplementedError
+
+    def _open(self, call: str) -> None:
+        self._session._open()
+        if self._ended:
+            raise Error(f'{self}: {call} was called after the end')
+        if self._session._item is not self:
+            raise Error(f'{self} has ended: use it only inside its loop')
+        if not self._arrived:
+            self._await_spans()
+            self._arrived = True
+
+    @property
+    def weights(self) -> list[np.ndarray]:
+        """The parameters' values: read-only arrays, valid until the item ends. Waits
+        until they have arrived."""
+        self._open('weights')
+        return [self._spans.array(p, False) for p in range(len(self._spans.shapes))]
+
+    def load(self, dataset: Any,
+             collate: Optional[Callable[[list], Any]] = None) -> Any:
+        """Reads this item's samples, `dataset[i]` for each of its indices.
+
+        `dataset` is a map-style data set of PyTorch or any sequence. `collate` makes
+        a batch of the list of samples; default: that of PyTorch's DataLoader.
+        """
+        if collate is None:
+            from torch.utils.data import default_collate as collate
+        return collate([dataset[int(index)] for index in self.indices])
+
+
+class MicroBatch(_Item):
+    """Some samples, whose gradients this worker computes.
+
+    With a `DistributedDataParallel` model, compute the loss and call `backward`.
+    Without one, read `weights`, write the gradients of the *sum* of the samples'
+    losses to `gradients`, call `ready` for each parameter and then `finish`.
+
+    Attributes:
+        step: number of the step, from 0.
+        number: number of the micro-batch in the step's batch, from 0.
+        epoch: number of the epoch, from 0.
+        indices: numbers of the samples in the data set, int64, of shape [samples].
+        seed: a number that depends only on the job's seed, the step and the
+            micro-batch. The generators of `random`, NumPy and PyTorch are seeded with
+            it, so that dropout and augmentation do not depend on the worker.
+        aborted: whether the result is not needed any more, because another worker
+            has computed it or a server was lost. The program may ignore it.
+    """
+
+    def __init__(self, session: 'Session', step: 'Step', handle: int,
+                 info: _native.MicroBatchStruct):
+        super().__init__(session, step, handle)
+        self.step, self.number, self.epoch = info.step, info.number, info.epoch
+        self.seed = info.random_seed
+        numbers = (ctypes.c_int64 * info.samples).from_address(info.indexes)
+        self.indices = np.array(numbers, np.int64)
+        self.aborted = False
+
+    def __str__(self) -> str:
+        return f'micro-batch {self.number} of step {self.step}'
+
+    def _await_spans(self) -> None:
+        self.aborted = not self._library.micro_batch_spans(
+            self._handle, self._spans.weights, self._spans.gradients)
+
+    @property
+    def gradients(self) -> list[np.ndarray]:
+        """Memory for the gradients, with unspecified contents. They are sent from
+        there without being copied."""
+        self._open('gradients')
+        return [self._spans.array(p, True) for p in range(len(self._spans.shapes))]
+
+    def set_sample_count(self, count: int) -> None:
+        """States how many samples (tokens) count; by default, all samples do. The
+        servers divide the sum of all gradients by the sum of these numbers. Call it
+        before the first `ready`."""
+        self._open('set_sample_count')
+        self._library.micro_batch_set_sample_count(self._handle, count)
+
+    def ready(self, parameter: int) -> None:
+        """States that the gradient of the parameter with this number is complete.
+        Gradients leave from the last parameter to the first, while the program
+        computes the others."""
+        self._open('ready')
+        self._library.micro_batch_ready(self._handle, parameter)
+
+    def finish(self, loss_sum: float) -> None:
+        """Ends the micro-batch, with the sum of its samples' losses. All gradients
+        must be ready."""
+        self._open('finish')
+        self._ended = True
+        self._library.micro_batch_finish(self._handle, float(loss_sum))
+
+    def backward(self, loss: 'torch.Tensor', *, count: Optional[int] = None,
+                 reduction: str = 'mean') -> float:
+        """Computes the gradients of a `DistributedDataParallel` model, sends them
+        while it computes, and ends the micro-batch.
+
+        Args:
+            loss: a scalar: the mean of the losses of the samples, as PyTorch's loss
+                functions return it, or their sum if `reduction` is 'sum'.
+            count: what counts: the number of losses of which the mean or the sum was
+                taken, if that is not the number of samples: tokens that are not
+                masked, for example. The job must state `units_per_sample` if it can
+                exceed the number of samples.
+            reduction: 'mean' or 'sum'.
+
+        Returns:
+            The loss, as a number.
+        """
+        model = getattr(self._session, '_model', None)
+        if model is None:
+            raise Error(f'{self}: backward needs a tributary.DistributedDataParallel')
+        return model._backward(self, loss, count, reduction)
+
+    def _check_ended(self) -> None:
+        if not self._ended and not self.aborted:
+            raise Error(f'{self}: it was not finished; call batch.backward(loss) once '
+                        'for each micro-batch')
+
+
+class EvaluationPiece(_Item):
+    """Consecutive samples of the evaluation data.
+
+    `DistributedDataParallel` computes them in evaluation mode, without gradients.
+
+    Attributes:
+        begin, end: the samples are those from `begin` to `end` - 1.
+        indices: their numbers in the evaluation data, int64, of shape [samples].
+    """
+
+    def __init__(self, session: 'Session', step: 'Step', handle: int,
+                 info: _native.PieceStruct):
+        super().__init__(session, step, handle)
+        self.begin, self.end = info.begin, info.end
+        self.indices = np.arange(info.begin, info.end, dtype=np.int64)
+
+    def __str__(self) -> str:
+        return f'evaluation of samples {self.begin} to {self.end - 1}'
+
+    def _await_spans(self) -> None:
+        self._library.piece_weights(self._handle, self._spans.weights)
+
+    def report(self, loss_sum: Any, correct: Any = 0,
+               count: Optional[int] = None) -> None:
+        """Ends the piece.
+
+        Args:
+            loss_sum: the sum of the losses: a number, or a tensor with one element.
+            correct: how many predictions were correct; 0 if there is no such thing.
+            count: how many samples (tokens) count; default: all samples.
+        """
+        self._open('report')
+        self._ended = True
+        self._library.piece_report(self._handle, float(loss_sum), int(correct),
+                                   len(self.indices) if count is None else int(count))
+
+    def _check_ended(self) -> None:
+        if not self._ended:
+            raise Error(f'{self}: it was not reported; call piece.report(loss_sum=..., '
+                        'correct=..., count=...) once for each piece')

@@ -1,0 +1,157 @@
+"""Starting jobs, and reading what they leave in their run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from . import _native
+from .errors import NOT_FOUND, Error, JobFailed
+
+if TYPE_CHECKING:
+    import torch
+
+_DTYPES = {'F64': np.float64, 'F32': np.float32, 'F16': np.float16, 'I64': np.int64,
+           'I32': np.int32, 'I16': np.int16, 'I8': np.int8, 'U8': np.uint8,
+           'BOOL': np.bool_}
+
+
+def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike], *,
+          worker_command: Union[str, Sequence[str], None] = None,
+          workers: Optional[int] = None, servers: Optional[int] = None,
+          settings: Optional[Mapping[str, Any]] = None,
+          arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """Trains a job on this machine, with the program `tributary train`.
+
+    Returns when the job has ended; its progress goes to stderr.
+
+    Args:
+        job: path of the job file.
+        output: the run folder, which must be new or empty.
+        worker_command: starts a worker: a shell command, or its arguments. A path
+            that ends in '.py' alone is run with this Python. Default: the workers
+            of Tributary, for its own models.
+        workers, servers: numbers of processes; default: 2 and 1.
+        settings: fields of the job to change, such as {'steps': 100}.
+        arguments: further arguments; `tributary train --help` lists them.
+
+    Returns:
+        The run's summary.json; docs/metrics.md describes it.
+
+    Raises:
+        JobFailed: with the error of the job.
+    """
+    command = [_native.program(), 'train', os.fspath(job), '--output', os.fspath(output)]
+    if worker_command is not None:
+        if not isinstance(worker_command, str):
+            worker_command = shlex.join(worker_command)
+        elif worker_command.endswith('.py') and os.path.exists(worker_command):
+            worker_command = shlex.join([sys.executable, worker_command])
+        command += ['--worker-command', worker_command]
+    for flag, value in (('--workers', workers), ('--servers', servers)):
+        if value is not None:
+            command += [flag, str(value)]
+    for path, value in (settings or {}).items():
+        command += ['--set', f'{path}={value}']
+    error = 'it ended without a message'
+    with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE,
+                          text=True) as process:
+        for line in process.stderr:
+            sys.stderr.write(line)
+            if line.startswith('error: '):
+                error = line[len('error: '):].strip()
+    if process.returncode != 0:
+        raise JobFailed(error, process.returncode)
+    with open(os.path.join(output, 'summary.json'), encoding='utf-8') as file:
+        return json.load(file)
+
+
+def read_metrics(run: Union[str, os.PathLike]) -> dict[str, np.ndarray]:
+    """Reads the metrics of a run, also while it is running.
+
+    Args:
+        run: the run folder.
+
+    Returns:
+        The columns of metrics.jsonl by name ('step', 'loss', 'evaluation_loss', ...):
+        float64 arrays with one value for each line that has a number for 'step', and
+        NaN where a line has none for the column.
+    """
+    path = os.path.join(run, 'metrics.jsonl')
+    if not os.path.exists(path):
+        raise Error(f'{path} does not exist: {run} is not the folder of a run',
+                    NOT_FOUND)
+    with open(path, encoding='utf-8') as file:
+        # The last line may be incomplete while the run writes it.
+        rows = [json.loads(line) for line in file if line.endswith('\n')]
+    names = dict.fromkeys(name for row in rows for name, value in row.items()
+                          if isinstance(value, (int, float)))
+    return {name: np.array([row.get(name, np.nan) for row in rows], np.float64)
+            for name in names}
+
+
+def load(run: Union[str, os.PathLike],
+         module: Optional['torch.nn.Module'] = None) -> dict[str, Any]:
+    """Reads the final weights of a run.
+
+    Args:
+        run: the run folder, or a safetensors file.
+        module: a module like the one that was trained, into which the weights are
+            loaded. What the run does not contain, such as frozen parameters, keeps
+            its values.
+
+    Returns:
+        The weights by name: tensors of PyTorch if `module` is given, otherwise NumPy
+        arrays.
+
+    Raises:
+        Error: if there is no model, or if it does not fit the module.
+    """
+    path = os.fspath(run)
+    if os.path.isdir(path):
+        path = os.path.join(path, 'final', 'model.safetensors')
+    if not os.path.exists(path):
+        raise Error(f'{path} does not exist: the run has not ended, or {run} is not the '
+                    'folder of a run', NOT_FOUND)
+    weights = _read_safetensors(path)
+    if module is None:
+        return weights
+    import torch
+    state = {name: torch.from_numpy(array) for name, array in weights.items()}
+    known = module.state_dict()
+    for name, tensor in state.items():
+        if name not in known:
+            raise Error(f'{path} has a parameter {name}, which the module has not')
+        # A parameter without dimensions is saved with one.
+        state[name] = tensor.reshape(known[name].shape) \
+            if tensor.numel() == known[name].numel() == 1 else tensor
+        if state[name].shape != known[name].shape:
+            raise Error(f'parameter {name} has shape {list(tensor.shape)} in {path}, but '
+                        f'{list(known[name].shape)} in the module')
+    module.load_state_dict(state, strict=False)
+    return state
+
+
+def _read_safetensors(path: str) -> dict[str, np.ndarray]:
+    """Reads a file of https://huggingface.co/docs/safetensors."""
+    with open(path, 'rb') as file:
+        content = file.read()
+    try:
+        begin = 8 + int.from_bytes(content[:8], 'little')
+        header = json.loads(content[8:begin])
+        tensors = {}
+        for name, entry in header.items():
+            if name == '__metadata__':
+                continue
+            first, last = (begin + offset for offset in entry['data_offsets'])
+            values = np.frombuffer(content[first:last], _DTYPES[entry['dtype']])
+            tensors[name] = values.reshape(entry['shape']).copy()
+        return tensors
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Error(f'{path} is not a safetensors file: {error!r}') from error

@@ -1,0 +1,284 @@
+"""A worker's part in a job, with NumPy arrays."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import json
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Iterator, Optional, Sequence
+
+import numpy as np
+
+from . import _native, _process, _random
+from .errors import FAILED_PRECONDITION, Error
+from .items import EvaluationPiece, MicroBatch, Spans
+
+_GROUPS = {'decay': 1, 'no_decay': 2, 'statistics': 3}
+
+# One of these tells a worker where its servers are.
+_LAUNCHERS = ('TRIBUTARY_COORDINATOR', 'MASTER_ADDR', 'SLURM_PROCID',
+              'OMPI_COMM_WORLD_RANK')
+
+
+@dataclass(frozen=True)
+class Job:
+    """The facts of a job that a program needs.
+
+    Attributes:
+        name: name of the job file.
+        model: `model.external.name` of the job; empty if its model is built in.
+        config: `model.external.config` of the job.
+        seed: the number from which all random numbers follow.
+        train_samples, evaluation_samples: samples of `data.external`.
+        fingerprint: `data.external.fingerprint`, a number for the data.
+        batch: samples in the batch of a step.
+        micro_batches: parts into which a batch is divided.
+    """
+    name: str
+    model: str
+    config: dict[str, Any]
+    seed: int
+    train_samples: int
+    evaluation_samples: int
+    fingerprint: int
+    batch: int
+    micro_batches: int
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of the model.
+
+    Attributes:
+        name: a name that no other parameter has.
+        initial: the initial values, float32, in the parameter's shape. Every worker
+            must have the same, so derive them from `Session.job.seed`.
+        group: 'decay'; 'no_decay', for no weight decay; or 'statistics', for running
+            statistics: in place of a gradient, give the sum over the samples of
+            (weight - observed value), of which servers subtract a tenth of the mean.
+    """
+    name: str
+    initial: np.ndarray
+    group: str = 'decay'
+
+
+class Step:
+    """Work on one version of the weights: micro-batches or an evaluation.
+
+    Iterate over both; one of them is empty. A step may be only a part of the job's
+    step, because other workers compute the rest, and may be repeated if a server is
+    lost.
+
+    Attributes:
+        number: the number of the training step, from 0; -1 for an evaluation.
+    """
+
+    def __init__(self, session: 'Session', handle: int):
+        self._session, self._handle = session, handle
+        self.number: int = session._library.step_number(handle)
+
+    @property
+    def micro_batches(self) -> Iterator[MicroBatch]:
+        """The micro-batches that this worker computes, one after another."""
+        session, info = self._session, _native.MicroBatchStruct()
+        while session._current(self):
+            handle = session._library.step_next_micro_batch(self._handle,
+                                                            ctypes.byref(info))
+            if not handle:
+                break
+            batch = MicroBatch(session, self, handle, info)
+            _random.seed_generators(batch.seed)
+            session._begin(batch)
+            yield batch
+            session._end(batch)
+
+    @property
+    def evaluation(self) -> Iterator[EvaluationPiece]:
+        """The pieces of the evaluation data that this worker computes."""
+        session, info = self._session, _native.PieceStruct()
+        while session._current(self):
+            handle = session._library.step_next_piece(self._handle, ctypes.byref(info))
+            if not handle:
+                break
+            piece = EvaluationPiece(session, self, handle, info)
+            session._begin(piece)
+            yield piece
+            session._end(piece)
+
+
+class Session:
+    """A worker's connection to a job; create it with `connect`.
+
+    Iterating yields steps until the job has ended:
+
+        for step in session:
+            for batch in step.micro_batches:
+                ...
+            for piece in step.evaluation:
+                ...
+
+    The loop ends with `Error` if this worker or the job has failed, and with
+    `Stopped` if it was stopped. Use one thread. A session that is closed early, for
+    example by an exception, leaves the job; other workers take over.
+
+    Attributes:
+        job: the facts of the job.
+        parameters: the parameters, in the order in which they were declared.
+    """
+
+    def __init__(self, coordinator: Optional[str]):
+        self._library = _native.library()
+        self._lock = threading.Lock()  # Keeps close and stop apart.
+        self._process = os.getpid()
+        self._step: Optional[Step] = None
+        self._item = None
+        self.parameters: list[Parameter] = []
+        self._handle: Optional[int] = None
+        handle, error = ctypes.c_void_p(), _native.ErrorStruct()
+        address = coordinator.encode() if coordinator else None
+        # On another thread, because Ctrl-C can end only waits of Python itself.
+        connecting = threading.Thread(
+            target=self._library.worker_connect, daemon=True,
+            args=(address, ctypes.byref(handle), ctypes.byref(error)))
+        connecting.start()
+        connecting.join()
+        if error.code:
+            raise _native.error_of(error)
+        self._handle = handle.value
+        self.job = self._read_job()
+        atexit.register(self.close)
+
+    def _read_job(self) -> Job:
+        job = _native.JobStruct()
+        self._library.worker_get_job(self._handle, ctypes.byref(job))
+        return Job(job.name.decode(), job.model.decode(), json.loads(job.config or '{}'),
+                   job.seed, job.train_samples, job.evaluation_samples, job.fingerprint,
+                   job.batch, job.micro_batches)
+
+    def declare(self, parameters: Sequence[Parameter]) -> None:
+        """Declares the model's parameters, in the order in which forward uses them.
+
+        Call it once, before the loop; `DistributedDataParallel` does. Raises `Error`,
+        naming the parameter, for a wrong declaration, and if another worker of the
+        job has declared something else.
+        """
+        structs = (_native.ParameterStruct * len(parameters))()
+        keep = []
+        for struct, parameter in zip(structs, parameters):
+            initial = np.asarray(parameter.initial)
+            if initial.dtype != np.float32:
+                raise Error(f'parameter {parameter.name} has dtype {initial.dtype}, '
+                            'expected float32')
+            if parameter.group not in _GROUPS:
+                raise Error(f'parameter {parameter.name} has group '
+                            f'{parameter.group!r}, expected one of {list(_GROUPS)}')
+            # Not ascontiguousarray, which makes a scalar a vector.
+            values = np.require(initial, requirements='C')
+            shape = (ctypes.c_int64 * max(1, values.ndim))(*(values.shape or (1,)))
+            keep.append((values, shape))
+            struct.name = parameter.name.encode()
+            struct.shape, struct.dimensions = shape, len(shape)
+            struct.group = _GROUPS[parameter.group]
+            struct.initial = values.ctypes.data
+        error = _native.ErrorStruct()
+        if self._library.worker_declare(self._open(), structs, len(structs),
+                                        ctypes.byref(error)):
+            raise _native.error_of(error)
+        self.parameters = list(parameters)
+        self._spans = Spans([np.shape(parameter.initial) for parameter in parameters])
+
+    def __iter__(self) -> Iterator[Step]:
+        if not self.parameters:
+            raise Error('no parameters are declared: create a '
+                        'DistributedDataParallel, or call session.declare')
+        while True:
+            handle = self._library.worker_next_step(self._open())
+            if not handle:
+                break
+            self._step = Step(self, handle)
+            yield self._step
+            self._step = None
+        error = _native.ErrorStruct()
+        self._library.worker_status(self._open(), ctypes.byref(error))
+        self.close()
+        if error.code:
+            raise _native.error_of(error)
+
+    def stop(self) -> None:
+        """Makes this worker leave the job soon: the loop ends with `Stopped`. Any
+        thread may call it."""
+        with self._lock:
+            if self._handle is not None:
+                self._library.worker_stop(self._handle)
+
+    def close(self) -> None:
+        """Leaves the job. Waits until the connections are closed."""
+        with self._lock:
+            handle, self._handle = self._handle, None
+            # A forked process has a copy of the session, but not its threads.
+            if handle is not None and os.getpid() == self._process:
+                self._library.worker_free(handle)
+
+    def __enter__(self) -> 'Session':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> int:
+        if self._handle is None:
+            raise Error('the session is closed', FAILED_PRECONDITION)
+        return self._handle
+
+    def _current(self, step: Step) -> bool:
+        """Returns whether `step` may continue; raises for a step of the past."""
+        self._open()
+        if step is not self._step:
+            raise Error(f'step {step.number} has ended: iterate over its micro-batches '
+                        'inside the loop over the session', FAILED_PRECONDITION)
+        return True
+
+    def _begin(self, item) -> None:
+        self._item = item
+
+    def _end(self, item) -> None:
+        self._item = None
+        item._check_ended()
+
+
+def connect(coordinator: Optional[str] = None, *, threads: int = 1,
+            deterministic: bool = True) -> Session:
+    """Joins a job as a worker, and returns when its servers have sent the job.
+
+    `tributary train JOB --worker-command 'python3 worker.py'` starts the program for
+    each worker. With torchrun, Slurm or Open MPI, start it like `tributary worker`.
+
+    Seeds the generators of `random`, NumPy and PyTorch with the job's seed, so
+    that a module that is created afterwards has the same initial values in every
+    worker. Each micro-batch seeds them again (see `MicroBatch.seed`). An exception
+    that ends the program is reported as this worker's error; SIGTERM makes the loop
+    end with `Stopped`.
+
+    Args:
+        coordinator: address of server 0 as HOST:PORT; default: from the environment.
+        threads: threads that PyTorch computes with. All workers should use the same
+            number, because it decides bits of some operations.
+        deterministic: whether PyTorch uses only deterministic algorithms.
+
+    Raises:
+        Error: if the program was not started as a worker, or no server answers
+            within a minute.
+    """
+    if coordinator is None and not any(os.environ.get(name) for name in _LAUNCHERS):
+        raise Error('this program was not started as a worker of a job: start it with '
+                    "`tributary train JOB --worker-command 'python3 PROGRAM'`, or pass "
+                    'coordinator="HOST:PORT" to connect')
+    session = Session(coordinator)
+    _process.report_uncaught_errors()
+    _process.stop_on_signals(session.stop)
+    _random.prepare_torch(threads, deterministic)
+    _random.seed_generators(session.job.seed)
+    return session

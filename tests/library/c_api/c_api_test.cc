@@ -1,0 +1,98 @@
+// Workers in C, which also shows that the header is one of C.
+#include "tributary/c_api.h"
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/job/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/library/c_api/c_worker.h"
+#include "tests/support/local_cluster.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kJob[] = R"(
+model { external { name: "c" } }
+data { external { train_samples: 40 evaluation_samples: 20 } }
+optimizer { sgd { learning_rate: 0.0625 } }
+batch { global: 8 micro_batches: 4 }
+steps: 12
+)";
+
+class CApiTest : public ::testing::Test {
+ protected:
+  std::string Directory() {
+    const std::string path = absl::StrCat(
+        ::testing::TempDir(), "/",
+        ::testing::UnitTest::GetInstance()->current_test_info()->name(), "-",
+        ++runs_);
+    EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
+    return path;
+  }
+
+  // Runs the job with so many workers. Returns the coordinator's status.
+  absl::Status Run(int workers, enum mistake mistake = NO_MISTAKE) {
+    LocalCluster cluster(*ParseJob(kJob, "c_job"), /*servers=*/1, workers,
+                         Directory());
+    errors_ = std::vector<tributary_error>(workers);
+    std::vector<std::thread> threads;
+    for (tributary_error& error : errors_) {
+      threads.emplace_back([&] {
+        run_c_worker(cluster.coordinator().c_str(), mistake, &error);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const absl::Status status = cluster.Await();
+    if (status.ok()) summary_ = cluster.Summary();
+    return status;
+  }
+
+  int runs_ = 0;
+  std::vector<tributary_error> errors_;
+  nlohmann::json summary_;
+};
+
+TEST_F(CApiTest, TheResultDoesNotDependOnTheNumberOfWorkers) {
+  ASSERT_TRUE(Run(1).ok());
+  EXPECT_EQ(errors_[0].code, 0) << errors_[0].message;
+  EXPECT_STREQ(errors_[0].message, "");
+  const nlohmann::json one = summary_;
+  EXPECT_EQ(one.value("steps", 0), 12);
+  EXPECT_GT(one["evaluation"].value("accuracy", 0.0), 0);
+  ASSERT_TRUE(Run(3).ok());
+  EXPECT_EQ(summary_["weights_sha256"], one["weights_sha256"]);
+}
+
+TEST_F(CApiTest, AWrongDeclarationIsAnError) {
+  Run(1, NO_SHAPE).IgnoreError();
+  EXPECT_EQ(errors_[0].code,
+            static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(errors_[0].message, HasSubstr("parameter w"));
+}
+
+TEST_F(CApiTest, AForgottenGradientIsAnError) {
+  const absl::Status status = Run(1, NO_GRADIENT);
+  EXPECT_EQ(errors_[0].code,
+            static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(errors_[0].message, HasSubstr("parameter w has no gradient"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("parameter w has no gradient"));
+}
+
+TEST(CApiConnectTest, ReturnsTheErrorOfAWrongAddress) {
+  tributary_error error;
+  EXPECT_EQ(run_c_worker("nowhere", NO_MISTAKE, &error),
+            static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(error.message, HasSubstr("nowhere"));
+}
+
+}  // namespace
+}  // namespace tributary

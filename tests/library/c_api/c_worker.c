@@ -1,0 +1,79 @@
+#include "tests/library/c_api/c_worker.h"
+
+enum { SIZE = 3, PARAMETERS = 2 };
+
+/* The loss of sample i is (w[i % SIZE] + b - target)^2 / 2. The target depends
+ * on the seed of the micro-batch, as the noise of a program would. */
+static double train(const tributary_micro_batch_info* info,
+                    const float* const* weights, float* const* gradients) {
+  const float target = (float)(info->random_seed % 1000) / 1000;
+  double loss = 0;
+  for (int i = 0; i < SIZE; ++i) gradients[0][i] = 0;
+  gradients[1][0] = 0;
+  for (int64_t i = 0; i < info->samples; ++i) {
+    const int64_t place = info->indexes[i] % SIZE;
+    const float error = weights[0][place] + weights[1][0] - target;
+    gradients[0][place] += error;
+    gradients[1][0] += error;
+    loss += error * error / 2;
+  }
+  return loss;
+}
+
+static void train_step(tributary_step* step, enum mistake mistake) {
+  tributary_micro_batch_info info;
+  tributary_micro_batch* micro_batch;
+  while ((micro_batch = tributary_step_next_micro_batch(step, &info)) != NULL) {
+    const float* weights[PARAMETERS];
+    float* gradients[PARAMETERS];
+    tributary_micro_batch_spans(micro_batch, weights, gradients);
+    const double loss = train(&info, weights, gradients);
+    tributary_micro_batch_set_sample_count(micro_batch, info.samples);
+    tributary_micro_batch_ready(micro_batch, 1);
+    if (mistake != NO_GRADIENT) tributary_micro_batch_ready(micro_batch, 0);
+    tributary_micro_batch_finish(micro_batch, loss);
+  }
+}
+
+static void evaluate(tributary_step* step) {
+  tributary_piece_info info;
+  tributary_piece* piece;
+  while ((piece = tributary_step_next_piece(step, &info)) != NULL) {
+    const float* weights[PARAMETERS];
+    tributary_piece_weights(piece, weights);
+    tributary_piece_report(piece, weights[1][0], /*correct=*/1,
+                           info.end - info.begin);
+  }
+}
+
+static int declare(tributary_worker* worker, enum mistake mistake,
+                   tributary_error* error) {
+  const int64_t shape[] = {SIZE}, one[] = {1};
+  const float initial[SIZE] = {1, 2, 3};
+  const tributary_parameter parameters[PARAMETERS] = {
+      {"w", shape, mistake == NO_SHAPE ? 0 : 1, TRIBUTARY_GROUP_DECAY, initial},
+      {"b", one, 1, TRIBUTARY_GROUP_NO_DECAY, NULL}};
+  return tributary_worker_declare(worker, parameters, PARAMETERS, error);
+}
+
+int run_c_worker(const char* coordinator, enum mistake mistake,
+                 tributary_error* error) {
+  tributary_worker* worker;
+  if (tributary_worker_connect(coordinator, &worker, error) != 0) {
+    return error->code;
+  }
+  tributary_job job;
+  tributary_worker_get_job(worker, &job);
+  if (declare(worker, mistake, error) != 0 || job.train_samples != 40) {
+    tributary_worker_free(worker);
+    return error->code;
+  }
+  tributary_step* step;
+  while ((step = tributary_worker_next_step(worker)) != NULL) {
+    if (tributary_step_number(step) >= 0) train_step(step, mistake);
+    evaluate(step);
+  }
+  tributary_worker_status(worker, error);
+  tributary_worker_free(worker);
+  return error->code;
+}

@@ -1,0 +1,175 @@
+"""DistributedDataParallel, against the program and against plain PyTorch."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import tributary
+
+import support
+
+CURVE = os.path.join(support.WORKERS, 'curve.py')
+STATISTICS = os.path.join(support.WORKERS, 'running_statistics.py')
+MISTAKES = os.path.join(support.WORKERS, 'mistakes.py')
+KILLED_DIGITS = os.path.join(support.WORKERS, 'killed_digits.py')
+RULES = {
+    'sgd': 'optimizer { sgd { learning_rate: 0.2 momentum: 0.9 weight_decay: 0.001 } }',
+    'adamw': 'optimizer { adamw { learning_rate: 0.01 beta2: 0.99 epsilon: 1e-8 '
+             'weight_decay: 0.1 } }',
+}
+
+
+@support.needs_torch
+class ExampleTest(support.JobTest):
+
+    def test_digits_has_the_same_bits_with_any_number_of_workers(self):
+        job = os.path.join(support.EXAMPLES, 'digits.textproto')
+        worker = os.path.join(support.EXAMPLES, 'digits.py')
+        settings = {'steps': 40, 'evaluation.every_steps': 20}
+        one = self.train('one', job, worker, settings=settings)
+        self.assertGreater(one['evaluation']['accuracy'], 0.3)
+        for workers in (2, 4):
+            more = self.train(str(workers), job, worker, workers, settings=settings)
+            self.assertEqual(more['weights_sha256'], one['weights_sha256'])
+            self.assertEqual(more['evaluation'], one['evaluation'])
+
+    def test_digits_has_the_same_bits_when_a_worker_is_killed(self):
+        job = os.path.join(support.EXAMPLES, 'digits.textproto')
+        settings = {'steps': 40, 'evaluation.every_steps': 20}
+        environment = {'EXAMPLES': support.EXAMPLES,
+                       'MARKER': os.path.join(self.folder, 'marker')}
+        killed = self.train('killed', job, KILLED_DIGITS, 2, settings, environment)
+        self.assertTrue(os.path.exists(environment['MARKER']))
+        self.assertGreaterEqual(killed['workers_lost'], 1)
+        whole = self.train('whole', job, KILLED_DIGITS, 1, settings, environment)
+        self.assertEqual(killed['weights_sha256'], whole['weights_sha256'])
+
+    def test_text_has_the_same_bits_with_one_and_two_workers(self):
+        job = os.path.join(support.EXAMPLES, 'text.textproto')
+        worker = os.path.join(support.EXAMPLES, 'text.py')
+        settings = {'steps': 4, 'evaluation.every_steps': 4}
+        one = self.train('one', job, worker, settings=settings)
+        self.assertLess(one['evaluation']['loss'], 6)
+        two = self.train('two', job, worker, 2, settings=settings)
+        self.assertEqual(one['weights_sha256'], two['weights_sha256'])
+
+    def test_digits_can_be_loaded_into_the_network(self):
+        job = os.path.join(support.EXAMPLES, 'digits.textproto')
+        worker = os.path.join(support.EXAMPLES, 'digits.py')
+        settings = {'steps': 40, 'evaluation.every_steps': 40}
+        trained = self.train('run', job, worker, settings=settings)
+        sys.path.insert(0, support.EXAMPLES)
+        import digits
+        network = digits.make_network()
+        tributary.load(os.path.join(self.folder, 'run'), network)
+        network.eval()
+        x, y = digits.make_digits(digits.TEST_SAMPLES, seed=2)
+        accuracy = (network(x).argmax(dim=1) == y).float().mean().item()
+        # The statistics of batch norm are part of the model.
+        self.assertAlmostEqual(accuracy, trained['evaluation']['accuracy'], delta=0.002)
+
+
+@support.needs_torch
+class CurveTest(support.JobTest):
+
+    def losses(self, rule, reduction):
+        job = self.write_job('job', support.external_job(
+            {'folder': self.folder, 'reduction': reduction}, samples=80,
+            more=RULES[rule] + 'batch { global: 16 micro_batches: 4 } steps: 40'))
+        self.train('run', job, CURVE, workers=2)
+        run = tributary.read_metrics(os.path.join(self.folder, 'run'))
+        plain = subprocess.run([sys.executable, CURVE, self.folder, rule], check=True,
+                               capture_output=True, text=True)
+        return run['loss'], json.loads(plain.stdout)
+
+    def check(self, rule, reduction):
+        ours, plain = self.losses(rule, reduction)
+        self.assertEqual(len(ours), len(plain))
+        self.assertLess(plain[-1], plain[0] - 0.2)
+        for a, b in zip(ours, plain):
+            self.assertLess(abs(a - b), 1e-4 * b)
+
+    def test_sgd_is_that_of_pytorch(self):
+        self.check('sgd', 'mean')
+
+    def test_adamw_is_that_of_pytorch(self):
+        self.check('adamw', 'sum')
+
+
+@support.needs_torch
+class StatisticsTest(support.JobTest):
+
+    def test_running_statistics_are_the_mean_of_all_micro_batches(self):
+        # Two steps, each with all samples.
+        job = self.write_job('job', support.external_job(
+            samples=64, more='optimizer { sgd { learning_rate: 0.1 } } steps: 2 '
+                             'batch { global: 64 micro_batches: 4 }'))
+        self.train('run', job, STATISTICS, workers=2)
+        weights = tributary.load(os.path.join(self.folder, 'run'))
+        mean = sum(range(64)) / 64 * (1 - 0.7 ** 2)
+        self.assertAlmostEqual(weights['0.running_mean'][0], mean, delta=1e-4)
+        self.assertAlmostEqual(weights['0.running_mean'][1], -mean, delta=1e-4)
+
+
+@support.needs_torch
+class MistakesTest(support.JobTest):
+
+    def check(self, mistake, *words):
+        job = self.write_job('job', support.external_job(
+            {'mistake': mistake},
+            more='optimizer { sgd { learning_rate: 0.1 } } steps: 5 '
+                 'batch { global: 8 micro_batches: 2 }'))
+        return self.assert_fails(words, 'run', job, MISTAKES)
+
+    def test_forgotten_backward(self):
+        self.check('forgotten', 'micro-batch 0 of step 2: it was not finished')
+
+    def test_backward_of_the_loss_itself(self):
+        self.check('plain backward', 'call batch.backward(loss) once')
+
+    def test_an_optimizer_in_the_program(self):
+        self.check('optimizer', 'the program has changed parameter 0.weight',
+                   'remove optimizer.step()')
+
+    def test_a_loss_of_each_sample(self):
+        self.check('shape', 'the loss has shape [4], expected a tensor with one element')
+
+    def test_a_detached_loss(self):
+        self.check('detached', 'the loss does not depend on the parameters')
+
+    def test_a_micro_batch_for_which_the_module_was_not_called(self):
+        self.check('not called', 'the wrapped module was not called for it')
+
+    def test_backward_twice(self):
+        self.check('twice', 'backward was called after the end')
+
+    def test_a_loss_that_is_nan(self):
+        self.check('nan', 'the gradient of', 'is not finite, from worker 0')
+
+    def test_a_count_that_the_job_does_not_allow(self):
+        self.check('count', 'units_per_sample')
+
+    def test_another_module(self):
+        self.check('changed', 'the module has other parameters than when it was wrapped')
+
+    def test_two_modules(self):
+        self.check('wrapped twice', 'the session has parameters already')
+
+    def test_another_dtype(self):
+        self.check('dtype', 'parameter 3.weight has dtype torch.float64')
+
+    def test_an_average_over_all_steps(self):
+        self.check('momentum', '1 has momentum=None')
+
+    def test_no_parameter(self):
+        self.check('frozen', 'the module has no parameter with requires_grad=True')
+
+    def test_an_exception_of_the_program(self):
+        self.check('exception', 'RuntimeError: a mistake of the program (mistakes.py:')
+        self.assertIn('Traceback (most recent call last)', self.log('run'))
+
+
+if __name__ == '__main__':
+    unittest.main()

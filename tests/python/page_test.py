@@ -1,0 +1,35 @@
+"""docs/python.md shows code of the examples."""
+
+import glob
+import os
+import re
+import unittest
+
+import support
+
+
+def read(path):
+    with open(path, encoding='utf-8') as file:
+        return file.read()
+
+
+class PageTest(unittest.TestCase):
+
+    def test_shows_code_of_the_examples(self):
+        sources = [read(path) for path in glob.glob(support.EXAMPLES + '/*.py')]
+        blocks = re.findall(r'```python\n(.*?)```', read('docs/python.md'), re.DOTALL)
+        self.assertGreaterEqual(len(blocks), 4)
+        for block in blocks:
+            self.assertTrue(any(block in source for source in sources), block)
+
+    def test_examples_are_short(self):
+        for path in glob.glob(os.path.join(support.EXAMPLES, '*.py')):
+            self.assertLess(read(path).count('\n'), 61, path)
+
+    def test_is_linked(self):
+        self.assertIn('(docs/python.md)', read('README.md'))
+        self.assertIn('(python.md)', read('docs/README.md'))
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,190 @@
+"""Sessions with NumPy, against the program."""
+
+import contextlib
+import ctypes
+import io
+import os
+import pydoc
+import signal
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+
+import tributary
+from tributary import _native
+
+import support
+
+LINEAR = os.path.join(support.WORKERS, 'linear.py')
+JOB = """
+    optimizer { sgd { learning_rate: 0.1 } }
+    batch { global: 16 micro_batches: 4 }
+    steps: 30
+    evaluation { every_steps: 10 batch: 8 }
+"""
+
+
+class SessionTest(support.JobTest):
+
+    def job(self, **config):
+        return self.write_job('job', support.external_job(config, samples=100,
+                                                          evaluation=40, more=JOB))
+
+    def test_the_result_does_not_depend_on_the_number_of_workers(self):
+        one = self.train('one', self.job(), LINEAR)
+        self.assertEqual(one['steps'], 30)
+        self.assertLess(one['evaluation']['loss'], 0.2)
+        self.assertGreater(one['evaluation']['accuracy'], 0.1)
+        for workers in (2, 4):
+            more = self.train(str(workers), self.job(), LINEAR, workers)
+            self.assertEqual(more['weights_sha256'], one['weights_sha256'])
+            self.assertEqual(more['evaluation'], one['evaluation'])
+
+    def test_several_servers_and_local_steps(self):
+        settings = {'exchange.parameter_server.consistency.local_steps.inner_steps': 5}
+        one = self.train('one', self.job(), LINEAR, settings=settings)
+        two = self.train('two', self.job(), LINEAR, 2, settings=settings)
+        self.assertEqual(one['weights_sha256'], two['weights_sha256'])
+
+    def test_tls(self):
+        folder = os.path.join(self.folder, 'tls')
+        subprocess.run([_native.program(), 'certs', folder], check=True,
+                       capture_output=True)
+        one = self.train('one', self.job(), LINEAR)
+        run = os.path.join(self.folder, 'secured')
+        secured = tributary.train(
+            self.job(), run, worker_command=[sys.executable, LINEAR],
+            arguments=['--tls-dir', folder, '--set', 'exchange.transport=WIRE'])
+        self.assertEqual(one['weights_sha256'], secured['weights_sha256'])
+
+    def test_a_worker_that_is_terminated_leaves(self):
+        whole = self.train('whole', self.job(), LINEAR)
+        environment = {'MARKER': os.path.join(self.folder, 'marker')}
+        output = io.StringIO()
+        with contextlib.redirect_stderr(output):
+            terminated = self.train('terminated', self.job(mistake='terminated'), LINEAR,
+                                    environment=environment)
+        self.assertIn('worker-0 exited with code 75; restarting it', output.getvalue())
+        self.assertEqual(terminated['weights_sha256'], whole['weights_sha256'])
+
+    def test_a_forgotten_gradient_is_named(self):
+        error = self.assert_fails(['parameter weight has no gradient', 'step 3'], 'run',
+                                  self.job(mistake='forgotten gradient'), LINEAR)
+        self.assertEqual(error.exit_code, 2)
+
+    def test_a_micro_batch_that_is_not_finished_is_named(self):
+        self.assert_fails(['of step 3: it was not finished', 'batch.backward'], 'run',
+                          self.job(mistake='not finished'), LINEAR)
+
+    def test_a_piece_that_is_not_reported_is_named(self):
+        self.assert_fails(['evaluation of samples', 'call piece.report'], 'run',
+                          self.job(mistake='not reported'), LINEAR)
+
+    def test_a_step_that_is_skipped_is_named(self):
+        self.assert_fails(['the program has skipped step 3'], 'run',
+                          self.job(mistake='skipped'), LINEAR)
+
+    def test_a_wrong_dtype_is_named(self):
+        self.assert_fails(['parameter weight has dtype float64, expected float32'],
+                          'run', self.job(mistake='dtype'), LINEAR)
+
+    def test_parameters_must_be_declared(self):
+        self.assert_fails(['no parameters are declared'], 'run',
+                          self.job(mistake='no declaration'), LINEAR)
+
+    def test_weights_cannot_be_written(self):
+        self.assert_fails(['ValueError: assignment destination is read-only',
+                           'linear.py:'], 'run', self.job(mistake='write'), LINEAR)
+        self.assertIn('Traceback', self.log('run'))
+
+    def test_a_loss_that_is_nan_is_an_error(self):
+        self.assert_fails(['the loss is NaN, although all gradients are finite'], 'run',
+                          self.job(mistake='nan'), LINEAR)
+
+
+class ConnectTest(unittest.TestCase):
+
+    def test_needs_a_job(self):
+        with self.assertRaisesRegex(tributary.Error, 'not started as a worker of a job'):
+            tributary.connect()
+
+    def test_an_uncaught_error_is_one_line(self):
+        result = subprocess.run(
+            [sys.executable, '-c', 'import tributary; from tributary import _process\n'
+             '_process.report_uncaught_errors()\n'
+             'raise tributary.Error("the reason")'], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stderr), (2, 'error: the reason\n'))
+
+    def test_a_wrong_address_is_named(self):
+        with self.assertRaisesRegex(tributary.Error, 'nowhere'):
+            tributary.connect('nowhere')
+
+    def test_ctrl_c_ends_a_wait_for_the_server(self):
+        # Nothing listens on this address, so connect tries for a minute.
+        program = subprocess.Popen(
+            [sys.executable, '-c',
+             'import tributary\n'
+             'print("ready", flush=True)\n'
+             'tributary.connect("127.0.0.1:1")'],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(program.stdout.readline(), 'ready\n')
+        program.send_signal(signal.SIGINT)
+        _, errors = program.communicate()
+        self.assertEqual(program.returncode, -signal.SIGINT)
+        self.assertIn('KeyboardInterrupt', errors)
+
+
+class ItemTest(unittest.TestCase):
+
+    def piece(self):
+        piece = tributary.EvaluationPiece.__new__(tributary.EvaluationPiece)
+        piece.indices = np.arange(2, 4)
+        return piece
+
+    def test_samples_are_loaded_by_their_indices(self):
+        samples = self.piece().load('abcdef', collate=''.join)
+        self.assertEqual(samples, 'cd')
+
+    @support.needs_torch
+    def test_samples_are_collated_like_those_of_a_data_loader(self):
+        x, y = self.piece().load([(np.full(3, i), i) for i in range(5)])
+        self.assertEqual((x.shape, y.tolist()), ((2, 3), [2, 3]))
+
+
+class HelpTest(unittest.TestCase):
+
+    def test_describes_the_package(self):
+        text = pydoc.plain(pydoc.render_doc(tributary))
+        for words in ('class Session', 'class MicroBatch', 'connect(', 'read_metrics('):
+            self.assertIn(words, text)
+        self.assertEqual('class DistributedDataParallel' in text, support.has_torch())
+
+    def test_says_when_pytorch_is_missing(self):
+        result = subprocess.run(
+            [sys.executable, '-c', 'import sys; sys.modules["torch"] = None\n'
+             'import tributary; tributary.DistributedDataParallel'],
+            capture_output=True, text=True)
+        self.assertIn('tributary.DistributedDataParallel needs PyTorch', result.stderr)
+
+
+class NativeTest(unittest.TestCase):
+
+    def test_structs_have_the_sizes_of_c_api_h(self):
+        sizes = [ctypes.sizeof(struct) for struct in
+                 (_native.ErrorStruct, _native.JobStruct, _native.ParameterStruct,
+                  _native.MicroBatchStruct, _native.PieceStruct)]
+        self.assertEqual(sizes, [2048, 72, 32, 48, 16])
+
+    def test_the_library_exports_only_its_interface(self):
+        # PyTorch brings other versions of the libraries that are linked into it.
+        path = os.path.join(_native._FOLDER, 'libtributary_c.so')
+        symbols = subprocess.run(['nm', '-D', '--defined-only', '--extern-only', path],
+                                 check=True, capture_output=True, text=True).stdout
+        names = {line.split()[-1] for line in symbols.splitlines()}
+        self.assertEqual(names, {'tributary_' + name for name in _native._FUNCTIONS})
+
+
+if __name__ == '__main__':
+    unittest.main()

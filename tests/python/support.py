@@ -1,0 +1,70 @@
+"""What the tests of the Python package share."""
+
+import json
+import os
+import shlex
+import sys
+import tempfile
+import unittest
+
+import tributary
+
+EXAMPLES = os.path.abspath('examples/python')
+WORKERS = os.path.abspath('tests/python/workers')
+
+
+def has_torch():
+    try:
+        import torch  # noqa: F401
+        return True
+    except ImportError:
+        return False
+
+
+needs_torch = unittest.skipUnless(
+    has_torch(), "needs PyTorch, for example Debian's package python3-torch")
+
+
+class JobTest(unittest.TestCase):
+    """Trains jobs in a new folder."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=os.environ['TEST_TMPDIR'])
+
+    def write_job(self, name, text):
+        path = os.path.join(self.folder, name + '.textproto')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text)
+        return path
+
+    def train(self, run, job, worker, workers=1, settings=None, environment=None):
+        """Returns the summary. `environment`: variables for the workers."""
+        variables = [f'{name}={value}' for name, value in (environment or {}).items()]
+        command = shlex.join(['/usr/bin/env', *variables, sys.executable, worker])
+        return tributary.train(job, os.path.join(self.folder, run), workers=workers,
+                               worker_command=command, settings=settings)
+
+    def log(self, run, worker=0):
+        path = os.path.join(self.folder, run, 'logs', f'worker-{worker}.log')
+        with open(path, encoding='utf-8') as file:
+            return file.read()
+
+    def assert_fails(self, words, run, job, worker, **options):
+        """Checks that the job fails with a message that contains all words."""
+        with self.assertRaises(tributary.JobFailed) as raised:
+            self.train(run, job, worker, **options)
+        for word in words:
+            self.assertIn(word, str(raised.exception))
+        self.assertNotIn('\n', str(raised.exception))
+        return raised.exception
+
+
+def external_job(config=None, samples=64, evaluation=0, more=''):
+    """Returns a job file with an external model; its seed is the default."""
+    text = json.dumps(config or {}).replace("'", "\\'")
+    return f"""
+        name: "test"
+        model {{ external {{ name: "test" config: '{text}' }} }}
+        data {{ external {{ train_samples: {samples} evaluation_samples: {evaluation} }} }}
+        output {{ log_every_steps: 1 }}
+        {more}"""

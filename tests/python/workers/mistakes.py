@@ -1,0 +1,60 @@
+"""A worker with PyTorch. model.external.config: `mistake`, what goes wrong."""
+
+import torch
+import tributary
+from torch import nn
+
+
+def main():
+    session = tributary.connect()
+    mistake = session.job.config['mistake']
+    network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(),
+                            nn.Linear(4, 2))
+    if mistake == 'dtype':
+        network[3].double()
+    if mistake == 'momentum':
+        network[1].momentum = None
+    if mistake == 'frozen':
+        network.requires_grad_(False)
+    model = tributary.DistributedDataParallel(network, session)
+    if mistake == 'wrapped twice':
+        tributary.DistributedDataParallel(network, session)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    loss_fn = nn.CrossEntropyLoss(reduction='none' if mistake == 'shape' else 'mean')
+    for step in session:
+        if step.number == 2 and mistake == 'changed':
+            network[3] = nn.Linear(4, 2)
+        for batch in step.micro_batches:
+            x = torch.from_numpy(batch.indices).float()[:, None] * torch.ones(3)
+            y = torch.from_numpy(batch.indices % 2)
+            if batch.step < 2:
+                batch.backward(loss_fn(model(x), y).mean())
+                continue
+            loss = loss_fn(model(x), y)
+            if mistake == 'forgotten':
+                continue
+            if mistake == 'plain backward':
+                loss.backward()
+                continue
+            if mistake == 'optimizer':
+                loss.backward()
+                optimizer.step()
+                loss = loss_fn(model(x), y)
+            if mistake == 'detached':
+                loss = loss.detach()
+            if mistake == 'not called':
+                batch.number, model._worker._loaded_item = 0, None
+            if mistake == 'nan':
+                loss = loss * float('nan')
+            if mistake == 'exception':
+                raise RuntimeError('a mistake of the program')
+            if mistake == 'count':
+                batch.backward(loss, count=100)
+                continue
+            batch.backward(loss)
+            if mistake == 'twice':
+                batch.backward(loss)
+
+
+if __name__ == '__main__':
+    main()
