@@ -25,7 +25,10 @@ def report_uncaught_errors() -> None:
 
     def hook(kind, error, trace) -> None:
         if isinstance(error, Error):
-            _print_error(str(error))
+            if error.exit_code != 0:
+                _print_error(str(error))
+            else:
+                print(error, file=sys.stderr)
             atexit._run_exitfuncs()
             sys.stdout.flush()
             os._exit(error.exit_code)

@@ -8,6 +8,7 @@ CANCELLED = 1
 INVALID_ARGUMENT = 3
 NOT_FOUND = 5
 FAILED_PRECONDITION = 9
+OUT_OF_RANGE = 11
 
 
 class Error(Exception):
@@ -19,8 +20,9 @@ class Error(Exception):
 
     Attributes:
         code: the number of the status, as in gRPC.
-        exit_code: with what the process ends: 2 if a restart would fail for the
-            same reason, 75 if the worker was stopped, otherwise 1.
+        exit_code: with what the process ends: 0 if the job is done already, 2
+            if a restart would fail for the same reason, 75 if the worker was
+            stopped, otherwise 1.
     """
 
     def __init__(self, message: str, code: int = INVALID_ARGUMENT):
@@ -28,6 +30,8 @@ class Error(Exception):
         self.code = code
         if code == CANCELLED:
             self.exit_code = 75
+        elif code == OUT_OF_RANGE:
+            self.exit_code = 0
         elif code in (INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION):
             self.exit_code = 2
         else:
