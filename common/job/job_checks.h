@@ -12,8 +12,8 @@
 namespace tributary {
 
 // Largest number of steps of a job. Like the other limits on sizes, it is far
-// above practical values. Together the limits keep every product that the
-// program forms (at most two sizes, a batch and eight bytes) below 2^63.
+// above practical values. Together the limits keep the products of two
+// sizes, or of a size and a batch, and eight bytes far below 2^63.
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Largest width of a layer, and largest size of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;

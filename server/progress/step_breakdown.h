@@ -56,8 +56,9 @@ class StepBreakdown {
   void RemoveWorker(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.
   void AddCounters(int64_t incarnation, const ProcessStatistics& counters);
-  // Adds one server's arrival times for one step. Ignores workers that were not
-  // introduced.
+  // Adds one server's arrival times for one step. Records nothing
+  // for workers that were not introduced, but counts the time for which the
+  // other workers waited for them.
   void AddArrivals(const StepSums& sums);
 
   // Returns how long this worker has waited for other workers since Introduce.

@@ -16,8 +16,8 @@ namespace tributary {
 // many of them count, and the number is an upper bound. Immutable.
 class SampleCounts {
  public:
-  // `job` is resolved and has `steps` steps. It must be the original job, not
-  // the result of JobOfRounds. `train_samples` is at least 1.
+  // `job` is a result of ResolveJob, and has `steps` steps. It must not be a
+  // result of JobOfRounds. `train_samples` is at least 1.
   SampleCounts(const JobSpec& job, int64_t steps, int64_t train_samples);
 
   // Returns the number of samples under `node` in all steps of `round`. `node`

@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// Maximum size of a dimension of a layer that a field may set. The product of
-// two such sizes and the size of a batch does not overflow int64_t.
+// Maximum value of a field that sets a dimension of a layer. The product of two
+// such sizes and up to 2^22 samples does not overflow int64_t.
 inline constexpr int64_t kMaxLayerSize = int64_t{1} << 20;
 
 // Returns InvalidArgument with the message "`field`: `what`".

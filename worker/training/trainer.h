@@ -59,8 +59,8 @@ class Trainer {
   // Initializes the weights (version 0) and sends them to the servers.
   void Initialize();
   // Reduces the number of compute threads after memory ran out. Returns an
-  // error, which says what to do, if only one thread was in use or the first
-  // thread's device has failed.
+  // error, which says what to do, if only one thread was in use, or the device
+  // of a thread that would remain has failed.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,

@@ -99,7 +99,9 @@ class PassStream {
   // In device memory.
   double* const device_squares_;  // [kGroupChunks, kSquareSums]
   float* const sums_;             // [kGroupChunks, chunk_elements_]
-  float* const stack_;  // Of Sum, without height 0: [*, chunk_elements_].
+  // The stack with which Sum adds contributions (see TreeSum::steps), without
+  // its lowest array, which is Sum's output: [depth - 1, chunk_elements_].
+  float* const stack_;
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
   double* host_squares_ = nullptr;  // Pinned.
