@@ -66,7 +66,7 @@ class SessionTest(support.JobTest):
         with contextlib.redirect_stderr(output):
             terminated = self.train('terminated', self.job(mistake='terminated'), LINEAR,
                                     environment=environment)
-        self.assertIn('worker-0 exited with code 75; restarting it', output.getvalue())
+        self.assertIn('worker-0 failed: stopped by request; restarting it', output.getvalue())
         self.assertEqual(terminated['weights_sha256'], whole['weights_sha256'])
 
     def test_a_forgotten_gradient_is_named(self):
