@@ -15,8 +15,9 @@ namespace tributary {
 // The recent speed of one worker. Not thread-safe.
 class WorkerSpeed {
  public:
-  // Adds the counters of a heartbeat. `waiting_seconds` is how long the worker
-  // has waited for other workers so far. All counters are cumulative.
+  // Adds the counters of a heartbeat. Ignores heartbeats that report no further
+  // leaves. `waiting_seconds` is how long the worker has waited for other
+  // workers so far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
   // Begins a new measurement after leaves were reassigned, because workers on
@@ -35,7 +36,8 @@ class WorkerSpeed {
 
   // Returns the seconds per step of the part of the exchange that does not
   // overlap with computation, excluding the time spent waiting for other
-  // workers. The value is the median since Restart, or 0 if unknown.
+  // workers. The value is the median over the newest heartbeats since Restart,
+  // or 0 if unknown.
   double exchange_seconds() const;
 
   // Returns the number of leaves that the worker computes at the same time.
@@ -52,7 +54,8 @@ class WorkerSpeed {
   std::optional<double> MeasuredMicroBatch() const;
 
   int threads_ = 1;
-  // The counters of the newest heartbeat, which are cumulative.
+  // The cumulative counters of the newest heartbeat that reported further
+  // leaves.
   ProcessStatistics newest_;
   double waiting_seconds_ = 0;
   // The newest samples since Restart. Each sample covers the time between two

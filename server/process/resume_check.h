@@ -23,8 +23,8 @@ struct ResumeRequest {
 // InvalidArgument if the newest checkpoint is of a job with a different result
 // and `allow_job_changes` is false, or if the job cannot resume from that
 // checkpoint. Does not compare the models, which are not known yet. Returns
-// NotFound if `resume_from` has no checkpoint. ResumeChooser handles damaged
-// checkpoints.
+// NotFound if `resume_from` is set and neither folder has a checkpoint.
+// ResumeChooser handles damaged checkpoints.
 absl::Status CheckResumeRequest(const ResumeRequest& request);
 
 // Returns the NotFound error for a folder `resume_from` (see ServerOptions)

@@ -26,7 +26,8 @@ class StepArrivals {
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the step's contributors and the arrival times of their last
-  // contributions to `sums`. Discards this step and all older ones.
+  // contributions, in seconds since the step's first contribution, to `sums`.
+  // Discards this step and all older ones.
   void Take(int64_t step, StepSums* sums) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

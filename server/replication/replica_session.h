@@ -54,9 +54,9 @@ class ReplicaSession final
   int64_t told_ ABSL_GUARDED_BY(kept_mu_) = 0;
 };
 
-// Returns the error for a process whose replicas this server does not keep, or
-// does not keep yet. A server keeps the replicas of servers, or in an
-// all-reduce the replicas of workers.
+// Returns the Unavailable error for a process whose replicas this server does
+// not keep, or does not keep yet. A server keeps the replicas of servers, or in
+// an all-reduce the replicas of workers.
 absl::Status ReplicasNotServed();
 
 }  // namespace tributary

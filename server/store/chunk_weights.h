@@ -25,8 +25,8 @@ namespace tributary {
 //     (Tang et al., 2019). A worker without a published version receives the
 //     whole version.
 //
-// Not thread-safe, except that one thread may call Write and Complete while
-// others call the remaining methods.
+// Not thread-safe, except that one thread may call Write and Complete while a
+// different thread calls one of the remaining methods.
 class ChunkWeights {
  public:
   // `exchange` must be valid. Each buffer of `buffers` has room for `elements`
@@ -60,9 +60,9 @@ class ChunkWeights {
     bool in_place = false;
   };
   // Begins to compute version() + 1 and releases version() - 1. The released
-  // version is no longer needed, because the gradients of this update were
-  // computed from version() of all chunks. `for_streams` is true if a stream
-  // will send the new version.
+  // version is no longer needed: workers need only the newest version or, in
+  // synchronous mode, the gradients of this update were computed from version()
+  // of all chunks. `for_streams` is true if a stream will send the new version.
   Next Begin(bool for_streams);
   // Derives the forms that workers receive for elements [begin, begin + count),
   // where count is at most TreeSum::kBlock. `values` is next.values + begin or,

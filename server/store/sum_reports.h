@@ -31,8 +31,8 @@ class SumReports {
 
   // Adds one chunk's sum of one step. Call it once for each chunk and step.
   // Returns the step's report if all other chunks were added before, otherwise
-  // nullopt. If the gradients of some chunks have nonfinite elements, the
-  // report names one of these elements.
+  // nullopt. For each chunk whose sum of squares is not finite, the report
+  // names the first nonfinite element (see TreeSum::FindNonfinite).
   std::optional<StepSums> Add(const ChunkSum& chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -122,8 +122,9 @@ class ChunkAggregator {
   TreeSum Take();
 
  private:
-  // Moves the contributions of `node` and the nodes below it to `*sum`. Returns
-  // the sum of their losses, added in the tree's order.
+  // Moves the contributions of `node` and the nodes below it to `*sum`.
+  // `height` is the height of the stack (see TreeSum::steps) with the sum of
+  // `node` on top. Returns the sum of their losses, added in the tree's order.
   double TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 

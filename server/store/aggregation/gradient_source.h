@@ -15,8 +15,8 @@ class GradientSource {
   virtual ~GradientSource() = default;
 
   // Returns elements [begin, begin + count) of the chunk: a pointer to them, or
-  // `scratch` after copying them there. The result is valid as long as the
-  // source and `scratch` exist.
+  // `scratch` after copying them there. `scratch` must have room for `count`
+  // floats. The result is valid as long as the source and `scratch` exist.
   virtual const float* Read(int64_t begin, int64_t count,
                             float* scratch) const = 0;
 

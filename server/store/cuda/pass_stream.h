@@ -20,7 +20,8 @@ namespace tributary::cuda {
 
 // Queues the work of up to kGroupChunks passes on a CUDA stream. The passes of
 // all chunks take turns using it. Calls must not overlap but may come from any
-// thread. Only Wait and copies from memory that is not pinned block.
+// thread. Only Wait, copies from memory that is not pinned, and Sum of
+// contributions that must be decoded block.
 class PassStream {
  public:
   // Returns the number of floats of device memory that a PassStream needs for
@@ -100,7 +101,8 @@ class PassStream {
   double* const device_squares_;  // [kGroupChunks, kSquareSums]
   float* const sums_;             // [kGroupChunks, chunk_elements_]
   // The stack with which Sum adds contributions (see TreeSum::steps), without
-  // its lowest array, which is Sum's output: [depth - 1, chunk_elements_].
+  // its lowest array, which is Sum's output. It has room for the largest
+  // TreeSum::depth minus one arrays of chunk_elements_ floats.
   float* const stack_;
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
