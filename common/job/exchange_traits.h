@@ -59,8 +59,7 @@ struct ExchangeTraits {
 };
 
 // Returns the traits of `job`, which must be valid but need not be resolved
-// (see ResolveJob). JobOfRounds(job) has the same traits as `job`, except those
-// that depend on clipping, because JobOfRounds removes clipping. A pure
+// (see ResolveJob). JobOfRounds(job) has the same traits as `job`. A pure
 // function.
 ExchangeTraits ResolveExchange(const JobSpec& job);
 

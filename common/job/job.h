@@ -42,8 +42,9 @@ absl::Status SetField(JobSpec* job, absl::string_view path_and_value);
 
 // Returns InvalidArgument if a field or a combination of fields is invalid. The
 // message begins with the path of a field: "batch.micro_batches: 3 is not a
-// power of two". The products of sizes in a valid job do not overflow int64.
-// Accepts jobs before and after ResolveJob.
+// power of two". In a valid job, the product of two sizes, or of a size and
+// batch.global, does not overflow int64; other products may. Accepts jobs
+// before and after ResolveJob.
 absl::Status ValidateJob(const JobSpec& job);
 
 // Value of batch.micro_batches that asks the launcher to choose a number that
@@ -76,7 +77,9 @@ std::vector<std::string> ModelKinds();
 std::string ModelTitle(const JobSpec& job);
 
 // Returns the largest number that one sample may contribute to a sample count:
-// the number of tokens of a sequence for a language model, and otherwise 1.
+// the number of tokens of a sequence for model.gpt,
+// data.external.units_per_sample for a different model with external data, and
+// 1 in all other jobs.
 int64_t UnitsPerSample(const JobSpec& job);
 
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.

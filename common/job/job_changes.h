@@ -15,7 +15,7 @@ struct JobChange {
   // "optimizer".
   std::string field;
   // The old and the new value, formatted as in a job file and truncated if
-  // long; "none" if the field is not set.
+  // long; "none" if the field is not set and has no default.
   std::string was;
   std::string is;
 };
@@ -30,8 +30,8 @@ struct JobChange {
 std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is);
 
 // Returns true if the jobs differ in length (steps or epochs) and the learning
-// rate decays until the last step. A step of the shorter job then uses a
-// different learning rate from the same step of the longer job.
+// rate of `is` decays until the last step. A step of the shorter job then uses
+// a different learning rate from the same step of the longer job.
 bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is);
 
 // Returns true if both jobs have the same length (steps or epochs).

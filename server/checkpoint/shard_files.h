@@ -50,7 +50,8 @@ absl::Status ReadShard(const std::string& folder,
 
 // Reads the whole checkpoint in `folder`. Returns OK if it is complete and
 // every byte matches its digest; otherwise returns DataLoss, which names the
-// first damaged file and byte range.
+// first missing or damaged file and the byte range, or the system's error if a
+// file cannot be opened.
 absl::Status VerifyCheckpoint(const std::string& folder);
 
 }  // namespace tributary

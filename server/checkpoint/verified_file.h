@@ -15,7 +15,8 @@
 
 namespace tributary {
 
-// Size of a block. The manifest has one digest for each block of a file. Files
+// Size in bytes of a block in new checkpoints; a manifest states the size of
+// its own blocks. The manifest has one digest for each block of a file. Files
 // are read one block at a time, and errors name the block that contains a
 // damaged byte.
 inline constexpr int64_t kDigestBlockBytes = int64_t{4} << 20;

@@ -77,8 +77,9 @@ struct ServerOptions {
 
   // Other shards only: host:port of shard 0.
   std::string coordinator;
-  // Other shards only: how long the server tries to reach a coordinator that
-  // does not respond.
+  // Other shards only: how long a server that has enlisted before tries to
+  // reach a coordinator that does not respond. The first time, it tries for 60
+  // seconds.
   absl::Duration reconnect_timeout = absl::Minutes(10);
 
   // Number of threads that sum and update chunks.
