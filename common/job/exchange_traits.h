@@ -58,9 +58,8 @@ struct ExchangeTraits {
   bool contributions_answered = false;
 };
 
-// Returns the traits of `job`, which must be valid but need not be resolved
-// (see ResolveJob). JobOfRounds(job) has the same traits as `job`. A pure
-// function.
+// Returns the traits of `job`, which must be valid. ResolveJob does not change
+// them. JobOfRounds(job) has the same traits as `job`. A pure function.
 ExchangeTraits ResolveExchange(const JobSpec& job);
 
 // Returns the parameters of the job's consistency mode, for the code that

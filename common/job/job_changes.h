@@ -20,13 +20,13 @@ struct JobChange {
   std::string is;
 };
 
-// Returns the fields that differ between two resolved jobs and affect the
-// result of training, in the order of job.proto. `was` is the earlier job, `is`
-// the new one, here and below. Ignores the length of the run (steps, epochs),
-// because a longer run continues a shorter one. Ignores fields that never
-// affect a result: names, output, checkpoints, evaluation, recovery, transport,
-// an all-reduce instead of mode synchronous, and chunk_bytes where it has no
-// effect.
+// Returns the fields that differ between two jobs and affect the result of
+// training, in the order of job.proto. Both jobs must be results of ResolveJob.
+// `was` is the earlier job, `is` the new one, here and below. Ignores the
+// length of the run (steps, epochs), because a longer run continues a shorter
+// one. Ignores fields that never affect a result: names, output, checkpoints,
+// evaluation, recovery, transport, an all-reduce instead of mode synchronous,
+// and chunk_bytes where it has no effect.
 std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is);
 
 // Returns true if the jobs differ in length (steps or epochs) and the learning

@@ -68,7 +68,7 @@ class ConnectionTable {
   const Limits limits_;
   int size_ = 0;
   absl::Time looked_ = absl::InfinitePast();
-  std::vector<Slot> slots_;  // Indexed by descriptor.
+  std::vector<Slot> slots_;  // The connections, indexed by descriptor.
   absl::flat_hash_map<std::string, Peer> peers_;
   Bucket shared_;
   // The buckets of the addresses that connected recently. An address without an

@@ -50,12 +50,12 @@ class AdmissionControl {
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
-  // Handles an error from which a worker cannot recover. Only removes the
-  // worker if its exit code says that a new process can take its place.
-  // Otherwise, fails the job if the worker was ready and either training has
-  // not begun or no other worker is left; or if the worker was not ready, no
-  // worker is left, and all expected workers were refused. In all other cases,
-  // removes the worker.
+  // Handles an error from which a worker cannot recover. Removes the worker if
+  // its exit code says that a new process can take its place. Otherwise fails
+  // the job in two cases: the worker was ready, and training has not begun or
+  // there is no other worker; or the worker was not ready, training has not
+  // begun, there is no other worker, and all expected workers were refused. In
+  // all other cases, removes the worker.
   void OnFailure(const Member& member, const Failure& failure);
   // Discards the state of a worker that is no longer a member. If this worker
   // had to initialize the weights, orders a different worker to do it.

@@ -28,7 +28,7 @@
 namespace tributary {
 
 struct AttemptOptions {
-  JobSpec job;  // Resolved and valid.
+  JobSpec job;  // A valid result of ResolveJob.
   int servers = 1;
   int expected_workers = 1;
   int max_workers = kDefaultLimits.workers;

@@ -34,7 +34,7 @@ absl::Status JobFailed(const absl::Status& reason);
 //   kWaiting -> kFinishing: the job was complete before this attempt
 //   kWaiting, kTraining -> kDrained
 //   any except kDone, kDrained -> kFailed
-//   any without an ending -> kRecovering
+//   kWaiting, kTraining, kFinishing -> kRecovering
 //
 // Does not notify peers; the caller does. Not thread-safe.
 class AttemptPhase {
@@ -76,8 +76,8 @@ class AttemptPhase {
   bool GiveUp(const absl::Status& reason);
 
   // Returns how the attempt has ended, or kNone if it has not. `workers_left`
-  // is true if any worker is still a member. Do not call it after Conclude: in
-  // phase kDone it returns kNone.
+  // is true if any worker is still a member. Returns kNone in phase kDone too,
+  // so read the ending before Conclude.
   AttemptEnding ending(bool workers_left) const;
   // Returns why the attempt has ended. Returns OK unless it has ended as
   // kFailed, kRolledBack or kDamaged.

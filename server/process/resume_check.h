@@ -11,7 +11,7 @@ namespace tributary {
 
 // A job and the run to resume from.
 struct ResumeRequest {
-  JobSpec job;  // Must be resolved and valid.
+  JobSpec job;  // Must be a valid result of ResolveJob.
   // See the fields of ServerOptions with the same names.
   std::string output_directory;
   std::string resume_from;

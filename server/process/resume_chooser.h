@@ -23,8 +23,8 @@ class ResumeChooser {
 
   // From now on, prefers this run's own checkpoints, which are newer than the
   // checkpoint in ServerOptions::resume_from. The latter is still used if this
-  // run has no usable checkpoint. A new chooser does so if
-  // ServerOptions::resume is true.
+  // run has no usable checkpoint. With ServerOptions::resume, the chooser does
+  // so from the start.
   void UseOwn() { use_own_ = true; }
   // Returns true if the chooser prefers this run's own checkpoints.
   bool uses_own() const { return use_own_; }

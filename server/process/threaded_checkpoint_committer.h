@@ -56,7 +56,7 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
 
   const Options options_;
   Coordinator* coordinator_ = nullptr;
-  CheckpointFolder folder_;  // Used only on thread_.
+  CheckpointFolder folder_;  // Accessed only by tasks of thread_.
   std::unique_ptr<Executor> thread_;
 };
 

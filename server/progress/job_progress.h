@@ -33,8 +33,8 @@ struct Evaluation {
 // (see Rounds); metrics and the status count the job's steps. Not thread-safe.
 class JobProgress {
  public:
-  // `job` is resolved. The model has `chunks` chunks, distributed over
-  // `servers` servers.
+  // `job` is a result of ResolveJob. The model has `chunks` chunks, distributed
+  // over `servers` servers.
   JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
               int servers);
 

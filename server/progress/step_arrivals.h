@@ -33,7 +33,8 @@ class StepArrivals {
  private:
   struct Step {
     absl::Time first;
-    std::map<int64_t, absl::Time> last;  // Indexed by incarnation.
+    // Time of each worker's last contribution, indexed by incarnation.
+    std::map<int64_t, absl::Time> last;
   };
 
   const Clock clock_;

@@ -105,7 +105,8 @@ class StepBreakdown {
   std::string PhaseOf(int rank, double late_seconds) const;
 
   const double servers_;
-  std::map<int64_t, Worker> workers_;  // Indexed by incarnation.
+  // The workers that were introduced, indexed by incarnation.
+  std::map<int64_t, Worker> workers_;
   std::vector<WorkerStep> means_;
   std::optional<Straggler> straggler_;
   std::map<int, Total> totals_;

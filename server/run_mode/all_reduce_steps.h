@@ -28,7 +28,8 @@ class AllReduceSteps final : public RunMode {
                  ServerRoster* servers)
       : RunMode(job, membership, servers), group_(membership) {}
 
-  // See RunMode. The first call also forms the group.
+  // Assigns the work and forms the group in the first call. Later calls return
+  // no orders, because the assignment is fixed.
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
 

@@ -70,8 +70,8 @@ class WeightsSubscriber {
   // subscriber's worker sent. `version` is the newest version of the chunk. The
   // restrictions of OnWeights apply.
   virtual void OnOutcome(const Outcome& /*outcome*/, int64_t /*version*/) {}
-  // Called when no update is under way or queued, with a lock of the store
-  // held. The restrictions of OnWeights apply.
+  // Called when no update is running or queued on the store's pool, with a lock
+  // of the store held. The restrictions of OnWeights apply.
   virtual void OnBurstEnd() {}
 
  private:
@@ -118,7 +118,7 @@ class WeightsSubscriber {
 class ParameterStore {
  public:
   struct Options {
-    JobSpec job;  // Resolved.
+    JobSpec job;  // The result of JobOfRounds for a result of ResolveJob.
     int64_t steps = 0;
     int shard = 0;
     int servers = 1;
@@ -342,7 +342,7 @@ class ParameterStore {
   const int slots_;  // Number of the optimizer's slots.
   const SumsCallback on_sums_;
   const PinMemory pin_memory_;   // Null if memory need not be pinned.
-  ReplicateCallback replicate_;  // Null without replicas.
+  ReplicateCallback replicate_;  // Null in jobs without replicas.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
   // Buffers for the 16-bit form of a chunk, half the size of the buffers in

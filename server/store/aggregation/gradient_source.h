@@ -25,7 +25,8 @@ class GradientSource {
   // The result is valid as long as the source exists.
   virtual const float* InOnePiece() const { return nullptr; }
 
-  // Returns true if most elements are 0, so that Add takes less time than Read.
+  // Returns true if most elements usually are 0, so that Add takes less time
+  // than Read.
   virtual bool sparse() const { return false; }
   // Adds element begin + i to sum[i], for each i < count. Skips elements that
   // are 0. Call it only if sparse() is true.

@@ -30,8 +30,9 @@ struct MemoryPlan {
 class PassGpu {
  public:
   // Allocates the memory of `plan` on GPU number `ordinal`, which must exist.
-  // See PassStream::DeviceElements for `depth`. Returns ResourceExhausted, with
-  // a breakdown of the required bytes, if the GPU's memory does not suffice.
+  // `chunk_elements` is the size of the largest chunk, and `depth` the largest
+  // TreeSum::depth of a sum. Returns ResourceExhausted, with a breakdown of the
+  // required bytes, if the GPU's memory does not suffice.
   static absl::StatusOr<std::shared_ptr<PassGpu>> Create(int ordinal,
                                                          const MemoryPlan& plan,
                                                          int64_t chunk_elements,
