@@ -1,9 +1,10 @@
 // Reads, overrides, validates and prints job files. proto/job.proto documents
 // the fields.
 //
-// All functions are thread-safe, and all except LoadJob are pure. All errors
-// are InvalidArgument (exit code 2): the user must change the job or the
-// command line. The message states which part to change, and how.
+// All functions are thread-safe. The results of all except LoadJob depend only
+// on the arguments. All errors are InvalidArgument (exit code 2): the user must
+// change the job or the command line. The message states which part to change,
+// and how.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_H_
 #define TRIBUTARY_COMMON_JOB_JOB_H_
 
@@ -19,8 +20,9 @@
 namespace tributary {
 
 // Parses protobuf text. Returns InvalidArgument if `text` is malformed; the
-// message begins with `file_name`, line and column: "job.textproto:12:5: ...".
-// Does not validate the job, so that overrides can be applied first.
+// message begins with `file_name` and, if the error has a position, line and
+// column: "job.textproto:12:5: ...". Does not validate the job, so that
+// overrides can be applied first.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
                                  absl::string_view file_name);
 

@@ -35,8 +35,7 @@ struct LogOptions {
   // A descriptor that also receives the messages of warnings and errors, as
   // text, one per line, for the process that started this one. They arrive even
   // when the disk is full. Must be non-blocking; messages that do not fit are
-  // dropped, and messages longer than PIPE_BUF are truncated. -1 if there is
-  // none.
+  // dropped. Messages are truncated to PIPE_BUF - 1 bytes. -1 if there is none.
   int warning_fd = -1;
 };
 

@@ -55,7 +55,7 @@ absl::Status CheckExternalData(const DataFacts& facts, const JobSpec& job);
 absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 
 // Describes the data and the model in `ready` for messages, for example as "64
-// training samples, fingerprint 17, ... model 0123456789ab".
+// training samples, 2 evaluation pieces, fingerprint 17, model 0123456789ab".
 std::string DescribeReady(const Ready& ready);
 
 // Returns the names of the optimizer state that servers keep for each weight

@@ -36,7 +36,8 @@ class ServerRoster {
     LocalAddress local_address;
     std::optional<JournalHoldings> replicas;
     bool configured = false;
-    // True if the next server holds a copy of this server's initial state.
+    // True if the next server holds a copy of this server's initial state, or
+    // if there is none because the attempt begins at version 0.
     bool replicated = false;
     bool gone = false;
     // Time of the server's last message. absl::InfiniteFuture() for the server

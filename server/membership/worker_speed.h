@@ -25,7 +25,8 @@ class WorkerSpeed {
   // has leaves now. The old measurement is used until the new one is complete.
   void Restart(bool has_micro_batches, absl::Time now);
 
-  // Returns true if the measurement since the last Restart is complete.
+  // Returns true if the measurement since the last Restart is complete: it has
+  // samples of five heartbeats, or covers more than three seconds of computing.
   bool fresh() const;
 
   // Returns the seconds per leaf, as the median over the newest heartbeats, so

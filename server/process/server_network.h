@@ -69,7 +69,9 @@ class ServerNetwork {
 
   // Reads the `chunks` chunks of the server at `address` into `arena`, which
   // has the elements of the whole layout. Blocks for a bounded time. Returns
-  // FailedPrecondition if the server does not have `version` of all its chunks.
+  // FailedPrecondition if the server does not have `version` of all its chunks,
+  // Unavailable if it cannot be reached, and DataLoss if its answer is
+  // malformed.
   virtual absl::Status ReadWeights(const std::string& address, int64_t version,
                                    const ArenaLayout& layout, size_t chunks,
                                    float* arena) = 0;

@@ -44,7 +44,8 @@ class RunMode {
   // begins with. Returns false if the servers have that version or receive it
   // from one worker.
   bool workers_load_state() const;
-  // Called once when training begins at `version`, before any method below.
+  // Called once, when the coordinator has decided that training begins at
+  // `version`, before any step is assigned or leased.
   virtual void Begin(int64_t /*version*/) {}
 
   // ---- Work.

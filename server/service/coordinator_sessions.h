@@ -63,7 +63,8 @@ class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
 
   Coordinator* const coordinator_;
   ServerStream<ServerOrder>* const stream_;
-  int shard_ = -1;  // -1 until the server has enlisted.
+  // -1 before the server has enlisted, and after OnGone.
+  int shard_ = -1;
 };
 
 }  // namespace tributary

@@ -45,7 +45,10 @@ class ChunkWeights {
   struct Next {
     Buffer from;    // The weights of the newest version, which are read.
     Buffer values;  // The weights of the next version, which are written.
-    // Buffers that Write and Complete fill. Null if not needed.
+    // The next four are null if they are not needed. `published_from` holds the
+    // published weights of the newest version, which are read. Write and
+    // Complete fill the others: the 16-bit form for streams, the rounded form
+    // for shared memory, and the published weights of the next version.
     Buffer halves;
     Buffer rounded;
     Buffer published_from;
@@ -95,7 +98,7 @@ class ChunkWeights {
  private:
   struct Version {
     Buffer values;
-    Buffer published;       // Null without compression.
+    Buffer published;       // See the class comment; null without compression.
     EncodedFloats encoded;  // Cached by Encoded.
   };
 
