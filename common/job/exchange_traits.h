@@ -9,7 +9,7 @@
 namespace tributary {
 
 enum class ExchangeKind {
-  kSynchronous,  // Also stale_synchronous with staleness 0.
+  kSynchronous,  // Includes stale_synchronous with staleness 0.
   kBoundedStaleness,
   kAsynchronous,
   kLocalSteps,

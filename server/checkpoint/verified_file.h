@@ -67,7 +67,7 @@ class VerifiedFile {
   const std::string path_;
   const CheckpointFile facts_;
   std::vector<char> block_;
-  int64_t loaded_ = -1;  // Number of the verified block in block_; -1: none.
+  int64_t loaded_ = -1;  // Number of the verified block in block_, or -1.
 };
 
 // Reads the file `name` in `folder`, and returns an entry for a manifest with

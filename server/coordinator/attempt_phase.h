@@ -9,7 +9,7 @@ namespace tributary {
 enum class AttemptEnding {
   kNone,     // The attempt has not ended.
   kTrained,  // Training is complete and all workers have left.
-  kDrained,  // Stopped by Drain.
+  kDrained,  // The job was stopped by request.
   // Ended early, for example by the loss of a server; a new attempt follows.
   kRolledBack,
   // Ended early because the checkpoint in AttemptOptions::resume is damaged; a
@@ -41,11 +41,11 @@ class AttemptPhase {
  public:
   enum class Phase {
     kWaiting,     // Waiting for servers and workers.
-    kTraining,    // Includes evaluations.
+    kTraining,    // Training, including evaluations.
     kFinishing,   // Training is complete; workers leave.
     kDone,        // Workers have left, and Conclude was called.
     kRecovering,  // The attempt is over; the job is not.
-    kDrained,     // Stopped by request.
+    kDrained,     // The job was stopped by request.
     kFailed,
   };
 

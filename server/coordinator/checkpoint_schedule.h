@@ -138,7 +138,7 @@ class CheckpointSchedule {
   int taken_ = 0;
   int missing_ = 0;
   bool passed_ = false;
-  std::string error_;  // An error of the checkpoint under way.
+  std::string error_;  // A server's error for the checkpoint under way.
   std::vector<CheckpointFile> files_;
 
   bool soon_ = false;

@@ -43,7 +43,7 @@ class ServerRoster {
     // Time of the server's last message. absl::InfiniteFuture() for the server
     // in the coordinator's own process, whose lease never expires.
     absl::Time last_heard;
-    int64_t version = -1;  // Version in the newest heartbeat; -1: none.
+    int64_t version = -1;  // Version in the newest heartbeat; -1 if none.
   };
 
   explicit ServerRoster(int servers) : servers_(servers) {}

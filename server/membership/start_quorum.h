@@ -27,7 +27,8 @@ namespace tributary {
 // A pure state machine; not thread-safe.
 class StartQuorum {
  public:
-  // The decision waits for `expected` workers, but at most until `timeout`
+  // The decision waits until more than half of `expected` workers agree, or
+  // until `expected` workers are ready or refused, but at most until `timeout`
   // after the first worker is ready. With `data_known`, the caller adds only
   // workers that have the job's data, so the first worker decides.
   StartQuorum(int expected, absl::Duration timeout, bool data_known);
@@ -57,7 +58,8 @@ class StartQuorum {
   // model and data of each.
   absl::StatusOr<std::optional<Decision>> Decide(absl::Time now);
 
-  // Returns the number of workers that must be synced before training starts.
+  // Returns the number of workers that must be synced before training starts,
+  // unless the start timeout passes first.
   int awaited() const;
   // Returns true if at least as many workers were refused as are expected.
   bool all_refused() const {

@@ -63,7 +63,7 @@ class WorkerSpeed {
   // heartbeats.
   std::deque<double> micro_batch_seconds_;
   std::deque<double> exchange_samples_;
-  double measured_seconds_ = 0;  // Computing time since Restart.
+  double measured_seconds_ = 0;  // Seconds of computing since Restart.
   // The estimate of micro_batch_seconds at the last Restart.
   std::optional<double> micro_batch_seconds_before_;
   absl::Time idle_since_ = absl::InfiniteFuture();

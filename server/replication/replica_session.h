@@ -44,9 +44,9 @@ class ReplicaSession final
   const int64_t attempt_;
   ReplicaStore* const memory_;
   ServerStream<JournalAnswer>* const stream_;
-  int from_ = -1;  // The sender's shard; -1: no JournalHello yet.
+  int from_ = -1;  // The sender's shard; -1 before JournalHello.
   std::unique_ptr<BufferPool> buffers_;
-  int64_t version_ = 0;  // Version of copy_.
+  int64_t version_ = 0;  // Version of the copy that is being received.
   Snapshot::Chunk copy_;
 
   absl::Mutex kept_mu_;

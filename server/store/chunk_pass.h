@@ -117,7 +117,8 @@ struct ChunkPassPlan {
 
 // The passes, and host memory that they can access quickly.
 struct ChunkPasses {
-  std::vector<std::unique_ptr<ChunkPass>> passes;  // In the plan's order.
+  // The pass of each chunk, in the order of ChunkPassPlan::chunks.
+  std::vector<std::unique_ptr<ChunkPass>> passes;
   // Null if running passes together saves nothing.
   std::unique_ptr<ChunkPassGroup> group;
   // Returns a buffer with room for any of the chunks. The buffer may outlive

@@ -98,8 +98,10 @@ class ChunkWeights {
  private:
   struct Version {
     Buffer values;
-    Buffer published;       // See the class comment; null without compression.
-    EncodedFloats encoded;  // Cached by Encoded.
+    // The published weights (see the class comment); null without compression.
+    Buffer published;
+    // The cached result of Encoded; has no data if there is none.
+    EncodedFloats encoded;
   };
 
   const Version* Find(int64_t version) const;

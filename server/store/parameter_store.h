@@ -284,7 +284,7 @@ class ParameterStore {
   struct ChunkRun {
     Chunk* chunk = nullptr;
     ChunkWeights* weights = nullptr;
-    int64_t version = 0;  // Before the update.
+    int64_t version = 0;  // The chunk's version before the update.
     ChunkWeights::Next next;
     std::shared_ptr<SnapshotCapture> capture;
     std::optional<Snapshot::Chunk> copy;
@@ -359,7 +359,7 @@ class ParameterStore {
   absl::Mutex subscribers_mu_;
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);
 
-  absl::Mutex capture_mu_;  // Held by TakeSnapshot.
+  absl::Mutex capture_mu_;  // Held during a call of TakeSnapshot.
 
   absl::once_flag failed_;
 

@@ -21,7 +21,7 @@ struct NodeSum {
   std::shared_ptr<const GradientSource> gradient;
   int64_t sample_count = 0;  // Number of samples (for text, tokens) in the sum.
   double loss_sum = 0;       // Loss summed over the same samples.
-  int64_t contributor = 0;   // Incarnation of the worker that sent it.
+  int64_t contributor = 0;   // Incarnation of the sending worker.
   // `base_version` and `gradient_norm` are used only if servers answer
   // contributions (see ExchangeTraits). The message Contribution describes
   // them.

@@ -26,7 +26,7 @@ struct MemoryPlan {
 };
 
 // The GPU memory and the PassStreams of one server, shared by its passes.
-// Thread-safe.
+// Thread-safe, except for Take.
 class PassGpu {
  public:
   // Allocates the memory of `plan` on GPU number `ordinal`, which must exist.
@@ -41,7 +41,8 @@ class PassGpu {
   PassGpu(const PassGpu&) = delete;
   PassGpu& operator=(const PassGpu&) = delete;
 
-  // Allocates zeroed memory. The total must not exceed the plan.
+  // Allocates zeroed memory. The total must not exceed the plan. Not
+  // thread-safe: call it only while the passes are created.
   float* Take(int64_t elements);
 
   // Takes a PassStream for the lifetime of this object. Blocks until one is
@@ -71,7 +72,7 @@ class PassGpu {
 
   const int ordinal_;
   float* const memory_;
-  int64_t taken_ = 0;  // Elements allocated. Used only during construction.
+  int64_t taken_ = 0;  // Number of elements that Take has allocated.
   std::vector<std::unique_ptr<PassStream>> pass_streams_;
 
   absl::Mutex mu_;

@@ -58,7 +58,7 @@ __device__ inline void SumSquaresInBlock(const SquareSums& chunk,
 #pragma unroll 8
       for (int i = lane; i < size; i += kRowElements) {
         const double value = values[i];
-        sum += value * value;  // The product is exact.
+        sum += value * value;  // The product is exact in double.
       }
     }
     __syncthreads();

@@ -16,7 +16,7 @@ namespace tributary::cuda {
 // The arguments of a chunk's update (see UpdateArguments). All arrays are in
 // GPU memory.
 struct ChunkUpdatePass {
-  int64_t elements = 0;  // A multiple of kRowElements.
+  int64_t elements = 0;  // Number of elements; a multiple of kRowElements.
   // The rows of the chunk: elements / kRowElements.
   const ChunkRow* rows = nullptr;
   // The sum of the contributions, which is not modified.
