@@ -1,6 +1,6 @@
 // The part of a server that every shard runs, including the coordinator's:
-// builds and serves the store, applies gradient norms, and writes the shard's
-// part of checkpoints.
+// builds and serves the store, applies gradient norms, replicates its state,
+// and writes the shard's part of checkpoints.
 #ifndef TRIBUTARY_SERVER_PROCESS_LOCAL_SERVER_H_
 #define TRIBUTARY_SERVER_PROCESS_LOCAL_SERVER_H_
 

@@ -19,11 +19,12 @@ namespace tributary {
 //   * BFLOAT16, FLOAT16: the weights, rounded. They are encoded as 16 bits for
 //     streams, and as float32 in shared memory. They are converted once for
 //     each version, block by block, while the update has them in the cache.
-//   * compression: differences between published weights, which are kept beside
-//     the exact weights. Each difference is computed from the published weights
-//     to the exact weights, so it includes what earlier differences left out
-//     (Tang et al., 2019). A worker without a published version receives the
-//     whole version.
+//   * compression: differences between published weights, which are the weights
+//     that workers have after adding all differences. They are kept beside the
+//     exact weights. Each difference is computed from the published weights to
+//     the exact weights, so it includes what earlier differences left out (Tang
+//     et al., 2019). A worker that lacks the previous published version
+//     receives a whole version.
 //
 // Not thread-safe, except that one thread may call Write and Complete while a
 // different thread calls one of the remaining methods.
