@@ -9,9 +9,9 @@
 
 namespace tributary {
 
-// Counts durations. A value type; not thread-safe. The width of a bucket is
-// about one eighth of the durations in it (see DurationCounts in
-// proto/rendezvous.proto). The last bucket ends at about a day. Longer
+// Counts durations. A value type; not thread-safe. The width of a bucket is at
+// most one eighth of the durations in it, or one nanosecond (see DurationCounts
+// in proto/rendezvous.proto). The last bucket ends at about a day. Longer
 // durations are counted in the last bucket, and negative ones as zero.
 class LatencyHistogram {
  public:

@@ -9,10 +9,11 @@
 
 namespace tributary {
 
-// Returns true if `status` is an error after which a retry may succeed: the
-// peer is unreachable, has restarted, or requires the caller to join again. The
-// peer may or may not have applied the failed operation. Returns false for OK
-// and for all other errors, after which a retry does not help.
+// Returns true if `status` is an error after which a retry may succeed:
+// Unavailable, DeadlineExceeded, Aborted (the caller must join again), and
+// Unknown, Internal and Cancelled, which gRPC reports for connections that
+// break during a call. The peer may or may not have applied the failed
+// operation. Returns false for OK and for all other errors.
 bool IsTransient(const absl::Status& status);
 
 // Exponential backoff between the tries of an operation. There is no wait

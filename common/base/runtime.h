@@ -12,9 +12,9 @@
 namespace tributary {
 
 // The threads, waits and clock of a simulation. The simulator implements this
-// class and returns its object from SimulatedRuntime(). Thread, Await,
-// AwaitFor, AwaitUntil and MonotonicNow then use this object instead of the
-// machine's threads and clock. Implementations are thread-safe.
+// class and returns its object from SimulatedRuntime(). Thread and all
+// functions of monotonic_clock.h then use this object instead of the machine's
+// threads and clock. Implementations are thread-safe.
 class Runtime {
  public:
   // A thread that Start has started.

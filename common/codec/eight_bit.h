@@ -27,8 +27,9 @@ constexpr int64_t EightBitBytes(int64_t elements) {
 // nearest multiple of its block's scale, which is the block's largest magnitude
 // divided by 127. On return `residual` holds the rounding errors, each at most
 // half the scale, which the next call adds to its gradient (error feedback). A
-// block with infinity or NaN is encoded as NaN. The result has the same bits on
-// every x86-64. The arrays must not overlap.
+// block with infinity or NaN is encoded as NaN, and a block in which all
+// magnitudes are below 2^-100 as zeros; the residuals of such blocks are kept.
+// The result has the same bits on every x86-64. The arrays must not overlap.
 std::string EncodeEightBit(const float* gradient, float* residual,
                            int64_t count);
 

@@ -18,7 +18,7 @@ namespace tributary::cuda {
 // 2^-126. These operations do the same.
 class Flushed {
  public:
-  Flushed() = default;  // Not initialized.
+  Flushed() = default;  // Leaves the value uninitialized.
   // Converts `value`; a denormal number becomes a zero of the same sign.
   __device__ explicit Flushed(float value)
       : value_(fabsf(value) < kLeast ? copysignf(0.0f, value) : value) {}

@@ -9,7 +9,7 @@
 namespace tributary {
 
 enum class ExchangeKind {
-  kSynchronous,  // Also stale_synchronous with staleness 0.
+  kSynchronous,  // Includes stale_synchronous with staleness 0.
   kBoundedStaleness,
   kAsynchronous,
   kLocalSteps,
@@ -58,10 +58,8 @@ struct ExchangeTraits {
   bool contributions_answered = false;
 };
 
-// Returns the traits of `job`, which must be valid but need not be resolved
-// (see ResolveJob). JobOfRounds(job) has the same traits as `job`, except those
-// that depend on clipping, because JobOfRounds removes clipping. A pure
-// function.
+// Returns the traits of `job`, which must be valid. ResolveJob does not change
+// them. JobOfRounds(job) has the same traits as `job`. A pure function.
 ExchangeTraits ResolveExchange(const JobSpec& job);
 
 // Returns the parameters of the job's consistency mode, for the code that

@@ -1,9 +1,10 @@
 // Reads, overrides, validates and prints job files. proto/job.proto documents
 // the fields.
 //
-// All functions are thread-safe, and all except LoadJob are pure. All errors
-// are InvalidArgument (exit code 2): the user must change the job or the
-// command line. The message states which part to change, and how.
+// All functions are thread-safe. The results of all except LoadJob depend only
+// on the arguments. All errors are InvalidArgument (exit code 2): the user must
+// change the job or the command line. The message states which part to change,
+// and how.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_H_
 #define TRIBUTARY_COMMON_JOB_JOB_H_
 
@@ -19,8 +20,9 @@
 namespace tributary {
 
 // Parses protobuf text. Returns InvalidArgument if `text` is malformed; the
-// message begins with `file_name`, line and column: "job.textproto:12:5: ...".
-// Does not validate the job, so that overrides can be applied first.
+// message begins with `file_name` and, if the error has a position, line and
+// column: "job.textproto:12:5: ...". Does not validate the job, so that
+// overrides can be applied first.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
                                  absl::string_view file_name);
 
@@ -42,8 +44,9 @@ absl::Status SetField(JobSpec* job, absl::string_view path_and_value);
 
 // Returns InvalidArgument if a field or a combination of fields is invalid. The
 // message begins with the path of a field: "batch.micro_batches: 3 is not a
-// power of two". The products of sizes in a valid job do not overflow int64.
-// Accepts jobs before and after ResolveJob.
+// power of two". In a valid job, the product of two sizes, or of a size and
+// batch.global, does not overflow int64; other products may. Accepts jobs
+// before and after ResolveJob.
 absl::Status ValidateJob(const JobSpec& job);
 
 // Value of batch.micro_batches that asks the launcher to choose a number that
@@ -76,7 +79,9 @@ std::vector<std::string> ModelKinds();
 std::string ModelTitle(const JobSpec& job);
 
 // Returns the largest number that one sample may contribute to a sample count:
-// the number of tokens of a sequence for a language model, and otherwise 1.
+// the number of tokens of a sequence for model.gpt,
+// data.external.units_per_sample for a different model with external data, and
+// 1 in all other jobs.
 int64_t UnitsPerSample(const JobSpec& job);
 
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.

@@ -15,23 +15,23 @@ struct JobChange {
   // "optimizer".
   std::string field;
   // The old and the new value, formatted as in a job file and truncated if
-  // long; "none" if the field is not set.
+  // long; "none" if the field is not set and has no default.
   std::string was;
   std::string is;
 };
 
-// Returns the fields that differ between two resolved jobs and affect the
-// result of training, in the order of job.proto. `was` is the earlier job, `is`
-// the new one, here and below. Ignores the length of the run (steps, epochs),
-// because a longer run continues a shorter one. Ignores fields that never
-// affect a result: names, output, checkpoints, evaluation, recovery, transport,
-// an all-reduce instead of mode synchronous, and chunk_bytes where it has no
-// effect.
+// Returns the fields that differ between two jobs and affect the result of
+// training, in the order of job.proto. Both jobs must be results of ResolveJob.
+// `was` is the earlier job, `is` the new one, here and below. Ignores the
+// length of the run (steps, epochs), because a longer run continues a shorter
+// one. Ignores fields that never affect a result: names, output, checkpoints,
+// evaluation, recovery, transport, an all-reduce instead of mode synchronous,
+// and chunk_bytes where it has no effect.
 std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is);
 
 // Returns true if the jobs differ in length (steps or epochs) and the learning
-// rate decays until the last step. A step of the shorter job then uses a
-// different learning rate from the same step of the longer job.
+// rate of `is` decays until the last step. A step of the shorter job then uses
+// a different learning rate from the same step of the longer job.
 bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is);
 
 // Returns true if both jobs have the same length (steps or epochs).

@@ -12,17 +12,19 @@
 namespace tributary {
 
 // Largest number of steps of a job. Like the other limits on sizes, it is far
-// above practical values. Together the limits keep the products of two
-// sizes, or of a size and a batch, and eight bytes far below 2^63.
+// above practical values. Together the limits on sizes keep the product of two
+// sizes, or of a size and a batch, times eight bytes, far below 2^63. They do
+// not bound the product of a size and kMaxSteps.
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Largest width of a layer, and largest size of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
 
 // Checks the requirements that apply to every field of the message and of
-// nested messages: numbers are finite, enums have known values, and texts
-// contain no control characters, because they become part of file names and log
-// lines. Returns InvalidArgument, naming the field, if one is violated.
-// `prefix` is prepended to the field's name in the message.
+// nested messages: floating-point numbers are finite, enums that are set are
+// not 0 (unspecified), and texts contain no control characters, because they
+// become part of file names and log lines. Returns InvalidArgument, naming the
+// field, if one is violated. `prefix` is prepended to the field's name in the
+// message.
 absl::Status ValidateValues(const google::protobuf::Message& message,
                             const std::string& prefix);
 

@@ -2,9 +2,10 @@
 // //common/numerics:half and its test.
 //
 // All operations work on the bits of numbers and use selections instead of
-// branches, so that the compiler vectorizes the loops for any width. Where a
-// float addition rounds, neither its operands nor its result are denormal, so
-// the bits do not depend on the thread's treatment of denormal numbers.
+// branches, so that the compiler vectorizes the loops for any width. Some of
+// them add floats in order to round. These additions give the same bits whether
+// or not the thread treats denormal numbers as zero: a denormal operand is too
+// small to change the result, and the result is not denormal.
 #ifndef TRIBUTARY_COMMON_NUMERICS_HALF_KERNELS_H_
 #define TRIBUTARY_COMMON_NUMERICS_HALF_KERNELS_H_
 

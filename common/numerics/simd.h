@@ -21,9 +21,9 @@
 #include <cstdint>
 
 // Marks a function to be compiled in several versions: v3 uses AVX2 (Haswell,
-// Zen and later), v4 uses AVX-512 (Skylake-X, Zen 4 and later). Sanitized
-// builds have the default version only, because the code that selects a version
-// runs before the sanitizers are initialized.
+// Zen and later), v4 uses AVX-512 (Skylake-X, Zen 4 and later). Builds with
+// Clang have the default version only, and so do sanitized builds, because the
+// code that selects a version runs before the sanitizers are initialized.
 #if defined(__x86_64__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TRIBUTARY_MULTIVERSION \

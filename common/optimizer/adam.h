@@ -22,7 +22,7 @@ struct AdamRule {
   float beta1;
   float rest1;  // 1 - beta1
   float beta2;
-  float rest2;
+  float rest2;  // 1 - beta2
   float epsilon;
   // Factor for w that applies the decoupled weight decay. 1 for Adam.
   float keep;

@@ -45,11 +45,12 @@ struct StatisticsRule {
 // the chunk and must not overlap.
 struct ElementArrays {
   const float* gradient_sum = nullptr;
-  const float* other_gradient_sum = nullptr;  // Null if there is none.
+  // The second part of the sum; null if the sum is in one array.
+  const float* other_gradient_sum = nullptr;
   float gradient_scale = 1;
   const float* weights = nullptr;
   float* new_weights = nullptr;
-  float* const* slots = nullptr;  // [kSlots]
+  float* const* slots = nullptr;  // One array for each slot of the rule.
   // The range of elements to update: [begin, end).
   int64_t begin = 0;
   int64_t end = 0;

@@ -11,10 +11,10 @@
 namespace tributary {
 
 // Returns the factor that turns the sum of a batch's gradients into the
-// gradient. This is 1 / weight or, if the norm is above clip_norm, clip_norm /
-// norm / weight (PyTorch's rule, which adds 1e-6 to the norm). `weight` is the
-// number of samples or tokens in the batch, at least 1. `norm` is the norm of
-// the mean gradient, which is not used if `clip_norm` is 0.
+// gradient. This is 1 / weight or, if norm + 1e-6 is above clip_norm, clip_norm
+// / (norm + 1e-6) / weight (PyTorch's rule). `weight` is the number of samples
+// or tokens in the batch, at least 1. `norm` is the norm of the mean gradient,
+// which is not used if `clip_norm` is 0.
 float GradientScale(int64_t weight, double clip_norm, double norm);
 
 // Computes each step's UpdateStep. Servers, the workers of an all-reduce and

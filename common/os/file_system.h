@@ -38,8 +38,9 @@ class WritableFile {
 };
 
 // The file operations. They return the errors of FileError, which names the
-// operation and the path. Thread-safe. Calls block until the disk has completed
-// them.
+// operation and the path. Thread-safe. All calls may block on the disk. What
+// they change survives a power failure only after WritableFile::Sync and
+// SyncFolder.
 class FileSystem {
  public:
   // Returns the POSIX file system of this machine.

@@ -35,7 +35,7 @@ struct LogOptions {
   // A descriptor that also receives the messages of warnings and errors, as
   // text, one per line, for the process that started this one. They arrive even
   // when the disk is full. Must be non-blocking; messages that do not fit are
-  // dropped. -1 if there is none.
+  // dropped. Messages are truncated to PIPE_BUF - 1 bytes. -1 if there is none.
   int warning_fd = -1;
 };
 
@@ -46,7 +46,7 @@ struct LogOptions {
 //   log->Info("step %d: loss %.4f", step, loss);
 class Logger {
  public:
-  // Returns the system's error if the file cannot be opened.
+  // Returns Unavailable, with the reason, if the file cannot be opened.
   static absl::StatusOr<std::unique_ptr<Logger>> Create(
       const LogOptions& options);
 
@@ -59,8 +59,8 @@ class Logger {
 
   bool Enabled(LogLevel level) const { return level >= level_; }
 
-  // Writes `message` as one line. Escapes control characters in it, because the
-  // text may come from a peer.
+  // Writes `message` as one line if Enabled(level). Escapes control characters
+  // in it, because the text may come from a peer.
   void Write(LogLevel level, absl::string_view message);
 
   template <typename... Args>

@@ -14,8 +14,8 @@
 namespace tributary {
 
 // Returns an identifier of this host and network namespace. Processes with
-// equal identifiers can reach each other through shared memory and abstract
-// Unix sockets.
+// equal identifiers can reach each other through abstract Unix sockets and,
+// unless MappedMemory::Map returns an error, through shared memory.
 std::string HostIdentity();
 
 // The page size in bytes. Offsets and sizes that are passed to the operating
@@ -25,9 +25,9 @@ constexpr int64_t RoundUpToPage(int64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// Memory of this process that other processes may map read-only. It has no name
-// in any file system, exists until the last process unmaps it, and occupies
-// only the pages that were written. Initially zero.
+// Memory of this process that other processes of the same user may map
+// read-only. It has no name in any file system, exists until the last process
+// unmaps it, and occupies only the pages that were written. Initially zero.
 class SharedMemory {
  public:
   // Creates `bytes` bytes of memory, rounded up to whole pages. Returns

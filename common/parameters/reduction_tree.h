@@ -14,7 +14,7 @@ namespace tributary {
 
 struct LeafRange {
   int begin = 0;
-  int end = 0;  // Exclusive.
+  int end = 0;  // The first leaf after the range.
 };
 
 inline bool IsNode(int node, int leaves) {

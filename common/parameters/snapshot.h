@@ -26,7 +26,7 @@ struct Snapshot {
     int64_t elements = 0;       // Number of elements in use in each buffer.
   };
   int64_t version = 0;
-  std::vector<Chunk> chunks;  // In ascending order of their numbers.
+  std::vector<Chunk> chunks;  // Sorted by number.
 };
 
 // Returns a snapshot with buffers for the chunks with the numbers `chunks`,

@@ -14,7 +14,8 @@ namespace tributary {
 // unit is bits (bit, bps) or bytes (B). Prefixes are k, M, G and T (powers of
 // 1000) and, for bytes, Ki, Mi, Gi and Ti (powers of 1024). Returns
 // InvalidArgument, with the expected form, for other text, including the
-// ambiguous "10G" and "10Gb".
+// ambiguous "10G" and "10Gb", and for bandwidths that are not above 0 or are
+// above 1 Pbit/s.
 absl::StatusOr<double> ParseBandwidth(absl::string_view text);
 
 // Formats a bandwidth for messages, for example as "10 Gbit/s" or "1.5 Gbit/s".

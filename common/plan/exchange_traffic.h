@@ -19,7 +19,7 @@ struct ChunkBytes {
 };
 
 struct ExchangeLoad {
-  std::vector<ChunkBytes> chunks;  // Indexed by chunk.
+  std::vector<ChunkBytes> chunks;  // Message sizes, indexed by chunk.
   // Number of contributions that each worker sends per chunk, indexed by
   // worker; see ContributionsByWorker. A worker without contributions still
   // receives the weights.
@@ -28,8 +28,8 @@ struct ExchangeLoad {
 
 // The host of each process. Hosts are numbered from 0.
 struct Placement {
-  std::vector<int> worker_hosts;  // Indexed by rank.
-  std::vector<int> server_hosts;  // Indexed by shard; see ArenaLayout::ShardOf.
+  std::vector<int> worker_hosts;  // Host of each worker, indexed by rank.
+  std::vector<int> server_hosts;  // Host of each server, indexed by shard.
 };
 
 // Number of bytes that one host's interface sends (out) and receives (in) in
@@ -58,7 +58,8 @@ int BusiestHost(const std::vector<HostTraffic>& traffic);
 // Returns the number of contributions that each of `workers` workers sends per
 // chunk, indexed by worker, if the micro-batches are divided evenly. A worker
 // sends one contribution for each maximal subtree of the reduction tree in its
-// range of micro-batches: one if `workers` is a power of two.
+// range of micro-batches: one if `workers` is a power of two. Workers without
+// micro-batches send none.
 std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
 // ---- Closed-form traffic: bytes in each direction through the busiest

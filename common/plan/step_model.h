@@ -59,9 +59,9 @@ double StepSeconds(const ComputeProfile& profile,
                    absl::Span<const int64_t> chunk_elements,
                    const ExchangeTimes& times);
 
-// Like StepSeconds, but for bounded staleness. A worker then waits neither for
-// other workers nor for the update of its own previous step, so the slowest
-// resource determines the time.
+// Returns the seconds per step in steady state with bounded staleness. A worker
+// then waits neither for other workers nor for the update of its own previous
+// step, so the slowest resource determines the time.
 double BoundedStalenessStepSeconds(const ComputeProfile& profile,
                                    const ExchangeTimes& times);
 

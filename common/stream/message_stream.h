@@ -23,8 +23,8 @@ struct OutgoingPayload {
 };
 
 // The part of a stream that sends messages of type Out; each of the two ends
-// has one. Thread-safe. No method blocks, and all may be called with locks
-// held.
+// has one. Thread-safe. No method blocks. All may be called with locks held,
+// except locks that the session's TakeMore acquires.
 template <typename Out>
 class OutgoingStream {
  public:

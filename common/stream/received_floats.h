@@ -25,7 +25,8 @@ class ReceivedFloats {
 
   // Sets to[i] to element begin + i, for i < count.
   void Read(int64_t begin, int64_t count, float* to) const;
-  // True if most elements are 0, so that AddPart is faster than Read.
+  // Returns true if the encoding is TOP_K: most elements are then usually 0, so
+  // that AddPart is faster than Read.
   bool sparse() const { return encoding_ == TOP_K; }
   // Adds element begin + i to sum[i], for i < count, and skips elements that
   // are 0. Requires sparse().

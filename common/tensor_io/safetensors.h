@@ -62,8 +62,9 @@ struct TensorEntry {
 // unknown keys, which that implementation ignores. Thread-safe.
 class SafetensorsFile {
  public:
-  // Opens the file and reads its header. Returns DataLoss, naming the file, the
-  // offset and the reason, if the header is invalid.
+  // Opens the file and reads its header. Returns DataLoss, naming the file and
+  // the reason, if the header is invalid, and the system's error if the file
+  // cannot be opened or read.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
 
   ~SafetensorsFile();
@@ -83,8 +84,9 @@ class SafetensorsFile {
   absl::StatusOr<const TensorEntry*> Find(absl::string_view name) const;
 
   // Reads the elements of `tensor` to `values`. Returns InvalidArgument unless
-  // the tensor has dtype F32 and as many elements as `values`. Blocks while it
-  // reads from the disk.
+  // the tensor has dtype F32 and as many elements as `values`, DataLoss if the
+  // file has become shorter, and the system's error if it cannot be read.
+  // Blocks while it reads from the disk.
   absl::Status ReadFloats(const TensorEntry& tensor,
                           absl::Span<float> values) const;
 

@@ -15,8 +15,9 @@ namespace tributary {
 int EditDistance(absl::string_view a, absl::string_view b);
 
 // Returns the candidate with the smallest EditDistance from `name`; of several
-// such candidates, the first. Returns an empty string if more than half of the
-// characters of every candidate differ.
+// such candidates, the first. Returns an empty string if every distance is more
+// than half the length of the longer of the two names, or if `name` has more
+// than 200 characters.
 std::string Nearest(absl::string_view name,
                     const std::vector<std::string>& candidates);
 

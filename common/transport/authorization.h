@@ -34,8 +34,8 @@ class Authorizer {
   // call's metadata for kAuthorizationHeader; empty if there is none.
   // `dns_names` are the DNS names in the caller's verified certificate. Returns
   // Unauthenticated or PermissionDenied if the call is refused; the message
-  // states what the caller should do. Takes the same time for every wrong
-  // token.
+  // states what the caller should do. Compares tokens in constant time, so the
+  // duration of the call reveals nothing about the expected token.
   absl::Status Check(absl::string_view path, absl::string_view authorization,
                      const std::vector<absl::string_view>& dns_names) const;
 

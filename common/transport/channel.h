@@ -21,7 +21,7 @@ class ServerBuilder;
 
 namespace tributary {
 
-// Peers with different protocol versions are incompatible.
+// The version of the protocol. Peers with different versions are incompatible.
 inline constexpr int kProtocolVersion = 1;
 
 // Returns a channel to host:port, or to a Unix socket, with its own connection.
@@ -34,7 +34,7 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
 // DeadlineExceeded if the channel is not connected at `deadline`, a time of
 // MonotonicNow. The calling thread calls `stop` repeatedly; when `stop` returns
 // true, this function stops waiting and also returns DeadlineExceeded. Returns
-// FailedPrecondition, within five seconds, if the security settings are
+// FailedPrecondition, within a few seconds, if the security settings are
 // incompatible: only one side uses TLS, or one side refuses the other's
 // certificate.
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,

@@ -1,8 +1,9 @@
 // Encodes and decodes the messages of the exchange in gRPC's byte buffers
 // without copying payloads. On the wire they are the protobuf messages of
-// parameter_server.proto; a test compares them with the generated code. The
-// payload of an outgoing message stays in the memory of its owner. The payload
-// of an incoming message stays in the slices in which it arrived.
+// parameter_server.proto and journal.proto; a test compares them with the
+// generated code. The payload of an outgoing message stays in the memory of its
+// owner. The payload of an incoming message stays in the slices in which it
+// arrived.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 
@@ -40,9 +41,11 @@ ReceivedPayload PayloadAtEnd(const grpc::ByteBuffer& bytes,
 
 // Decodes a WorkerMessage, ServerMessage or JournalMessage. Moves the payload
 // of an Initial, Contribution, Weights or JournalPart to `*payload`, and the
-// fields before it to `*message`. Returns InvalidArgument for bytes that are
-// not such a message, or whose payload is missing or not the last field. The
-// caller checks the length of the payload.
+// fields before it to `*message`. Decodes all other kinds of messages, which
+// have no payload, as Decode does. Returns InvalidArgument for bytes that are
+// not such a message, or if an Initial, Contribution, Weights or JournalPart
+// has no payload or a field after the payload. Also returns the errors of
+// Decode. The caller checks the length of the payload.
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
                            ReceivedPayload* payload);
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,

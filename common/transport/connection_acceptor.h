@@ -35,14 +35,16 @@ class ConnectionAcceptor {
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
-  // Binds all addresses of "host:port"; port 0 selects a free port. Returns the
-  // port. Returns Unavailable if binding fails; InvalidArgument if `address` is
-  // malformed.
+  // Binds the addresses of "host:port"; port 0 selects a free port. Returns the
+  // port. Returns Unavailable if the host is unknown, if no address can be
+  // bound, or if the port is in use on any of them. Returns InvalidArgument if
+  // `address` is malformed.
   absl::StatusOr<int> ListenTcp(const std::string& address, Handler handler);
 
   // Binds the abstract Unix socket "unix-abstract:NAME". If `own_user_only`,
-  // accepts only processes of this process's user and of root. See ListenTcp
-  // for the errors.
+  // accepts only processes of this process's user and of root. Returns
+  // Unavailable if the name cannot be bound, and InvalidArgument if `address`
+  // is malformed.
   absl::Status ListenUnix(const std::string& address, bool own_user_only,
                           Handler handler);
 

@@ -31,8 +31,8 @@ class ConnectionTable {
 
   // Decides whether the new connection `socket` is allowed. If so, the socket
   // counts as a connection until it is closed. `peer` is the remote address
-  // without its port. A closed socket may still count for up to kLookInterval.
-  // `now` must never decrease.
+  // without its port. When a limit is reached, a closed socket may still count
+  // for up to kLookInterval. `now` must never decrease.
   Answer Add(int socket, absl::string_view peer, absl::Time now);
 
   // Number of connections, including closed ones that were not detected yet.
@@ -68,7 +68,7 @@ class ConnectionTable {
   const Limits limits_;
   int size_ = 0;
   absl::Time looked_ = absl::InfinitePast();
-  std::vector<Slot> slots_;  // Indexed by descriptor.
+  std::vector<Slot> slots_;  // The connections, indexed by descriptor.
   absl::flat_hash_map<std::string, Peer> peers_;
   Bucket shared_;
   // The buckets of the addresses that connected recently. An address without an

@@ -49,8 +49,10 @@ struct Security {
 // must belong to the key, come from the authority, have the role and be valid
 // now. Uses the first of `roles` whose certificate exists. Reads the token from
 // `token_file`. Either path may be empty, which disables TLS or the token.
-// Returns NotFound if a file is missing, and InvalidArgument if one cannot be
-// used; the message names the file and the problem.
+// Returns InvalidArgument if there is no certificate for any of `roles` or a
+// file cannot be used, NotFound if a different file is missing, and the
+// system's error if a file cannot be read. The message names the file and the
+// problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);

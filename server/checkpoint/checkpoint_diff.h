@@ -41,8 +41,9 @@ struct CheckpointDiff {
 
 // Compares the checkpoints in folders `a` and `b`. Reads all files of both
 // checkpoints, piece by piece, and uses about 100 MB of memory. Returns
-// FailedPrecondition, naming the difference, if the checkpoints are of
-// different models, and DataLoss, as VerifyCheckpoint does, if one is damaged.
+// FailedPrecondition, naming the difference, if the checkpoints have different
+// parameters or shapes, NotFound if a folder has no manifest, and DataLoss,
+// naming the file and the byte range, if a checkpoint is damaged.
 absl::StatusOr<CheckpointDiff> DiffCheckpoints(const std::string& a,
                                                const std::string& b);
 

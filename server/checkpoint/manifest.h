@@ -34,12 +34,14 @@ absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
 // Reads the manifest of a checkpoint folder. Errors name the file. Returns
-// NotFound if the folder has no manifest: it is not a checkpoint, or it is
-// damaged.
+// NotFound if the folder has no manifest (it is not a checkpoint, or it is
+// damaged), DataLoss as ParseManifest does, and the system's error if the file
+// cannot be read.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder);
 
 // Writes the manifest into `folder`, atomically (see WriteFileAtomically).
-// Returns Internal if ParseManifest would refuse the text.
+// Returns Internal if ParseManifest would refuse the text, and the errors of
+// WriteFileAtomically.
 absl::Status WriteManifest(const std::string& folder,
                            const CheckpointManifest& manifest,
                            FileSystem* files);

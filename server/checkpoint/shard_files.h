@@ -42,15 +42,17 @@ absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
 // checkpoint. The caller allocates the buffers of each chunk: its values, and
 // one slot for each entry of the manifest's `state`. Gaps between tensors
 // become zero. Verifies every byte that it uses. Returns DataLoss, naming the
-// file and the byte range, if a digest differs from the manifest, and
-// FailedPrecondition if the checkpoint is of a different model or optimizer.
+// file and the byte range, if a file is missing or a digest differs from the
+// manifest, FailedPrecondition if the checkpoint is of a different model or
+// optimizer, and the system's error if a file cannot be opened.
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot);
 
 // Reads the whole checkpoint in `folder`. Returns OK if it is complete and
 // every byte matches its digest; otherwise returns DataLoss, which names the
-// first damaged file and byte range.
+// first missing or damaged file and the byte range, or the system's error if a
+// file cannot be opened.
 absl::Status VerifyCheckpoint(const std::string& folder);
 
 }  // namespace tributary

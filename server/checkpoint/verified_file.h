@@ -15,7 +15,8 @@
 
 namespace tributary {
 
-// Size of a block. The manifest has one digest for each block of a file. Files
+// Size in bytes of a block in new checkpoints; a manifest states the size of
+// its own blocks. The manifest has one digest for each block of a file. Files
 // are read one block at a time, and errors name the block that contains a
 // damaged byte.
 inline constexpr int64_t kDigestBlockBytes = int64_t{4} << 20;
@@ -66,7 +67,7 @@ class VerifiedFile {
   const std::string path_;
   const CheckpointFile facts_;
   std::vector<char> block_;
-  int64_t loaded_ = -1;  // Number of the verified block in block_; -1: none.
+  int64_t loaded_ = -1;  // Number of the verified block in block_, or -1.
 };
 
 // Reads the file `name` in `folder`, and returns an entry for a manifest with

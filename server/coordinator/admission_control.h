@@ -31,9 +31,9 @@ namespace tributary {
 //      replicated), the workers receive Open: they connect to all servers and
 //      fetch the weights. In a new job, one worker initializes the weights
 //      first.
-//   4. Workers report Synced. Training begins when the expected number of
-//      workers has done so, or when the start timeout has passed since the
-//      first one did.
+//   4. Workers report Synced. Training begins when as many workers have done so
+//      as StartQuorum::awaited returns, or when the start timeout has passed
+//      since the first worker did.
 //
 // Modifies `attempt`, which must outlive this object. See Attempt for thread
 // safety and errors.
@@ -44,15 +44,21 @@ class AdmissionControl {
   // ---- Workers.
 
   // Adds a worker that asks to join. Returns its incarnation, or the error with
-  // which the caller must end its connection.
+  // which the caller must end its connection: ResourceExhausted if the job has
+  // the maximum number of workers, or an error of
+  // AttemptPhase::CheckWorkerMayJoin.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
-  // Handles an error from which a worker cannot recover: removes the worker, or
-  // fails the job if no other worker can replace it. If the worker's exit code
-  // says that a new process can take its place, always removes it.
+  // Handles an error from which a worker cannot recover. Removes the worker if
+  // its exit code says that a new process can take its place. Otherwise fails
+  // the job in two cases: the worker was ready, and training has not begun or
+  // there is no other worker; or the worker was not ready, training has not
+  // begun, there is no other worker, and all expected workers were refused. In
+  // all other cases, removes the worker.
   void OnFailure(const Member& member, const Failure& failure);
-  // Discards the state of a worker that is no longer a member.
+  // Discards the state of a worker that is no longer a member. If this worker
+  // had to initialize the weights, orders a different worker to do it.
   void RemoveWorker(int64_t incarnation);
 
   // ---- Servers.
@@ -74,17 +80,18 @@ class AdmissionControl {
   // comment.
   void StartIfDue();
 
-  // Returns true if at least one worker has received all weights in this
-  // attempt.
+  // Returns true if at least one worker has reported Synced in this attempt: it
+  // has all weights.
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const { return memory_failed_; }
-  // Returns a text that states which worker was refused last, and why. Returns
-  // an empty text if no worker was refused.
+  // Returns a text that names the last worker that was removed because it could
+  // not take part (it had a different model or different data, or failed before
+  // it was ready), and the reason. Empty if there is none.
   const std::string& last_refusal() const { return last_refusal_; }
   // Adds a notice that the peer `who` is refused, for the reason in `status`:
-  // it broke the protocol or may not join. No effect if the peer may join again
-  // or the job is done.
+  // it broke the protocol or may not join. No effect if the peer may join
+  // again, if the job is done, or if 100 notices wait for TakeNotices.
   void NoteRefusal(const std::string& who, const absl::Status& status);
   // Returns the notices since the last call. Each is a line for the log that
   // names a refused peer and the reason.

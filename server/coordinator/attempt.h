@@ -28,7 +28,7 @@
 namespace tributary {
 
 struct AttemptOptions {
-  JobSpec job;  // Resolved and valid.
+  JobSpec job;  // A valid result of ResolveJob.
   int servers = 1;
   int expected_workers = 1;
   int max_workers = kDefaultLimits.workers;
@@ -42,16 +42,17 @@ struct AttemptOptions {
   absl::Duration stall_timeout = absl::Minutes(10);
   int64_t attempt = 1;
   std::optional<ResumePoint> resume;
-  // If true, the attempt begins from the in-memory replicas of this run if they
-  // are newer than `resume`.
+  // True if the attempt may begin from the in-memory replicas of this run. It
+  // does so if the job has recovery.journal and the replicas are newer than
+  // `resume`.
   bool resume_from_memory = false;
   std::string run;  // ID of the run; see JournalScope.
   // The data of the earlier attempts, which every worker must have. If absent,
   // the workers decide (see StartQuorum).
   std::optional<DataFacts> data;
-  // Called once, when the attempt begins, with the coordinator's lock held;
-  // must not block and must not call the coordinator on the calling thread. May
-  // be null.
+  // Called at most once, when the coordinator has decided where the attempt
+  // begins. Called with the coordinator's lock held: must not block and must
+  // not call the coordinator on the calling thread. May be null.
   std::function<void(const Beginning&)> on_begin;
   // Creates and commits checkpoints. If null, no checkpoints are taken. Must
   // outlive the coordinator.
@@ -66,8 +67,8 @@ struct AttemptOptions {
 // Not thread-safe; no method blocks. The Coordinator holds its lock during each
 // call, so links, the committer and callbacks are called with that lock held.
 // If a method returns an error, the caller ends the connection of the peer
-// whose message it was handling. Errors that affect the whole job are passed to
-// Fail or RollBack, which close all connections.
+// whose message it was handling. Errors that end the attempt are passed to
+// Fail, RollBack or GiveUp, which close all connections.
 class Attempt {
  public:
   using Clock = std::function<absl::Time()>;
@@ -108,8 +109,8 @@ class Attempt {
   // Returns true if the attempt resumes from a checkpoint of the finished
   // model, so that no step is left to compute.
   bool complete() const;
-  // Finishes an attempt that is complete() without training. No effect after
-  // the first call.
+  // Finishes an attempt that is complete() without training. No effect unless
+  // the phase is kWaiting, so only the first call has an effect.
   void FinishComplete();
 
   // ---- Workers.
@@ -117,8 +118,8 @@ class Attempt {
   // Updates the statistics of the attempt after a worker has become a member.
   void OnJoined();
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
-  // Assigns all leaves and evaluation pieces to the current workers, if the run
-  // mode allows it.
+  // Assigns all leaves and evaluation pieces to the synced workers, unless the
+  // run mode keeps the existing assignment (see RunMode::Assign).
   void AssignWork();
   absl::Status OnStepRequest(const Member& member);
   absl::Status OnWorkerSums(int64_t incarnation, const StepSums& sums);
@@ -128,42 +129,47 @@ class Attempt {
     farewells_.push_back(process);
   }
   // Removes the worker from the attempt and, unless `status` is OK, closes its
-  // connection with `status`. No effect if the worker was removed before.
+  // connection with `status`. During training, also calls OnWorkerLost. No
+  // effect if the worker was removed before.
   void RemoveWorker(int64_t incarnation, const absl::Status& status);
   // Removes all workers; see RemoveWorker.
   void RemoveWorkers(const absl::Status& status);
-  // Discards what the attempt knows about a worker that is no longer a member,
-  // and calls `on_forget`.
+  // Ends the step leases and the time breakdown of a worker that is no longer a
+  // member, and calls `on_forget`.
   void ForgetWorker(int64_t incarnation);
   // Assigns the work of a worker that was lost during training to other
   // workers. Ends the attempt instead if the run mode cannot continue without
   // the worker. `name` is Member::Name of the worker.
   void OnWorkerLost(int64_t incarnation, const std::string& name);
-  // Returns the time at which the attempt lost its last worker, or began if no
-  // worker has joined. Returns absl::InfiniteFuture() while there is a worker.
+  // Returns the time at which the last worker was removed or, if no worker has
+  // joined, the time at which the attempt began. Returns absl::InfiniteFuture()
+  // while there is a worker.
   absl::Time alone_since() const { return alone_since_; }
 
   // ---- Servers.
 
   absl::Status OnSums(int shard, const StepSums& sums);
   // Returns the log lines since the last call. Each names a worker that was
-  // refused during training, and the reason.
+  // removed because its loss was NaN although the gradient was finite.
   std::vector<std::string> TakeNotices();
   absl::Status OnSnapshot(int shard, const SnapshotReport& report);
   // Handles an error from which a server cannot recover. If the checkpoint that
-  // the attempt began from is damaged, ends the attempt, and the next attempt
-  // begins from an earlier checkpoint. Otherwise fails the job.
+  // the attempt began from is damaged, ends the attempt, and later attempts do
+  // not use that checkpoint. Otherwise fails the job.
   void OnServerFailure(int shard, const Failure& failure);
-  // Handles a heartbeat with the newest version of the server.
+  // Handles a heartbeat of a server. `version` is the newest version that all
+  // chunks of the server have. Ends training if it waited only for this
+  // version.
   void OnServerVersion(int shard, int64_t version);
   // Ends the attempt because the server was asked to stop. During training,
-  // first takes a checkpoint if checkpoints are enabled.
+  // first takes a checkpoint if checkpoints are enabled. No effect after
+  // training.
   void OnLeaving(int shard);
   // Handles the loss of a server's connection. Ends the attempt, because the
-  // server's part of the state is lost. Fails the job if training is complete
-  // but its last checkpoint is not, because workers have begun to leave. Has no
-  // effect if the job is done, or if training is complete and the next server
-  // holds a replica.
+  // server's part of the state is lost. If training is complete but no
+  // checkpoint has the final version, fails the job instead, because workers
+  // have begun to leave. Only records the loss if the attempt has already
+  // ended, or if training is complete and the next server holds a replica.
   void OnServerGone(int shard);
 
   // ---- Checkpoints.
@@ -171,34 +177,35 @@ class Attempt {
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder);
   void OnCheckpointCommitted(const absl::Status& status);
   // Executes the checkpoint actions that are due, and then whatever has waited
-  // for the checkpoint: further steps, the end of the job, or the departure of
-  // a server.
+  // for the checkpoint: further steps, the end of training, or the departure of
+  // a server. No effect unless training is under way.
   void RunCheckpoints();
-  // If training is under way and no worker is left, takes a requested
-  // checkpoint at the current version.
+  // If training is under way and no worker is synced, takes the checkpoint that
+  // Drain or OnLeaving has requested, at the current version.
   void RunCheckpointsWhileIdle();
 
   // ---- The ending.
 
   // Fails the job and closes all connections. `exit_code` becomes
   // StatusReply::failure_exit_code. No effect if the job has already failed,
-  // was stopped or is done. An attempt that has ended with RollBack can still
-  // fail. RollBack, GiveUp and Drain, in contrast, have no effect once the
-  // attempt has ended in any way.
+  // was stopped or is done. An attempt that has ended with RollBack or GiveUp
+  // can still fail.
   void Fail(const absl::Status& reason, int exit_code);
   // Fails the job for an error that a peer reported. `reason` names the peer.
   void FailAsReported(const Failure& failure, const std::string& reason);
   // Ends the attempt with `ending`, kRolledBack or kDamaged, and tells all
-  // peers to join the next one.
+  // peers to join the next attempt. No effect if ending() is not kNone.
   void RollBack(AttemptEnding ending, const absl::Status& reason);
-  // Like RollBack, but ends the attempt as kFailed, because another coordinator
-  // has taken over the job.
+  // Ends the attempt as kFailed, because another coordinator has taken over the
+  // job, and tells all peers to join again. No effect in phases kDone,
+  // kRecovering, kDrained and kFailed.
   void GiveUp(const absl::Status& reason);
-  // Stops the job before its end, after one more checkpoint if checkpoints are
-  // enabled.
+  // Stops the job before its end: during training after one more checkpoint if
+  // checkpoints are enabled, before training at once. No effect after training.
   void Drain();
-  // Tells servers that the job is done or was stopped. If it was stopped, also
-  // tells the workers and closes their connections.
+  // Enters phase kDone if training is complete, and tells servers that the job
+  // is done or was stopped. If it was stopped, also tells the workers and
+  // closes their connections.
   void Conclude();
   AttemptEnding ending() const {
     return phase_.ending(/*workers_left=*/membership_.count() > 0);
@@ -219,23 +226,25 @@ class Attempt {
   CheckpointManifest FinalManifest() const;
 
  private:
-  // Returns the first step that workers must not begin yet. This limit makes
-  // all workers wait at two kinds of versions: at a version to be evaluated,
-  // until the evaluation is complete; and at the version of a checkpoint, until
-  // all servers have copied it.
+  // Returns the first step that must not be leased yet; used only in mode
+  // `asynchronous` (see RunMode::GrantSteps). The limit makes all workers wait
+  // at two kinds of versions: at a version to be evaluated, until the
+  // evaluation is complete; and at the version of a checkpoint, until all
+  // servers have copied it.
   int64_t StepLimit() const;
   void GrantSteps();
-  // Completes round `step` after all servers have reported their sums. `norm`
-  // is the norm of the round's mean gradient.
+  // Completes round `step` after all servers (in an all-reduce, one worker)
+  // have reported their sums. `norm` is the norm of the round's mean gradient.
   void OnRound(int64_t step, const GradientNorm& norm);
-  // Fails the job or logs the skipped step, according to the job's
-  // on_nonfinite.
+  // Fails the job or, with on_nonfinite: SKIP, adds a line about the skipped
+  // step to metrics.jsonl.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient);
-  // Removes the worker that reported the NaN loss.
+  // Removes the worker that reported the NaN loss, and adds a notice.
   void OnNanLoss(const JobProgress::NanLoss& loss);
   void FinishIfDue();
-  // Returns true if the loss of one server cannot make workers compute the last
-  // steps again.
+  // Returns true if waiting longer cannot make the final version safer: no
+  // checkpoint is pending and, with recovery.journal, a checkpoint or all
+  // replicas contain the version.
   bool FinalVersionIsSafe() const;
   void LetServerLeave();
   void FlushMetrics();
@@ -254,7 +263,8 @@ class Attempt {
   ServerRoster servers_;
   const std::unique_ptr<RunMode> mode_;
 
-  // Set by Prepare. FinishComplete sets layout_ and progress_ only.
+  // Prepare sets the next three fields; FinishComplete sets layout_ and
+  // progress_ only.
   std::optional<ArenaLayout> layout_;
   std::optional<JobProgress> progress_;
   std::optional<AttemptCheckpoints> checkpoints_;

@@ -51,7 +51,8 @@ class AttemptCheckpoints {
  private:
   CheckpointManifest MakeManifest(const CheckpointSchedule::Commit& commit,
                                   const JobProgress& progress) const;
-  // Returns the manifest of `version`, without files.
+  // Returns the manifest of `version`, without files. `state` is the job's
+  // state at that version.
   CheckpointManifest ManifestOf(int64_t version, const JobState& state) const;
 
   const JobSpec job_;

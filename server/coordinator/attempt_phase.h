@@ -9,12 +9,15 @@ namespace tributary {
 enum class AttemptEnding {
   kNone,     // The attempt has not ended.
   kTrained,  // Training is complete and all workers have left.
-  kDrained,  // Stopped by Drain.
+  kDrained,  // The job was stopped by request.
   // Ended early, for example by the loss of a server; a new attempt follows.
   kRolledBack,
-  // Like kRolledBack; the checkpoint AttemptOptions::resume is damaged.
+  // Ended early because the checkpoint in AttemptOptions::resume is damaged; a
+  // new attempt follows.
   kDamaged,
-  kFailed,  // See AttemptPhase::failure.
+  // The job has failed, or another coordinator has taken it over; see
+  // AttemptPhase::failure.
+  kFailed,
 };
 
 // Returns an Aborted status for peers whose call ends because the attempt ends.
@@ -31,18 +34,18 @@ absl::Status JobFailed(const absl::Status& reason);
 //   kWaiting -> kFinishing: the job was complete before this attempt
 //   kWaiting, kTraining -> kDrained
 //   any except kDone, kDrained -> kFailed
-//   any without an ending -> kRecovering
+//   kWaiting, kTraining, kFinishing -> kRecovering
 //
 // Does not notify peers; the caller does. Not thread-safe.
 class AttemptPhase {
  public:
   enum class Phase {
     kWaiting,     // Waiting for servers and workers.
-    kTraining,    // Includes evaluations.
+    kTraining,    // Training, including evaluations.
     kFinishing,   // Training is complete; workers leave.
-    kDone,        // Workers have left.
+    kDone,        // Workers have left, and Conclude was called.
     kRecovering,  // The attempt is over; the job is not.
-    kDrained,     // Stopped by request.
+    kDrained,     // The job was stopped by request.
     kFailed,
   };
 
@@ -53,8 +56,7 @@ class AttemptPhase {
   bool drained() const { return phase_ == Phase::kDrained; }
   // Returns true until training is complete or the attempt has ended.
   bool under_way() const { return waiting() || training(); }
-  // Returns true if training is complete and all workers have left, or if the
-  // job was stopped by request.
+  // Returns true in phases kDone and kDrained, in which the job cannot fail.
   bool concluded() const { return phase_ == Phase::kDone || drained(); }
 
   void Train() { Change(Phase::kWaiting, Phase::kTraining); }
@@ -65,17 +67,17 @@ class AttemptPhase {
   // failed, was stopped or is done.
   bool Fail(const absl::Status& reason, int exit_code);
   // Ends the attempt with `ending`, after which peers join the next attempt.
-  // Returns false if the attempt has already ended. See ending() for
-  // `workers_left`.
+  // Returns false, without effect, if ending(workers_left) is not kNone.
   bool RollBack(AttemptEnding ending, const absl::Status& reason,
                 bool workers_left);
   // Ends the attempt as kFailed because another coordinator has taken over the
-  // job, but lets peers join again. Returns false if the attempt has already
-  // ended.
+  // job, but lets peers join again. Returns false, without effect, in phases
+  // kDone, kRecovering, kDrained and kFailed.
   bool GiveUp(const absl::Status& reason);
 
-  // Returns how the attempt has ended, or kNone. `workers_left` is true if any
-  // worker is still a member.
+  // Returns how the attempt has ended, or kNone if it has not. `workers_left`
+  // is true if any worker is still a member. Returns kNone in phase kDone too,
+  // so read the ending before Conclude.
   AttemptEnding ending(bool workers_left) const;
   // Returns why the attempt has ended. Returns OK unless it has ended as
   // kFailed, kRolledBack or kDamaged.
@@ -83,10 +85,15 @@ class AttemptPhase {
   int failure_exit_code() const { return failure_exit_code_; }
 
   // Returns OK if a worker may join in this phase, otherwise the error with
-  // which the worker's connection ends.
+  // which the worker's connection ends: OutOfRange if training is complete,
+  // FailedPrecondition if the job has failed or was stopped, and Aborted if the
+  // worker must join the next attempt.
   absl::Status CheckWorkerMayJoin() const;
-  // Like CheckWorkerMayJoin, for a server. Returns OK even after training, so
-  // that the coordinator can tell a restarted server the job's outcome.
+  // Returns OK if a server may enlist in this phase, otherwise the error with
+  // which the server's connection ends: FailedPrecondition if the job has
+  // failed, and Aborted if the server must join the next attempt. A server may
+  // enlist even after training, so that the coordinator can tell it the job's
+  // outcome.
   absl::Status CheckServerMayEnlist() const;
 
  private:

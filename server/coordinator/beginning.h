@@ -28,7 +28,8 @@ struct ResumePoint {
 // States where an attempt begins: at version 0, at a checkpoint, or at the
 // in-memory replicas.
 struct Beginning {
-  // The version that servers begin with. A worker initializes version 0.
+  // The version at which training begins. Version 0 is initialized by one
+  // worker or, in an all-reduce, by every worker.
   int64_t version = 0;
   int64_t step = 0;    // Number of steps done at `version`.
   JobState job_state;  // State of the job at `version`.
@@ -50,8 +51,9 @@ struct BeginningOptions {
   JobSpec job;
   std::string job_id;
   std::optional<ResumePoint> resume;
-  // If true, the attempt begins from the in-memory replicas of this run if they
-  // are newer than `resume`.
+  // True if the attempt may begin from the in-memory replicas of this run. It
+  // does so if the job has recovery.journal and the replicas are newer than
+  // `resume`.
   bool from_memory = false;
   std::string run;  // ID of the run; see JournalScope.
   int64_t attempt = 1;
@@ -75,9 +77,10 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,
                            int shard);
-// Returns the order (Open) that lets workers connect to the servers. In an
-// all-reduce, it also tells workers where to begin. `configure` is the
-// ConfigureOrder of a server.
+// Returns the order (Open) for the workers of an all-reduce. It lets a worker
+// connect to the server and tells it where to begin. In all other jobs, the
+// order Open has none of these fields. `configure` is the ConfigureOrder of the
+// server.
 CoordinatorOrder OpenOrder(const ServerOrder& configure,
                            const Beginning& beginning);
 // Returns the order that tells the server of `shard` which server receives its

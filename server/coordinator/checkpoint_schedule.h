@@ -22,8 +22,8 @@ namespace tributary {
 // 4. When all servers have done so, the checkpoint is committed.
 //
 // If a server has already passed the version, or cannot write its files, the
-// schedule drops that checkpoint and chooses a later version. Training never
-// waits for the disk.
+// schedule drops that checkpoint and chooses a later version, if there is one.
+// Training never waits for the disk.
 //
 // A pure state machine; not thread-safe.
 class CheckpointSchedule {
@@ -76,27 +76,29 @@ class CheckpointSchedule {
 
   void OnFolder(const absl::StatusOr<std::string>& folder);
   // Handles a server's report about its part of the checkpoint under way.
-  // Ignores reports about earlier checkpoints.
+  // Ignores reports about other versions.
   void OnReport(int shard, const SnapshotReport& report);
   void OnCommitted(const absl::Status& status);
 
   // Requests a checkpoint at the next possible version, in addition to the
   // regular checkpoints. A checkpoint that a server has already copied
-  // satisfies the request; a checkpoint that is only planned is replaced.
+  // satisfies the request; a checkpoint that is only planned is replaced. No
+  // effect if no more checkpoints follow.
   void TakeSoon();
   // Like TakeSoon, but takes no further checkpoint after the requested one,
   // because the job is being stopped.
   void Drain();
   // Call this several times a second while no worker computes. Takes the
   // requested checkpoint at version `completed`, because no later version will
-  // be computed. The checkpoint fails if a chunk has a newer version. See Next
-  // for the arguments.
+  // be computed. The checkpoint fails if a chunk has a newer version, or if
+  // `completed` is the last version and its evaluation is missing. No effect if
+  // no checkpoint is requested. See Next for the arguments.
   void OnIdle(int64_t completed, int64_t earliest, bool computed);
 
   // Returns the version of the checkpoint under way, or -1 if there is none.
   int64_t version() const { return stage_ == Stage::kIdle ? -1 : version_; }
-  // Returns true if all servers have copied version(), so that later steps may
-  // be applied.
+  // Returns true if all servers have copied version(), or have passed it, so
+  // that later steps may be applied.
   bool taken() const { return taken_ == options_.servers; }
   // Returns true if no more checkpoints follow: they are disabled, or the
   // checkpoint of the last version, or the one that Drain requested, is
@@ -121,21 +123,22 @@ class CheckpointSchedule {
   // follow.
   void EndSoon();
   // Drops the checkpoint under way, so that an earlier version can be chosen
-  // for the request of TakeSoon. No effect if the checkpoint under way was
-  // itself chosen for this request. Reports about a dropped checkpoint are
-  // ignored.
+  // for the request of TakeSoon. No effect if the version of the checkpoint
+  // under way was itself chosen for such a request. Reports about a dropped
+  // checkpoint are ignored.
   void GiveUpLater();
 
   const Options options_;
   Stage stage_ = Stage::kIdle;
   int64_t version_;
   std::string folder_;
-  // True for each shard whose server has answered.
+  // Indexed by shard: true if the server has reported that it has written its
+  // files, has passed version_, or has failed.
   std::vector<bool> answered_;
   int taken_ = 0;
   int missing_ = 0;
   bool passed_ = false;
-  std::string error_;  // An error of the checkpoint under way.
+  std::string error_;  // A server's error for the checkpoint under way.
   std::vector<CheckpointFile> files_;
 
   bool soon_ = false;
@@ -149,7 +152,8 @@ class CheckpointSchedule {
   // True if OnIdle has requested a checkpoint at idle_version_ that has not
   // begun.
   bool idle_due_ = false;
-  int idle_tries_ = 0;  // Number of tries for the pending request.
+  // Number of times that OnIdle has set idle_due_ for the pending request.
+  int idle_tries_ = 0;
   bool last_done_ = false;
   int64_t lead_;
   int64_t committed_;

@@ -24,8 +24,9 @@
 
 namespace tributary {
 
-// Runs one attempt at a job, from before the first peer connects until the job
-// ends or a server is lost. The loss of a server ends the attempt, not the job.
+// Runs one attempt at a job, from before the first peer connects until the
+// attempt ends. An attempt ends with the job, or earlier: for example, the loss
+// of a server ends the attempt, not the job.
 //
 // Owns an Attempt with its AdmissionControl and Watchdog, and the lock that
 // guards them; passes each message to the object that handles it. Thread-safe.
@@ -78,8 +79,8 @@ class Coordinator {
   // Enforces leases and timeouts. Call it several times a second.
   void Tick() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Fails the job, unless it is done, for a reason outside of the coordinator,
-  // such as a disk error or a signal.
+  // Fails the job for a reason outside of the coordinator, such as a disk
+  // error. No effect if the job is done, was stopped or has failed.
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Ends the attempt as kFailed because another coordinator has taken over the
@@ -88,8 +89,7 @@ class Coordinator {
 
   // ---- The job's end, for the process that runs it.
 
-  // Stops the job before its end, after one more checkpoint if checkpoints are
-  // enabled.
+  // Stops the job before its end; see Attempt::Drain.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Waits until the attempt has ended, and returns how it ended. Returns kNone
@@ -97,18 +97,18 @@ class Coordinator {
   Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells the servers to exit. If the job was stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns Attempt::workers_at_ending.
+  // Returns the number of workers when the attempt ended early; see
+  // Attempt::workers_at_ending.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the data of this attempt. Returns nullopt until a worker has
-  // received all weights.
+  // Returns the data of this attempt. Returns nullopt until has_trained().
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the log lines since the last call. Each names a refused peer and
-  // the reason.
+  // Returns the log lines since the last call. Each names a worker that was
+  // refused or removed, and the reason.
   std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if at least one worker has received all weights in this
-  // attempt.
+  // Returns true if at least one worker has reported Synced in this attempt: it
+  // has all weights.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all servers have disconnected. Returns false if some are still
   // connected after `timeout`.
@@ -123,11 +123,12 @@ class Coordinator {
   // if there is none.
   std::string Summary(const std::string& weights_sha256 = "") const
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the host:port of the server of each shard. The string for shard 0
-  // is empty.
+  // Returns the host:port of each server, indexed by shard. The string is empty
+  // for shard 0 and for a server that has not enlisted.
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the layout of the model's parameters. Returns nullopt until the
-  // workers agree on the model (see StartQuorum).
+  // workers agree on the model (see StartQuorum), unless the job was complete
+  // before this attempt began.
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the manifest of the finished model, without files. Call it when the
   // attempt has ended as kTrained.
@@ -135,8 +136,9 @@ class Coordinator {
   // Returns the folder of the checkpoint with the finished model if the job was
   // complete before this attempt began, otherwise an empty string.
   std::string complete_checkpoint() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the version of the finished model, or 0 until the workers agree on
-  // the model and the data.
+  // Returns the version of the finished model. Returns 0 until the workers
+  // agree on the model and the data, unless the job was complete before this
+  // attempt began.
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

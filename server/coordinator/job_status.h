@@ -16,7 +16,8 @@
 namespace tributary {
 
 // The state to describe. Pointers are null until the workers agree on the model
-// and the data.
+// and the data. `checkpoints` is also null if the job was complete before this
+// attempt.
 struct JobView {
   const ServerRoster& servers;
   const Membership& membership;

@@ -12,7 +12,8 @@
 namespace tributary {
 
 // Returns the error that ends a job with on_nonfinite: STOP. The error names
-// the step, the parameter and the worker, and what the user can do.
+// the step, the parameter and, if its own contribution was not finite and it is
+// still a member, the worker. It also states what the user can do.
 absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
                             const ArenaLayout& layout,
                             const Membership& membership);

@@ -10,8 +10,9 @@ namespace tributary {
 
 // Checks for processes whose lease has expired, servers and workers that do not
 // connect, a step that does not complete, and workers that do not leave after
-// training. A period in which this process itself did not run (because it was
-// suspended or got no CPU time) does not count toward any lease.
+// training. A period longer than a quarter of the lease in which this process
+// itself did not run (because it was suspended or got no CPU time) does not
+// count toward any lease.
 //
 // Modifies `attempt` and `admission`, which must outlive this object. See
 // Attempt for thread safety.
@@ -20,7 +21,7 @@ class Watchdog {
   Watchdog(Attempt* attempt, AdmissionControl* admission);
 
   // Call it several times a second. Also calls AdmissionControl::PrepareIfDue
-  // and StartIfDue.
+  // and StartIfDue, and Attempt::RunCheckpointsWhileIdle.
   void Tick();
 
  private:
@@ -30,7 +31,8 @@ class Watchdog {
   void ExpireWorkers(absl::Time now);
   void AwaitWorkers(absl::Time now);
   // Removes the worker that delays a step for too long. If no such worker can
-  // be identified, ends the attempt, so that a new attempt begins.
+  // be identified, or no other worker is left, ends the attempt, so that a new
+  // attempt begins. Does nothing while a worker evaluates.
   void EndStall(absl::Time now);
 
   Attempt& attempt_;

@@ -44,7 +44,8 @@ Assignment EqualAssignment(int64_t micro_batches, int64_t workers);
 // is the best of these candidates: for each unit of 1, 2, 4, ... leaves, the
 // assignment in multiples of that unit whose computation is fastest. Each
 // worker gets at least one leaf, because its speed can only be measured while
-// it computes. With more workers than leaves, the slowest workers get none.
+// it computes. With more workers than leaves, some workers, among them the
+// slowest, get none.
 Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 
 // Returns FastestAssignment if it is faster than EqualAssignment by a margin,

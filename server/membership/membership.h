@@ -41,8 +41,9 @@ struct Member {
   std::string device;
   std::string nccl_device;
   absl::Time last_heard;
-  // The stages of joining: each is true if the worker has reached it. Each
-  // stage requires the one before.
+  // The stages of joining, each of which requires the stage before. True if the
+  // worker has been sent Admission, has sent Ready, and has been sent Open,
+  // respectively.
   bool admitted = false;
   bool ready = false;
   bool opened = false;
@@ -102,13 +103,15 @@ class Membership {
                     double waiting_seconds, absl::Time now);
 
   // Assigns leaves and evaluation pieces to the synced members in the order of
-  // their ranks. Each member gets a contiguous range. Ranges are equally long,
-  // unless the measured speeds make other lengths worthwhile (see
-  // ChooseAssignment). A member whose speed has not been measured is given the
-  // median speed of the other members. Members beyond the number of leaves are
-  // spares: they get no leaves and, with `spares_rest`, no evaluation pieces.
-  // Every call begins a new generation of the assignment. Returns the Deal of
-  // each member, indexed by incarnation.
+  // their ranks. Each member gets a contiguous range of leaves and of pieces.
+  // The lengths of the ranges differ by at most one, unless the measured speeds
+  // make other lengths worthwhile (see ChooseAssignment). A member whose speed
+  // has not been measured is given the median speed of the other members. If
+  // there are more members than leaves, some members are spares, which get no
+  // leaves. With `spares_rest`, the spares are the members with the highest
+  // ranks, and get neither evaluation pieces nor a Deal. Every call begins a
+  // new generation of the assignment. Returns the Deal of each member, indexed
+  // by incarnation.
   std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
                                      bool spares_rest = false);
 
@@ -139,8 +142,9 @@ class Membership {
   int64_t next_incarnation_ = 1;
   int64_t generation_ = 0;
   // The largest recent measurement of StepCosts::transfer_seconds. A smaller
-  // measurement replaces it only when it is old (see HalvedByAge), because the
-  // current assignment alone can make a measurement smaller.
+  // measurement replaces it only if it is at least as large as the old value
+  // after HalvedByAge, because the current assignment alone can make a
+  // measurement smaller.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
 };

@@ -47,13 +47,15 @@ absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
 // data.
 absl::Status CheckExternalData(const DataFacts& facts, const JobSpec& job);
 
-// Checks that `facts` are what proto/DATA.md defines for the job and the number
-// of samples in `facts`. Otherwise returns InvalidArgument, which states the
-// value and the expected value.
+// Checks that there is at least one training sample, that the numbers of steps
+// in `facts` are those that proto/DATA.md defines for the job and this number
+// of samples, and that there are no evaluation pieces if evaluation is
+// disabled. Otherwise returns InvalidArgument, which states the value and the
+// expected value.
 absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 
 // Describes the data and the model in `ready` for messages, for example as "64
-// training samples, fingerprint 17, ... model 0123456789ab".
+// training samples, 2 evaluation pieces, fingerprint 17, model 0123456789ab".
 std::string DescribeReady(const Ready& ready);
 
 // Returns the names of the optimizer state that servers keep for each weight
@@ -70,8 +72,9 @@ absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
                         int64_t steps);
 
 // Checks that the job can resume from the checkpoint: the checkpoint's model
-// equals the model in `ready`, the optimizer keeps the same state, and the job
-// does not end before the checkpoint. Returns InvalidArgument if it cannot.
+// equals the model in `ready`, the optimizer keeps the same state, the job does
+// not end before the checkpoint, and it groups steps into the same rounds.
+// Returns InvalidArgument if the job cannot resume.
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job);
 

@@ -36,13 +36,14 @@ class ServerRoster {
     LocalAddress local_address;
     std::optional<JournalHoldings> replicas;
     bool configured = false;
-    // True if the next server holds a copy of this server's initial state.
+    // True if the next server holds a copy of this server's initial state, or
+    // if there is none because the attempt begins at version 0.
     bool replicated = false;
     bool gone = false;
     // Time of the server's last message. absl::InfiniteFuture() for the server
     // in the coordinator's own process, whose lease never expires.
     absl::Time last_heard;
-    int64_t version = -1;  // Version in the newest heartbeat; -1: none.
+    int64_t version = -1;  // Version in the newest heartbeat; -1 if none.
   };
 
   explicit ServerRoster(int servers) : servers_(servers) {}

@@ -21,13 +21,14 @@ namespace tributary {
 // The job uses the model and the data of more than half of the expected
 // workers. If some of the expected workers do not join in time, or cannot take
 // part, the job uses the model and the data of more than half of the ready
-// workers. With one expected worker, the first worker decides. A tie is an
-// error, because either side may be right.
+// workers. With one expected worker, the first worker decides. It is an error
+// if no model and data have this majority, because any of them may be right.
 //
 // A pure state machine; not thread-safe.
 class StartQuorum {
  public:
-  // The decision waits for `expected` workers, but at most until `timeout`
+  // The decision waits until more than half of `expected` workers agree, or
+  // until `expected` workers are ready or refused, but at most until `timeout`
   // after the first worker is ready. With `data_known`, the caller adds only
   // workers that have the job's data, so the first worker decides.
   StartQuorum(int expected, absl::Duration timeout, bool data_known);
@@ -52,12 +53,13 @@ class StartQuorum {
     // incarnation.
     std::map<int64_t, Ready> outvoted;
   };
-  // Returns the decision, or nullopt while undecided. A tie is an
-  // InvalidArgument error, which names two workers that differ and the model
-  // and data of each.
+  // Returns the decision, or nullopt while undecided. Returns InvalidArgument
+  // if there is no majority; the message names two workers that differ and the
+  // model and data of each.
   absl::StatusOr<std::optional<Decision>> Decide(absl::Time now);
 
-  // Returns the number of workers that must be synced before training starts.
+  // Returns the number of workers that must be synced before training starts,
+  // unless the start timeout passes first.
   int awaited() const;
   // Returns true if at least as many workers were refused as are expected.
   bool all_refused() const {
@@ -84,8 +86,8 @@ class StartQuorum {
   // requested or, if it has requested none, by -incarnation.
   std::set<int64_t> refused_;
   absl::Time first_ready_ = absl::InfiniteFuture();
-  // Set if the decision was made because `timeout` had passed: the number of
-  // workers that were ready at that time.
+  // The number of workers that were ready when Decide stopped waiting for
+  // others because `timeout` had passed. Absent if it did not.
   std::optional<int> arrived_;
 };
 

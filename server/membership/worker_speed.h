@@ -15,8 +15,9 @@ namespace tributary {
 // The recent speed of one worker. Not thread-safe.
 class WorkerSpeed {
  public:
-  // Adds the counters of a heartbeat. `waiting_seconds` is how long the worker
-  // has waited for other workers so far. All counters are cumulative.
+  // Adds the counters of a heartbeat. Ignores heartbeats that report no further
+  // leaves. `waiting_seconds` is how long the worker has waited for other
+  // workers so far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
   // Begins a new measurement after leaves were reassigned, because workers on
@@ -24,7 +25,8 @@ class WorkerSpeed {
   // has leaves now. The old measurement is used until the new one is complete.
   void Restart(bool has_micro_batches, absl::Time now);
 
-  // Returns true if the measurement since the last Restart is complete.
+  // Returns true if the measurement since the last Restart is complete: it has
+  // samples of five heartbeats, or covers more than three seconds of computing.
   bool fresh() const;
 
   // Returns the seconds per leaf, as the median over the newest heartbeats, so
@@ -35,7 +37,8 @@ class WorkerSpeed {
 
   // Returns the seconds per step of the part of the exchange that does not
   // overlap with computation, excluding the time spent waiting for other
-  // workers. The value is the median since Restart, or 0 if unknown.
+  // workers. The value is the median over the newest heartbeats since Restart,
+  // or 0 if unknown.
   double exchange_seconds() const;
 
   // Returns the number of leaves that the worker computes at the same time.
@@ -52,14 +55,15 @@ class WorkerSpeed {
   std::optional<double> MeasuredMicroBatch() const;
 
   int threads_ = 1;
-  // The counters of the newest heartbeat, which are cumulative.
+  // The cumulative counters of the newest heartbeat that reported further
+  // leaves.
   ProcessStatistics newest_;
   double waiting_seconds_ = 0;
   // The newest samples since Restart. Each sample covers the time between two
   // heartbeats.
   std::deque<double> micro_batch_seconds_;
   std::deque<double> exchange_samples_;
-  double measured_seconds_ = 0;  // Computing time since Restart.
+  double measured_seconds_ = 0;  // Seconds of computing since Restart.
   // The estimate of micro_batch_seconds at the last Restart.
   std::optional<double> micro_batch_seconds_before_;
   absl::Time idle_since_ = absl::InfiniteFuture();

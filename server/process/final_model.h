@@ -31,15 +31,18 @@ struct FinalModelSources {
   ServerNetwork* network = nullptr;
   // Reads the in-memory replica of `shard` from the server `holder` into the
   // snapshot, as LocalServer::ReadCopies does. Set in jobs with
-  // recovery.journal and in an all-reduce.
+  // recovery.journal and in an all-reduce; otherwise null.
   std::function<absl::Status(int shard, int holder, Snapshot*)> copies;
 };
 
 // Reads the final model into `arena`, which has layout.arena_elements()
-// elements. Reads from all servers. If a server is lost, reads its replica from
-// a different server or, if there is none, the model from the job's last
-// checkpoint, and logs a message. Returns an error if none of these can be
-// read. Blocks for a bounded time, up to some minutes per server.
+// elements. Reads each server's shard or, if a server is lost, the replica of
+// its shard from a different server. In an all-reduce, reads the state that the
+// workers have saved on this server. If the job was finished before this
+// attempt, or if any of these cannot be read, reads the checkpoint of the final
+// version. Logs a message if it uses a replica or the checkpoint. Returns an
+// error if that cannot be read either. Blocks for a bounded time, up to some
+// minutes per server.
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena);

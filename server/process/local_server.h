@@ -1,6 +1,6 @@
 // The part of a server that every shard runs, including the coordinator's:
-// builds and serves the store, applies gradient norms, and writes the shard's
-// part of checkpoints.
+// builds and serves the store, applies gradient norms, replicates its state,
+// and writes the shard's part of checkpoints.
 #ifndef TRIBUTARY_SERVER_PROCESS_LOCAL_SERVER_H_
 #define TRIBUTARY_SERVER_PROCESS_LOCAL_SERVER_H_
 
@@ -39,13 +39,13 @@ class LocalServer {
     std::unique_ptr<Executor> pool;
   };
 
-  // Calls `report` with each report for the coordinator, on executor threads;
-  // it must not block. `files` and `service` must outlive this object, and this
-  // object must outlive the streams of `service`.
+  // Calls `report` with each report for the coordinator, on any thread; it must
+  // not block. `files` and `service` must outlive this object, and this object
+  // must outlive the streams of `service`.
   LocalServer(int shard, Executors executors, FileSystem* files,
               WeightsService* service,
               std::function<void(const ServerReport&)> report);
-  // Blocks until the tasks in progress have ended.
+  // Calls EndReplication, and blocks until all queued tasks have ended.
   ~LocalServer();
 
   // Sets the implementation that sums and updates chunks. The default uses the
@@ -56,10 +56,12 @@ class LocalServer {
   void UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network);
 
   // Starts to execute the order and returns without waiting for the result.
-  // Returns an error for an order that is invalid in the current state.
+  // Returns FailedPrecondition for an order that must follow the Configure
+  // order but precedes it, and InvalidArgument for an order without contents.
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the heartbeat of this server.
+  // Returns the heartbeat of this server, which contains
+  // ParameterStore::CompleteVersion or, without a store, -1.
   ServerReport Heartbeat() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
@@ -74,10 +76,10 @@ class LocalServer {
                           const std::string& address, Snapshot* snapshot) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Stops replication at the attempt's end. After this call, no copy is stored
-  // and no version is published. Call it before waiting until the calls of
-  // other servers have ended, because those servers wait in turn until this
-  // server's calls have ended.
+  // Stops replication at the attempt's end. After this call, no copy is sent to
+  // the next server, so a job with replicas publishes no further version. Call
+  // it before waiting until the calls of other servers have ended, because
+  // those servers wait in turn until this server's calls have ended.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the store. Returns null until the Configure order has been
@@ -86,17 +88,18 @@ class LocalServer {
 
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
-  // Configures a server of an all-reduce, which keeps replicas and has no
-  // store.
+  // Configures a server of an all-reduce, which keeps copies of the workers'
+  // state and has no store.
   absl::Status ConfigureReplicaHolder(const Configure& configure,
                                       ArenaLayout layout)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Prepares the replica store for this job and removes all replicas except
-  // those that the attempt begins from.
+  // those that the attempt begins from. A copy of a chunk has `arrays` arrays.
   void PrepareReplicas(const Configure& configure, const ArenaLayout& layout,
                        int arrays);
   // Loads the store's initial state from the replica or the checkpoint that
-  // `configure` names.
+  // `configure` names. `manifest` is the manifest of the checkpoint. With
+  // recovery.journal, also adds the state to this server's replicas.
   absl::Status Restore(const Configure& configure,
                        const CheckpointManifest& manifest,
                        ParameterStore* store);
@@ -137,7 +140,7 @@ class LocalServer {
   ReplicaNetwork* network_ = nullptr;
   JournalHello replica_hello_ ABSL_GUARDED_BY(mu_);
   // The version that the attempt began with, which the next server must receive
-  // first. 0 if the attempt began before any step.
+  // first. 0 if the attempt began at version 0, which need not be sent.
   int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;

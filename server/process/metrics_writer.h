@@ -27,9 +27,9 @@ class MetricsWriter {
   // of lines.
   static constexpr int64_t kMostWaiting = 16384;
 
-  // Writes on `thread`, which must run one task at a time, and then calls
-  // `on_line`, if it is not null, on that thread. `output` and `log` must
-  // outlive this object.
+  // Writes on `thread`, which must run one task at a time. After each line,
+  // calls `on_line`, if it is not null, with the line on that thread, even if
+  // writing failed. `output` and `log` must outlive this object.
   MetricsWriter(RunOutput* output, Logger* log,
                 std::unique_ptr<Executor> thread,
                 std::function<void(const std::string&)> on_line = nullptr);

@@ -11,7 +11,7 @@ namespace tributary {
 
 // A job and the run to resume from.
 struct ResumeRequest {
-  JobSpec job;  // Must be resolved and valid.
+  JobSpec job;  // Must be a valid result of ResolveJob.
   // See the fields of ServerOptions with the same names.
   std::string output_directory;
   std::string resume_from;
@@ -23,8 +23,8 @@ struct ResumeRequest {
 // InvalidArgument if the newest checkpoint is of a job with a different result
 // and `allow_job_changes` is false, or if the job cannot resume from that
 // checkpoint. Does not compare the models, which are not known yet. Returns
-// NotFound if `resume_from` has no checkpoint. ResumeChooser handles damaged
-// checkpoints.
+// NotFound if `resume_from` is set and neither folder has a checkpoint.
+// ResumeChooser handles damaged checkpoints.
 absl::Status CheckResumeRequest(const ResumeRequest& request);
 
 // Returns the NotFound error for a folder `resume_from` (see ServerOptions)

@@ -1,4 +1,5 @@
-// Chooses where an attempt begins: at the newest intact checkpoint.
+// Chooses where an attempt begins: at the newest checkpoint with an intact
+// manifest.
 #ifndef TRIBUTARY_SERVER_PROCESS_RESUME_CHOOSER_H_
 #define TRIBUTARY_SERVER_PROCESS_RESUME_CHOOSER_H_
 
@@ -22,26 +23,31 @@ class ResumeChooser {
 
   // From now on, prefers this run's own checkpoints, which are newer than the
   // checkpoint in ServerOptions::resume_from. The latter is still used if this
-  // run has no intact checkpoint.
+  // run has no usable checkpoint. With ServerOptions::resume, the chooser does
+  // so from the start.
   void UseOwn() { use_own_ = true; }
   // Returns true if the chooser prefers this run's own checkpoints.
   bool uses_own() const { return use_own_; }
   // From now on, excludes the damaged checkpoint `folder`.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
-  // Returns the newest intact checkpoint, or the finished model if that is
-  // newer; nullopt if the job begins at step 0. Returns NotFound if
-  // ServerOptions::resume_from is set and has no intact checkpoint.
+  // Returns the newest checkpoint whose manifest is intact and that was not
+  // excluded, or the finished model if that is newer; nullopt if the job begins
+  // at step 0. Reads the rest of a checkpoint only if it is of the finished
+  // model. Returns NotFound if ServerOptions::resume_from is needed and has no
+  // such checkpoint.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 
  private:
   absl::StatusOr<std::optional<ResumePoint>> NewestIn(
       const std::string& folder);
   std::optional<ResumePoint> Try(const std::string& folder);
-  // Returns the run's final model, or nullopt if there is no intact one.
+  // Returns the run's final model, or nullopt if it does not exist, is damaged
+  // or is not of this job.
   std::optional<ResumePoint> TryFinal();
-  // Returns true if the checkpoint is of this job, ignoring fields that do not
-  // change the result.
+  // Returns true if the checkpoint's job has the same length as this job and
+  // does not differ from it in fields that change the result (see
+  // ResultChanges).
   bool IsOfThisJob(const CheckpointManifest& manifest) const;
   void WarnOfAnotherResult(const std::string& folder,
                            const CheckpointManifest& manifest) const;

@@ -43,11 +43,13 @@ class RunOutput {
   std::string RunId(bool begins);
 
   // Returns an attempt number that was not used in this folder before: the last
-  // number plus one. The number is on disk when the call returns. After an
+  // number plus one. The number is on disk when the call returns. Returns
+  // DataLoss if the file with the last number contains no number. After an
   // error the call may be repeated.
   absl::StatusOr<int64_t> NextAttempt();
   // Returns FailedPrecondition if another process has called NextAttempt for
-  // this folder since the call that returned `attempt`.
+  // this folder since the call that returned `attempt`, and DataLoss if the
+  // file with the last number contains no number.
   absl::Status CheckAttempt(int64_t attempt) const;
 
   // Removes the lines of steps after `step` and of evaluations after

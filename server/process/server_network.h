@@ -30,10 +30,10 @@ class AttemptServices {
  public:
   virtual ~AttemptServices() = default;
 
-  // Serves the weights to workers.
+  // Returns the service that serves the weights to workers.
   virtual WeightsService* weights() = 0;
-  // Serves this server's in-memory replicas, and reads replicas from other
-  // servers.
+  // Returns the object that serves this server's in-memory replicas, and that
+  // reads replicas from other servers.
   virtual ReplicaNetwork* replicas() = 0;
   // Returns the address at which processes on the same host reach this server;
   // see Enlist.local_address.
@@ -69,7 +69,9 @@ class ServerNetwork {
 
   // Reads the `chunks` chunks of the server at `address` into `arena`, which
   // has the elements of the whole layout. Blocks for a bounded time. Returns
-  // FailedPrecondition if the server has not computed `version` yet.
+  // FailedPrecondition if the server does not have `version` of all its chunks,
+  // Unavailable if it cannot be reached, and DataLoss if its answer is
+  // malformed.
   virtual absl::Status ReadWeights(const std::string& address, int64_t version,
                                    const ArenaLayout& layout, size_t chunks,
                                    float* arena) = 0;

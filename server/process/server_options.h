@@ -38,7 +38,7 @@ struct ServerOptions {
   // use the address on which the listener accepts connections.
   std::string advertise;
 
-  // Shard 0 only: the job, resolved and valid, and the folder for
+  // Shard 0 only: the job, a valid result of ResolveJob, and the folder for
   // metrics.jsonl, summary.json, job.textproto and final/model.safetensors. The
   // folder is created if it does not exist.
   JobSpec job;
@@ -48,10 +48,10 @@ struct ServerOptions {
   // join the running job.
   int expected_workers = 1;
   absl::Duration start_timeout = absl::Seconds(60);
-  // Shard 0 only: a worker or server without a heartbeat for this long is
-  // removed. A value that is too small removes slow peers. A value that is too
-  // large delays recovery from a process that fails without closing its
-  // connection.
+  // Shard 0 only: a worker that sends no message for this long is removed; a
+  // server that does ends the attempt. A value that is too small removes slow
+  // peers. A value that is too large delays recovery from a process that fails
+  // without closing its connection.
   absl::Duration lease = absl::Seconds(10);
   // Shard 0 only: the job fails after this long without any worker.
   absl::Duration no_worker_timeout = absl::Seconds(60);
@@ -65,7 +65,7 @@ struct ServerOptions {
   bool resume = false;
   // Shard 0 only: the folder of a checkpoint or of a run, from which to resume
   // if output_directory has no checkpoint. RunServer returns NotFound if this
-  // folder has no intact checkpoint. Not used if empty.
+  // folder is needed and has no intact checkpoint. Not used if empty.
   std::string resume_from;
   // Shard 0 only: if true, the job may resume from the checkpoint of a job with
   // a different result; see ResultChanges.
@@ -77,8 +77,9 @@ struct ServerOptions {
 
   // Other shards only: host:port of shard 0.
   std::string coordinator;
-  // Other shards only: how long the server tries to reach a coordinator that
-  // does not respond.
+  // Other shards only: how long a server that has enlisted before tries to
+  // reach a coordinator that does not respond. The first time, it tries for 60
+  // seconds.
   absl::Duration reconnect_timeout = absl::Minutes(10);
 
   // Number of threads that sum and update chunks.
@@ -102,11 +103,12 @@ struct ServerOptions {
   // Called once, with the listener's host:port, when the server accepts calls.
   // May be null.
   std::function<void(const std::string&)> on_listening;
-  // Shard 0 only: called once in each attempt, when it is known where the
-  // attempt begins. Must not block. May be null.
+  // Shard 0 only: called at most once in each attempt, when it is known where
+  // the attempt begins. Must not block. May be null.
   std::function<void(int64_t attempt, const Beginning&)> on_begin;
-  // Shard 0 only: called with each line of metrics.jsonl after it was written.
-  // Calls do not overlap, and precede the end of RunServer. May be null.
+  // Shard 0 only: called with each line of metrics.jsonl after it was written,
+  // or after writing it failed. Calls do not overlap, and precede the end of
+  // RunServer. May be null.
   std::function<void(const std::string& line)> on_metrics;
 };
 

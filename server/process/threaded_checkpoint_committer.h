@@ -27,7 +27,8 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
     // Called before every commit. An error prevents the commit.
-    // FailedPrecondition means that another coordinator has taken over the job.
+    // FailedPrecondition means that another coordinator has taken over the job,
+    // and is passed to Coordinator::Overtaken.
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };
@@ -55,7 +56,7 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
 
   const Options options_;
   Coordinator* coordinator_ = nullptr;
-  CheckpointFolder folder_;  // Used only on thread_.
+  CheckpointFolder folder_;  // Accessed only by tasks of thread_.
   std::unique_ptr<Executor> thread_;
 };
 

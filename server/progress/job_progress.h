@@ -33,8 +33,8 @@ struct Evaluation {
 // (see Rounds); metrics and the status count the job's steps. Not thread-safe.
 class JobProgress {
  public:
-  // `job` is resolved. The model has `chunks` chunks, distributed over
-  // `servers` servers.
+  // `job` is a result of ResolveJob. The model has `chunks` chunks, distributed
+  // over `servers` servers.
   JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
               int servers);
 
@@ -64,8 +64,9 @@ class JobProgress {
   // before it.
   int64_t NextEvaluation() const;
   // Adds a worker's report of a part of an evaluation. Returns true if this
-  // report completes the evaluation of its version. Ignores repeated reports.
-  // Returns InvalidArgument for a report that does not match the job.
+  // report completes the evaluation of its version. Ignores repeated reports,
+  // and reports about evaluations that are complete. Returns InvalidArgument
+  // for a report that does not match the job.
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
@@ -82,13 +83,15 @@ class JobProgress {
   // Returns true if all steps and the last evaluation are done.
   bool finished() const;
   double final_loss() const { return last_loss_; }
-  // Returns the seconds from Begin to the end of the last step or evaluation.
-  // The time includes evaluations.
+  // Returns the seconds from Begin to the end of the last step or evaluation,
+  // plus the seconds of training that Resume has restored. The time since Begin
+  // includes evaluations.
   double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
   double samples_per_second() const;
-  // Returns the milliseconds per step of the last kStepTimes rounds, measured
+  // Returns the milliseconds per step of up to 4096 recent rounds, measured
   // from the completion of one round to the completion of the next. Omits the
-  // first few rounds, and the rounds before or after an evaluation.
+  // first three rounds of the attempt, and each round that follows an
+  // evaluation.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
   const DataFacts& facts() const { return facts_; }
   // Returns the breakdown of the time in a step. The caller introduces workers

@@ -31,7 +31,7 @@ struct RunFacts {
   int64_t checkpoint_failures = 0;
   // Number of steps skipped because the gradient was not finite.
   int64_t skipped_steps = 0;
-  // Null if no worker was ever ready.
+  // Null if the workers never agreed on the model and the data.
   const JobProgress* progress = nullptr;
   int64_t parameters = 0;
   int workers = 0;  // Largest number of workers at the same time.
@@ -44,9 +44,11 @@ struct RunFacts {
   std::string weights_sha256;
 };
 
-// Returns the text of summary.json. Bytes and seconds at the top level are sums
-// over the workers. Seconds are wall time; exchange_seconds include
-// waiting_seconds. Latencies cover all chunks.
+// Returns the text of summary.json. At the top level, `seconds` is
+// JobProgress::seconds, and the numbers of bytes and all other seconds
+// (compute_seconds, ...) are sums over the workers. Seconds are wall time;
+// exchange_seconds include waiting_seconds. Latencies cover all chunks and
+// workers.
 std::string SummaryJson(const RunFacts& facts);
 
 }  // namespace tributary

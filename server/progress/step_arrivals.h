@@ -26,13 +26,15 @@ class StepArrivals {
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the step's contributors and the arrival times of their last
-  // contributions to `sums`. Discards this step and all older ones.
+  // contributions, in seconds since the step's first contribution, to `sums`.
+  // Discards this step and all older ones.
   void Take(int64_t step, StepSums* sums) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   struct Step {
     absl::Time first;
-    std::map<int64_t, absl::Time> last;  // Indexed by incarnation.
+    // Time of each worker's last contribution, indexed by incarnation.
+    std::map<int64_t, absl::Time> last;
   };
 
   const Clock clock_;

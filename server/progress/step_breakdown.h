@@ -40,7 +40,7 @@ struct Straggler {
   double seconds = 0;
   // The phase that takes this worker longer than the other workers: "data",
   // "forward" or "backward", or "exchange" if none of these explains the delay.
-  // Empty before the worker's first heartbeat.
+  // Empty before the worker's heartbeats report a step.
   std::string phase;
 };
 
@@ -56,21 +56,23 @@ class StepBreakdown {
   void RemoveWorker(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.
   void AddCounters(int64_t incarnation, const ProcessStatistics& counters);
-  // Adds one server's arrival times for one step. Records nothing
-  // for workers that were not introduced, but counts the time for which the
-  // other workers waited for them.
+  // Adds one server's arrival times for one step. Records nothing for workers
+  // that were not introduced, but counts the time for which the other workers
+  // waited for them. Ignores `sums` with fewer than two contributors or with a
+  // time that is not finite.
   void AddArrivals(const StepSums& sums);
 
-  // Returns how long this worker has waited for other workers since Introduce.
+  // Returns how long this worker has waited for other workers since Introduce;
+  // 0 if it was not introduced.
   double waiting_seconds(int64_t incarnation) const;
 
   // Ends a window of `steps` steps (at least 1). A worker's means cover the
   // time between its last heartbeats in the previous window and in this one. If
-  // the worker sent no heartbeat in this window, its means stay unchanged,
-  // except waiting_seconds.
+  // no heartbeat of the worker in this window reported a further step, its
+  // means stay unchanged, except waiting_seconds.
   void EndWindow(int64_t steps);
-  // Returns the means of the last window, by rank. Omits workers that have not
-  // sent a heartbeat yet.
+  // Returns the means of the last window, by rank. Omits workers whose
+  // heartbeats have not reported a step yet.
   const std::vector<WorkerStep>& workers() const { return means_; }
   // Returns the straggler of the last window. Absent if no worker waited for a
   // different worker.
@@ -103,7 +105,8 @@ class StepBreakdown {
   std::string PhaseOf(int rank, double late_seconds) const;
 
   const double servers_;
-  std::map<int64_t, Worker> workers_;  // Indexed by incarnation.
+  // The workers that were introduced, indexed by incarnation.
+  std::map<int64_t, Worker> workers_;
   std::vector<WorkerStep> means_;
   std::optional<Straggler> straggler_;
   std::map<int, Total> totals_;

@@ -25,15 +25,18 @@ class ReplicaNetwork {
   // and read it, in this attempt of the job.
   virtual void ServeWorkers(int64_t attempt) = 0;
   // Opens a stream that replicates this server's state to the server at
-  // `address`. Does not block. If the stream breaks, calls `lost` once with the
-  // reason, on any thread.
+  // `address`. Does not block. If the stream breaks, calls `lost` with the
+  // reason, at most once, on any thread.
   virtual std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) = 0;
   // Reads the copies of a shard that `request` describes from the server at
   // `address` into the buffers of `*snapshot`, which must list all chunks of
   // the shard. Blocks for a bounded time. Returns NotFound if that server does
-  // not have these copies, and Unavailable if it cannot be reached.
+  // not have these copies, FailedPrecondition if its copies are of a different
+  // scope, ResourceExhausted if too many processes are reading them,
+  // Unavailable if the server cannot be reached, and DataLoss if its answer is
+  // malformed.
   virtual absl::Status Fetch(const std::string& address,
                              const ReadJournalRequest& request,
                              Snapshot* snapshot) = 0;

@@ -44,9 +44,9 @@ class ReplicaSession final
   const int64_t attempt_;
   ReplicaStore* const memory_;
   ServerStream<JournalAnswer>* const stream_;
-  int from_ = -1;  // The sender's shard; -1: no JournalHello yet.
+  int from_ = -1;  // The sender's shard; -1 before JournalHello.
   std::unique_ptr<BufferPool> buffers_;
-  int64_t version_ = 0;  // Version of copy_.
+  int64_t version_ = 0;  // Version of the copy that is being received.
   Snapshot::Chunk copy_;
 
   absl::Mutex kept_mu_;
@@ -54,9 +54,9 @@ class ReplicaSession final
   int64_t told_ ABSL_GUARDED_BY(kept_mu_) = 0;
 };
 
-// Returns the error for a process whose replicas this server does not keep, or
-// does not keep yet. A server keeps the replicas of servers, or in an
-// all-reduce the replicas of workers.
+// Returns the Unavailable error for a process whose replicas this server does
+// not keep, or does not keep yet. A server keeps the replicas of servers, or in
+// an all-reduce the replicas of workers.
 absl::Status ReplicasNotServed();
 
 }  // namespace tributary

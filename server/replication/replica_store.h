@@ -23,8 +23,9 @@
 namespace tributary {
 
 // Keeps the newest two versions of each chunk of two shards: this server's own
-// shard and the preceding server's shard. Lives as long as the server's
-// process, across all attempts. Thread-safe.
+// shard and the preceding server's shard. In an all-reduce, keeps the state
+// that workers save, as shard 0. Lives as long as the server's process, across
+// all attempts. Thread-safe.
 //
 // Two versions of each chunk are enough. A server publishes version v + 1 of a
 // chunk only after the next server has a copy (see ParameterStore). Every
@@ -41,8 +42,8 @@ class ReplicaStore {
   // consecutive; otherwise they need only increase.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
              bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
-  // Discards all copies except the copies of `version`. With nullopt, discards
-  // all copies.
+  // Discards all copies and job states except those of `version`. With nullopt,
+  // discards all.
   void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns FailedPrecondition if `scope` differs from the scope passed to
@@ -56,12 +57,13 @@ class ReplicaStore {
   // shard, and for a new version that does not follow the newest one.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Stores the job's progress at `version`.
+  // Stores the job's state at `version`. Keeps the states of the newest four
+  // versions.
   void AddJobState(int64_t version, const JobState& state)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns what this store holds, for the Enlist message; nullopt if it is
-  // empty.
+  // Returns which versions of which shards this store holds with all chunks,
+  // and the job states, for the Enlist message; nullopt if it holds no copy.
   std::optional<JournalHoldings> Holdings() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the copies of all chunks of a shard at `version`, whose buffers are
   // shared with this object. Returns NotFound if any copy is missing.
@@ -115,7 +117,7 @@ std::optional<ReplicaPoint> NewestInMemory(
     const std::vector<std::optional<JournalHoldings>>& holdings,
     const JournalScope& scope, const ArenaLayout& layout);
 
-// Returns the server that keeps copies of the shard.
+// Returns the server that keeps the replica of the shard: the next server.
 inline int ReplicaHolderOf(int shard, int servers) {
   return (shard + 1) % servers;
 }

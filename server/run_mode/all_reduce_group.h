@@ -25,7 +25,8 @@ class AllReduceGroup {
       : membership_(*membership) {}
 
   // Forms the group from the workers that have leaves, in the order of their
-  // leaves. `wanted` is the backend that the job requests.
+  // leaves. `wanted` is the backend that the job requests; AUTO selects NCCL if
+  // each member has a GPU of its own.
   void Begin(const std::map<int64_t, Deal>& assignments,
              AllReduceSpec::Backend wanted);
 
@@ -68,10 +69,11 @@ class AllReduceGroup {
 
   const Membership& membership_;
   std::vector<int64_t> members_;
-  // First leaf of each member, by rank in the group.
+  // First leaf of each member, in the order of members_.
   std::vector<int> micro_batch_begin_;
   bool nccl_ = false;
-  // Newest version of each member's part of the state.
+  // Newest version of each member's part of the state that has arrived, in the
+  // order of members_.
   std::vector<int64_t> saved_;
   std::optional<TakeSnapshot> awaited_;
 };

@@ -16,18 +16,20 @@
 
 namespace tributary {
 
-// The workers that are ready when work is first assigned form a group for the
-// whole attempt: they sum gradients and update weights among themselves, and
-// send their state to the server for checkpoints and for the final model. The
-// loss of a member ends the attempt. Workers that join later wait for the next
-// attempt, which begins after the next checkpoint if it can have more members.
+// The workers that are synced when work is first assigned, but at most as many
+// as there are leaves, form a group for the whole attempt: they sum gradients
+// and update weights among themselves, and send their state to the server for
+// checkpoints and for the final model. The loss of a member ends the attempt.
+// Workers that join later wait for the next attempt, which begins after the
+// next checkpoint if it can have more members.
 class AllReduceSteps final : public RunMode {
  public:
   AllReduceSteps(const JobSpec& job, Membership* membership,
                  ServerRoster* servers)
       : RunMode(job, membership, servers), group_(membership) {}
 
-  // See RunMode. The first call also forms the group.
+  // Assigns the work and forms the group in the first call. Later calls return
+  // no orders, because the assignment is fixed.
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
 

@@ -26,9 +26,9 @@ namespace tributary {
 // and servers hold the state.
 //
 // A mode serves one attempt. Workers are identified by their incarnations.
-// Modes send orders to workers and servers, and have no other side effects. To
-// end the attempt, a method returns an error. Not thread-safe; no method
-// blocks.
+// Modes record assignments in `membership`, send orders to workers and servers,
+// and have no other side effects. To end the attempt, a method returns an
+// error. Not thread-safe; no method blocks.
 class RunMode {
  public:
   // `job`, `membership` and `servers` must outlive the mode.
@@ -44,7 +44,8 @@ class RunMode {
   // begins with. Returns false if the servers have that version or receive it
   // from one worker.
   bool workers_load_state() const;
-  // Called once when training begins at `version`, before any method below.
+  // Called once, when the coordinator has decided that training begins at
+  // `version`, before any step is assigned or leased.
   virtual void Begin(int64_t /*version*/) {}
 
   // ---- Work.
@@ -54,7 +55,9 @@ class RunMode {
   // Returns no orders if the assignment is unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
-  // Returns true if a new assignment would make steps faster.
+  // Returns true if a new assignment would make steps sufficiently faster; see
+  // Membership::AssignmentIsSlow. Always false in an all-reduce, whose
+  // assignment is fixed.
   bool AssignmentIsSlow(absl::Time now) const;
   // Leases steps below `limit` to workers that have requested a step.
   virtual void GrantSteps(int64_t /*limit*/) {}

@@ -11,8 +11,8 @@
 
 namespace tributary {
 
-// Creates the run mode for the job's kind of exchange. `job` must be resolved
-// and valid. All arguments must outlive the mode.
+// Creates the run mode for the job's kind of exchange. `job` must be a valid
+// result of ResolveJob. All arguments must outlive the mode.
 std::unique_ptr<RunMode> CreateRunMode(const JobSpec& job,
                                        Membership* membership,
                                        ServerRoster* servers);

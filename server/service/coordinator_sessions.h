@@ -40,8 +40,10 @@ class MembershipSession final
   int64_t incarnation_ = 0;
 };
 
-// The session of one server. Like MembershipSession, but the server enlists
-// instead of joining.
+// The session of one server. Adds the server to the coordinator when the server
+// enlists, passes messages between the two, and tells the coordinator when the
+// stream ends. If the coordinator returns an error for a report, closes the
+// stream with that error.
 class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
                                 public ServerLink {
  public:
@@ -61,7 +63,8 @@ class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
 
   Coordinator* const coordinator_;
   ServerStream<ServerOrder>* const stream_;
-  int shard_ = -1;  // -1 until the server has enlisted.
+  // -1 before the server has enlisted, and after OnGone.
+  int shard_ = -1;
 };
 
 }  // namespace tributary

@@ -27,7 +27,8 @@
 
 namespace tributary {
 
-// The number of payload bytes sent and received on all streams.
+// The numbers of payload bytes queued for sending, and received, on all
+// streams.
 struct TransportCounters {
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> bytes_received{0};
@@ -37,9 +38,11 @@ struct TransportCounters {
 // and outcomes to the worker:
 //
 // 1. The worker sends Hello. The session refuses a different job, model or
-//    attempt; otherwise it answers with Welcome. If both sides offer shared
-//    memory, MemoryAnswer follows, and payloads stay in that memory from then
-//    on.
+//    attempt; otherwise it answers with Welcome. If the worker has offered
+//    shared memory that the session can map, gradients stay in that memory
+//    from then on, Welcome offers the store's shared memory, and the worker
+//    answers with MemoryAnswer. If the worker has mapped the store's memory,
+//    weights stay in it too.
 // 2. The session subscribes to the store, and sends every version of every
 //    chunk: older versions first, and within a version the first layers first.
 //    It drops versions that the worker no longer needs from the queue, which
@@ -78,8 +81,8 @@ class ExchangeSession final
 
   void OnWeights(const WeightsVersion& weights) override
       ABSL_LOCKS_EXCLUDED(in_place_mu_);
-  // Sends the outcome after all weights up to `version`, because a worker that
-  // must repeat the step needs these weights.
+  // Sends the outcome after all weights of the chunk up to `version`, because a
+  // worker that must repeat the step needs these weights.
   void OnOutcome(const Outcome& outcome, int64_t version) override;
   void OnBurstEnd() override { stream_->Wake(); }
 
@@ -87,8 +90,9 @@ class ExchangeSession final
   absl::Status Handle(const WorkerMessage& message, ReceivedPayload payload);
   absl::Status OnHello(const Hello& hello);
   // Maps the worker's shared memory and offers the store's in `*welcome`. If
-  // that is not possible, leaves `*welcome` unchanged, and payloads are sent in
-  // the stream.
+  // that is not possible, or with compression, leaves `*welcome` unchanged, and
+  // payloads are sent in the stream. The offer is empty in modes in which
+  // workers need only the newest version; weights are then sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
   void Subscribe(bool in_memory);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,
@@ -117,11 +121,13 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // The members below are accessed only in calls that the stream makes.
+  // The next five members are accessed only in calls that the stream makes.
   bool welcomed_ = false;
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
-  std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
+  // The worker's shared memory, which holds its gradients. Null if gradients
+  // are sent in the stream.
+  std::shared_ptr<const MappedMemory> memory_;
   // The arenas in `memory_`, which are pinned when they are used.
   std::unique_ptr<PinnedArenas> gradients_;
 

@@ -38,7 +38,7 @@ class Listener {
     // `network` is used.
     std::string advertise;
     // Address of the Unix socket, as unix-abstract:NAME. With TLS or a token,
-    // only processes of the same user may connect to it. The kernel
+    // only processes of the same user and of root may connect to it. The kernel
     // authenticates these processes, so they need neither a certificate nor a
     // token.
     std::string unix_socket;
@@ -49,8 +49,9 @@ class Listener {
   };
 
   // Starts a server that accepts calls and reports its health as NOT_SERVING.
-  // `services` must outlive the listener. Returns Unavailable if the address
-  // cannot be bound.
+  // `services` must outlive the listener. Returns Unavailable if an address
+  // cannot be bound, InvalidArgument if it is malformed, and Internal if gRPC
+  // fails.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(
       const Options& options, const std::vector<grpc::Service*>& services);
   ~Listener();

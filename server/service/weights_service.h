@@ -25,10 +25,12 @@ class WeightsService {
                      int64_t attempt) = 0;
 
   // Refuses all workers with this status, because this server has no weights.
+  // Call it instead of Serve.
   virtual void Refuse(const absl::Status& status) = 0;
 
   // Writes the step's contributors and the arrival times of their last
-  // contributions to `sums`. Discards this step and all older ones.
+  // contributions, in seconds since the step's first contribution, to `sums`.
+  // Discards this step and all older ones.
   virtual void TakeArrivals(int64_t step, StepSums* sums) = 0;
 
   // Sets the fields of `*statistics` for the bytes sent and received so far.

@@ -52,7 +52,8 @@ class ChunkPass {
     const ChunkWeights::Next* next = nullptr;
     // If true, the pass writes the new weights with non-temporal stores.
     bool streams = false;
-    // If true, the pass leaves the weights and the state unchanged.
+    // If true, the new weights are a copy of the old weights, and the state is
+    // unchanged.
     bool skip = false;
     // If not null, receives a copy of the state after the pass, and of the
     // weights if next->in_place.
@@ -91,9 +92,10 @@ class ChunkPassGroup {
     ChunkPass* pass = nullptr;
     const ChunkPass::Arguments* arguments = nullptr;
   };
-  // Call ChunkPass::SumOfSquares or ChunkPass::Run of each pass, of which there
-  // is at least one, and return the results in the same order. Return an error
-  // if any of them fails; then none of the passes may be used again.
+  // SumOfSquares and Run have the effect of the same method of ChunkPass for
+  // each item, and return the results in the order of the items. There must be
+  // at least one item and at most most(). If any pass fails, they return its
+  // error, and none of the passes may be used again.
   virtual absl::StatusOr<std::vector<double>> SumOfSquares(
       absl::Span<const SumItem> items) = 0;
   virtual absl::StatusOr<std::vector<double>> Run(
@@ -115,7 +117,8 @@ struct ChunkPassPlan {
 
 // The passes, and host memory that they can access quickly.
 struct ChunkPasses {
-  std::vector<std::unique_ptr<ChunkPass>> passes;  // In the plan's order.
+  // The pass of each chunk, in the order of ChunkPassPlan::chunks.
+  std::vector<std::unique_ptr<ChunkPass>> passes;
   // Null if running passes together saves nothing.
   std::unique_ptr<ChunkPassGroup> group;
   // Returns a buffer with room for any of the chunks. The buffer may outlive
@@ -123,7 +126,7 @@ struct ChunkPasses {
   // fast.
   std::function<Buffer()> host_buffer;
   // Pins memory from which contributions are read or to which weights are
-  // written.
+  // written. Null if memory need not be pinned.
   PinMemory pin;
 };
 

@@ -19,14 +19,15 @@ namespace tributary {
 //   * BFLOAT16, FLOAT16: the weights, rounded. They are encoded as 16 bits for
 //     streams, and as float32 in shared memory. They are converted once for
 //     each version, block by block, while the update has them in the cache.
-//   * compression: differences between published weights, which are kept beside
-//     the exact weights. Each difference is computed from the published weights
-//     to the exact weights, so it includes what earlier differences left out
-//     (Tang et al., 2019). A worker without a published version receives the
-//     whole version.
+//   * compression: differences between published weights, which are the weights
+//     that workers have after adding all differences. They are kept beside the
+//     exact weights. Each difference is computed from the published weights to
+//     the exact weights, so it includes what earlier differences left out (Tang
+//     et al., 2019). A worker that lacks the previous published version
+//     receives a whole version.
 //
-// Not thread-safe, except that one thread may call Write and Complete while
-// others call the remaining methods.
+// Not thread-safe, except that one thread may call Write and Complete while a
+// different thread calls one of the remaining methods.
 class ChunkWeights {
  public:
   // `exchange` must be valid. Each buffer of `buffers` has room for `elements`
@@ -45,7 +46,10 @@ class ChunkWeights {
   struct Next {
     Buffer from;    // The weights of the newest version, which are read.
     Buffer values;  // The weights of the next version, which are written.
-    // Buffers that Write and Complete fill. Null if not needed.
+    // The next four are null if they are not needed. `published_from` holds the
+    // published weights of the newest version, which are read. Write and
+    // Complete fill the others: the 16-bit form for streams, the rounded form
+    // for shared memory, and the published weights of the next version.
     Buffer halves;
     Buffer rounded;
     Buffer published_from;
@@ -60,9 +64,9 @@ class ChunkWeights {
     bool in_place = false;
   };
   // Begins to compute version() + 1 and releases version() - 1. The released
-  // version is no longer needed, because the gradients of this update were
-  // computed from version() of all chunks. `for_streams` is true if a stream
-  // will send the new version.
+  // version is no longer needed: workers need only the newest version or, in
+  // synchronous mode, the gradients of this update were computed from version()
+  // of all chunks. `for_streams` is true if a stream will send the new version.
   Next Begin(bool for_streams);
   // Derives the forms that workers receive for elements [begin, begin + count),
   // where count is at most TreeSum::kBlock. `values` is next.values + begin or,
@@ -95,8 +99,10 @@ class ChunkWeights {
  private:
   struct Version {
     Buffer values;
-    Buffer published;       // Null without compression.
-    EncodedFloats encoded;  // Cached by Encoded.
+    // The published weights (see the class comment); null without compression.
+    Buffer published;
+    // The cached result of Encoded; has no data if there is none.
+    EncodedFloats encoded;
   };
 
   const Version* Find(int64_t version) const;

@@ -15,12 +15,13 @@
 namespace tributary {
 
 // Checks what can be checked with the job alone: the step, the node, the sample
-// count, and that the gaps between parameters are zero, because the gaps are
-// included in the gradient's norm. Immutable and thread-safe.
+// count, and that the gaps between parameters are zero (or NaN), because the
+// gaps are included in the gradient's norm. Immutable and thread-safe.
 class ContributionCheck {
  public:
   // The job has `steps` rounds, which servers count as steps, and `leaves`
-  // micro-batches. Without `sample_counts`, any sample count is accepted.
+  // micro-batches. Without `sample_counts`, any sample count that is not
+  // negative is accepted.
   ContributionCheck(const ArenaLayout& layout, int leaves, int64_t steps,
                     const std::optional<SampleCounts>& sample_counts);
 

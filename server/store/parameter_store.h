@@ -70,8 +70,8 @@ class WeightsSubscriber {
   // subscriber's worker sent. `version` is the newest version of the chunk. The
   // restrictions of OnWeights apply.
   virtual void OnOutcome(const Outcome& /*outcome*/, int64_t /*version*/) {}
-  // Called when no update is under way or queued, with a lock of the store
-  // held. The restrictions of OnWeights apply.
+  // Called when no update is running or queued on the store's pool, with a lock
+  // of the store held. The restrictions of OnWeights apply.
   virtual void OnBurstEnd() {}
 
  private:
@@ -90,10 +90,10 @@ class WeightsSubscriber {
 // GPU, sums the gradients where they arrived, reads version s and writes
 // version s + 1 into another buffer, which is then published. When the
 // gradients of a step have been summed for all chunks of this server, `on_sums`
-// receives the step's StepSums, with the sum of squares. With clipping, a first
-// pass computes only the squares, and the update follows when SetGradientNorm
-// provides the norm. In mode `asynchronous` the norm arrives with the gradient
-// instead.
+// receives the step's StepSums, with the sum of squares. If updates wait for
+// the norm (see SetGradientNorm), a first pass computes only the squares, and
+// the update follows when SetGradientNorm provides the norm. In mode
+// `asynchronous` the norm arrives with the gradient instead.
 //
 // In synchronous mode, each chunk keeps the newest version and the one before
 // it, so that a step survives the loss of any worker. Chunk A may be at version
@@ -118,7 +118,7 @@ class WeightsSubscriber {
 class ParameterStore {
  public:
   struct Options {
-    JobSpec job;  // Resolved.
+    JobSpec job;  // The result of JobOfRounds for a result of ResolveJob.
     int64_t steps = 0;
     int shard = 0;
     int servers = 1;
@@ -191,15 +191,16 @@ class ParameterStore {
   void Restore(Snapshot snapshot);
   // Copies every chunk at `version`: immediately if the chunk has this version,
   // otherwise when the chunk reaches it. Then calls `done` once with all
-  // copies, on any thread. The only cost to training is that the updates to
-  // this version write the weights and the state twice. Returns false, and does
-  // not call `done`, if a chunk has a newer version, is being updated to or
-  // from `version`, or cannot be copied. Replaces an earlier snapshot that is
-  // not complete.
+  // copies, on any thread. The only costs to training are that updates to this
+  // version also write the copies, and that a chunk that has this version is
+  // locked while its state is copied. Returns false, and does not call `done`,
+  // if a chunk has a newer version, is being updated to or from `version`, or
+  // cannot be copied. Replaces an earlier snapshot that is not complete.
   bool TakeSnapshot(int64_t version, std::function<void(Snapshot)> done)
       ABSL_LOCKS_EXCLUDED(capture_mu_);
   // Returns the oldest of the chunks' versions, which is the number of steps
-  // that were applied to all chunks. Returns -1 if some chunk has no version.
+  // that were applied to all chunks. Returns -1 if some chunk has no version,
+  // and Options::steps if this server has no chunks.
   int64_t CompleteVersion() const;
 
   // Adds a contribution. Also returns OK if the contribution is no longer
@@ -220,7 +221,7 @@ class ParameterStore {
   // Places the weights in memory that processes on this host may map: two
   // arenas, each rounded up to whole pages, with the chunks at their offsets.
   // Returns Unavailable if such memory cannot be created. Repeated calls return
-  // the same memory. Requires useful_versions() == 2.
+  // the same memory. Requires useful_versions() == 2 and no compression.
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 
@@ -274,7 +275,7 @@ class ParameterStore {
   Chunk* Find(int chunk) const;
   // Takes the chunk's next update from the queue, if there is one and no update
   // is under way. Returns true if it took an update; the caller must then call
-  // Begin or OnTaken.
+  // Begin or OnTaken. Sends the outcomes of contributions that cause no update.
   static bool TakeUpdate(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   // Sends the outcome of a contribution to the subscriber that sent it.
   static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
@@ -283,11 +284,11 @@ class ParameterStore {
   struct ChunkRun {
     Chunk* chunk = nullptr;
     ChunkWeights* weights = nullptr;
-    int64_t version = 0;  // Before the update.
+    int64_t version = 0;  // The chunk's version before the update.
     ChunkWeights::Next next;
     std::shared_ptr<SnapshotCapture> capture;
     std::optional<Snapshot::Chunk> copy;
-    ChunkPass::Arguments arguments;  // Point to the fields above.
+    ChunkPass::Arguments arguments;  // Its pointers refer to the fields above.
   };
 
   UpdateQueue::Options QueueOptions();
@@ -296,7 +297,7 @@ class ParameterStore {
   // Schedules the update that TakeUpdate took.
   void Begin(Chunk* chunk) { queue_.Add(chunk->number, std::nullopt); }
   // Runs the updates that TakeUpdate took or, if they must wait for the norm,
-  // computes the sums of squares.
+  // computes and reports the sums of squares.
   void OnTaken(absl::Span<Chunk* const> chunks, bool more);
   void ReportSum(const Chunk& chunk, double sum_of_squares);
   // Computes the next versions of the chunks. `norm` is the norm of the mean
@@ -304,7 +305,8 @@ class ParameterStore {
   // or skip nonfinite gradients use it. See WeightsVersion for `more`.
   void Update(absl::Span<Chunk* const> chunks, std::optional<double> norm,
               bool more);
-  // Begin and end the update of one chunk; the passes run in between.
+  // BeginRun and EndRun begin and end the update of one chunk; the pass runs in
+  // between.
   std::unique_ptr<ChunkRun> BeginRun(Chunk* chunk, double norm)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   void EndRun(std::unique_ptr<ChunkRun> run, double squares, bool more)
@@ -340,7 +342,7 @@ class ParameterStore {
   const int slots_;  // Number of the optimizer's slots.
   const SumsCallback on_sums_;
   const PinMemory pin_memory_;   // Null if memory need not be pinned.
-  ReplicateCallback replicate_;  // Null without replicas.
+  ReplicateCallback replicate_;  // Null in jobs without replicas.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
   // Buffers for the 16-bit form of a chunk, half the size of the buffers in
@@ -350,14 +352,14 @@ class ParameterStore {
   const std::unique_ptr<ChunkPassGroup> group_;
   // The chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  // Updates scheduled on the pool. The norm is absent for those that TakeUpdate
-  // took and that do not have it yet.
+  // Updates scheduled on the pool. The norm is absent until SetGradientNorm
+  // provides it, and always in jobs whose updates do not wait for it.
   UpdateQueue queue_;
 
   absl::Mutex subscribers_mu_;
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);
 
-  absl::Mutex capture_mu_;  // Held by TakeSnapshot.
+  absl::Mutex capture_mu_;  // Held during a call of TakeSnapshot.
 
   absl::once_flag failed_;
 

@@ -40,14 +40,16 @@ class UpdateQueue {
 
  private:
   void RunNext() ABSL_LOCKS_EXCLUDED(mu_);
-  // Removes the next group, which is empty if other calls took all chunks.
+  // Removes and returns the next group, and sets `*norm` to its norm. The group
+  // is empty if other calls took all chunks.
   std::vector<int> Take(std::optional<double>* norm) ABSL_LOCKS_EXCLUDED(mu_);
 
   Executor* const pool_;
   const Options options_;
 
   absl::Mutex mu_;
-  std::map<int, std::optional<double>> queue_ ABSL_GUARDED_BY(mu_);  // Norms.
+  // Maps a queued chunk to its norm.
+  std::map<int, std::optional<double>> queue_ ABSL_GUARDED_BY(mu_);
   // Number of chunks that are queued or running.
   int unfinished_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -21,7 +21,7 @@ struct NodeSum {
   std::shared_ptr<const GradientSource> gradient;
   int64_t sample_count = 0;  // Number of samples (for text, tokens) in the sum.
   double loss_sum = 0;       // Loss summed over the same samples.
-  int64_t contributor = 0;   // Incarnation of the worker that sent it.
+  int64_t contributor = 0;   // Incarnation of the sending worker.
   // `base_version` and `gradient_norm` are used only if servers answer
   // contributions (see ExchangeTraits). The message Contribution describes
   // them.
@@ -122,8 +122,9 @@ class ChunkAggregator {
   TreeSum Take();
 
  private:
-  // Moves the contributions of `node` and the nodes below it to `*sum`. Returns
-  // the sum of their losses, added in the tree's order.
+  // Moves the contributions of `node` and the nodes below it to `*sum`.
+  // `height` is the height of the stack (see TreeSum::steps) with the sum of
+  // `node` on top. Returns the sum of their losses, added in the tree's order.
   double TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 

@@ -15,8 +15,8 @@ class GradientSource {
   virtual ~GradientSource() = default;
 
   // Returns elements [begin, begin + count) of the chunk: a pointer to them, or
-  // `scratch` after copying them there. The result is valid as long as the
-  // source and `scratch` exist.
+  // `scratch` after copying them there. `scratch` must have room for `count`
+  // floats. The result is valid as long as the source and `scratch` exist.
   virtual const float* Read(int64_t begin, int64_t count,
                             float* scratch) const = 0;
 
@@ -25,7 +25,8 @@ class GradientSource {
   // The result is valid as long as the source exists.
   virtual const float* InOnePiece() const { return nullptr; }
 
-  // Returns true if most elements are 0, so that Add takes less time than Read.
+  // Returns true if most elements usually are 0, so that Add takes less time
+  // than Read.
   virtual bool sparse() const { return false; }
   // Adds element begin + i to sum[i], for each i < count. Skips elements that
   // are 0. Call it only if sparse() is true.

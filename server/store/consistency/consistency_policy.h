@@ -21,7 +21,7 @@ struct ContributionOutcome {
   // the step is applied, by this contribution or by an earlier one.
   bool refused = false;
   int64_t age = 0;       // Staleness of the contribution, in versions.
-  int64_t receiver = 0;  // NodeSum::sender.
+  int64_t receiver = 0;  // NodeSum::sender of the contribution.
 };
 
 // The inputs of a chunk's next version.
@@ -53,11 +53,11 @@ class ContributionQueue {
   virtual ~ContributionQueue() = default;
 
   // Accepts a contribution, or drops it if it is no longer needed. May be
-  // called while an update is under way. Errors are the sender's fault; they
-  // name the step and leave the queue unchanged. Returns FailedPrecondition for
-  // a step that the sender cannot have reached, InvalidArgument for a
-  // contribution that is invalid for every step, and ResourceExhausted if too
-  // many contributions wait.
+  // called while an update is under way. Errors are the sender's fault and
+  // leave the queue unchanged. Returns FailedPrecondition for a step that the
+  // sender cannot have reached, InvalidArgument for a contribution that is
+  // invalid for every step, and ResourceExhausted if too many contributions
+  // wait.
   virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
 
   // What the caller must do next: apply an update, send the outcome of a

@@ -11,8 +11,9 @@
 
 namespace tributary {
 
-// `job` must be resolved. `steps` and `first_step` are numbers of rounds.
-// Returns InvalidArgument for an all-reduce, which has no consistency mode.
+// `job` must be a result of ResolveJob or JobOfRounds. `steps` and `first_step`
+// are numbers of rounds. Returns InvalidArgument for an all-reduce, which has
+// no consistency mode.
 absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> CreateConsistencyPolicy(
     const JobSpec& job, int64_t steps, int64_t first_step);
 

@@ -22,7 +22,8 @@ enum class RowGroup : uint8_t { kDecay, kNoDecay, kStatistics };
 // Row r of a chunk: elements [kRowElements * r, kRowElements * (r + 1)).
 struct ChunkRow {
   RowGroup group = RowGroup::kNoDecay;
-  // Number of elements of the parameter; the rest of the row is a gap.
+  // Number of the row's elements that belong to a parameter; the rest of the
+  // row is a gap.
   uint8_t elements = 0;
 };
 

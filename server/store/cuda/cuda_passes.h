@@ -18,9 +18,10 @@ namespace tributary {
 absl::Status CheckCudaPasses(int ordinal);
 
 // Creates the passes on GPU `ordinal`; see ChunkPassMaker. `pass_streams` (at
-// least 1) is the number of chunks that can be processed at the same time, each
-// with its own CUDA stream and working memory. Set it to the number of threads
-// that call the passes; a thread that finds no free stream waits for one.
+// least 1) is the number of chunks, or groups of chunks, that can be processed
+// at the same time, each with its own CUDA stream and working memory. Set it to
+// the number of threads that call the passes; a thread that finds no free
+// stream waits for one.
 //
 // The methods of the returned ChunkPasses return errors that name the
 // operation, the GPU and CUDA's error.

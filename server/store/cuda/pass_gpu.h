@@ -26,12 +26,13 @@ struct MemoryPlan {
 };
 
 // The GPU memory and the PassStreams of one server, shared by its passes.
-// Thread-safe.
+// Thread-safe, except for Take.
 class PassGpu {
  public:
   // Allocates the memory of `plan` on GPU number `ordinal`, which must exist.
-  // See PassStream::DeviceElements for `depth`. Returns ResourceExhausted, with
-  // a breakdown of the required bytes, if the GPU's memory does not suffice.
+  // `chunk_elements` is the size of the largest chunk, and `depth` the largest
+  // TreeSum::depth of a sum. Returns ResourceExhausted, with a breakdown of the
+  // required bytes, if the GPU's memory does not suffice.
   static absl::StatusOr<std::shared_ptr<PassGpu>> Create(int ordinal,
                                                          const MemoryPlan& plan,
                                                          int64_t chunk_elements,
@@ -40,7 +41,8 @@ class PassGpu {
   PassGpu(const PassGpu&) = delete;
   PassGpu& operator=(const PassGpu&) = delete;
 
-  // Allocates zeroed memory. The total must not exceed the plan.
+  // Allocates zeroed memory. The total must not exceed the plan. Not
+  // thread-safe: call it only while the passes are created.
   float* Take(int64_t elements);
 
   // Takes a PassStream for the lifetime of this object. Blocks until one is
@@ -70,7 +72,7 @@ class PassGpu {
 
   const int ordinal_;
   float* const memory_;
-  int64_t taken_ = 0;  // Elements allocated. Used only during construction.
+  int64_t taken_ = 0;  // Number of elements that Take has allocated.
   std::vector<std::unique_ptr<PassStream>> pass_streams_;
 
   absl::Mutex mu_;

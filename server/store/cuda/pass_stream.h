@@ -20,7 +20,8 @@ namespace tributary::cuda {
 
 // Queues the work of up to kGroupChunks passes on a CUDA stream. The passes of
 // all chunks take turns using it. Calls must not overlap but may come from any
-// thread. Only Wait and copies from memory that is not pinned block.
+// thread. Only Wait, copies from memory that is not pinned, and Sum of
+// contributions that must be decoded block.
 class PassStream {
  public:
   // Returns the number of floats of device memory that a PassStream needs for
@@ -88,23 +89,28 @@ class PassStream {
   float* PlaceOf(int height, float* first) const;
   void CopySource(const GradientSource& source, NodeFormat format,
                   int64_t elements, float* to);
-  // Like Sum, for sparse contributions: adds them on the host, which takes less
-  // time than copying each of them to the device. The sum is written to
+  // Does the work of Sum for sparse contributions: adds them on the host, which
+  // takes less time than copying each of them to the device. Writes the sum to
   // `first`.
   void SumOnHost(const TreeSum& sum, NodeFormat format, int64_t elements,
                  float* first);
 
   const std::unique_ptr<Stream> stream_;
   const int64_t chunk_elements_;
-  // In device memory.
-  double* const device_squares_;  // [kGroupChunks, kSquareSums]
-  float* const sums_;             // [kGroupChunks, chunk_elements_]
+  // The next three arrays are in device memory.
+  //
+  // Partial sums of squares: kSquareSums for each of kGroupChunks passes.
+  double* const device_squares_;
+  // Sums of gradients: chunk_elements_ for each of kGroupChunks passes.
+  float* const sums_;
   // The stack with which Sum adds contributions (see TreeSum::steps), without
-  // its lowest array, which is Sum's output: [depth - 1, chunk_elements_].
+  // its lowest array, which is Sum's output. It has room for the largest
+  // TreeSum::depth minus one arrays of chunk_elements_ floats.
   float* const stack_;
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
-  double* host_squares_ = nullptr;  // Pinned.
+  // A copy of device_squares_ in pinned host memory.
+  double* host_squares_ = nullptr;
   cudaEvent_t done_ = nullptr;
 };
 

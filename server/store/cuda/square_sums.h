@@ -35,7 +35,7 @@ struct SquareSums {
   int64_t elements = 0;
   const float* x = nullptr;
   const ChunkRow* rows = nullptr;
-  double* sums = nullptr;  // [kSquareSums]
+  double* sums = nullptr;  // The results: kSquareSums numbers.
 };
 
 // Computes the sums of up to kGroupChunks chunks, in one launch.

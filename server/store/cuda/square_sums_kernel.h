@@ -10,10 +10,12 @@
 
 namespace tributary::cuda {
 
-// Warp 0 adds up one tile while the other warps read the next.
+// Number of elements of a tile. Warp 0 adds up one tile while the other warps
+// read the next tile.
 inline constexpr int kSquareTile = 1024;
 
-// A tile: its elements, with zeros in place of those of group kStatistics, and
+// A tile. `gradients` holds its elements, with zeros in place of the elements
+// of group kStatistics. `statistics` holds the elements of group kStatistics,
 // with zeros in place of all others. Adding the square of a zero changes no
 // sum, so the thread that adds needs no condition, and its loads from shared
 // memory do not wait for each other. The gap avoids bank conflicts between the
@@ -56,7 +58,7 @@ __device__ inline void SumSquaresInBlock(const SquareSums& chunk,
 #pragma unroll 8
       for (int i = lane; i < size; i += kRowElements) {
         const double value = values[i];
-        sum += value * value;  // The product is exact.
+        sum += value * value;  // The product is exact in double.
       }
     }
     __syncthreads();

@@ -16,10 +16,13 @@ namespace tributary::cuda {
 // The arguments of a chunk's update (see UpdateArguments). All arrays are in
 // GPU memory.
 struct ChunkUpdatePass {
-  int64_t elements = 0;            // A multiple of kRowElements.
-  const ChunkRow* rows = nullptr;  // [elements / kRowElements]
-  const float* sum = nullptr;      // [elements], never written.
-  float* weights = nullptr;        // [elements], updated in place; 0 in gaps.
+  int64_t elements = 0;  // Number of elements; a multiple of kRowElements.
+  // The rows of the chunk: elements / kRowElements.
+  const ChunkRow* rows = nullptr;
+  // The sum of the contributions, which is not modified.
+  const float* sum = nullptr;
+  // The chunk's weights, which are updated in place. Zero in gaps.
+  float* weights = nullptr;
   // For each slot of the rule, an array of `elements` floats, which is updated
   // in place. The span itself is read only during the call.
   absl::Span<float* const> slots;
