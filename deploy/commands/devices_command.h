@@ -17,6 +17,7 @@ namespace tributary {
 
 struct MachineDevices {
   int cores = 1;  // Number of cores that this process may use.
+  // Free memory of the host; nullopt if unknown.
   std::optional<int64_t> free_memory_bytes;
   // OK if CUDA can use at least one GPU; otherwise the reason why it cannot.
   absl::Status cuda;

@@ -27,9 +27,9 @@ struct ComparisonOptions {
   ProgressStyle progress = ProgressStyle::kNone;
 };
 
-// Returns the job for a comparison: without checkpoints, evaluated only at its
-// end, so that the time of a step includes only training, and with about a
-// hundred lines of metrics.
+// Returns the job for a comparison: without checkpoints and evaluated only at
+// its end, so that the time of a step includes only training. If the job sets
+// `steps`, it has about a hundred lines of metrics.
 JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {

@@ -33,8 +33,8 @@ struct LocalProcesses {
   // program. The environment of this command contains each flag of `tributary
   // worker` as a TRIBUTARY_* variable. If empty, workers run this program.
   std::string worker_command;
-  std::string resume;              // The server's --resume; empty: none.
-  bool allow_job_changes = false;  // The server's --allow-job-changes.
+  std::string resume;  // Value of --resume for server 0; empty if not set.
+  bool allow_job_changes = false;  // Value of --allow-job-changes for server 0.
   LogFlags log;
   SecurityFlags security;
 };
@@ -49,8 +49,8 @@ int ServerThreads(int servers);
 // folder or file cannot be created.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 
-// Returns options that describe how to start each server and worker. The caller
-// sets the remaining options.
+// Returns options that set the numbers of servers and workers, and describe how
+// to start each of them. The caller sets the remaining options.
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes);
 
 // Describes a process that runs this program with `arguments`. The new process

@@ -64,8 +64,8 @@ class Supervisor {
   // started.
   absl::StatusOr<int> Start(const ProcessSpec& spec);
 
-  // Returns the line that the process has written to kReadyFd, without the line
-  // end; nullopt until the line is complete. Never blocks.
+  // Returns the first line that the process has written to kReadyFd, without
+  // the line end; nullopt until the line is complete. Never blocks.
   absl::optional<std::string> ReadyText(int process);
 
   // Returns the complete lines that the process has written to kWarningFd since
@@ -94,8 +94,8 @@ class Supervisor {
     int fd = -1;
     std::string text;  // Data that was read from the pipe but not yet returned.
 
-    // Reads the available data. Closes the pipe at its end, or when `text`
-    // exceeds `most_bytes`.
+    // Reads the available data. Closes the pipe when the writer has closed it,
+    // or when `text` exceeds `most_bytes`.
     void Read(size_t most_bytes);
     void Close();
   };
