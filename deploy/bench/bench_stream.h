@@ -28,8 +28,7 @@ struct BenchStream {
 
 // Serves all clients until the process is killed, so it returns only with an
 // error. `address` is host:port, where port 0 selects a free port, or
-// unix-abstract:NAME. Calls `on_ready` with the address to connect to. Returns
-// only with an error.
+// unix-abstract:NAME. Calls `on_ready` with the address to connect to.
 absl::Status ServeBenchStreams(
     const BenchStream& stream, const std::string& address,
     const std::function<void(const std::string&)>& on_ready);

@@ -61,7 +61,7 @@ class Job {
 
   // The result of a job that is done.
   struct Result {
-    std::map<std::string, Tensor> weights;  // By name of the parameter.
+    std::map<std::string, Tensor> weights;  // Indexed by name of the parameter.
     std::string weights_sha256;
     int64_t steps = 0;
     double final_loss = 0;

@@ -38,8 +38,8 @@ absl::StatusOr<int> DrawToken(absl::Span<const float> logits,
 // `prompt`. An empty prompt stands for the start of a line. `model` must have
 // been created for text. `weights` is an arena in the memory of the model's
 // device. Neither `model` nor `weights` is used after the call. Returns
-// InvalidArgument for invalid options and Unimplemented for models other than
-// gpt.
+// InvalidArgument for invalid options, and the errors of
+// Model::NextTokenLogits.
 absl::StatusOr<std::string> GenerateText(Model* model, const float* weights,
                                          absl::string_view prompt,
                                          const GenerateOptions& options);

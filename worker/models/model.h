@@ -74,7 +74,9 @@ class Model {
 
   // Computes the logits of the token that follows `tokens`, one for each token
   // of the vocabulary. If `tokens` is longer than the context, uses only its
-  // end. Returns Unimplemented for models other than gpt.
+  // end. Returns Unimplemented for models whose input is not tokens, and
+  // InvalidArgument if `tokens` is empty, a token is out of range, or `logits`
+  // has the wrong size.
   virtual absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                        const float* weights,
                                        absl::Span<float> logits) = 0;

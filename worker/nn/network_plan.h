@@ -30,7 +30,7 @@ struct NetworkPlan {
     // The output of the following GELU, if this layer computes it; otherwise
     // -1.
     int64_t gelu_output = -1;
-    int64_t gelu_input = -1;  // LayerTensors::gelu_input.
+    int64_t gelu_input = -1;  // See LayerTensors::gelu_input.
 
     // True if Backward of this layer must be called.
     bool backward = false;

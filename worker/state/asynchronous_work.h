@@ -60,7 +60,8 @@ class AsynchronousWork final : public BoundedStalenessWork {
 
   const int micro_batches_;
 
-  std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);  // By step.
+  // Indexed by step.
+  std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);
   // Number of gradients that have been sent and whose outcome has not arrived,
   // indexed by chunk. MarkDone counts a gradient as sent, so an outcome that
   // arrives before MarkDone makes the number -1 for a moment.

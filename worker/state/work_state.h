@@ -53,8 +53,9 @@ class WorkState : public WeightsSink {
   struct Options {
     // Number of rounds of the job. Servers count each round as a step.
     int64_t steps = 0;
-    // True if the job evaluates: at the last version, and at every version that
-    // is a multiple of `evaluate_every` unless `evaluate_every` is 0.
+    // True if the job evaluates: at the last version and, unless
+    // `evaluate_every` is 0, at every other positive version that is a multiple
+    // of `evaluate_every`.
     bool evaluates = false;
     int64_t evaluate_every = 0;
   };
@@ -62,9 +63,13 @@ class WorkState : public WeightsSink {
   WorkState(const Options& options, const ArenaLayout* layout);
 
   // ---- Called by the membership client.
+  // Requests a kInitialize task: this worker must send version 0.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
+  // Sets the assignment, unless it is older than the current one.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
+  // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
+  // Records that the job is done.
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
   // Adds a step that this worker has leased and must compute. Ignored except in
   // asynchronous mode.

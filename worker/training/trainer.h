@@ -46,8 +46,8 @@ class Trainer {
 
   // Runs tasks until the job is finished, and then returns OK. If the WorkState
   // fails, returns its status. If a micro-batch cannot be computed, returns the
-  // error. If memory runs out, uses fewer compute threads; the result stays the
-  // same.
+  // error. If memory runs out, continues with fewer compute threads and the
+  // same result, or returns ResourceExhausted if this is not possible.
   absl::Status Run();
 
   // Returns the current activity and the trainer's statistics.
@@ -111,7 +111,7 @@ class Trainer {
     int micro_batch = 0;
     std::shared_ptr<const Batch> batch;  // Null if there is none.
   };
-  std::vector<Prefetched> prefetched_;  // By thread.
+  std::vector<Prefetched> prefetched_;  // Indexed by thread.
   bool warned_of_captures_ = false;
 
   std::vector<std::shared_ptr<void>> pinned_;  // Keeps the weights pinned.

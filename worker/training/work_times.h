@@ -49,7 +49,8 @@ class WorkTimes {
   Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Rounds& rounds_;
-  std::vector<std::unique_ptr<ComputeThreadTimer>> timers_;  // By thread.
+  // Indexed by thread.
+  std::vector<std::unique_ptr<ComputeThreadTimer>> timers_;
 
   mutable absl::Mutex mu_;
   // Round of the newest task; -1 before the first.

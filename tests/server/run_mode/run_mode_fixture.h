@@ -81,7 +81,7 @@ class RunModeTest : public ::testing::Test {
   Membership membership_{/*micro_batches=*/4, absl::Seconds(10)};
   ServerRoster servers_{1};
   FakeServerLink server_;
-  std::map<int64_t, FakeWorkerLink> links_;  // By incarnation.
+  std::map<int64_t, FakeWorkerLink> links_;  // Indexed by incarnation.
   std::unique_ptr<RunMode> mode_;
 };
 

@@ -42,7 +42,8 @@ class SimulatedWorkerNetwork final : public WorkerNetwork {
     return members_.Connect(options);
   }
 
-  // What the worker last told the coordinator that it does, or "connecting".
+  // Returns the phase that the worker has reported last to the coordinator, or
+  // "connecting".
   const std::string& activity() const { return activity_; }
 
  private:

@@ -65,7 +65,7 @@ class ReceivedWeights {
   // compression. Uses huge pages because every step touches a little of each
   // page.
   std::optional<PrivatePages> values_;
-  std::vector<Copy> copies_;  // By chunk.
+  std::vector<Copy> copies_;  // Indexed by chunk.
 };
 
 }  // namespace tributary

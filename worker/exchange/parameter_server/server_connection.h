@@ -132,7 +132,8 @@ class ServerConnection final
   // lies elsewhere.
   int64_t OffsetOf(const Buffer& arena) const;
   // Releases the arenas that hold gradients of this chunk for steps that the
-  // received version includes.
+  // received version includes. Has no effect if ExchangeParts::answered is
+  // true, because outcomes then release the arenas.
   void Release(const Weights& weights) ABSL_LOCKS_EXCLUDED(memory_mu_);
   std::string Name() const;
 

@@ -58,7 +58,7 @@ class CheckingSink final : public WeightsSink {
   SynchronousWork work_;
 
   mutable absl::Mutex mu_;
-  std::vector<int64_t> newest_ ABSL_GUARDED_BY(mu_);  // By chunk.
+  std::vector<int64_t> newest_ ABSL_GUARDED_BY(mu_);  // Indexed by chunk.
   // Number of chunks written, by version.
   std::map<int64_t, int> written_ ABSL_GUARDED_BY(mu_);
   int64_t park_from_ ABSL_GUARDED_BY(mu_);

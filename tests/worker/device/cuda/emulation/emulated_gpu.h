@@ -46,8 +46,8 @@ void Run(dim3 grid, dim3 block, const std::function<void()>& body);
 // __syncthreads: it waits for all threads of the block that have not ended.
 void WaitForBlock();
 
-// Fills a variable in shared memory with NaN when the first thread of a block
-// calls it for this variable.
+// Fills a variable in shared memory with NaN at the first call for this
+// variable by a thread of the running block.
 void BeginShared(void* variable, size_t bytes);
 
 // Returns the lane of the running thread: its number in its warp.
