@@ -22,7 +22,7 @@ struct ComparisonOptions {
   int threads = 1;                    // Compute threads of each worker.
   std::string server_device = "cpu";  // Not used by all-reduce.
   std::string worker_device = "cpu";
-  std::string output;  // Folder that contains a folder for each run.
+  std::string output;  // Folder in which each run has a folder of its own.
   bool overwrite = false;
   ProgressStyle progress = ProgressStyle::kNone;
 };

@@ -75,9 +75,10 @@ class Supervisor {
   // Returns the processes that have ended since the last call. Never blocks.
   std::vector<ProcessExit> Reap();
 
-  // Sends `signal` to the groups of all running processes.
+  // Sends `signal` to the process groups of all running processes.
   void SignalAll(int signal);
-  // Sends `signal` to the group of a process, if the process is running.
+  // Sends `signal` to the process group of a process, if the process is
+  // running.
   void Signal(int process, int signal);
 
   bool running(int process) const { return children_[process].running; }

@@ -24,7 +24,7 @@ namespace tributary {
 // A job and its processes on this machine.
 struct LocalTraining {
   JobSpec job;          // The resolved job.
-  WorkerCount workers;  // At most MostComputing(job).
+  WorkerCount workers;  // Number of workers; at most MostComputing(job).
   // Number of additional workers that wait to replace workers that fail.
   int64_t spares = 0;
   int servers = 1;

@@ -1,4 +1,5 @@
-// A worker's progress and time statistics, as sent in heartbeats.
+// Measures a worker's progress and time statistics, which it sends in
+// heartbeats.
 #ifndef TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
 #define TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
 

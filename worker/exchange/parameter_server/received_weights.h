@@ -21,7 +21,7 @@ namespace tributary {
 // own copy of the weights, because an arena may have skipped the version that a
 // delta is relative to. Without compression it keeps no copy.
 //
-// Calls for different chunks may be concurrent.
+// Calls for different chunks may be concurrent; calls for one chunk must not.
 class ReceivedWeights {
  public:
   // `layout` must outlive this object. `exchange` must be valid.
@@ -38,6 +38,7 @@ class ReceivedWeights {
   void Write(int chunk, const ReceivedFloats& floats, float* to);
 
  private:
+  // The state of one chunk.
   struct Copy {
     int64_t version = -1;
     // Deltas that resulted in the newest two versions, indexed by version % 2.
