@@ -90,8 +90,9 @@ class MicroBatchState {
   bool backward_ = false;  // True once Ready or Add was called.
   // Argument of SetSampleCount; -1 if it was not called.
   int64_t sample_count_ = -1;
-  std::vector<bool> arrived_;  // By parameter: its weights have arrived.
-  std::vector<bool> ready_;    // By parameter: its gradient is ready.
+  // True for each parameter whose weights have arrived.
+  std::vector<bool> arrived_;
+  std::vector<bool> ready_;  // True for each parameter whose gradient is ready.
   int sent_;  // Gradients of this and later parameters were passed on.
   std::vector<float> zeros_;
   std::vector<float> spare_;

@@ -18,7 +18,7 @@ struct BarChart {
   };
   struct Bar {
     std::string label;
-    std::vector<Part> parts;  // From left to right.
+    std::vector<Part> parts;  // Ordered from left to right.
     std::string end;          // Text after the last part.
     // Value at which a black line crosses the bar; absent if there is no line.
     absl::optional<double> marker;
@@ -38,7 +38,7 @@ struct BarChart {
   std::vector<Key> keys;
   // Name of the markers in the legend; empty if there are none.
   std::string marker_name;
-  std::vector<Bar> bars;  // From top to bottom.
+  std::vector<Bar> bars;  // Ordered from top to bottom.
 };
 
 // Returns the height of the chart in pixels, including title, legend and

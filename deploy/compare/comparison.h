@@ -77,7 +77,8 @@ struct ComparedRun {
   State state = State::kWaiting;
   std::string error;                   // Error of a failed run.
   absl::optional<RunFigures> figures;  // Set if the run is done.
-  std::vector<LossPoint> losses;  // Also set if the run failed or was stopped.
+  // Losses of the run. Also set if the run failed or was stopped.
+  std::vector<LossPoint> losses;
 };
 
 // The predicted load of one host if every worker runs on a host of its own.

@@ -38,7 +38,7 @@ struct ProcessSpec {
 
 struct ProcessExit {
   int process = -1;
-  // How the process ended, as returned by waitpid.
+  // The status of the process at its end, as returned by waitpid.
   int wait_status = 0;
 
   bool succeeded() const;

@@ -127,8 +127,7 @@ void tributary_worker_free(tributary_worker* worker);
 /* Worker::job. Sets `*job`. */
 void tributary_worker_get_job(const tributary_worker* worker,
                               tributary_job* job);
-/* Worker::Declare. Copies the arguments. Returns the code of the error, or 0.
- */
+/* Worker::Declare. Copies the arguments. Returns 0 or the code of the error. */
 int32_t tributary_worker_declare(tributary_worker* worker,
                                  const tributary_parameter* parameters,
                                  size_t count, tributary_error* error);
@@ -157,7 +156,7 @@ tributary_piece* tributary_step_next_piece(tributary_step* step,
  * may be zeros. */
 int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
                                     const float** weights, float** gradients);
-/* MicroBatch::SetSampleCount, Ready and Finish. */
+/* MicroBatch::SetSampleCount, MicroBatch::Ready and MicroBatch::Finish. */
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count);
 void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,

@@ -23,7 +23,8 @@ struct GenerateOptions {
   // Number of likeliest bytes to choose from; 0 stands for all. Among equally
   // likely bytes at the limit, the bytes with the smaller values are kept.
   int64_t top_k = 0;
-  // The same seed, weights and prompt yield the same text.
+  // Seed of the random choices. The same seed, weights, prompt and options
+  // yield the same text.
   uint64_t seed = 1;
 };
 

@@ -84,7 +84,7 @@ class Model {
 
 // Memory that a model needs, computed without allocating it.
 struct ModelMemory {
-  int64_t activation_bytes = 0;  // As Model::memory_bytes.
+  int64_t activation_bytes = 0;  // See Model::memory_bytes.
   int64_t arena_bytes = 0;       // Bytes of all weights, or of all gradients.
 };
 

@@ -84,7 +84,8 @@ class DeviceSums {
 
   // State of the current micro-batch.
   float* gradients_ = nullptr;
-  std::vector<Waiting> siblings_;  // From the lowest level to the highest.
+  // Ordered from the lowest level to the highest.
+  std::vector<Waiting> siblings_;
   int node_ = 0;
   float* sum_ = nullptr;
   int64_t sample_count_ = 0;  // Sample count of node_.

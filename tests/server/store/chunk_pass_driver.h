@@ -14,9 +14,9 @@
 
 namespace tributary {
 
-// How a pass receives gradients: kMemory in shared memory, kPieces in several
-// pieces as from the wire, kBoth with one gradient in shared memory and the
-// others in pieces, kSparse in pieces with few elements that are not zero.
+// The form in which a pass receives gradients. kMemory: in shared memory.
+// kPieces: in pieces, as from the wire. kBoth: one gradient in shared memory,
+// the others in pieces. kSparse: in pieces, with most elements 0.
 enum class Way { kMemory, kPieces, kBoth, kSparse };
 
 struct PassCase {

@@ -1,4 +1,5 @@
-// How simulated servers reach other processes, and how they are reached.
+// The connections of simulated servers to other processes, and the services
+// that they offer.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_NETWORK_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_NETWORK_H_
 

@@ -1,4 +1,4 @@
-// How simulated workers reach other processes.
+// The connections of simulated workers to other processes.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_NETWORK_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_NETWORK_H_
 

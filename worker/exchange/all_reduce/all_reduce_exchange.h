@@ -105,7 +105,7 @@ class AllReduceExchange final : public Exchange {
   using Transfer = std::unique_ptr<PeerMesh::Transfer>;
   class Step;
 
-  // What this member itself has computed for a step.
+  // The results that this member itself has computed for a step.
   struct Own {
     // Indexed by chunk and node.
     std::map<int, std::map<int, NodeChunk>> chunks;

@@ -52,8 +52,8 @@ class AllReduceExchange::Step {
   absl::Status Run();
 
  private:
-  // What the member that reduces a chunk tells other members about the chunk's
-  // gradient.
+  // Facts about the gradient of a chunk, which the member that reduces the
+  // chunk sends to other members.
   struct Facts {
     // Sum of the squares of the gradient's elements.
     double squares = 0;

@@ -94,7 +94,7 @@ class ServerConnection final
  private:
   // Weights that wait because a task is still reading their destination.
   struct Parked {
-    Weights weights;  // Without the payload.
+    Weights weights;  // The message without its payload.
     ReceivedFloats floats;
   };
 
