@@ -41,9 +41,9 @@ class LocalSgd {
   int64_t step() const { return first_step_ + taken_; }
 
   // Takes one step. `gradient_sum` is an arena with the gradient sum of
-  // `sample_count` samples (tokens) and zeros in gaps. Clips by the norm of the
-  // mean gradient of these samples. With `sample_count` 0 the weights stay
-  // unchanged, but the step counts.
+  // `sample_count` samples (tokens) and zeros in gaps. If the job clips
+  // gradients, clips by the norm of the mean gradient of these samples. With
+  // `sample_count` 0 the weights stay unchanged, but the step counts.
   void Step(const float* gradient_sum, int64_t sample_count);
 
   // Returns the number of samples (tokens) in all steps of the round so far.

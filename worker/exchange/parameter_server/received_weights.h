@@ -32,9 +32,11 @@ class ReceivedWeights {
   // the reason, for malformed messages.
   absl::StatusOr<ReceivedFloats> Take(const Weights& weights,
                                       ReceivedPayload payload);
-  // Writes the chunk's values, at the version for which Take returned `floats`,
-  // to `to`. Must be called before the next Take for this chunk. Between two
-  // calls with the same `to`, no other code may write there.
+  // Writes the chunk's values, at the version of the message for which Take
+  // returned `floats`, to `to`. The message must not be older than a message
+  // that was passed to Take before. Must be called before the next Take for
+  // this chunk. Between two calls with the same `to`, no other code may write
+  // there.
   void Write(int chunk, const ReceivedFloats& floats, float* to);
 
  private:
