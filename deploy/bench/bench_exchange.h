@@ -22,7 +22,8 @@ struct ExchangeLoad {
   int servers = 1;
   // Number of threads of each server; at least 1.
   int threads = 1;
-  // Device of the servers; see AddServerDeviceFlag.
+  // Device of the servers: a value of the flag that AddServerDeviceFlag
+  // declares.
   std::string device = "cpu";
   // Values of exchange.transport and exchange.wire_dtype, in upper or lower
   // case.

@@ -38,7 +38,7 @@ struct BenchLoad {
   // micro-batches. `workers` * `threads` must be a power of two.
   int threads = 1;
   DeviceName device{DeviceName::Kind::kCpu};  // Device of all workers.
-  std::string server_device = "cpu";          // See AddServerDeviceFlag.
+  std::string server_device = "cpu";          // Value of --device for servers.
   int64_t steps = 1;
   // Changes to further fields of the job, in the form path=value; see SetField
   // in common/job/job.h.

@@ -46,8 +46,8 @@ struct BenchProcesses {
   // machine's cores.
   int server_threads = 0;
   int worker_threads = 1;
-  std::string server_device = "cpu";  // See AddServerDeviceFlag.
-  std::string worker_device = "cpu";  // See AddDeviceFlag.
+  std::string server_device = "cpu";  // Value of --device for servers.
+  std::string worker_device = "cpu";  // Value of --device for workers.
 };
 
 struct BenchRun {

@@ -27,8 +27,8 @@ struct LocalProcesses {
   int64_t spares = 0;      // Number of spare workers; see LocalTraining.
   int server_threads = 1;  // Threads of each server; see ServerThreads.
   int worker_threads = 1;
-  std::string server_device = "cpu";  // See AddServerDeviceFlag.
-  std::string worker_device = "cpu";  // See AddDeviceFlag.
+  std::string server_device = "cpu";  // Value of --device for servers.
+  std::string worker_device = "cpu";  // Value of --device for workers.
   // The command line, for the shell, that starts a worker in place of this
   // program. The environment of this command contains each flag of `tributary
   // worker` as a TRIBUTARY_* variable. If empty, workers run this program.

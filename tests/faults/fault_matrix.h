@@ -36,8 +36,8 @@ struct FaultResult {
   std::string weights_sha256;
   int actions = 0;  // Number of times that failpoints acted.
   int restarts = 0;
-  int64_t steps_again = 0;  // See ProcessCluster::StepsAgain.
-  // See ProcessCluster::recovery.
+  int64_t steps_again = 0;  // Result of ProcessCluster::StepsAgain.
+  // Result of ProcessCluster::recovery.
   absl::optional<absl::Duration> recovery;
   absl::Duration time;
 };

@@ -63,10 +63,14 @@ class Trainer {
   // of a thread that would remain has failed.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
+  // Computes the gradients of one micro-batch of `task` on compute thread
+  // `thread`, and passes them to `reducer`. Returns Aborted if the task must be
+  // given up.
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
-  // Like TrainMicroBatch, for a round of local steps.
+  // Like TrainMicroBatch, but takes the local steps of a round, and passes the
+  // outer gradient to `reducer`.
   absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
