@@ -1,4 +1,4 @@
-// What main of `tributary`, and of programs that extend it, does.
+// The body of main in `tributary` and in programs that extend it.
 #ifndef TRIBUTARY_DEPLOY_RUN_PROGRAM_H_
 #define TRIBUTARY_DEPLOY_RUN_PROGRAM_H_
 

@@ -21,9 +21,11 @@ namespace tributary {
 // A micro-batch to train, or a piece of the evaluation data. The trainer owns
 // all memory that the pointers refer to.
 struct Work {
+  // True for a piece of the evaluation data.
   bool evaluates = false;
   const Batch* batch = nullptr;
   const float* weights = nullptr;
+  // Set by the program's thread before Handover::Done.
   LossSums result;
   // The fields below are used for training only.
   uint64_t seed = 0;
@@ -38,15 +40,16 @@ struct Work {
 // program computes an item, the trainer's thread waits, so the program may use
 // the item's memory and its observer without further locks.
 //
-// Thread-safe for one thread on each side. No wait has a timeout: Close ends
-// the trainer's waits, and End ends the program's waits.
+// Thread-safe, but each side must be used by only one thread at a time. No wait
+// has a timeout: Close ends the trainer's waits, and End ends the program's
+// waits.
 class Handover {
  public:
   // ---- Called by the trainer's thread.
-  // Offers the job, and blocks until the program has declared its parameters.
-  // Returns the error with which the program refused the job, or Cancelled
-  // after Close. Later calls return FailedPrecondition if the job's model or
-  // data differ from the first call.
+  // Offers the job, and blocks until the program has answered with Answer.
+  // Returns the answer, or Cancelled after Close. A later call returns the same
+  // answer, or FailedPrecondition if the model or the data of the job differ
+  // from the first call.
   absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> Offer(
       const JobSpec& job, const JobInfo& info);
   // Passes `work` to the program, and blocks until the program has finished it.
@@ -60,6 +63,8 @@ class Handover {
   // Blocks until the trainer has offered the job, and returns the job. Returns
   // nullopt if End is called first.
   std::optional<JobInfo> AwaitJob();
+  // Answers Offer with the declared parameters, or with the error for which the
+  // program refuses the job.
   void Answer(
       absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> answer);
   // Blocks until there is work, and returns it. Returns the same work until

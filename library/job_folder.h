@@ -12,12 +12,13 @@
 
 namespace tributary {
 
-// The folder that the options name, claimed for this job, or a temporary
-// folder, which the destructor removes.
+// The output folder that the options name, claimed exclusively for this job. If
+// they name none, a temporary folder, which the destructor removes with its
+// contents.
 class JobFolder {
  public:
-  // Returns the errors of OutputDirectory::Claim, or the system's error if a
-  // temporary folder cannot be created.
+  // Claims or creates the folder. Returns the errors of OutputDirectory::Claim,
+  // or the system's error if a temporary folder cannot be created.
   static absl::StatusOr<std::unique_ptr<JobFolder>> Create(
       const Job::Options& options);
   ~JobFolder();
@@ -31,7 +32,7 @@ class JobFolder {
       : path_(std::move(path)), claimed_(std::move(claimed)) {}
 
   const std::string path_;
-  // Null: the folder is temporary.
+  // Null if the folder is temporary.
   const std::unique_ptr<OutputDirectory> claimed_;
 };
 

@@ -11,18 +11,20 @@
 
 namespace tributary {
 
-// Returns a number of an object, or NaN if there is none: JSON has no numbers
-// that are not finite.
+// Returns the number that is the value of `name` in `object`, or NaN if there
+// is no such number. JSON has no numbers that are not finite.
 double NumberOf(const nlohmann::json& object, const char* name);
 
-// Calls each callback once for a step, even if the step is repeated because a
-// server was lost. Not thread-safe.
+// Calls each callback at most once for a step, even if the step is repeated
+// because a server was lost. Not thread-safe.
 class JobMetrics {
  public:
+  // Either callback may be null.
   JobMetrics(std::function<void(const Job::StepMetrics&)> on_step,
              std::function<void(const Job::Evaluation&)> on_evaluation);
 
-  // Handles a line of metrics.jsonl. Lines of other kinds have no effect.
+  // Parses a line of metrics.jsonl and calls the callbacks for its contents.
+  // Ignores lines that describe neither a step nor an evaluation.
   void Add(const std::string& line);
 
  private:

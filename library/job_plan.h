@@ -1,4 +1,4 @@
-// What a Job starts.
+// Decides what a Job starts.
 #ifndef TRIBUTARY_LIBRARY_JOB_PLAN_H_
 #define TRIBUTARY_LIBRARY_JOB_PLAN_H_
 
@@ -11,19 +11,21 @@
 
 namespace tributary {
 
-// The resolved job and its threads.
+// The resolved job, and the numbers of its servers, workers and threads.
 struct JobPlan {
   JobSpec job;
   int servers = 1;
-  int server_threads = 1;  // Of each server.
+  int server_threads = 1;  // Threads of each server.
   int workers = 1;
-  int worker_threads = 1;  // Of each worker.
-  // The device of each worker; empty if the program computes.
+  int worker_threads = 1;  // Compute threads of each worker.
+  // The device of each worker, by rank; empty if Job::Options::worker computes
+  // the gradients.
   std::vector<DeviceName> devices;
 };
 
-// Reads the job and chooses threads and devices, by the rules of `tributary
-// train`. Returns InvalidArgument or NotFound, naming the option or the field.
+// Reads the job and chooses threads and devices as `tributary train` does.
+// Returns InvalidArgument for an invalid option, and the errors of ReadJob and
+// ChooseDevice.
 absl::StatusOr<JobPlan> PlanJob(const Job::Options& options);
 
 }  // namespace tributary

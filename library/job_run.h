@@ -23,11 +23,14 @@
 
 namespace tributary {
 
-// Runs RunServer and RunWorker on one thread each. Server 0 decides how the job
-// ends. It is stopped if no worker is left, because it would wait for another.
+// Runs each server (RunServer) and each worker (RunWorker, or JobWorker::Run
+// for Job::Options::worker) on a thread of its own. The status of server 0
+// determines how the job ends. When all workers have failed, server 0 is
+// stopped, because it would wait for further workers.
 class JobRun {
  public:
-  // All arguments must outlive this object. `folder` is the job's folder.
+  // All arguments must outlive this object. `folder` is the path of the output
+  // folder.
   JobRun(const JobPlan& plan, const Job::Options& options,
          const std::string& folder);
 
@@ -39,24 +42,28 @@ class JobRun {
   // A server or a worker.
   struct Process {
     Shutdown shutdown;
-    std::optional<absl::Status> end;  // Guarded by mu_.
+    // Status of the end; nullopt while it runs. Guarded by mu_.
+    std::optional<absl::Status> end;
     Thread thread;
   };
 
-  // Starts the servers and workers, unless server 0 ends before it listens.
+  // Starts server 0, waits until it listens or has ended, and then starts the
+  // other servers and the workers.
   void StartAll();
   void StartServer(int shard);
   void StartWorker(int rank);
   ServerOptions OptionsOfServer(int shard);
   WorkerOptions OptionsOfWorker(int rank);
+  // Runs `body` on the thread of `process`.
   void Start(Process* process, std::function<absl::Status()> body);
   // Called by the thread of `process` at its end.
   void End(Process* process, absl::Status status) ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits until all processes have ended.
+  // Waits until server 0 has ended. After success, gives the other processes
+  // some seconds to end. Then stops all processes and joins their threads.
   void AwaitAll() ABSL_LOCKS_EXCLUDED(mu_);
   bool AllEnded() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the error with which the first worker ended if all workers have
-  // failed; otherwise OK.
+  // If all workers have ended with errors, returns the error of the worker with
+  // rank 0. Otherwise returns OK.
   absl::Status WorkersFailure() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobPlan& plan_;

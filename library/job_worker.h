@@ -13,13 +13,15 @@
 
 namespace tributary {
 
-// Runs a program's function with a Worker.
+// Runs the worker function of a program, Job::Options::worker.
 class JobWorker {
  public:
-  // Joins the job and calls `compute` when the job is known. Blocks until it
-  // has returned. Returns its error, also for an exception, Cancelled if
-  // `shutdown` is requested before, and FailedPrecondition if it returns
-  // although there is more work. `process` has no log.
+  // Joins the job, calls `compute` with the worker, and blocks until `compute`
+  // has returned. Returns OK if the job is done. Otherwise returns the error of
+  // `compute`, which is Internal for an exception; the error with which the
+  // worker has ended, such as Cancelled after `shutdown` was requested; or
+  // FailedPrecondition if `compute` returns OK before the job has ended. The
+  // `log` of `process` is not used.
   static absl::Status Run(const std::function<absl::Status(Worker*)>& compute,
                           const WorkerOptions& process,
                           std::unique_ptr<Logger> log, Shutdown* shutdown);

@@ -1,5 +1,5 @@
-// What the program has done with the micro-batch, or the piece of the
-// evaluation, that it is computing.
+// The state of the micro-batch, or of the evaluation piece, that the program is
+// computing.
 #ifndef TRIBUTARY_LIBRARY_MICRO_BATCH_STATE_H_
 #define TRIBUTARY_LIBRARY_MICRO_BATCH_STATE_H_
 
@@ -19,14 +19,15 @@ namespace tributary {
 
 // Implements MicroBatch for one Work: maps parameters to their places in the
 // arenas, tells the observer which weights are needed and which gradients are
-// final, and checks the calls. Records the first error, and ignores calls after
-// it. If the micro-batch was given up or had an error, weights and gradient
-// return memory of this object, so the program may use the result until it
-// notices. Used by the program's thread only.
+// final, and checks the calls. Records the first error, and ignores later
+// calls. After an error or Finish, weights and gradient return memory of this
+// object, and so does weights once the micro-batch was given up, so the
+// returned spans are always usable. Used by the program's thread only.
 class MicroBatchState {
  public:
-  // Calls `done` once, with the micro-batch's status. `layout` must outlive
-  // this object, and `work` must exist until `done` is called.
+  // Calls `done` once, when the micro-batch ends, with its status: OK, the
+  // first error, or Aborted if it was given up. `layout` must outlive this
+  // object, and `work` must exist until `done` is called.
   MicroBatchState(Work* work, const ArenaLayout* layout,
                   std::function<void(const absl::Status&)> done);
 
@@ -58,13 +59,18 @@ class MicroBatchState {
   // Returns true if the method named `call` may proceed. Otherwise records an
   // error.
   bool Allows(int parameter, absl::string_view call);
+  // Returns true if the micro-batch has neither ended nor had an error. Records
+  // an error if it has ended.
   bool Open(absl::string_view call);
   // Called before the first gradient is passed on. Waits for all weights. If
   // the micro-batch is given up during this wait, none of its gradients is
   // passed on.
   void BeginBackward();
+  // Ends the micro-batch and calls done_, with the first error if there is one,
+  // and otherwise with `status`.
   void End(const absl::Status& status);
   bool GradientsAreFinite() const;
+  // Returns memory of this object with the size of the parameter.
   absl::Span<float> Spare(int parameter);
   const Parameter& place(int parameter) const {
     return layout_->parameters()[parameter];
@@ -81,17 +87,19 @@ class MicroBatchState {
 
   absl::Status status_;
   bool aborted_ = false;
-  bool backward_ = false;  // A gradient is ready.
+  bool backward_ = false;  // True once Ready or Add was called.
+  // Argument of SetSampleCount; -1 if it was not called.
   int64_t sample_count_ = -1;
-  std::vector<bool> arrived_;  // Weights, by parameter.
-  std::vector<bool> ready_;    // Gradients, by parameter.
-  int sent_;  // The gradients from this parameter on have been passed on.
+  // True for each parameter whose weights have arrived.
+  std::vector<bool> arrived_;
+  std::vector<bool> ready_;  // True for each parameter whose gradient is ready.
+  int sent_;  // Gradients of this and later parameters were passed on.
   std::vector<float> zeros_;
   std::vector<float> spare_;
 };
 
-// Implements EvaluationPiece for one Work, as MicroBatchState implements
-// MicroBatch.
+// Implements EvaluationPiece for one Work. See MicroBatchState for `done`,
+// errors and threads.
 class PieceState {
  public:
   PieceState(Work* work, const ArenaLayout* layout,

@@ -1,4 +1,4 @@
-// The parameters that a program has declared.
+// The parameters of a program's model.
 #ifndef TRIBUTARY_LIBRARY_PARAMETER_DECLARATIONS_H_
 #define TRIBUTARY_LIBRARY_PARAMETER_DECLARATIONS_H_
 
@@ -16,14 +16,15 @@ namespace tributary {
 // layout in an arena. Immutable.
 class ParameterDeclarations {
  public:
-  // Returns InvalidArgument, naming the parameter, for declarations that
-  // ArenaLayout::Create refuses.
+  // Validates the declarations. Returns InvalidArgument, naming the parameter,
+  // if ArenaLayout::Create refuses them.
   static absl::StatusOr<ParameterDeclarations> Create(
       std::vector<ParameterDeclaration> parameters);
 
   // Returns the parameter table, in which `chunk_elements` is not set.
   const ParameterTable& table() const { return table_; }
-  // Returns the layout of the parameters. Its chunks have an arbitrary size.
+  // Returns the layout of the parameters. Its chunk size is arbitrary; use only
+  // the places of the parameters.
   const ArenaLayout& layout() const { return layout_; }
   // Writes the initial values of all parameters to an arena; gaps become zero.
   void Initialize(uint64_t seed, float* arena) const;

@@ -13,7 +13,7 @@ namespace tributary {
 
 // Passes each micro-batch, and each piece of the evaluation data, to the
 // program and waits for the result. Does not pass on micro-batches without
-// samples: their gradients are zero.
+// samples, whose gradients are zero.
 class ProgramModel final : public Model {
  public:
   // `handover` must outlive this object.
@@ -33,6 +33,7 @@ class ProgramModel final : public Model {
                                            StepObserver* observer) override;
   absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                     const float* weights) override;
+  // Returns Unimplemented.
   absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                const float* weights,
                                absl::Span<float> logits) override;

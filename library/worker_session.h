@@ -1,4 +1,4 @@
-// Runs the production worker for a program, and the program's side of it.
+// Runs a worker for a program, and implements the program's side of it.
 #ifndef TRIBUTARY_LIBRARY_WORKER_SESSION_H_
 #define TRIBUTARY_LIBRARY_WORKER_SESSION_H_
 
@@ -21,20 +21,21 @@ namespace tributary {
 
 // Implements Worker. Runs RunWorker on a thread of its own, with data that
 // consist of indexes and a ProgramModel, which passes its work to the program's
-// thread. All other code is the same as in `tributary worker`: leases,
-// exchanges, consistency modes and joining again. Methods must be called by the
-// program's thread, unless noted otherwise.
+// thread. Leases, exchanges, consistency modes and joining again use the same
+// code as `tributary worker`. Methods must be called by the program's thread,
+// unless noted otherwise.
 class WorkerSession {
  public:
   // Starts the worker's thread. `process` must have one compute thread; its
-  // `sources` are replaced.
+  // `sources` and `log` are not used.
   WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log);
   // Leaves the job. Blocks until the connections are closed.
   ~WorkerSession();
 
   // Blocks until the job is known or the worker has ended. Must be called
-  // before the other methods. Returns the worker's error if it has ended with
-  // one, and OutOfRange if the job was done before.
+  // before the other methods. Returns the error with which the worker has
+  // ended, or OutOfRange if it has ended without an error because the job was
+  // done.
   absl::Status AwaitJob();
 
   // These methods implement the methods of Worker and Step with the same names.
@@ -57,8 +58,8 @@ class WorkerSession {
   // Ends the item (micro-batch or piece) that the program has received last.
   void LeaveItem();
   // Blocks until there is work, and returns it. Returns null when there is no
-  // more work. After an error of the program, does not return further work:
-  // answers it with the error, which ends the worker.
+  // more work. After an error of the program, returns no further work, but
+  // finishes each with this error, which ends the worker.
   Work* AwaitWork();
   // Returns the next work if it belongs to the step that NextStep has returned,
   // and otherwise null.
@@ -67,7 +68,7 @@ class WorkerSession {
   const std::unique_ptr<Logger> log_;
   Shutdown shutdown_;
   Handover handover_;
-  JobInfo offered_;  // Used by the worker's thread.
+  JobInfo offered_;  // Used only by the threads of RunWorker.
 
   // The fields below are used by the program's thread only.
   JobInfo job_;
@@ -77,7 +78,7 @@ class WorkerSession {
   bool has_step_ = false;
   bool step_evaluates_ = false;
   int64_t step_number_ = 0;
-  bool item_taken_ = false;  // The program has taken an item of the step.
+  bool item_taken_ = false;  // True if an item of the step was taken.
   std::optional<MicroBatchState> micro_batch_state_;
   std::optional<MicroBatch> micro_batch_;
   std::optional<PieceState> piece_state_;

@@ -14,14 +14,16 @@
 
 namespace tributary {
 
+// The exchange to measure: its job, and the processes that run it.
 struct ExchangeLoad {
   int64_t parameters = int64_t{1} << 24;
-  // Number of workers; a power of two.
+  // Number of workers; must be a power of two.
   int workers = 2;
   int servers = 1;
-  // Threads of each server, at least 1.
+  // Number of threads of each server; at least 1.
   int threads = 1;
-  // Device of the servers; see AddServerDeviceFlag.
+  // Device of the servers: a value of the flag that AddServerDeviceFlag
+  // declares.
   std::string device = "cpu";
   // Values of exchange.transport and exchange.wire_dtype, in upper or lower
   // case.
@@ -32,8 +34,9 @@ struct ExchangeLoad {
   int64_t chunk_bytes = 1 << 20;
 };
 
-// Returns the resolved job for `load`. Returns InvalidArgument, naming the flag
-// or the field of the job, if a value is invalid.
+// Returns the resolved job for `load`, with `steps` steps. Returns
+// InvalidArgument, naming the flag or the field of the job, if a value is
+// invalid.
 absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps);
 
 struct Percentiles {
@@ -70,8 +73,8 @@ struct ExchangeTiming {
 
 // Measures the exchange for about `seconds`. Takes about three times as long in
 // total, because it also starts processes and measures the limits twice.
-// Returns the errors of ExchangeJob and RunBenchJob. See RunBenchJob for
-// `signals`.
+// Returns the errors of ExchangeJob, RunBenchJob and MeasureStreamLimit. See
+// RunBenchJob for `signals`.
 absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
                                             double seconds,
                                             SignalQueue* signals);

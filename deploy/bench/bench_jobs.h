@@ -35,10 +35,10 @@ struct BenchLoad {
   int64_t batch_per_worker = 0;
   int workers = 1;
   // Number of compute threads of each worker, which is also the number of its
-  // micro-batches.
+  // micro-batches. `workers` * `threads` must be a power of two.
   int threads = 1;
   DeviceName device{DeviceName::Kind::kCpu};  // Device of all workers.
-  std::string server_device = "cpu";          // See AddServerDeviceFlag.
+  std::string server_device = "cpu";          // Value of --device for servers.
   int64_t steps = 1;
   // Changes to further fields of the job, in the form path=value; see SetField
   // in common/job/job.h.
@@ -46,8 +46,8 @@ struct BenchLoad {
 };
 
 // Returns the resolved job for `load`, with random inputs in memory. Returns
-// InvalidArgument, naming the known models or the flag to change, if `load` is
-// invalid.
+// InvalidArgument if `load` is invalid. The message names the known models, the
+// flag to change, or the field of the job.
 absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load);
 
 }  // namespace tributary

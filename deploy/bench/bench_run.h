@@ -46,8 +46,8 @@ struct BenchProcesses {
   // machine's cores.
   int server_threads = 0;
   int worker_threads = 1;
-  std::string server_device = "cpu";  // See AddServerDeviceFlag.
-  std::string worker_device = "cpu";  // See AddDeviceFlag.
+  std::string server_device = "cpu";  // Value of --device for servers.
+  std::string worker_device = "cpu";  // Value of --device for workers.
 };
 
 struct BenchRun {
@@ -69,19 +69,21 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
 
 // Runs this program once per list of arguments, concurrently, and returns the
 // JSON object that each process printed. Returns Cancelled if a signal arrived,
-// Aborted if a process failed, and the errors of ReadPrintedJson.
+// Aborted if a process failed, and the errors of TemporaryDirectory::Create,
+// Supervisor::Start and ReadPrintedJson.
 absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
     const std::vector<std::vector<std::string>>& arguments,
     SignalQueue* signals);
 
 // Returns the JSON object that a process printed to its log. Returns Internal
 // if the log contains none, and an error with the path if the log cannot be
-// read. This function and the following ones are for benchmarks that start
+// read. This function and the two below are for benchmarks that start their
 // processes themselves.
 absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
-// Returns OK if the process succeeded, and otherwise Aborted, with the reason.
+// Returns OK if the process that has ended exited with code 0, and otherwise
+// Aborted, with the reason.
 absl::Status CheckExit(const Supervisor& supervisor, const ProcessExit& exit);
-// Returns Cancelled, with a message that names the signal.
+// Returns a Cancelled error whose message names the signal.
 absl::Status StoppedBy(int signal);
 
 }  // namespace tributary

@@ -16,15 +16,20 @@ struct StepTiming {
   int64_t parameters = 0;
   int64_t batch_per_worker = 0;
   int64_t steps = 0;
+  // Median and minimum of the times of the steps.
   double median_ms = 0;
   double min_ms = 0;
+  // CPU time of a step of one worker.
   double cpu_ms_per_step_per_worker = 0;
 };
 
-// Times the steps (forward, backward, optimizer) of `load`, which must have one
-// worker, for about `seconds`, after a few warm-up steps. On the CPU, updates
-// each chunk as soon as backward has finished its gradient. On a GPU, updates
-// all chunks after backward, in the GPU's memory. `sources` creates the model.
+// Times the steps (forward, backward, optimizer) of one worker of `load` for
+// about `seconds`, after a few warm-up steps. Ignores `load.workers`. With one
+// compute thread on the CPU, updates each chunk as soon as backward has
+// finished its gradient. Otherwise updates all chunks after backward, on a GPU
+// in the GPU's memory. `sources` creates the model. Returns the errors of
+// BenchJob, TrainingSetup::Create and GpuOptimizer::Create, and the errors of
+// the device.
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds,
                                           const TrainingSources& sources);
 

@@ -26,9 +26,9 @@ struct BenchStream {
   int64_t memory_bytes = 0;
 };
 
-// Serves all clients until the process is killed; call it last. `address` is
-// host:port, where port 0 selects a free port, or unix-abstract:NAME. Calls
-// `on_ready` with the address to connect to. Returns only with an error.
+// Serves all clients until the process is killed, so it returns only with an
+// error. `address` is host:port, where port 0 selects a free port, or
+// unix-abstract:NAME. Calls `on_ready` with the address to connect to.
 absl::Status ServeBenchStreams(
     const BenchStream& stream, const std::string& address,
     const std::function<void(const std::string&)>& on_ready);

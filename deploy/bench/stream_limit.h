@@ -34,8 +34,8 @@ struct StreamLimit {
 
 // Starts the processes, streams bytes in both directions, and stops the
 // processes. Returns Cancelled if a signal arrived, DeadlineExceeded if the
-// processes do not answer, Aborted if one of them fails, and Internal if no
-// bytes arrived. See RunBenchJob for `signals`.
+// processes take over a minute longer than `options.seconds`, Aborted if one of
+// them fails, and Internal if no bytes arrived. See RunBenchJob for `signals`.
 absl::StatusOr<StreamLimit> MeasureStreamLimit(
     const StreamLimitOptions& options, SignalQueue* signals);
 

@@ -18,12 +18,14 @@ struct BarChart {
   };
   struct Bar {
     std::string label;
-    std::vector<Part> parts;  // From left to right.
-    std::string end;          // Text to show after the last part.
+    std::vector<Part> parts;  // Ordered from left to right.
+    std::string end;          // Text after the last part.
     // Value at which a black line crosses the bar; absent if there is no line.
     absl::optional<double> marker;
+    // Tooltip of the marker.
     std::string marker_tooltip;
-    // Heading above the bar, for this bar and those below it.
+    // Heading above the bar, for this bar and the bars below it; empty if there
+    // is none.
     std::string heading;
   };
   // An entry of the legend: the meaning of a color.
@@ -34,8 +36,9 @@ struct BarChart {
   std::string title;
   std::string x_label;
   std::vector<Key> keys;
-  std::string marker_name;  // Empty: there are no markers.
-  std::vector<Bar> bars;    // From top to bottom.
+  // Name of the markers in the legend; empty if there are none.
+  std::string marker_name;
+  std::vector<Bar> bars;  // Ordered from top to bottom.
 };
 
 // Returns the height of the chart in pixels, including title, legend and

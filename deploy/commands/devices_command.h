@@ -17,12 +17,14 @@ namespace tributary {
 
 struct MachineDevices {
   int cores = 1;  // Number of cores that this process may use.
+  // Free memory of the host; nullopt if unknown.
   std::optional<int64_t> free_memory_bytes;
   // OK if CUDA can use at least one GPU; otherwise the reason why it cannot.
   absl::Status cuda;
   // The PCI addresses of the GPUs that CUDA can use, by number in CUDA's order.
   std::vector<std::string> cuda_bus_ids;
-  // What the driver (NVML) reports about each GPU; empty if there is no driver.
+  // The reports of the driver (NVML), one for each GPU; empty if there is no
+  // driver.
   std::vector<GpuReport> gpus;
   // Returns the name of a process, or an empty string if it is unknown.
   std::function<std::string(int64_t pid)> process_name;

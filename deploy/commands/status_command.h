@@ -16,18 +16,20 @@
 namespace tributary {
 
 // Queries the coordinator at `address` (host:port) once, blocks until it
-// answers, and returns the answer. Returns Unavailable, with the remedy, if the
-// coordinator does not answer within `timeout`.
+// answers, and returns the answer. Returns Unauthenticated or PermissionDenied
+// if the coordinator refuses the credentials, FailedPrecondition if TLS
+// settings prevent a connection, and Unavailable, with the remedy, if the
+// coordinator does not answer within `timeout` for a different reason.
 absl::StatusOr<StatusReply> AskStatus(const std::string& address,
                                       const Security& security,
                                       absl::Duration timeout);
 
-// Formats a table of the job's processes, in which each line starts with a
-// newline. Returns an empty string if there are no processes.
+// Formats a table of the processes of the job. Each line is preceded, not
+// followed, by a newline. Returns an empty string if there are no processes.
 std::string FormatProcesses(const StatusReply& status);
 
 // Returns OK if workers may join according to `status`; FailedPrecondition,
-// with the reason, after the job has ended.
+// with the reason, if the job is ending, has ended or has failed.
 absl::Status CheckReady(const StatusReply& status);
 
 // Runs the command with the arguments after its name. Returns the exit code.

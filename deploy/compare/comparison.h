@@ -34,7 +34,8 @@ struct ProcessFigures {
   // memory that several processes share is counted in each of them.
   double peak_memory_bytes = 0;
 
-  std::string Name() const;  // Returns "worker 1".
+  // Returns the role and the rank, such as "worker 1".
+  std::string Name() const;
 };
 
 // Figures of a run. Times in milliseconds are means per step of the job.
@@ -61,6 +62,7 @@ struct RunFigures {
   std::string weights_sha256;
   std::vector<ProcessFigures> processes;  // Servers, then workers, by rank.
 
+  // Return the sums over all processes.
   double total_memory() const;
   double total_bytes_sent() const;
 };
@@ -68,14 +70,15 @@ struct RunFigures {
 struct ComparedRun {
   enum class State { kWaiting, kDone, kFailed, kStopped };
 
-  std::string name;  // One of ExchangeNames().
+  std::string name;  // Name of the exchange; one of ExchangeNames().
   int servers = 1;
   std::string transport;  // Value of TransportName.
-  std::string folder;     // Path relative to the report.
+  std::string folder;     // Path of the output folder, relative to the report.
   State state = State::kWaiting;
   std::string error;                   // Error of a failed run.
   absl::optional<RunFigures> figures;  // Set if the run is done.
-  std::vector<LossPoint> losses;       // Also set if the run is not done.
+  // Losses of the run. Also set if the run failed or was stopped.
+  std::vector<LossPoint> losses;
 };
 
 // The predicted load of one host if every worker runs on a host of its own.
@@ -110,8 +113,8 @@ struct Comparison {
 absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
                                           absl::Span<const LossPoint> losses);
 
-// Parses `metrics`, the text of a metrics.jsonl. Skips damaged lines, and lines
-// that are not about training.
+// Parses `metrics`, the text of a metrics.jsonl. Skips lines that are not valid
+// JSON, and lines without a training loss.
 std::vector<LossPoint> ReadLosses(absl::string_view metrics);
 
 // Returns the name of the transport between the processes of `job` on one host,

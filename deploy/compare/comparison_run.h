@@ -22,14 +22,14 @@ struct ComparisonOptions {
   int threads = 1;                    // Compute threads of each worker.
   std::string server_device = "cpu";  // Not used by all-reduce.
   std::string worker_device = "cpu";
-  std::string output;  // Folder that contains a folder for each run.
+  std::string output;  // Folder in which each run has a folder of its own.
   bool overwrite = false;
   ProgressStyle progress = ProgressStyle::kNone;
 };
 
-// Returns the job for a comparison: without checkpoints, evaluated only at its
-// end, so that the time of a step includes only training, and with about a
-// hundred lines of metrics.
+// Returns the job for a comparison: without checkpoints and evaluated only at
+// its end, so that the time of a step includes only training. If the job sets
+// `steps`, it has about a hundred lines of metrics.
 JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {

@@ -18,7 +18,7 @@ struct ExchangeVariant {
 };
 
 // An exchange for which there is no variant, because the job does not allow it
-// or because the variant would equal a different one.
+// or because it needs more servers.
 struct LeftOutExchange {
   std::string name;
   std::string reason;
@@ -34,18 +34,19 @@ struct ExchangeVariants {
 // servers) and all_reduce_sharded (all_reduce with shard_optimizer).
 const std::vector<std::string>& ExchangeNames();
 
-// Sets `*exchange` to the exchange `name`, one of ExchangeNames. If `*exchange`
-// has this kind already, keeps its settings. Otherwise keeps only chunk_bytes
-// and sets all other fields to their defaults.
+// Selects the exchange `name`, one of ExchangeNames, in `*exchange`. If this
+// kind of exchange is already selected, keeps its settings; otherwise it gets
+// default settings. Also keeps chunk_bytes and the fields that all exchanges
+// share, such as transport and wire_dtype.
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
-// Returns the variants of `job` for the exchanges `names`, in this order and
-// without duplicates, or for all exchanges that the job allows if `names` is
-// empty. The variant with the job's own mode keeps the job's settings; other
-// variants have the defaults of their modes. synchronous_sharded uses
-// `servers`, at least two; the others use one. Returns InvalidArgument for an
-// unknown name, for a requested name that the job does not allow, and if no
-// variant is left.
+// Returns the variants of `job` for the exchanges `names`, in this order, or
+// for all exchanges that the job allows if `names` is empty. The variant with
+// the job's own mode keeps the job's settings; other variants have the defaults
+// of their modes. synchronous_sharded uses `servers`, at least two; the others
+// use one. Returns InvalidArgument for an unknown name, for a name that is
+// listed twice, for a requested exchange that is not possible, and if no
+// exchange is possible.
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
     const JobSpec& job, const std::vector<std::string>& names, int servers);
 

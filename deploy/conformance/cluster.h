@@ -1,4 +1,4 @@
-// The servers of a scenario, on threads of this process.
+// The servers of a conformance scenario, on threads of this process.
 #ifndef TRIBUTARY_DEPLOY_CONFORMANCE_CLUSTER_H_
 #define TRIBUTARY_DEPLOY_CONFORMANCE_CLUSTER_H_
 
@@ -22,37 +22,42 @@
 
 namespace tributary {
 
-// Runs the production servers of one job. Not thread-safe.
+// Runs the servers of one job, with the code of `tributary server`. Not
+// thread-safe.
 class Cluster {
  public:
   struct Options {
-    JobSpec job;  // Resolved.
+    JobSpec job;  // The resolved job.
     int servers = 1;
-    int workers = 1;  // The job starts when so many have joined.
+    int workers = 1;  // The job starts when this many workers have joined.
     absl::Duration lease = absl::Seconds(10);
+    // True to resume the job from the latest checkpoint in `folder`.
     bool resume = false;
-    std::string folder;  // Of the results.
+    std::string folder;  // Output folder of the job.
     std::string log;     // File that receives the servers' log.
   };
 
-  // Starts the servers, and blocks until they listen or have ended.
+  // Starts the servers, and blocks until all of them listen or server 0 has
+  // ended.
   explicit Cluster(const Options& options);
-  // Stops the servers.
+  // Stops the servers and waits until they have ended.
   ~Cluster();
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  // The servers' addresses, by shard. Empty if server 0 could not start.
+  // Returns the addresses of the servers, by shard. The address of a server
+  // that did not start to listen is empty.
   std::vector<std::string> addresses() const ABSL_LOCKS_EXCLUDED(mu_);
   // Asks server 0 to stop the job.
   void Stop() { servers_[0]->shutdown.Request(); }
-  // Returns the status of server 0, or nullopt while it runs.
+  // Returns the status with which server 0 has ended, or nullopt while it runs.
   std::optional<absl::Status> end() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Blocks until all servers have ended. Server 0 must have been stopped, or
-  // have no work left.
+  // Blocks until server 0 has ended, and then stops the other servers. Server 0
+  // ends only after Stop, or when the job is done or has failed.
   void Await();
   Logger* log() const { return log_.get(); }
-  // The training loss of each step, by the number of steps done.
+  // Returns the training loss of each step in the metrics of server 0, by the
+  // number of steps done.
   std::map<int64_t, double> losses() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -70,18 +75,25 @@ class Cluster {
   std::vector<std::unique_ptr<Server>> servers_;
 };
 
-// What a run has computed.
+// The results of a run.
 struct RunResult {
-  std::map<std::string, std::vector<float>> weights;  // By parameter.
+  // Final weights, by name of the parameter.
+  std::map<std::string, std::vector<float>> weights;
   std::string weights_sha256;
   std::optional<double> evaluation_loss;
-  std::map<int64_t, double> losses;  // See Cluster::losses.
+  // See Cluster::losses; set by TrainBuiltIn only.
+  std::map<int64_t, double> losses;
 };
 
-// Reads the results in the folder of a job that is done.
+// Reads summary.json and the final model in the output folder of a completed
+// job. Returns DataLoss if summary.json is not a JSON object, and otherwise the
+// error of the file that cannot be read.
 absl::StatusOr<RunResult> ReadRunResult(const std::string& folder);
 
-// Trains the job with one server and one built-in worker.
+// Trains the job with the servers that `options` describes and one worker of
+// this program, which computes the model of `sources`. `options.workers` must
+// be 1. Returns the error with which the worker or server 0 has ended, and the
+// errors of ReadRunResult.
 absl::StatusOr<RunResult> TrainBuiltIn(const Cluster::Options& options,
                                        const TrainingSources& sources);
 

@@ -20,44 +20,51 @@
 
 namespace tributary {
 
-// Follows what a worker of a synchronous job sends and receives, in all of its
-// memberships, and finds the first fault: a message that a correct worker does
-// not send, or a call that a server ended because of one. The servers check the
-// values that they can check by themselves; this class checks the order of the
-// messages, and whether they belong to the membership and the assignment.
-// Thread-safe. No method blocks.
+// Observes the messages that a worker of a synchronous job sends and receives,
+// in all of its memberships, and records the first fault: a message that a
+// correct worker does not send, or a call that a server ended because of such a
+// message. The servers check the values in the messages. This class checks the
+// order of the messages, and whether they match the membership and the
+// assignments of the worker. Thread-safe. No method blocks.
 class Conversation {
  public:
-  // What Ready must state; nothing is compared if it is not set.
+  // The values that the message Ready must contain.
   struct Expected {
     ParameterTable table;
     DataFacts facts;
   };
 
-  // `expected` may be nullopt. `micro_batches` is that of the job.
+  // If `expected` is nullopt, the contents of Ready are not checked.
+  // `micro_batches` is batch.micro_batches of the resolved job.
   Conversation(std::optional<Expected> expected, int micro_batches);
 
   // ---- Messages, in the order in which they pass.
   void OnReport(const WorkerReport& report) ABSL_LOCKS_EXCLUDED(mu_);
   void OnOrder(const CoordinatorOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // `sender` identifies the call.
+  // `call` identifies the call of Exchange that the message belongs to.
   void OnWorkerMessage(const void* call, const WorkerMessage& message)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnServerMessage(const ServerMessage& message) ABSL_LOCKS_EXCLUDED(mu_);
-  // A server has ended a call with `status`.
+  // Called when a server has ended a call of Membership or Exchange with
+  // `status`.
   void OnMembershipEnd(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   void OnExchangeEnd(const void* call, const absl::Status& status)
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- What has happened so far.
+  // Returns the first fault, or nullopt if there is none.
   std::optional<Fault> fault() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the number of Join messages.
   int joins() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if the current membership has received a Deal.
   bool has_deal() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if the current membership has received Finished.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The number of memberships that a server has ended so that the worker joins
-  // again.
+  // Returns the number of memberships that a server has ended with a transient
+  // error, after which the worker joins again.
   int dismissals() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns what the protocol requires of the worker next.
+  // Returns the next action that the protocol requires of the worker, as the
+  // fault of not having done it.
   Fault Pending() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -66,19 +73,22 @@ class Conversation {
     std::optional<Admission> admission;
     bool ready = false;
     std::optional<Open> open;
-    std::set<const void*> exchanges;  // Calls that have sent Hello.
-    std::set<int> announced;          // Chunks that a Welcome has listed.
-    std::map<int, int64_t> versions;  // The newest version of each chunk.
+    std::set<const void*> exchanges;  // Calls of Exchange that have sent Hello.
+    std::set<int> announced;          // Chunks listed in Welcome messages.
+    std::map<int, int64_t> versions;  // Newest version received of each chunk.
     bool synced = false;
     std::vector<Deal> deals;
-    std::set<std::tuple<int64_t, int, int>> sent;    // step, chunk, node
-    std::set<std::pair<int64_t, int64_t>> reported;  // version, piece
+    // Contributions sent, by (step, chunk, node).
+    std::set<std::tuple<int64_t, int, int>> sent;
+    // Evaluation pieces reported, by (version, piece).
+    std::set<std::pair<int64_t, int64_t>> reported;
     int64_t evaluated = 0;
     bool finished = false;
     bool stopped = false;
     bool left = false;
   };
 
+  // Records a fault unless there is an earlier one.
   void Add(const std::string& what, const std::string& rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CheckJoin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -91,8 +101,8 @@ class Conversation {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnEnd(const std::string& call, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the smallest of the chunks' newest versions, or nullopt if a chunk
-  // has none.
+  // In the current membership, returns the smallest of the chunks' newest
+  // versions, or nullopt if a chunk has none.
   std::optional<int64_t> Version() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::optional<Expected> expected_;

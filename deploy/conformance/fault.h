@@ -1,4 +1,4 @@
-// A departure of a worker from the protocol.
+// A violation of the protocol by a worker.
 #ifndef TRIBUTARY_DEPLOY_CONFORMANCE_FAULT_H_
 #define TRIBUTARY_DEPLOY_CONFORMANCE_FAULT_H_
 
@@ -7,10 +7,11 @@
 namespace tributary {
 
 struct Fault {
-  // What the worker did: one line without a period.
+  // What the worker did, in one line without a period at the end. Example: "it
+  // sent Synced for version 3, before it received this version of all chunks".
   std::string what;
-  // What the protocol says, with the page and the section: "PROTOCOL.md, A
-  // step: ...".
+  // The rule of the protocol, preceded by the page and the section that state
+  // it: "PROTOCOL.md, A step: ...".
   std::string rule;
 };
 

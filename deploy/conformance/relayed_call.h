@@ -1,4 +1,4 @@
-// One call of a worker that a WireTap relays.
+// A call of a worker that a WireTap relays to a server.
 #ifndef TRIBUTARY_DEPLOY_CONFORMANCE_RELAYED_CALL_H_
 #define TRIBUTARY_DEPLOY_CONFORMANCE_RELAYED_CALL_H_
 
@@ -16,37 +16,44 @@
 
 namespace tributary {
 
-// The part of a relayed call that does not depend on its messages. Thread-safe.
+// Controls a relayed call, whatever its message types. Thread-safe.
 class Call {
  public:
   virtual ~Call() = default;
   // Ends the call for the worker with `status`, and cancels it for the server.
   virtual void Break(const absl::Status& status) = 0;
-  // Sends a message that was held back, if any.
+  // Sends the message that CallObserver::OnServer has held back to the worker,
+  // if there is one.
   virtual void Release() = 0;
-  // Blocks until the server's end is closed. Call it after the worker's end.
+  // Blocks until the call to the server has ended. Must be called after the
+  // worker's side of the call has ended.
   virtual void AwaitDone() = 0;
 };
 
-// What a tap does with the messages of a call.
+// Receives the messages and the end of a call, and decides which messages are
+// relayed.
 template <typename FromWorker, typename FromServer>
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
+  // Called with each message of the worker, before it is relayed.
   virtual void OnWorker(const void* call, const FromWorker& message) = 0;
-  // May change the message. Returns false to hold it back until Release.
+  // Called with each message of the server, before it is relayed. May change
+  // the message. Returns false to hold the message back until Call::Release,
+  // which calls OnServer again and ignores its result.
   virtual bool OnServer(FromServer* message) = 0;
-  // The server has ended the call.
+  // Called when the server has ended the call with `status`. Not called after
+  // Call::Break.
   virtual void OnEnd(const void* call, const absl::Status& status) = 0;
 };
 
-// Relays the messages of a call in both directions. The worker's end is a
-// ServerStream, which owns a Front. Thread-safe.
+// Relays the messages of a call in both directions. On the worker's side, a
+// ServerStream owns the Front of this object. Thread-safe.
 template <typename FromWorker, typename FromServer>
 class RelayedCall final : public Call,
                           public ClientSession<FromServer, FromWorker> {
  public:
-  // The session of the worker's end.
+  // The session of the stream on the worker's side.
   class Front final : public ServerSession<FromWorker, FromServer> {
    public:
     explicit Front(RelayedCall* call) : call_(call) {}
@@ -61,9 +68,10 @@ class RelayedCall final : public Call,
     RelayedCall* const call_;
   };
 
-  // Calls `method` of the server at `address`, unless `refusal` is an error,
-  // with which the call then ends after its first message. `worker` must live
-  // until Front::OnGone, and `observer` as long as this object.
+  // Prepares a call of `method` on the server at `address`, which begins with
+  // the first message of the worker. If `refusal` is an error, that message
+  // ends the worker's call with `refusal` instead. `worker` must exist until
+  // Front::OnGone is called, and `observer` must outlive this object.
   RelayedCall(const std::string& address, const std::string& method,
               absl::Status refusal,
               CallObserver<FromWorker, FromServer>* observer,

@@ -1,4 +1,4 @@
-// The scenarios that a worker is checked in.
+// The conformance scenarios: situations in which a worker is checked.
 #ifndef TRIBUTARY_DEPLOY_CONFORMANCE_SCENARIOS_H_
 #define TRIBUTARY_DEPLOY_CONFORMANCE_SCENARIOS_H_
 
@@ -15,19 +15,20 @@ namespace tributary {
 
 struct Scenario {
   std::string name;
-  std::string summary;  // What happens, in a few words.
-  // Runs the scenario. Returns the worker's fault, or nullopt if it has passed;
-  // or an error that is not the worker's. Blocks for at most about twice the
-  // time limit.
+  std::string summary;  // Description for users, in a few words.
+  // Runs the scenario. Returns the fault of the worker, or nullopt if the
+  // worker behaved correctly. Returns an error if the scenario could not run
+  // for a reason other than the worker, such as Cancelled after a signal.
+  // Blocks for up to about twice Subject::time_limit.
   std::function<absl::StatusOr<std::optional<Fault>>(const Subject&)> run;
 };
 
 // Returns all scenarios, in the order in which they run.
 std::vector<Scenario> AllScenarios();
 
-// Returns the job that is used unless the user passes one: an mlp on a table
-// that is written to `folder`. Returns the system's error if it cannot be
-// written.
+// Returns the default job of the scenarios, which trains an mlp on a CSV data
+// set. Writes the data set to `folder`. Returns the system's error if it cannot
+// be written.
 absl::StatusOr<JobSpec> ConformanceJob(const std::string& folder);
 
 }  // namespace tributary

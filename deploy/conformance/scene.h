@@ -1,4 +1,4 @@
-// The servers and workers of one scenario.
+// The servers and workers of one conformance scenario.
 #ifndef TRIBUTARY_DEPLOY_CONFORMANCE_SCENE_H_
 #define TRIBUTARY_DEPLOY_CONFORMANCE_SCENE_H_
 
@@ -24,67 +24,88 @@ namespace tributary {
 
 // The worker to check.
 struct Subject {
-  std::string command;  // For the shell; started for each worker.
-  JobSpec job;          // Valid, not resolved.
-  // Whether this program can compute the job's model, so that its own worker
+  std::string command;  // Command line, for the shell, that starts one worker.
+  JobSpec job;          // A valid job, not yet resolved.
+  // True if this program can compute the model of the job. Its own worker then
   // provides the expected result.
   bool is_built_in = true;
   TrainingSources sources;
-  // How long a scenario may take.
+  // Time limit of a scenario.
   absl::Duration time_limit = absl::Seconds(60);
-  std::string folder;  // For logs and results of all scenarios.
-  // Created with `with_children` set. Must outlive the scenes.
+  std::string folder;  // Folder for the logs and results of all scenarios.
+  // Signals that stop the scenario. Must have been created with `with_children`
+  // set, and must outlive the scenes.
   SignalQueue* signals = nullptr;
 };
 
-// Runs servers in this process and workers as child processes, each behind a
-// WireTap. The first fault of any worker ends every wait. Not thread-safe.
+// Runs servers in this process and workers as child processes. Each worker
+// reaches the servers through a WireTap of its own. The first fault of any
+// worker ends all waits. Not thread-safe.
 class Scene {
  public:
   struct Worker {
     std::unique_ptr<Conversation> conversation;
     std::unique_ptr<WireTap> tap;
+    // Number of the process in the Supervisor.
     int process = -1;
+    // True if KillLast has killed the process.
     bool killed = false;
-    std::optional<int> exit;  // As returned by waitpid.
+    // Status from waitpid; nullopt while the process runs.
+    std::optional<int> exit;
   };
 
-  // `changes` are changes of the job's fields in the form path=value.
+  // Starts the servers. `name` is the name of the scenario, and of its folder
+  // in Subject::folder. `changes` are changes of the job in the form
+  // path=value. If the servers cannot be started, error() is set.
   Scene(const Subject& subject, const std::string& name,
         const std::vector<std::string>& changes, int servers = 1,
         int workers = 1, absl::Duration lease = absl::Seconds(10));
   ~Scene();
 
-  // Starts a worker. Returns null after an error.
+  // Starts a worker. Calls `prepare`, unless it is null, with the WireTap of
+  // the worker before the process starts. Returns null, with error() set, if
+  // the worker cannot be started or an error occurred before.
   Worker* Start(const std::function<void(WireTap*)>& prepare = nullptr);
+  // Sends a signal to the process of a worker.
   void Signal(const Worker& worker, int signal);
-  // Kills the worker that was started last, and waits until it has ended.
+  // Kills the worker that was started last, and waits until its process has
+  // ended.
   void KillLast();
   Cluster* cluster() { return cluster_.get(); }
-  // Starts new servers, which continue the job, in place of the present ones,
-  // which are stopped.
+  // Stops the servers and starts new ones, which resume the job from its latest
+  // checkpoint. Connects all workers to the new servers. Sets error() if the
+  // new servers cannot be started.
   void ReplaceServers();
 
-  // Waits until `done` returns true. Returns false, with fault() set, if a
-  // worker commits a fault, if a worker ends while `may_end` is false, at the
-  // time limit, and at a signal.
+  // Waits until `done` returns true. Returns false with fault() set if a worker
+  // commits a fault, if a worker ends while `may_end` is false (unless KillLast
+  // killed it), or when the time limit has passed. Returns false with error()
+  // set after a signal or a different error.
   bool Await(const std::function<bool()>& done, bool may_end = false);
-  // Waits until the job is done and all workers have ended with success.
+  // Waits until all workers have ended and the job is done. Workers that
+  // KillLast has killed are ignored. Returns false, with fault() or error()
+  // set, if a worker or the job fails.
   bool AwaitSuccess();
-  // Compares the result with that of the built-in worker or, if there is none,
-  // of one worker of the subject.
+  // Compares the result of the job with the result of the built-in worker or,
+  // if it cannot compute the model, of a job with one worker of the subject.
+  // Sets fault() if the results differ, and error() if a result cannot be
+  // determined.
   void CheckResult();
 
+  // Records a fault unless there is an earlier one.
   void Add(const Fault& fault);
+  // Returns the first fault, or nullopt if there is none.
   const std::optional<Fault>& fault() const { return fault_; }
-  // Returns an error that is not the worker's, such as a signal.
+  // Returns OK, or an error that no worker has caused, such as Cancelled after
+  // a signal.
   const absl::Status& error() const { return error_; }
 
  private:
-  // Handles what has happened since the last call. Returns false after a fault
-  // or an error.
+  // Handles the exits and faults of workers since the last call. Returns false
+  // after a fault or an error.
   bool Look(bool may_end);
   void Reap();
+  // Returns the fault to report when the time limit has passed.
   Fault Timeout() const;
   std::string DescribeEnd(const Worker& worker) const;
   void CompareWith(const RunResult& expected, const RunResult& actual);
@@ -97,7 +118,8 @@ class Scene {
   std::optional<Conversation::Expected> expected_;
   absl::Status error_;
   std::optional<Fault> fault_;
-  // Servers that were replaced; the taps use their log.
+  // Clusters that ReplaceServers has replaced. They must exist as long as the
+  // taps, which use their logs.
   std::vector<std::unique_ptr<Cluster>> replaced_;
   std::unique_ptr<Cluster> cluster_;
   std::vector<std::unique_ptr<Worker>> workers_;

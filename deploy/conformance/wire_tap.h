@@ -1,4 +1,4 @@
-// Stands between one worker and the servers of a job.
+// A proxy between one worker and the servers of its job.
 #ifndef TRIBUTARY_DEPLOY_CONFORMANCE_WIRE_TAP_H_
 #define TRIBUTARY_DEPLOY_CONFORMANCE_WIRE_TAP_H_
 
@@ -22,36 +22,41 @@ class Service;
 
 namespace tributary {
 
-class Call;      // Implementation.
+class Call;      // Defined in relayed_call.h.
 class Listener;  // server/service/listener.h
 
-// Listens on one port for each server and relays the worker's calls, over TCP.
-// Shows every message to a Conversation. Can refuse calls, break them, and hold
-// back new weights. Thread-safe; only the destructor and Break block.
+// Listens on one TCP port for each server, and relays the calls of the worker
+// to the servers. Passes every message to a Conversation. Can refuse calls, end
+// them, and hold back new weights. Thread-safe; only the destructor blocks.
 class WireTap {
  public:
-  // Listens for a worker of a job with `servers` servers. `conversation` and
-  // `log` must outlive this object.
+  // Starts to listen on loopback for a worker of a job with `servers` servers.
+  // `conversation` and `log` must outlive this object. Returns the error of
+  // Listener::Start if a port cannot be opened.
   static absl::StatusOr<std::unique_ptr<WireTap>> Start(
       int servers, Conversation* conversation, Logger* log);
-  // Breaks all calls, and waits until they have ended.
+  // Ends all calls with Unavailable, and waits until they have ended.
   ~WireTap();
 
-  // The address that the worker uses for server 0.
+  // Returns the address at which the worker reaches server 0, as host:port.
   const std::string& address() const { return addresses_[0]; }
-  // Sets the addresses of the servers, by shard.
+  // Sets the addresses of the servers, by shard, for calls that begin from now
+  // on. Must be called before the worker connects.
   void Connect(std::vector<std::string> servers) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Ends all calls with `status`, and refuses later calls with it until Allow.
+  // Ends all calls with `status`, and refuses further calls with `status` until
+  // Allow is called.
   void Break(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   // Refuses the next call of Membership with `status`, after its first message.
+  // Accepts all calls of Exchange.
   void RefuseOnce(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
+  // Accepts calls again.
   void Allow() ABSL_LOCKS_EXCLUDED(mu_);
-  // The number of calls of Membership, including those that were refused.
+  // Returns the number of calls of Membership so far, including refused calls.
   int memberships() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Holds back weights of this version and later ones, of server 0, until
-  // Release. The worker then cannot compute that step.
+  // Holds back the weights of server 0 at this version and later versions until
+  // Release is called. The worker then cannot compute step `version`.
   void Hold(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   void Release() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if weights are held back.
@@ -59,14 +64,18 @@ class WireTap {
 
   // ---- Implementation, called by the services.
   Conversation* conversation() const { return conversation_; }
-  // Returns the refusal for a new call, or OK.
+  // Returns the error with which a new call must be refused, or OK.
+  // `membership` is true for a call of Membership, which is counted, and false
+  // for a call of Exchange.
   absl::Status Admit(bool membership) ABSL_LOCKS_EXCLUDED(mu_);
   std::string ServerAddress(int shard) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Replaces the servers' addresses by those of this object.
+  // Replaces the addresses of the servers in an Admission by the addresses of
+  // this object.
   void Rewrite(CoordinatorOrder* order) const;
-  // Returns true if weights of this version must be held back.
+  // Returns true if weights of server `shard` at this version must be held
+  // back.
   bool MustHold(int shard, int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
-  // Keeps `call` until the end of this object.
+  // Takes ownership of `call`, which lives as long as this object.
   void Keep(std::unique_ptr<Call> call) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -82,11 +91,14 @@ class WireTap {
   absl::Status refusal_ ABSL_GUARDED_BY(mu_);
   bool refuses_once_ ABSL_GUARDED_BY(mu_) = false;
   int memberships_ ABSL_GUARDED_BY(mu_) = 0;
+  // The version from which weights are held back; nullopt if none are.
   std::optional<int64_t> hold_ ABSL_GUARDED_BY(mu_);
+  // True if a message is being held back.
   bool holds_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mu_);
 
-  // In this order: listeners end before the services that they use.
+  // Declared in this order, so that the listeners are destroyed before the
+  // services that they use.
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::vector<std::unique_ptr<Listener>> listeners_;
 };

@@ -32,8 +32,8 @@ class CommandLine {
   CommandLine(std::string name, std::string operand, std::string about,
               std::vector<Example> examples);
 
-  // Declares a flag whose value is a text. `value_name` stands for the value in
-  // --help, such as FILE. `help` describes the value and its default.
+  // Declares a flag whose value is any text. `value_name` stands for the value
+  // in --help, such as FILE. `help` describes the value and its default.
   void AddText(const std::string& name, const std::string& value_name,
                const std::string& help, std::string* value);
   // Declares a flag that may be repeated. In the environment, semicolons

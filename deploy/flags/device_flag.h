@@ -14,16 +14,17 @@
 
 namespace tributary {
 
-// Default number of compute threads per GPU. While one thread waits for copies
-// or for the host, the GPU runs the work of the other thread.
+// Default number of compute threads of a worker on a GPU. While one thread
+// waits for copies or for the host, the GPU runs the work of the other thread.
 inline constexpr int64_t kThreadsPerGpu = 2;
 
 // Declares --device, with the default value `standard`.
 void AddDeviceFlag(CommandLine* line, const std::string& standard,
                    std::string* value);
 
-// Declares the flag `flag`, which is like --device, for servers. Its default is
-// the CPU, because workers benefit more from the GPUs.
+// Declares --`flag`, which selects the device of servers and has the same
+// values as --device. Its default is the CPU, because workers benefit more from
+// the GPUs.
 void AddServerDeviceFlag(CommandLine* line, const std::string& flag,
                          std::string* value);
 
@@ -56,8 +57,9 @@ absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
                                         const Gpus& gpus, std::string* remark,
                                         const std::string& flag = "device");
 
-// Like ChooseDevice, for a server of `job`. Returns InvalidArgument for a GPU
-// with exchange.all_reduce, whose server does not compute.
+// Like ChooseDevice, for a server of `job`. With exchange.all_reduce, whose
+// server does not compute, selects the CPU for "auto", and returns
+// InvalidArgument for a GPU.
 absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               const std::string& value,
                                               int64_t place, const Gpus& gpus,

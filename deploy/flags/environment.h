@@ -13,8 +13,9 @@
 
 namespace tributary {
 
-// Returns the value of an environment variable; nullopt if it is not set. An
-// empty value counts as not set, as in most launchers' scripts.
+// Returns the value of an environment variable; nullopt if it is not set. The
+// functions that read variables treat an empty value as not set, as scripts of
+// most launchers do.
 using Environment =
     std::function<absl::optional<std::string>(const std::string& name)>;
 
@@ -47,15 +48,16 @@ struct LauncherEnvironment {
   absl::optional<EnvironmentText> address;
   absl::optional<EnvironmentNumber> port;
 
-  // Returns host:port of the coordinator, with 127.0.0.1 and kDefaultPort for
-  // the parts that the environment does not set.
+  // Returns the address of the coordinator as host:port. Uses 127.0.0.1 and
+  // kDefaultPort if the environment does not set the host or the port.
   std::string Coordinator() const;
 };
 
-// Reads, in this order of precedence, torchrun's RANK, WORLD_SIZE, LOCAL_RANK,
-// LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, then Slurm's and Open MPI's
-// variables. Ignores Slurm's variables in an interactive Slurm shell, which has
-// the variables of a job but is not one of its tasks. Returns InvalidArgument,
+// Reads torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR
+// and MASTER_PORT. For a number that torchrun's variable does not set, except
+// the port, reads the variable of Slurm, and then the variable of Open MPI.
+// Ignores Slurm's variables in an interactive Slurm shell, which has the
+// variables of a job but is not one of its tasks. Returns InvalidArgument,
 // naming the variable, for a value that is not a number or out of range, and
 // for a rank that is not below its world size.
 absl::StatusOr<LauncherEnvironment> ReadLauncherEnvironment(
@@ -65,12 +67,12 @@ absl::StatusOr<LauncherEnvironment> ReadLauncherEnvironment(
 std::string JoinHostPort(absl::string_view host, int64_t port);
 
 struct HostPort {
-  std::string host;  // The host without brackets.
+  std::string host;  // Host name or address, without brackets.
   int port = 0;
 };
 
 // Parses `text`. Returns InvalidArgument unless `text` is "host:port" with a
-// port in [0, 65535].
+// port in [0, 65535], and brackets around an IPv6 address.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 
 }  // namespace tributary

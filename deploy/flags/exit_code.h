@@ -13,19 +13,21 @@ inline constexpr int kExitFailed = 1;
 // restart would fail again for the same reason.
 inline constexpr int kExitUsage = 2;
 
-// Stopped by SIGTERM, usually by a scheduler: start again with --resume auto.
-// Also the exit code of a worker whose device has failed: start a new worker.
+// Stopped by SIGTERM, usually sent by a scheduler: start again with --resume
+// auto. Also the exit code of a worker whose device has failed: start a new
+// worker.
 inline constexpr int kExitPreempted = 75;
 
 // Returns the exit code with which a shell reports that a signal ended a
 // process.
 constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
 
-// Returns kExitUsage for InvalidArgument and NotFound, kExitFailed for other
-// errors.
+// Returns kExitDone for OK, kExitUsage for InvalidArgument and NotFound, and
+// kExitFailed for all other errors.
 int ExitCodeOf(const absl::Status& status);
 
-// Writes "error: <message>" as one line to stderr and returns the exit code.
+// Write "error: <message>" as one line to stderr. Return `exit_code`, or
+// ExitCodeOf(status) without this argument.
 int ReportError(const absl::Status& status);
 int ReportError(const absl::Status& status, int exit_code);
 

@@ -11,8 +11,9 @@
 
 namespace tributary {
 
-// Returns runs/<name>-<YYYYMMDD-HHMMSS>, with '-' in place of characters that
-// need quoting in a shell.
+// Returns runs/<name>-<YYYYMMDD-HHMMSS>, where <name> is the start of
+// `job_name` (up to 64 characters), with '-' in place of all characters except
+// letters, digits, '_' and '.'.
 std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
                                    absl::TimeZone zone);
 
@@ -25,13 +26,14 @@ std::string FreshOutputDirectory(const std::string& job_name);
 // can claim the folder until this object is destroyed or this process ends.
 class OutputDirectory {
  public:
+  // What to do if the folder contains results of an earlier run.
   enum class Earlier {
     // Return an error if the folder holds a model, checkpoints, or the summary
     // of completed steps. Remove the files of a run that failed before its
     // first step.
     kRefuse,
     kReplace,  // Remove the results of an earlier run.
-    kResume,   // Continue the earlier run.
+    kResume,   // Keep all files, to continue the earlier run.
   };
   // Creates the folder and its parents, and claims it. Returns Unavailable if a
   // different process holds the claim, FailedPrecondition if `earlier` is

@@ -1,4 +1,4 @@
-// Receives signals in ordinary code instead of signal handlers.
+// Lets ordinary code receive signals, without signal handlers.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_SIGNALS_H_
 #define TRIBUTARY_DEPLOY_FLAGS_SIGNALS_H_
 

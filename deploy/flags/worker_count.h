@@ -18,18 +18,19 @@ struct WorkerCount {
   // specified.
   int64_t most = 0;
 
-  // Returns the text that the count was parsed from.
+  // Returns the count in the form that ParseWorkerCount parses: "4" or "1:8".
   std::string ToString() const;
 };
 
-// Parses `text`. Returns InvalidArgument, with the expected form, for anything
-// except N and MIN:MAX with 1 <= MIN <= MAX <= `limit`. "N" equals N:N.
+// Parses `text`. Returns InvalidArgument, with the expected form, unless `text`
+// is N or MIN:MAX with 1 <= MIN <= MAX <= `limit`. N stands for N:N.
 absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
                                              int64_t limit);
 
-// Returns the number of workers that can compute at the same time. Each worker
-// needs a micro-batch of its own, except in consistency mode asynchronous,
-// which has no limit. The job must be resolved.
+// Returns the number of workers that can compute at the same time. This is the
+// number of micro-batches, because each worker needs one of its own. In
+// consistency mode asynchronous there is no limit, and the result is the
+// maximum of int64_t. The job must be resolved.
 int64_t MostComputing(const JobSpec& job);
 
 }  // namespace tributary

@@ -33,7 +33,8 @@ struct LocalJobOptions {
 
   // Called once, after all processes have started.
   std::function<void(const std::string& coordinator)> on_started;
-  // Called periodically, about every `tick`. Must not block.
+  // Called once all processes have started, at least every `tick` and after
+  // every signal. Must not block.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
   // Receives one line for the user per event: the start or the end of a
@@ -61,26 +62,29 @@ struct LocalJobResult {
   // Cancelled if a signal ended the job. Otherwise the message names the first
   // process that failed, the reason and its log.
   absl::Status status;
+  // Exit code for the command; see deploy/flags/exit_code.h.
   int exit_code = 0;
 };
 
 // Starts the processes of a job and derives its result from their exits. The
 // job succeeds when every server has succeeded. It fails when a server or a
-// worker exits with an error. A process that a signal ended, or a worker whose
-// device has failed (kExitPreempted), is reported and restarted, up to
-// max_restarts times in total; after that, the job fails when a server is lost,
-// or when a worker is lost and fewer than fewest_workers remain. If a worker
-// fails with an error and server 0 then reports an error, too, the result is
-// the error of server 0: it learns of errors first, so its error is the cause.
+// worker exits with an error. A process that a signal ended, or that exits with
+// kExitPreempted (such as a worker whose device has failed), is reported and
+// restarted, up to max_restarts times in total. No process is restarted before
+// all have started or after a server has succeeded. If a process is not
+// restarted, the job fails when the process is a server, or when fewer than
+// fewest_workers workers remain. If a worker fails with an error and server 0
+// then reports an error, too, the result is the error of server 0: it learns of
+// errors first, so its error is the cause.
 //
 // Lines that processes write to kWarningFd become messages. Each text becomes a
-// message only once, with the name of the first process that wrote it. After a
-// failure, warnings are no longer shown, so that the reason of the failure
-// stands out.
+// message only once, with the name of the first process that wrote it, and
+// after 100 different texts no further ones do. After a failure, warnings are
+// no longer shown, so that the reason of the failure stands out.
 //
 // The first SIGINT, SIGTERM or SIGHUP stops all processes in order, starting
-// with server 0, which writes a checkpoint. The second signal stops them
-// immediately. Not thread-safe. Call Run from a thread that outlives the
+// with server 0, which writes a checkpoint. The second signal kills all
+// processes. Not thread-safe. Call Run from a thread that outlives the
 // processes (see Supervisor). The destructor ends every process.
 class LocalJob {
  public:
@@ -101,8 +105,8 @@ class LocalJob {
   // Starts all processes. Returns nullopt on success, otherwise the result of
   // the job.
   absl::optional<LocalJobResult> StartAll();
-  // Starts a process. `number` is its shard or its rank. Returns the same as
-  // StartAll.
+  // Starts a process. `number` is its shard or its rank. Returns nullopt on
+  // success, otherwise the result of the job.
   absl::optional<LocalJobResult> StartProcess(Role role, int number,
                                               const ProcessSpec& spec);
   // Restarts the process if restarts are left. Returns true if it was

@@ -27,14 +27,14 @@ struct LocalProcesses {
   int64_t spares = 0;      // Number of spare workers; see LocalTraining.
   int server_threads = 1;  // Threads of each server; see ServerThreads.
   int worker_threads = 1;
-  std::string server_device = "cpu";  // See AddServerDeviceFlag.
-  std::string worker_device = "cpu";  // See AddDeviceFlag.
+  std::string server_device = "cpu";  // Value of --device for servers.
+  std::string worker_device = "cpu";  // Value of --device for workers.
   // The command line, for the shell, that starts a worker in place of this
   // program. The environment of this command contains each flag of `tributary
   // worker` as a TRIBUTARY_* variable. If empty, workers run this program.
   std::string worker_command;
-  std::string resume;              // The server's --resume; empty: none.
-  bool allow_job_changes = false;  // The server's --allow-job-changes.
+  std::string resume;  // Value of --resume for server 0; empty if not set.
+  bool allow_job_changes = false;  // Value of --allow-job-changes for server 0.
   LogFlags log;
   SecurityFlags security;
 };
@@ -49,8 +49,8 @@ int ServerThreads(int servers);
 // folder or file cannot be created.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 
-// Returns options that describe how to start each server and worker. The caller
-// sets the remaining options.
+// Returns options that set the numbers of servers and workers, and describe how
+// to start each of them. The caller sets the remaining options.
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes);
 
 // Describes a process that runs this program with `arguments`. The new process

@@ -26,22 +26,24 @@ std::string FormatSeconds(double seconds);
 //   waiting 1.2 ms for worker 3: backward | ETA 0:38
 std::string FormatProgress(const StatusReply& status, int width);
 
-// Returns the information of FormatProgress as one JSON object without a line
-// end, for --log-format json.
+// Returns the phase, the step and the metrics of `status` as one JSON object
+// without a line end, for --log-format json.
 std::string FormatProgressJson(const StatusReply& status, absl::Time now);
 
 enum class ProgressStyle {
   // One line that is overwritten in place.
   kTerminal,
-  // A new line every few steps.
+  // A new line every few steps; see ProgressDisplay.
   kLines,
   // Like kLines, but each line is a JSON object.
   kJson,
   kNone,
 };
 
-// Chooses kTerminal only for a terminal that can overwrite a line, which
-// TERM=dumb cannot. NO_COLOR has no effect, because no style uses colors.
+// Returns kNone if `quiet` is true, otherwise kJson if `json` is true.
+// Otherwise returns kTerminal for a terminal that can overwrite a line, which
+// TERM=dumb cannot, and kLines for all other outputs. NO_COLOR has no effect,
+// because no style uses colors.
 ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
                                   const Environment& environment);
 
@@ -49,14 +51,16 @@ ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
 // thread-safe.
 class ProgressDisplay {
  public:
-  // `log_every_steps` is the minimum number of steps between two lines (kLines,
-  // kJson). Lines are also at least one second apart.
+  // With kLines and kJson, at most one line is written for each
+  // `log_every_steps` steps and for each second. The line of the last step is
+  // always written.
   ProgressDisplay(int fd, ProgressStyle style, int64_t log_every_steps);
   // Ends the line that this object overwrites in place.
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
+  // Shows the progress in the style of this object. Does nothing with kNone.
   void Update(const StatusReply& status, absl::Time now);
   // Writes a message on a line of its own, also with kNone. With kJson the
   // message is written as a JSON object, and a prefix "warning: " becomes the

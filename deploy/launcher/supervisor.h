@@ -38,7 +38,7 @@ struct ProcessSpec {
 
 struct ProcessExit {
   int process = -1;
-  // How the process ended, as returned by waitpid.
+  // The status of the process at its end, as returned by waitpid.
   int wait_status = 0;
 
   bool succeeded() const;
@@ -64,8 +64,8 @@ class Supervisor {
   // started.
   absl::StatusOr<int> Start(const ProcessSpec& spec);
 
-  // Returns the line that the process has written to kReadyFd, without the line
-  // end; nullopt until the line is complete. Never blocks.
+  // Returns the first line that the process has written to kReadyFd, without
+  // the line end; nullopt until the line is complete. Never blocks.
   absl::optional<std::string> ReadyText(int process);
 
   // Returns the complete lines that the process has written to kWarningFd since
@@ -75,9 +75,10 @@ class Supervisor {
   // Returns the processes that have ended since the last call. Never blocks.
   std::vector<ProcessExit> Reap();
 
-  // Sends `signal` to the groups of all running processes.
+  // Sends `signal` to the process groups of all running processes.
   void SignalAll(int signal);
-  // Sends `signal` to the group of a process, if the process is running.
+  // Sends `signal` to the process group of a process, if the process is
+  // running.
   void Signal(int process, int signal);
 
   bool running(int process) const { return children_[process].running; }
@@ -94,8 +95,8 @@ class Supervisor {
     int fd = -1;
     std::string text;  // Data that was read from the pipe but not yet returned.
 
-    // Reads the available data. Closes the pipe at its end, or when `text`
-    // exceeds `most_bytes`.
+    // Reads the available data. Closes the pipe when the writer has closed it,
+    // or when `text` exceeds `most_bytes`.
     void Read(size_t most_bytes);
     void Close();
   };

@@ -61,14 +61,18 @@ struct PlannedExchange {
   std::string key;
   std::string name;  // Name for users.
   // Bytes through the busiest link. All figures of a plan are per step of the
-  // job. If an exchange covers a round of several steps, its bytes and times
-  // are divided by the number of steps.
+  // job. If an exchange covers a round of several steps, or several steps are
+  // computed concurrently, its bytes and times are divided by the number of
+  // steps.
   double bytes_out = 0;
   double bytes_in = 0;
   std::string busiest;  // Example: "the server's link".
-  // Time for which the busiest link is busy, in its busier direction.
+  // Time for which the busiest link is busy, in its busier direction. If all
+  // processes run on one host: half of the CPU time of the sockets.
   double link_seconds = 0;
-  double pass_seconds = 0;  // Time of the busiest server's pass over memory.
+  // Time of the busiest server's pass over memory or, with all-reduce, of the
+  // optimizer in a worker.
+  double pass_seconds = 0;
   double step_seconds = 0;
   std::string bottleneck;  // The resource that is busy longest.
   // The hosts of the workers, by rank, followed by the hosts that run only

@@ -25,9 +25,9 @@ struct PassTiming {
   double update = 0;        // Running the optimizer with one gradient.
   double contribution = 0;  // Adding each further gradient.
 };
-// Measures passes with `threads` threads for a model of `elements` elements.
-// The size matters, because a small model stays in the cache. Returns
-// InvalidArgument for an invalid optimizer.
+// Measures passes with `threads` threads over a model of `elements` elements,
+// but at most 4 Mi elements per thread. The size matters, because a small model
+// stays in the cache. Returns InvalidArgument for an invalid optimizer.
 absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
                                     int64_t elements, int threads);
 

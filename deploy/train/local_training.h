@@ -24,18 +24,18 @@ namespace tributary {
 // A job and its processes on this machine.
 struct LocalTraining {
   JobSpec job;          // The resolved job.
-  WorkerCount workers;  // At most MostComputing(job).
+  WorkerCount workers;  // Number of workers; at most MostComputing(job).
   // Number of additional workers that wait to replace workers that fail.
   int64_t spares = 0;
   int servers = 1;
   int threads = 1;                    // Compute threads of each worker.
   DeviceName device;                  // Device of the first worker.
-  std::string server_device = "cpu";  // The servers' --device.
-  std::string worker_device = "cpu";  // The workers' --device.
-  std::string worker_command;         // See LocalProcesses; empty: none.
+  std::string server_device = "cpu";  // Value of --device for servers.
+  std::string worker_device = "cpu";  // Value of --device for workers.
+  std::string worker_command;         // See LocalProcesses; may be empty.
   // The job's folder, created by WriteJobFolder.
   std::string output;
-  std::string resume;  // Value of --resume; empty: none.
+  std::string resume;  // Value of --resume; empty if not set.
   bool allow_job_changes = false;
   int max_restarts = 0;
   LogFlags log;
@@ -64,8 +64,8 @@ absl::StatusOr<std::string> ReadSummary(const std::string& output);
 LocalRun RunOf(const LocalTraining& training);
 
 // Adds the predicted step time to summary.json. Call this after the job's end.
-// Has no effect if servers update on a GPU. Returns an error if summary.json
-// cannot be read or written.
+// Has no effect unless `server_device` is "cpu", or for a run without complete
+// steps. Returns an error if summary.json cannot be read or written.
 absl::Status AddPrediction(const LocalTraining& training);
 
 }  // namespace tributary

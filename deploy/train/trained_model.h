@@ -13,9 +13,10 @@ namespace tributary {
 
 // Generates text with the model in `directory` (job.textproto and
 // final/model.safetensors) on the device `place`. Returns an error that names
-// the file: NotFound if the run has not ended, InvalidArgument if the model is
-// not a gpt, DataLoss if the names or shapes of the tensors do not match the
-// job.
+// the file: NotFound if job.textproto cannot be read or the run has not ended,
+// InvalidArgument if the model is not a gpt with a vocabulary of 256 bytes, and
+// DataLoss if the names or shapes of the tensors do not match the job. Also
+// returns the errors of CreateDevice, CreateModel and GenerateText.
 absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
                                                absl::string_view prompt,
                                                const GenerateOptions& options,

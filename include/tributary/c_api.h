@@ -36,25 +36,29 @@
 extern "C" {
 #endif
 
-/* Changes with every change that is not compatible. */
+/* The version of this interface. Every incompatible change increments it. */
 #define TRIBUTARY_C_API_VERSION 1
 
-/* Handles. A step is valid until the next call of tributary_worker_next_step; a
- * micro-batch or a piece until the next one is asked for. */
+/* Handles. A worker is valid until tributary_worker_free. A step is valid until
+ * the next call of tributary_worker_next_step. A micro-batch or a piece is
+ * valid until the next call of tributary_step_next_micro_batch,
+ * tributary_step_next_piece or tributary_worker_next_step. */
 typedef struct tributary_worker tributary_worker;
 typedef struct tributary_step tributary_step;
 typedef struct tributary_micro_batch tributary_micro_batch;
 typedef struct tributary_piece tributary_piece;
 
-/* An error; the caller owns it. `code` is a number of absl::StatusCode, which
- * are those of gRPC: 0 is OK, 1 Cancelled, 3 InvalidArgument. `message` is one
- * line, cut off if it is longer. */
+/* An error, in memory of the caller. Functions with this argument always set
+ * it. `code` is a value of absl::StatusCode, which equals the status code of
+ * gRPC: 0 is OK, 1 is Cancelled, 3 is InvalidArgument. `message` is one line,
+ * which is truncated if it does not fit. It is empty if `code` is 0. */
 typedef struct tributary_error {
   int32_t code;
   char message[2044];
 } tributary_error;
 
-/* tributary::JobInfo. The strings live as long as the worker. */
+/* The fields of tributary::JobInfo. The strings are valid as long as the
+ * worker. */
 typedef struct tributary_job {
   const char* name;
   const char* model;
@@ -67,15 +71,17 @@ typedef struct tributary_job {
   int64_t micro_batches;
 } tributary_job;
 
-/* Values of tributary_parameter.group: tributary::ParameterGroup. */
+/* Values of tributary_parameter.group. They equal the values of
+ * tributary::ParameterGroup. */
 enum {
   TRIBUTARY_GROUP_DECAY = 1,
   TRIBUTARY_GROUP_NO_DECAY = 2,
   TRIBUTARY_GROUP_STATISTICS = 3
 };
 
-/* tributary::ParameterDeclaration. `initial` points to the initial values, as
- * many as the product of the shape; null: zeros. */
+/* The fields of tributary::ParameterDeclaration. `shape` points to `dimensions`
+ * sizes. `initial` points to the initial values, whose number is the product of
+ * the sizes; if it is null, the initial values are 0. */
 typedef struct tributary_parameter {
   const char* name;
   const int64_t* shape;
@@ -84,9 +90,9 @@ typedef struct tributary_parameter {
   const float* initial;
 } tributary_parameter;
 
-/* tributary::MicroBatch. `indexes` is valid as long as the micro-batch.
- * `random_seed` is a number that depends only on the job's seed, `step` and
- * `number`. */
+/* The properties of a tributary::MicroBatch. `indexes` points to `samples`
+ * indexes of samples, and is valid as long as the micro-batch. `random_seed` is
+ * a number that depends only on the job's seed, `step` and `number`. */
 typedef struct tributary_micro_batch_info {
   int64_t step;
   int64_t number;
@@ -96,53 +102,61 @@ typedef struct tributary_micro_batch_info {
   uint64_t random_seed;
 } tributary_micro_batch_info;
 
-/* tributary::EvaluationPiece: the samples from `begin` to `end` - 1. */
+/* The range of a tributary::EvaluationPiece: the samples from `begin` to
+ * `end` - 1. */
 typedef struct tributary_piece_info {
   int64_t begin;
   int64_t end;
 } tributary_piece_info;
 
-/* Returns the version of the library's interface, TRIBUTARY_C_API_VERSION. */
+/* Returns the TRIBUTARY_C_API_VERSION with which the library was built. */
 int32_t tributary_c_api_version(void);
 
-/* Worker::Connect. `coordinator` is the address of server 0 as HOST:PORT; null:
- * that of the environment, from which all other options come. Returns 0 and
- * sets `*worker`, which the caller frees, or returns the error's code. After
- * the first call, exit() flushes the standard streams and ends the process
- * without calling the exit handlers that were registered before. */
+/* Worker::Connect. `coordinator` is the address of server 0 as HOST:PORT. If it
+ * is null, the address is read from the environment, like all other options.
+ * Returns 0 and sets `*worker`, which the caller must free, or returns the code
+ * of the error. After the first call, exit() flushes the standard streams and
+ * ends the process without calling the exit handlers that were registered
+ * before. */
 int32_t tributary_worker_connect(const char* coordinator,
                                  tributary_worker** worker,
                                  tributary_error* error);
 /* Leaves the job and frees everything that belongs to the worker. Blocks until
  * its connections are closed. */
 void tributary_worker_free(tributary_worker* worker);
+/* Worker::job. Sets `*job`. */
 void tributary_worker_get_job(const tributary_worker* worker,
                               tributary_job* job);
-/* Worker::Declare. Copies everything. */
+/* Worker::Declare. Copies the arguments. Returns 0 or the code of the error. */
 int32_t tributary_worker_declare(tributary_worker* worker,
                                  const tributary_parameter* parameters,
                                  size_t count, tributary_error* error);
+/* Worker::NextStep. Returns null when the job has ended for this worker. */
 tributary_step* tributary_worker_next_step(tributary_worker* worker);
+/* Worker::status. Sets `*error` and returns its code. */
 int32_t tributary_worker_status(const tributary_worker* worker,
                                 tributary_error* error);
-/* Worker::Stop. May be called by any thread until tributary_worker_free. */
+/* Worker::Stop. May be called by any thread before tributary_worker_free is
+ * called. */
 void tributary_worker_stop(tributary_worker* worker);
 
 /* Step::number. */
 int64_t tributary_step_number(const tributary_step* step);
-/* Return the next item of Step::micro_batches or Step::evaluation_pieces and
- * fill `*info`; null at the end. */
+/* Return the next item of Step::micro_batches or Step::evaluation_pieces, and
+ * set `*info`. Return null after the last item. */
 tributary_micro_batch* tributary_step_next_micro_batch(
     tributary_step* step, tributary_micro_batch_info* info);
 tributary_piece* tributary_step_next_piece(tributary_step* step,
                                            tributary_piece_info* info);
 
-/* Writes the address of each parameter's weights to `weights`, and that of its
- * gradient to `gradients`: arrays of as many pointers as there are parameters.
- * Blocks until all weights have arrived. Returns 0 if the micro-batch has been
- * given up: the weights are then zeros, and the result is not needed. */
+/* Writes the address of the weights of each parameter to `weights`, and the
+ * address of its gradient to `gradients`. Both arrays have one element for each
+ * parameter. Blocks until all weights have arrived, and returns 1. Returns 0 if
+ * the micro-batch has been given up: the result is then not needed, and weights
+ * may be zeros. */
 int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
                                     const float** weights, float** gradients);
+/* MicroBatch::SetSampleCount, MicroBatch::Ready and MicroBatch::Finish. */
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count);
 void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
@@ -150,8 +164,10 @@ void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
 void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
                                   double loss_sum);
 
-/* As tributary_micro_batch_spans. The weights are present already. */
+/* Writes the address of the weights of each parameter to `weights`, an array
+ * with one element for each parameter. Does not block. */
 void tributary_piece_weights(tributary_piece* piece, const float** weights);
+/* EvaluationPiece::Report. */
 void tributary_piece_report(tributary_piece* piece, double loss_sum,
                             int64_t correct, int64_t count);
 

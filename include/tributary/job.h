@@ -29,25 +29,26 @@ namespace tributary {
 
 class Worker;  // tributary/worker.h
 
-// Runs the servers and workers of one job on threads of this process. They are
-// those of `tributary train`, so the result has the same bits (weights_sha256).
-// Servers listen on free ports of the loopback interface. Writes nothing to
-// stdout and stderr, handles no signals, and never ends the process. Any number
-// of jobs may run in a process, one after the other or at once.
+// Runs the servers and workers of one job on threads of this process.
+// `tributary train` runs the same code, so its result is bit-identical
+// (Result::weights_sha256). Servers listen on free ports of the loopback
+// interface. Writes nothing to stdout and stderr, handles no signals, and never
+// ends the process. Any number of jobs may run in a process, one after another
+// or concurrently.
 class Job {
  public:
   // One completed step.
   struct StepMetrics {
-    int64_t step = 0;  // Number of steps done, from 1.
-    double loss = 0;   // Mean over the step's samples; NaN if it is not finite.
+    int64_t step = 0;  // Number of steps done; starts at 1.
+    double loss = 0;   // Mean loss of the step's samples; NaN if not finite.
     double learning_rate = 0;
-    int64_t samples = 0;  // Samples (tokens) that count.
-    double seconds = 0;   // Since the end of the step before.
+    int64_t samples = 0;  // Number of samples (tokens).
+    double seconds = 0;   // Time since the end of the previous step.
   };
 
   // One evaluation.
   struct Evaluation {
-    int64_t step = 0;  // Number of steps done before.
+    int64_t step = 0;  // Number of steps done before the evaluation.
     double loss = 0;
     double accuracy = 0;  // 0 if predictions are not classes.
   };
@@ -58,13 +59,13 @@ class Job {
     std::vector<float> values;  // In row-major order.
   };
 
-  // A job that is done.
+  // The result of a job that is done.
   struct Result {
-    std::map<std::string, Tensor> weights;  // By the parameter's name.
+    std::map<std::string, Tensor> weights;  // Indexed by name of the parameter.
     std::string weights_sha256;
     int64_t steps = 0;
     double final_loss = 0;
-    std::optional<Evaluation> evaluation;  // The last one.
+    std::optional<Evaluation> evaluation;  // The last evaluation, if any.
     double seconds = 0;
     double samples_per_second = 0;
     // The contents of summary.json; docs/metrics.md lists its fields.
@@ -77,61 +78,67 @@ class Job {
     std::string file;
     // The contents of a job file.
     std::string text;
-    // Changes of the job's fields in the form path=value, as the flag --set of
-    // `tributary train`.
+    // Changes of the job's fields in the form path=value, like the flag --set
+    // of `tributary train`.
     std::vector<std::string> set;
 
     // ---- Models and data of this program that the job names, if any.
     ModelRegistry models;
     DataRegistry data_sets;
     // Computes the gradients of a job whose model or data only this program
-    // knows. Called once for each worker, on threads of its own, with a worker
-    // that has received the job: declares the parameters, and computes until
-    // NextStep returns null. An error, or an exception, is that of
-    // Worker::status: other workers take over; if there is none, the job fails
-    // with it. Null: workers compute the job's model by themselves.
+    // knows. Called once for each worker, on a thread of its own, with a worker
+    // that has received the job. The function must declare the parameters, and
+    // compute until NextStep returns null. If it returns an error or throws a
+    // std::exception, the other workers take over its work; if there are none,
+    // the job fails with this error. If null, the workers compute the model
+    // that the job names.
     std::function<absl::Status(Worker* worker)> worker;
 
     // ---- Never change the result.
     int servers = 1;
-    // At most as many workers are started as can compute at the same time.
+    // Number of workers. Fewer are started if the job has fewer micro-batches
+    // than workers, except in mode `asynchronous`.
     int workers = 1;
-    // Compute threads of each worker; 0: the machine's cores divided by the
-    // workers. Not used with `worker`.
+    // Compute threads of each worker. 0 selects 2 threads on a GPU; on the CPU,
+    // the number of cores divided by the number of workers, but at most the
+    // number of micro-batches of a worker. Not used with `worker`.
     int threads = 0;
-    // "auto", "cpu", "cuda" or "cuda:N". Not used with `worker`.
+    // Device of the workers: "auto", "cpu", "cuda" or "cuda:N". Not used with
+    // `worker`.
     std::string device = "auto";
 
     // ---- Output.
-    // Folder for the model, metrics, checkpoints and summary. Empty: a
-    // temporary folder, which is removed when Run returns.
+    // Folder for the model, metrics, checkpoints and summary. If empty, a
+    // temporary folder is used, and removed when Run returns.
     std::string output_directory;
-    // An output folder with results of an earlier run is an error unless one of
-    // these is set. `resume` continues from the latest checkpoint, or begins if
-    // there is none; `overwrite` removes the results.
+    // If the output folder contains results of an earlier run, exactly one of
+    // these must be set; otherwise Run returns FailedPrecondition. `resume`
+    // continues from the latest checkpoint, or starts at step 0 if there is
+    // none. `overwrite` removes the results.
     bool resume = false;
     bool overwrite = false;
 
     // ---- Callbacks, on a thread of the library, one call at a time, in the
     // order of the steps, until Run returns. They may call Stop. They must not
-    // throw. Training does not wait for them; if they are 16,384 lines behind,
-    // lines are dropped.
+    // throw. Training does not wait for the callbacks. If 16,384 events are
+    // waiting for them, further events are dropped.
     //
-    // Called once for each step; with local steps, once for each exchange.
+    // Called once for each step; with local SGD, once for each exchange.
     std::function<void(const StepMetrics& metrics)> on_step;
     std::function<void(const Evaluation& evaluation)> on_evaluation;
   };
 
   explicit Job(Options options);
-  // Run must have returned.
+  // Must not be called while Run is running.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
   // Trains, and blocks until all threads of the job have ended. Call once.
   // Returns InvalidArgument or NotFound if the options, the job or its data are
-  // wrong, Cancelled after Stop, and otherwise the error that ended the job.
-  // The message is one line for the user.
+  // invalid, FailedPrecondition if the output folder contains earlier results
+  // or Run was called before, Cancelled if Stop ended the job, and otherwise
+  // the error that ended the job. The message is one line for the user.
   absl::StatusOr<Result> Run();
 
   // Makes Run return soon: the job saves a checkpoint, if it has checkpoints,

@@ -9,7 +9,8 @@
 //     return tributary::Main(argc, argv, models, data_sets);
 //   }
 //
-// docs/cpp.md explains it, and examples/cpp/own_network is a complete program.
+// docs/cpp.md explains this function, and examples/cpp/own_network is a
+// complete program.
 #ifndef TRIBUTARY_MAIN_H_
 #define TRIBUTARY_MAIN_H_
 

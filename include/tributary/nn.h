@@ -1,7 +1,7 @@
-// Networks: the graph, all layers, the losses, and what is needed to write a
-// layer. A layer computes with the operations of a Device, and then works on
-// CPUs and GPUs in every precision, or with loops of its own over the memory of
-// the host (LayerSpec::host_floats).
+// Everything that is needed to define networks and layers: the graph, all
+// layers, and the losses. A layer either computes with the operations of a
+// Device, which work on CPUs and GPUs in every precision, or with loops of its
+// own over host memory (LayerSpec::host_floats).
 #ifndef TRIBUTARY_NN_H_
 #define TRIBUTARY_NN_H_
 

@@ -1,6 +1,6 @@
-// Lists of the models and data sets of a program: ModelRegistry and
-// DataRegistry, with what their factories receive and return. tributary/main.h
-// runs the program; tributary/nn.h has the layers.
+// ModelRegistry and DataRegistry, the lists of the models and data sets of a
+// program, and the types that their factories use. tributary/main.h runs a
+// program with such lists; tributary/nn.h declares the layers.
 #ifndef TRIBUTARY_REGISTRY_H_
 #define TRIBUTARY_REGISTRY_H_
 

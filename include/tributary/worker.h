@@ -110,8 +110,9 @@ struct JobInfo {
 // to different parts of a span.
 class MicroBatch {
  public:
-  int64_t step() const;  // From 0; with local steps, the inner step.
-  int number() const;    // Number of the micro-batch in the batch, from 0.
+  // Number of the step, from 0; with local SGD, an inner step.
+  int64_t step() const;
+  int number() const;  // Number of the micro-batch in the batch, from 0.
   int64_t epoch() const;
   // Returns the numbers of the samples in the data set. There is at least one.
   absl::Span<const int64_t> indexes() const;
@@ -142,9 +143,9 @@ class MicroBatch {
   void Finish(double loss_sum);
 
   // Returns true if the micro-batch was given up during a call of weights,
-  // Ready or Add: its result is no longer needed, because other workers have
-  // computed it or a server was lost. The program may finish the micro-batch,
-  // or continue with the next one at once.
+  // Ready or Add: its result is no longer needed, for example because other
+  // workers have computed it, a server was lost, or the worker was stopped. The
+  // program may finish the micro-batch, or continue with the next one at once.
   bool aborted() const;
 
   explicit MicroBatch(MicroBatchState* state) : state_(state) {}
@@ -153,8 +154,9 @@ class MicroBatch {
   MicroBatchState* state_;
 };
 
-// Consecutive samples of the evaluation data. See MicroBatch for thread safety
-// and errors.
+// A range of consecutive samples of the evaluation data, and the weights with
+// which the program evaluates them. See MicroBatch for thread safety and
+// errors.
 class EvaluationPiece {
  public:
   // Return the range [begin(), end()) of the numbers of the samples in the
@@ -265,10 +267,11 @@ class Worker {
 
   const JobInfo& job() const;
 
-  // Declares the model's parameters, in the order of forward. Call once, before
-  // NextStep. All workers of the job must declare the same parameters. Returns
-  // InvalidArgument, naming the parameter, for an invalid declaration; Declare
-  // may then be called again.
+  // Declares the model's parameters, in the order of forward. Must be called
+  // successfully once, before NextStep. All workers of the job must declare the
+  // same parameters. Returns InvalidArgument, naming the parameter, for an
+  // invalid declaration, after which Declare may be called again, and
+  // FailedPrecondition after an earlier success.
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
 
   // Blocks until there is work and returns it. The result is valid until the

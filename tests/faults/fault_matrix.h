@@ -1,4 +1,4 @@
-// Combinations of failpoints and actions, each in a run of real processes.
+// Runs a job on real processes with one fault: a failpoint and what it does.
 #ifndef TRIBUTARY_TESTS_FAULTS_FAULT_MATRIX_H_
 #define TRIBUTARY_TESTS_FAULTS_FAULT_MATRIX_H_
 
@@ -12,27 +12,32 @@
 
 namespace tributary {
 
-// Returns W1 to W12 and S1 to S18; see common/base/failpoints.cc.
+// Returns the names of all failpoints, W1 to W12 and S1 to S18, which
+// common/base/failpoints.cc describes.
 std::vector<std::string> AllFailpoints();
 
 struct FaultCase {
+  // Path of the tributary program with failpoints.
   std::string program;
-  std::string model = "mlp";     // "mlp" or "gpt".
-  std::string point;             // Failpoint; empty: an undisturbed run.
+  std::string model = "mlp";  // "mlp" or "gpt".
+  std::string point;  // Name of the failpoint; empty for a run without faults.
   std::string action = "crash";  // "crash", "stop(5000)" or "error".
-  // Determines the job's seed, and which process acts when.
+  // Determines the seed of the job, and in which process and at which pass the
+  // failpoint acts.
   int64_t seed = 1;
-  // Sets recovery.journal and disables checkpoints.
+  // True to set recovery.journal and disable checkpoints.
   bool journal = false;
   int servers = 2;
 };
 
 struct FaultResult {
-  absl::Status status;  // Status of the run and of its ledger.
+  // The first error of ProcessCluster::Run or CheckLedger, or OK.
+  absl::Status status;
   std::string weights_sha256;
   int actions = 0;  // Number of times that failpoints acted.
   int restarts = 0;
-  int64_t steps_again = 0;  // See ProcessCluster::StepsAgain.
+  int64_t steps_again = 0;  // Result of ProcessCluster::StepsAgain.
+  // Result of ProcessCluster::recovery.
   absl::optional<absl::Duration> recovery;
   absl::Duration time;
 };

@@ -25,24 +25,26 @@ class ProcessCluster {
   struct Options {
     std::string program;  // The tributary program with failpoints.
     std::string job;      // Path of the job file.
-    std::string folder;   // For all files; must exist and be empty.
+    std::string folder;   // Folder for all files; must exist and be empty.
     int servers = 2;
     int workers = 2;
     int worker_threads = 1;
-    std::vector<std::string> sets;  // Changes of the job, as in --set.
-    // By process: additional environment ("NAME=value") and arguments.
+    // Changes of the job in the form path=value.
+    std::vector<std::string> sets;
+    // Additional environment variables ("NAME=value") and arguments of
+    // processes, by name of the process, such as "server-1" or "worker-0".
     std::map<std::string, std::vector<std::string>> environment;
     std::map<std::string, std::vector<std::string>> arguments;
     // Returns the address that a process uses for server 0, which listens on
-    // `address` ("host:port"). Null: `address`.
+    // `address` ("host:port"). If null, all processes use `address`.
     std::function<std::string(const std::string& name,
                               const std::string& address)>
         route;
-    // By process ("server-1", "worker-0"): TRIBUTARY_FAILPOINTS of its first
-    // and its second start.
+    // The values of TRIBUTARY_FAILPOINTS for the first and for the second start
+    // of a process, by name of the process.
     std::map<std::string, std::string> failpoints;
     std::map<std::string, std::string> failpoints_again;
-    // If true, a failed job is not restarted.
+    // True if a failed job is not restarted.
     bool ends_with_job = false;
     // Time after which the run fails.
     absl::Duration timeout = absl::Seconds(60);
@@ -53,32 +55,34 @@ class ProcessCluster {
   // several times per step.
   absl::Status Run(const std::function<void(ProcessCluster*)>& look = nullptr);
 
-  // Sends a signal to the newest process with this name.
+  // Sends a signal to the process that was started last under this name.
   void Signal(const std::string& name, int signal);
   std::vector<std::string> names() const;
-  // Newest step in metrics.jsonl; 0 if there is none.
+  // Returns the newest step in metrics.jsonl, or 0 if there is none.
   int64_t step() const;
   int restarts() const { return restarts_; }
-  // Number of processes that any signal has ended.
+  // Returns the number of processes that any signal has ended.
   int killed() const { return killed_; }
-  // Time from the first failed process or action of a failpoint to the
-  // completion of a step that was not completed before.
+  // Returns the time from the first failed process or action of a failpoint to
+  // the completion of a step that was not completed before. Returns nullopt if
+  // either has not happened.
   absl::optional<absl::Duration> recovery() const { return recovery_; }
 
-  // After Run: the digest in summary.json.
+  // Returns the digest of the final weights in summary.json. Call after Run.
   std::string weights_sha256() const;
-  // After Run: checks that each update was applied exactly once, with all
-  // samples of the batch. Returns the first violation.
+  // Checks that each update was applied exactly once, with all samples of the
+  // batch. Returns OK, or an error that describes the first violation. Call
+  // after Run.
   absl::Status CheckLedger(int64_t steps) const;
-  // After Run: number of steps that were applied to all chunks, published, and
-  // computed again in a later attempt.
+  // Returns the number of steps that were applied to all chunks, published, and
+  // computed again in a later attempt. Call after Run.
   int64_t StepsAgain() const;
-  // Number of times that failpoints acted.
+  // Returns how many times failpoints acted.
   int actions() const;
 
  private:
-  // By chunk and attempt, the steps that were applied. By step, the sample
-  // counts of its gradients.
+  // The steps that were applied to each chunk in each attempt, and the sample
+  // counts of the gradients of each step.
   struct Ledger {
     std::map<int, std::map<int64_t, std::vector<int64_t>>> applied;
     std::map<int64_t, std::set<int64_t>> sample_counts;

@@ -1,5 +1,5 @@
-// What a fuzz target defines: libFuzzer's entry point, which
-// replay_main.cc calls too.
+// The entry point that every fuzz target defines. libFuzzer calls it, and so
+// does replay_main.cc.
 #ifndef TRIBUTARY_TESTS_FUZZ_FUZZ_TARGET_H_
 #define TRIBUTARY_TESTS_FUZZ_FUZZ_TARGET_H_
 
@@ -8,10 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Any bytes. Returns 0; a fault is a crash.
+// Passes `size` arbitrary bytes to the code under test. Returns 0. Ends the
+// process if it finds an error.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
-// Ends the program if a promise is broken, in optimized builds too.
+// Ends the process if `condition` is false, in optimized builds, too.
 #define TRIBUTARY_FUZZ_CHECK(condition)                               \
   do {                                                                \
     if (!(condition)) {                                               \

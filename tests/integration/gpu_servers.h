@@ -13,11 +13,12 @@
 
 namespace tributary {
 
+// A parameter of the suite: a kind of device.
 struct GpuServers {
   std::string name;
   int64_t steps = 1;
-  // Returns FailedPrecondition if the machine has no such device; the test is
-  // then skipped.
+  // Creates the passes of a server. If it returns FailedPrecondition, because
+  // the machine has no such device, the test is skipped.
   ChunkPassMaker make_passes;
 };
 
@@ -30,17 +31,19 @@ class GpuServersTest : public testing::TestWithParam<GpuServers> {
   struct Cluster {
     int servers = 1;
     int workers = 2;
-    bool on_cpu = false;      // Whether the servers use the CPU.
-    std::string resume_from;  // Folder of a checkpoint.
+    bool on_cpu = false;  // True if the servers use the CPU.
+    // Folder of the checkpoint to resume from; empty to begin at step 0.
+    std::string resume_from;
   };
 
   void SetUp() override;
-  // Sets a field of the job.
+  // Sets the field `path` of the job.
   void Set(const std::string& path, const std::string& value);
-  // Trains the job. Returns the weights' digest, and the output folder in
-  // `*output`.
+  // Trains the job. Returns the digest of the final weights. Sets `*output`,
+  // unless `output` is null, to the output folder.
   std::string Train(const Cluster& cluster, std::string* output = nullptr);
-  // Expects the same bits from servers on the device and on the CPU.
+  // Expects that servers on the device and servers on the CPU compute
+  // bit-identical weights.
   void ExpectTheCpusBits(const Cluster& cluster);
   void ExpectTheCpusBits() { ExpectTheCpusBits(Cluster()); }
 

@@ -13,11 +13,12 @@
 
 namespace tributary {
 
+// A parameter of the suite: a job and a kind of device.
 struct GpuWorkers {
-  std::string family;  // See TinyJob.
+  std::string family;  // Family of the model; see TinyJob.
   int64_t steps = 1;
-  // Returns FailedPrecondition if the machine has no such device; the test is
-  // then skipped.
+  // Creates the device of a compute thread. If it returns FailedPrecondition,
+  // because the machine has no such device, the test is skipped.
   DeviceMaker make_device;
 };
 
@@ -32,9 +33,10 @@ class GpuWorkersTest : public testing::TestWithParam<GpuWorkers> {
     int threads = 1;
     int servers = 1;
     bool on_cpu = false;
-    int64_t kill_at = -1;  // Step at which to kill a worker; -1: none.
+    int64_t kill_at = -1;  // Step at which a worker is killed; -1 if none is.
   };
   struct Result {
+    // Digest of the final weights.
     std::string digest;
     double loss = 0;
     double evaluation_loss = 0;

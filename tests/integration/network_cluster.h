@@ -21,7 +21,8 @@ namespace tributary {
 class Network {
  public:
   // Connections from "server-1", "worker-0" or "worker-1" to server 0. They
-  // carry its orders and, for a worker, its part of the exchange.
+  // carry the orders of the coordinator and, for a worker, its exchange with
+  // server 0.
   TcpProxy* ToCoordinator(const std::string& name) {
     return &to_coordinator_[name];
   }
@@ -36,15 +37,16 @@ class Network {
 
 // A change of the network. Events happen in order.
 struct NetworkEvent {
-  // The event happens after the job has completed this many steps
+  // The event happens once the job has completed `step` steps and at least
+  // `after` has passed since the previous event.
   int64_t step = 0;
-  // and at least this long after the previous event.
   absl::Duration after;
   std::function<void(Network*)> action;
 };
 
 struct NetworkResult {
-  absl::Status status;  // Status of the run and of its ledger.
+  // The first error of ProcessCluster::Run or CheckLedger, or OK.
+  absl::Status status;
   std::string weights_sha256;
   size_t events = 0;  // Number of events that happened.
   int faults = 0;     // Number of cuts, resets and flips.
@@ -64,7 +66,7 @@ NetworkResult RunOnNetwork(const JobSpec& job,
                            absl::Duration timeout = absl::Seconds(60),
                            bool tls = false);
 
-// Returns the digest of the same job on a network without faults.
+// Returns the digest of the final weights of `job` on a network without faults.
 std::string UndisturbedDigest(const JobSpec& job);
 
 }  // namespace tributary

@@ -17,17 +17,20 @@
 
 namespace tributary {
 
-// Not thread-safe: each worker needs one of its own.
+// Computes the micro-batches and evaluation pieces of a job with a built-in
+// network. Not thread-safe: each worker needs an engine of its own.
 class ModelEngine {
  public:
   // Opens the job's data and builds its model. The job need not be resolved.
   explicit ModelEngine(const JobSpec& job);
 
+  // Returns the declarations of the network's parameters.
   std::vector<ParameterDeclaration> Declarations() const;
-  // Computes what the worker asks for until the job ends. Returns the worker's
+  // Computes all steps of `worker` until the job ends. Returns the worker's
   // status.
   absl::Status Run(Worker* worker);
 
+  // Compute one micro-batch or one evaluation piece, and finish it.
   void Train(MicroBatch* micro_batch);
   void Evaluate(EvaluationPiece* piece);
 
@@ -48,7 +51,8 @@ class ModelEngine {
   std::vector<float> gradients_;
 };
 
-// Connects to the coordinator, declares the engine's parameters and runs it.
+// Connects a worker to the coordinator, declares the parameters of the engine,
+// and runs the engine. Returns the first error, or the status of the worker.
 absl::Status RunEngine(const std::string& coordinator, ModelEngine* engine);
 
 }  // namespace tributary

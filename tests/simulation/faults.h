@@ -9,6 +9,7 @@
 
 namespace tributary::simulation {
 
+// Injects faults into the processes, the network and the disk of a history.
 class Faults {
  public:
   // `spare_coordinator` is started while the coordinator is paused.
@@ -39,7 +40,8 @@ class Faults {
   Process* Any();
   // Returns a random process that runs, or null if it finds none.
   Process* AnyRunning();
-  // Returns when peers notice a crash: at once, or at the keepalive timeout.
+  // Returns the time until peers notice a crash: zero, or the keepalive
+  // timeout.
   absl::Duration Notice();
   void CrashAndRestart(Process* process);
   // Pauses the process and returns for how long.

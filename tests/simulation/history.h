@@ -29,6 +29,7 @@ struct HistoryResult {
   int64_t attempts = 0;
   int64_t restarts = 0;
   absl::Duration virtual_time;
+  // Number of injected faults, by kind.
   std::map<std::string, int64_t> injected;
 };
 

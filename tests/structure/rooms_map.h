@@ -1,12 +1,13 @@
-// The map of the source tree: which folder ("room") may include which.
+// The map of the source tree: which folder ("room") may include headers of
+// which other rooms.
 //
 // rooms.txt holds it as text:
 //
 //   # comment
 //   common/os: common/base proto
 //
-// says that files of common/os may include headers of common/base and proto,
-// and of no other room but their own.
+// says that files of common/os may include headers of common/base, of proto,
+// and of common/os itself, but of no other room.
 
 #ifndef TRIBUTARY_TESTS_STRUCTURE_ROOMS_MAP_H_
 #define TRIBUTARY_TESTS_STRUCTURE_ROOMS_MAP_H_
@@ -21,31 +22,33 @@
 
 namespace tributary {
 
-// The allowed arrows: room -> the rooms that it may include.
+// Maps each room to the rooms whose headers it may include.
 using RoomsMap = std::map<std::string, std::set<std::string>>;
 
-// A source file: its path from the repository root, and what it holds.
+// A source file. `path` is relative to the repository root; `text` is the
+// contents of the file.
 struct SourceFile {
   std::string path;
   std::string text;
 };
 
-// Reads the text of rooms.txt. InvalidArgument, with the line's number, for a
-// line that is not "room: rooms", or that repeats a room.
+// Parses the text of rooms.txt. Returns InvalidArgument, with the line number,
+// for a line that does not have the form "room: rooms" or that repeats a room.
+// Skips comments and empty lines.
 absl::StatusOr<RoomsMap> ParseRoomsMap(absl::string_view text);
 
-// Returns the rooms of one cycle of `map`, the first again at the end, or
-// nothing where there is none.
+// Returns the rooms of a cycle of `map`, with the first room again at the end,
+// or an empty list if there is no cycle.
 std::vector<std::string> FindCycle(const RoomsMap& map);
 
-// Compares the includes of `files` with `map`, in both directions. Each entry
-// of the result is one sentence: an include that no arrow allows, a room that
-// is not in the map, or an arrow that no include uses.
+// Compares the includes of `files` with `map`. Returns one sentence for each
+// include that `map` does not allow, for each file whose room is not in `map`,
+// and for each allowed room that no include uses.
 std::vector<std::string> CheckIncludes(const RoomsMap& map,
                                        const std::vector<SourceFile>& files);
 
-// One sentence for each folder with more than `max_files` source files, and
-// for each file with more than `max_lines` lines.
+// Returns one sentence for each folder with more than `max_files` source files,
+// and for each file with more than `max_lines` lines.
 std::vector<std::string> CheckSizes(const std::vector<SourceFile>& files,
                                     int max_files, int max_lines);
 

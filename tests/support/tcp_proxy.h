@@ -147,7 +147,8 @@ class TcpProxy {
   Clock::time_point refilled_ ABSL_GUARDED_BY(mu_) = Clock::now();
   std::mt19937_64 random_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<Connection>> connections_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::string> recorded_ ABSL_GUARDED_BY(mu_);  // By number.
+  // Indexed by number.
+  std::vector<std::string> recorded_ ABSL_GUARDED_BY(mu_);
   Statistics statistics_ ABSL_GUARDED_BY(mu_);
   std::thread thread_;
 };

@@ -21,8 +21,8 @@ struct DataInfo {
 
 // A set of samples in host memory, row-major, sample by sample. Each sample has
 // an input, in either `features` or `tokens`, and a target, in either `labels`
-// or `values`; the other vector of each pair is empty. With
-// DataInfo::Kind::kIndexes, only `indexes` and `epoch` are set.
+// or `values`; the other vector of each pair is empty. Data sets of
+// DataInfo::Kind::kIndexes set only `samples`, `indexes` and `epoch`.
 //
 // The label -1 marks padding: it contributes nothing to the loss, the correct
 // predictions or the sample count. Padding occurs only in evaluation, at the
@@ -40,7 +40,8 @@ struct Batch {
   std::vector<int32_t> labels;
   // Targets of a regression, [samples].
   std::vector<float> values;
-  // Indexes of the samples in the training or the held-out part, [samples].
+  // Indexes of the samples in the training or the held-out part, [samples]. Set
+  // only by data sets of kind kIndexes and by IndexView, like `epoch`.
   std::vector<int64_t> indexes;
   // Epoch of the samples. Meaningful for training samples only.
   int64_t epoch = 0;

@@ -34,6 +34,7 @@ class DataRegistry {
 
   // Returns null if there is no data set of this name.
   const DataFactory* Find(absl::string_view name) const;
+  // Returns all names, in alphabetical order.
   std::vector<std::string> names() const;
   // Returns OK, or InvalidArgument if a name was added twice.
   const absl::Status& status() const { return status_; }

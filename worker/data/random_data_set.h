@@ -9,8 +9,9 @@
 
 namespace tributary {
 
-// Generates samples when it is constructed. Sample i is a pure function of i:
-// features in [-1, 1) or tokens, with labels, all uniformly distributed. For
+// Generates samples when it is constructed. Sample i depends only on i, on the
+// shape of the samples and on the number of classes. It consists of features in
+// [-1, 1) or tokens, and of labels, all uniformly distributed. For
 // model.synthetic, samples have no features and the label 0. There is no
 // held-out part.
 class RandomDataSet final : public DataSet {

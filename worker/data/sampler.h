@@ -34,7 +34,10 @@ class Sampler {
   Sampler(uint64_t seed, int64_t samples, int64_t global_batch,
           int micro_batches);
 
+  // Returns the number of batches in an epoch, including a short last one.
   int64_t steps_per_epoch() const;
+  // Returns the samples of a micro-batch of a step, which is counted from 0
+  // over all epochs.
   MicroBatch MicroBatchOf(int64_t step, int micro_batch) const;
 
  private:

@@ -19,8 +19,8 @@ namespace tributary {
 // Training: the windows of an epoch are contiguous and do not overlap. Window i
 // consists of the `context` bytes that start at byte phase + i * context, and
 // the label of a byte is the byte that follows it. The phase, in [0, context),
-// is drawn from the seed for each epoch, so that over the epochs every byte
-// appears at every position of a window. An epoch has floor(train_bytes /
+// is drawn from the seed for each epoch, so that a byte appears at different
+// positions of a window in different epochs. An epoch has floor(train_bytes /
 // context) - 1 windows, which fit into the training part for every phase.
 //
 // Evaluation: windows are contiguous from the start of the held-out part, so

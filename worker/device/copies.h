@@ -68,8 +68,8 @@ class Copies {
   // handle exists, which may outlive the device. Thread-safe. Returns null if
   // pinning fails; copies still work.
   virtual std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) = 0;
-  // Like the functions of CopyStream, but for the queue of the device's
-  // operations.
+  // Like CopyStream::Record and CopyStream::Await, but for the queue of the
+  // device's operations.
   virtual void Record(Event* event) = 0;
   virtual void Await(const Event& event) = 0;
 };

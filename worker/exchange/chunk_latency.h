@@ -23,11 +23,13 @@ class ChunkLatency {
  public:
   explicit ChunkLatency(int chunks) : pushed_(chunks) {}
 
+  // Records that this worker has pushed a gradient of the chunk.
   void Pushed(int64_t step, int chunk, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
+  // Records that a new version of the chunk has been written.
   void Arrived(int chunk, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the latencies measured so far. Excludes the first steps, which are
-  // slower because they use their memory for the first time.
+  // Returns the latencies measured so far. Excludes the first three steps,
+  // which are slower because they use their memory for the first time.
   DurationCounts counts() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

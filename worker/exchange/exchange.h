@@ -32,10 +32,11 @@ namespace tributary {
 //
 // If a peer is lost, or sends an invalid message, the exchange ends and calls
 // sink->Fail. This happens at the latest when all sums of a step have been
-// pushed and the step needs the peer. If a peer was lost, the error is
-// Unavailable and names the peer. Afterwards all methods may still be called
-// and have no effect. The exchange does not call the sink after its destructor
-// has returned.
+// pushed and the step needs the peer. The error names the peer. Its code is
+// Unavailable if the peer was lost, or the code of the error with which a
+// server ended the connection. Afterwards all methods may still be called and
+// have no effect. The exchange does not call the sink after its destructor has
+// returned.
 //
 // In synchronous mode every version has the same bits with every
 // implementation: sums are added in the order of the reduction tree. See
@@ -56,8 +57,9 @@ class Exchange {
   // be pushed in the order of backward, chunk 0 last, because notices of other
   // chunks may be held back to be sent together.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
-  // Closes all connections after sending everything pushed. Blocks until they
-  // are closed.
+  // Ends the exchange after everything pushed has been sent. Blocks until the
+  // connections to servers are closed or, for an all-reduce, the last step is
+  // complete.
   virtual void Finish() = 0;
 
   virtual int64_t bytes_sent() const = 0;

@@ -35,7 +35,7 @@ class NormGate {
   const std::function<void(NodeChunk)> send_;
 
   absl::Mutex mu_;
-  std::vector<NodeChunk> sums_ ABSL_GUARDED_BY(mu_);  // By chunk.
+  std::vector<NodeChunk> sums_ ABSL_GUARDED_BY(mu_);  // Indexed by chunk.
   int missing_ ABSL_GUARDED_BY(mu_);
 };
 

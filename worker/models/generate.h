@@ -23,7 +23,8 @@ struct GenerateOptions {
   // Number of likeliest bytes to choose from; 0 stands for all. Among equally
   // likely bytes at the limit, the bytes with the smaller values are kept.
   int64_t top_k = 0;
-  // The same seed, weights and prompt yield the same text.
+  // Seed of the random choices. The same seed, weights, prompt and options
+  // yield the same text.
   uint64_t seed = 1;
 };
 
@@ -38,8 +39,8 @@ absl::StatusOr<int> DrawToken(absl::Span<const float> logits,
 // `prompt`. An empty prompt stands for the start of a line. `model` must have
 // been created for text. `weights` is an arena in the memory of the model's
 // device. Neither `model` nor `weights` is used after the call. Returns
-// InvalidArgument for invalid options and Unimplemented for models other than
-// gpt.
+// InvalidArgument for invalid options, and the errors of
+// Model::NextTokenLogits.
 absl::StatusOr<std::string> GenerateText(Model* model, const float* weights,
                                          absl::string_view prompt,
                                          const GenerateOptions& options);

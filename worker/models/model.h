@@ -74,7 +74,9 @@ class Model {
 
   // Computes the logits of the token that follows `tokens`, one for each token
   // of the vocabulary. If `tokens` is longer than the context, uses only its
-  // end. Returns Unimplemented for models other than gpt.
+  // end. Returns Unimplemented for models whose input is not tokens, and
+  // InvalidArgument if `tokens` is empty, a token is out of range, or `logits`
+  // has the wrong size.
   virtual absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                        const float* weights,
                                        absl::Span<float> logits) = 0;
@@ -82,7 +84,7 @@ class Model {
 
 // Memory that a model needs, computed without allocating it.
 struct ModelMemory {
-  int64_t activation_bytes = 0;  // As Model::memory_bytes.
+  int64_t activation_bytes = 0;  // See Model::memory_bytes.
   int64_t arena_bytes = 0;       // Bytes of all weights, or of all gradients.
 };
 

@@ -34,6 +34,7 @@ class ModelRegistry {
 
   // Returns null if there is no network of this name.
   const ModelFactory* Find(absl::string_view name) const;
+  // Returns all names, in alphabetical order.
   std::vector<std::string> names() const;
   // Returns OK, or InvalidArgument if a name was added twice.
   const absl::Status& status() const { return status_; }

@@ -16,7 +16,7 @@
 namespace tributary {
 
 // Maximum value of a field that sets a dimension of a layer. The product of two
-// such sizes and up to 2^22 samples does not overflow int64_t.
+// such sizes and of 2^22 samples is 2^62, which int64_t can represent.
 inline constexpr int64_t kMaxLayerSize = int64_t{1} << 20;
 
 // Returns InvalidArgument with the message "`field`: `what`".

@@ -43,7 +43,7 @@ class DeviceInputs {
   // ResourceExhausted when device memory is full.
   static absl::StatusOr<std::unique_ptr<DeviceInputs>> Create(
       const Graph& graph, int64_t max_samples, Device* device);
-  // Waits for copies in progress.
+  // Waits for copies, and for operations of the device, in progress.
   ~DeviceInputs();
   DeviceInputs(const DeviceInputs&) = delete;
   DeviceInputs& operator=(const DeviceInputs&) = delete;

@@ -18,7 +18,7 @@ struct PlannedBuffer {
 };
 
 struct MemoryPlan {
-  std::vector<int64_t> offsets;  // Of each buffer, in bytes.
+  std::vector<int64_t> offsets;  // Offset of each buffer, in bytes.
   int64_t total = 0;             // Size of the block, in bytes.
 };
 

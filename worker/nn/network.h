@@ -39,7 +39,8 @@ namespace tributary {
 class Network {
  public:
   // `device` must outlive the network. Returns InvalidArgument for a graph that
-  // cannot be trained, and ResourceExhausted if it does not fit into memory.
+  // cannot be trained or has more than 4,096 layers, and ResourceExhausted if
+  // it does not fit into memory.
   //
   // `copies` must outlive the network and may be shared with other networks.
   // Their owner invalidates them when the weights change. If null, the network

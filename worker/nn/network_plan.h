@@ -19,10 +19,11 @@ namespace tributary {
 struct NetworkPlan {
   struct Node {
     int64_t constants = -1;  // Written once, and never overwritten.
+    // Places of the layer's inputs in calls that train.
     std::array<int64_t, kMaxLayerInputs> inputs{-1, -1};
     int64_t output = -1;
-    // Like `inputs`, for calls that do not train. These calls skip layers that
-    // are then the identity (LayerSpec::identity_in_evaluation).
+    // Places of the layer's inputs in calls that do not train. These calls skip
+    // layers that are then the identity (LayerSpec::identity_in_evaluation).
     std::array<int64_t, kMaxLayerInputs> evaluation_inputs{-1, -1};
     int64_t saved = -1;
     // True if this layer is a GELU whose output the preceding layer computes.
@@ -30,7 +31,7 @@ struct NetworkPlan {
     // The output of the following GELU, if this layer computes it; otherwise
     // -1.
     int64_t gelu_output = -1;
-    int64_t gelu_input = -1;  // LayerTensors::gelu_input.
+    int64_t gelu_input = -1;  // Place of LayerTensors::gelu_input, or -1.
 
     // True if Backward of this layer must be called.
     bool backward = false;

@@ -56,7 +56,7 @@ class WeightCopies {
   };
 
   // The fields below are constant after the first Prepare.
-  std::vector<std::unique_ptr<Copy>> copies_;  // By parameter.
+  std::vector<std::unique_ptr<Copy>> copies_;  // Indexed by parameter.
   Device::Memory memory_{nullptr, [](void*) {}};
   int64_t memory_bytes_ = 0;
 };

@@ -18,8 +18,8 @@
 namespace tributary {
 
 struct AllReducePartOptions {
-  std::string coordinator;           // host:port.
-  WorkerNetwork* network = nullptr;  // Required.
+  std::string coordinator;  // Address of the coordinator, as host:port.
+  WorkerNetwork* network = nullptr;  // Must not be null.
   // True if the job uses certificates or a token.
   bool secured = false;
   int64_t attempt = 0;

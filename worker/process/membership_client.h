@@ -72,9 +72,11 @@ class MembershipClient final
 
   // Returns true if Admission has been received.
   bool admitted() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if the job was stopped before its end.
+  // Returns true if Finished has been received with the field `stopped` set:
+  // the job was stopped before its end.
   bool stopped() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if Finished has been received.
+  // Returns true if Finished has been received without the field `stopped`: the
+  // job is done.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

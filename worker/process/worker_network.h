@@ -1,4 +1,4 @@
-// How a worker reaches the other processes of its job.
+// Interface through which a worker reaches the other processes of its job.
 #ifndef TRIBUTARY_WORKER_PROCESS_WORKER_NETWORK_H_
 #define TRIBUTARY_WORKER_PROCESS_WORKER_NETWORK_H_
 

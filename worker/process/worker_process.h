@@ -59,10 +59,11 @@ struct WorkerOptions {
   std::function<absl::Time()> clock = &MonotonicNow;
 };
 
-// Blocks until the job is done (OK), has failed (a one-line error for the
-// user), or `shutdown` is requested (Cancelled). Joins again when a server is
-// lost or this worker's lease expires, for example after the process was
-// suspended. `shutdown` must outlive the call.
+// Blocks until the job is done (OK), the worker or the job has failed (a
+// one-line error for the user), or the job is stopped or `shutdown` is
+// requested (Cancelled). Joins again when a server is lost or this worker's
+// lease expires, for example after the process was suspended. `shutdown` must
+// outlive the call.
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown);
 
 // Returns true if `status`, a result of RunWorker, is the error of a device

@@ -14,13 +14,14 @@ namespace tributary {
 // this worker has leased. See WorkState for thread safety.
 //
 // The server of a chunk answers each gradient with an outcome: applied, or
-// refused as too stale. A step lease ends when the outcomes of the step have
-// arrived for all chunks. If a gradient was refused, this worker computes the
-// step again. A task takes a chunk only after the outcomes of all gradients
-// that this worker has sent for that chunk have arrived, so only other workers'
-// updates can make its gradients stale. The worker holds three step leases: for
-// a step whose gradients are in flight, for a step to compute, and for a step
-// whose data are read ahead. This limit also bounds the gradients in flight.
+// refused as too stale. When the outcomes of a step have arrived for all
+// chunks, its step lease ends. If one of the gradients was refused, this worker
+// instead keeps the lease and computes the step again. A task takes a chunk
+// only after the outcomes of all gradients that this worker has sent for that
+// chunk have arrived, so only other workers' updates can make its gradients
+// stale. The worker holds up to three step leases: for a step whose gradients
+// are in flight, for a step to compute, and for a step whose data are read
+// ahead. This limit also bounds the gradients in flight.
 class AsynchronousWork final : public BoundedStalenessWork {
  public:
   AsynchronousWork(const Options& options, int micro_batches,
@@ -60,7 +61,8 @@ class AsynchronousWork final : public BoundedStalenessWork {
 
   const int micro_batches_;
 
-  std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);  // By step.
+  // Indexed by step.
+  std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);
   // Number of gradients that have been sent and whose outcome has not arrived,
   // indexed by chunk. MarkDone counts a gradient as sent, so an outcome that
   // arrives before MarkDone makes the number -1 for a moment.

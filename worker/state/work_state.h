@@ -53,8 +53,9 @@ class WorkState : public WeightsSink {
   struct Options {
     // Number of rounds of the job. Servers count each round as a step.
     int64_t steps = 0;
-    // True if the job evaluates: at the last version, and at every version that
-    // is a multiple of `evaluate_every` unless `evaluate_every` is 0.
+    // True if the job evaluates: at the last version and, unless
+    // `evaluate_every` is 0, at every other positive version that is a multiple
+    // of `evaluate_every`.
     bool evaluates = false;
     int64_t evaluate_every = 0;
   };
@@ -62,9 +63,13 @@ class WorkState : public WeightsSink {
   WorkState(const Options& options, const ArenaLayout* layout);
 
   // ---- Called by the membership client.
+  // Requests a kInitialize task: this worker must send version 0.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
+  // Sets the assignment, unless it is older than the current one.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
+  // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
+  // Records that the job is done.
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
   // Adds a step that this worker has leased and must compute. Ignored except in
   // asynchronous mode.
@@ -109,9 +114,9 @@ class WorkState : public WeightsSink {
   // Returns the oldest of the chunks' newest versions, which is the newest
   // version that all chunks have reached. Returns -1 if a chunk has no version.
   virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // Sets `*task` to the next training task, given that CompleteVersion() is
-  // `version` and that no evaluation is due. Returns false if there is nothing
-  // to train yet.
+  // Sets `*task` to the next training task or, in asynchronous mode, to a
+  // request for a step lease, given that CompleteVersion() is `version` and
+  // that no evaluation is due. Returns false if there is nothing to do yet.
   virtual bool DecideTraining(int64_t version, Task* task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
   // Returns true if the task under way must be given up.

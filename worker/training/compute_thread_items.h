@@ -58,7 +58,7 @@ class ComputeThreadItems {
   };
 
   const std::vector<int64_t> items_;
-  std::vector<Own> own_;      // By thread; accessed by that thread only.
+  std::vector<Own> own_;  // Indexed by thread; accessed by that thread only.
   std::atomic<size_t> next_;  // First item not given to a thread.
 };
 

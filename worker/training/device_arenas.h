@@ -63,9 +63,9 @@ class DeviceArenas {
   void LoadAll(const float* host);
 
   // Queues a copy of chunks [first, last) from `from`, an arena in device
-  // memory such as gradients(), to the host arena `host`, as few copies of up
-  // to kMaximumCopyBytes, last chunks first. The copies include the effect of
-  // all operations queued so far.
+  // memory such as gradients(), to the host arena `host`, in as few copies of
+  // up to kMaximumCopyBytes as possible, last chunks first. A larger chunk is
+  // one copy. The copies include the effect of all operations queued so far.
   void Save(int first, int last, const float* from, float* host);
   // Returns true if Save has finished copying the chunk. Returns an error if
   // the copy, or an operation before it, has failed; the chunk in host memory
@@ -110,7 +110,7 @@ class DeviceArenas {
   // The number of the copy that saves a chunk, by chunk: the first chunk of the
   // copy.
   std::vector<int> copy_of_;
-  std::vector<SavedCopy> saved_;  // By number of the copy.
+  std::vector<SavedCopy> saved_;  // Indexed by number of the copy.
 };
 
 }  // namespace tributary

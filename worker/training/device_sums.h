@@ -46,7 +46,8 @@ class DeviceSums {
   // must compute the final gradients of these chunks.
   void Add(int first, int last);
   // Returns true if the micro-batch completes a sum that must be copied to the
-  // host.
+  // host: the sum of a largest node of the task or, if memory does not suffice,
+  // of a lower node.
   bool complete() const { return complete_; }
   // Return the node of the sum that the micro-batch contributes to, the arena
   // that holds this sum (valid until the next BeginMicroBatch), and the number
@@ -78,15 +79,16 @@ class DeviceSums {
 
   // State of the current task.
   std::set<int> tops_;  // Largest nodes made up of the task's micro-batches.
-  std::map<int, Waiting> waiting_;  // By node.
+  std::map<int, Waiting> waiting_;  // Indexed by node.
   std::vector<float*> free_;        // Unused arenas.
 
   // State of the current micro-batch.
   float* gradients_ = nullptr;
-  std::vector<Waiting> siblings_;  // From the lowest level to the highest.
+  // Ordered from the lowest level to the highest.
+  std::vector<Waiting> siblings_;
   int node_ = 0;
   float* sum_ = nullptr;
-  int64_t sample_count_ = 0;  // Of the node.
+  int64_t sample_count_ = 0;  // Sample count of node_.
   int64_t own_sample_count_ = 0;
   bool complete_ = false;
 };

@@ -15,11 +15,11 @@
 
 namespace tributary {
 
-// Implements the inner loop of DiLoCo (Douillard et al., 2023): takes steps
-// with the job's optimizer from the round's weights w_0 to w_H, then computes
-// the outer gradient w_0 - w_H. The optimizer's state starts at zero in each
-// round. The result is therefore a pure function of the round's weights and the
-// gradients, bit-identical on every worker.
+// Implements the inner loop of DiLoCo (Douillard et al., 2023): takes the H
+// steps of a round with the job's optimizer, from the round's weights w_0 to
+// w_H, then computes the outer gradient w_0 - w_H. The optimizer's state starts
+// at zero in each round. The result is therefore a pure function of the round's
+// weights and the gradients, bit-identical on every worker.
 //
 // Not thread-safe. Owns two arenas, plus one for each of the optimizer's slots,
 // and reuses them across rounds.
@@ -41,9 +41,9 @@ class LocalSgd {
   int64_t step() const { return first_step_ + taken_; }
 
   // Takes one step. `gradient_sum` is an arena with the gradient sum of
-  // `sample_count` samples (tokens) and zeros in gaps. Clips by the norm of the
-  // mean gradient of these samples. With `sample_count` 0 the weights stay
-  // unchanged, but the step counts.
+  // `sample_count` samples (tokens) and zeros in gaps. If the job clips
+  // gradients, clips by the norm of the mean gradient of these samples. With
+  // `sample_count` 0 the weights stay unchanged, but the step counts.
   void Step(const float* gradient_sum, int64_t sample_count);
 
   // Returns the number of samples (tokens) in all steps of the round so far.
@@ -64,7 +64,7 @@ class LocalSgd {
   const UpdateRecipe recipe_;
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
-  std::vector<std::vector<ChunkSegment>> segments_;  // By chunk.
+  std::vector<std::vector<ChunkSegment>> segments_;  // Indexed by chunk.
   std::vector<ChunkSegment> arena_segments_;         // Whole arena.
   Buffer arenas_[2];
   std::vector<Buffer> slots_;

@@ -28,8 +28,8 @@ struct MicroBatchMemory {
 using ModelPlanner = std::function<absl::StatusOr<ModelMemory>(
     const ModelSpec&, const DataInfo&, int64_t max_samples, const Device&)>;
 
-// The job and the data of an estimate. job.batch.micro_batches need not be set.
-// `job` must outlive this struct.
+// The job and the data of an estimate. job.batch.micro_batches need not be set,
+// except for ExplainMicroBatchMemory. `job` must outlive this struct.
 struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;
@@ -55,16 +55,18 @@ absl::StatusOr<MicroBatchMemory> PlanMicroBatchMemory(
     const MicroBatchMemoryInputs& inputs, int64_t micro_batches,
     const Device& device);
 
-// Returns the smallest number of micro-batches that is at least `fewest`, is a
-// power of two, divides the batch, and makes a micro-batch fit into `available`
-// bytes. Returns 0 if there is none, and the errors of PlanMicroBatchMemory.
+// Returns the smallest number of micro-batches that is at least `fewest`, at
+// most kMaxMicroBatches, a power of two and a divisor of the batch, and that
+// makes a micro-batch fit into `available` bytes. Returns 0 if there is none,
+// and the errors of PlanMicroBatchMemory.
 absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
                                          int64_t fewest, int64_t available,
                                          const Device& device);
 
 // Returns an error message that states the required memory, the available
-// memory and a remedy. Example: "cpu has too little memory for a micro-batch of
-// 64 samples: weights 1.2 GB, ...".
+// memory and a remedy. Requires that job.batch.micro_batches is set. Example:
+// "cpu has too little memory for a micro-batch of 64 samples: weights 1.2 GB,
+// ...".
 std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
                                     const MicroBatchMemory& needed,
                                     int64_t available, const Device& device);

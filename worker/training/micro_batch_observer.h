@@ -54,8 +54,9 @@ class MicroBatchObserver final : public StepObserver {
   }
   void SetSampleCount(int64_t sample_count) override;
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
-  // Passes on final chunks, except chunk 0, which Finish passes on because it
-  // carries the loss.
+  // Passes on chunks that are final and, on a device with its own memory, have
+  // been copied to the host. Finish passes on chunk 0, because it carries the
+  // loss.
   void GradientsReady(int64_t begin) override;
 
   // Passes on the remaining chunks. Must be called once, after ForwardBackward.

@@ -46,8 +46,8 @@ class Trainer {
 
   // Runs tasks until the job is finished, and then returns OK. If the WorkState
   // fails, returns its status. If a micro-batch cannot be computed, returns the
-  // error. If memory runs out, uses fewer compute threads; the result stays the
-  // same.
+  // error. If memory runs out, continues with fewer compute threads and the
+  // same result, or returns ResourceExhausted if this is not possible.
   absl::Status Run();
 
   // Returns the current activity and the trainer's statistics.
@@ -63,10 +63,14 @@ class Trainer {
   // of a thread that would remain has failed.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
+  // Computes the gradients of one micro-batch of `task` on compute thread
+  // `thread`, and passes them to `reducer`. Returns Aborted if the task must be
+  // given up.
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
-  // Like TrainMicroBatch, for a round of local steps.
+  // Like TrainMicroBatch, but takes the local steps of a round, and passes the
+  // outer gradient to `reducer`.
   absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
@@ -111,7 +115,7 @@ class Trainer {
     int micro_batch = 0;
     std::shared_ptr<const Batch> batch;  // Null if there is none.
   };
-  std::vector<Prefetched> prefetched_;  // By thread.
+  std::vector<Prefetched> prefetched_;  // Indexed by thread.
   bool warned_of_captures_ = false;
 
   std::vector<std::shared_ptr<void>> pinned_;  // Keeps the weights pinned.

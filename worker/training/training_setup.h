@@ -47,8 +47,9 @@ class TrainingSetup {
   // Opens the job's data and plans the model for each compute thread, or for as
   // many threads as memory permits. `job` must be resolved, including
   // batch.micro_batches. Returns the errors of `sources` and `make_device`,
-  // which say what to change, and ResourceExhausted if memory does not suffice
-  // for one micro-batch.
+  // which say what to change, ResourceExhausted if memory does not suffice for
+  // one micro-batch, and InvalidArgument if the job compresses gradients of a
+  // model with running statistics.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int threads,
       const DeviceMaker& make_device = &MakeCpuDevice,

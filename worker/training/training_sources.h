@@ -19,9 +19,10 @@ namespace tributary {
 // Functions that open a job's data, create its models and plan their memory.
 // Any thread may call them.
 struct TrainingSources {
-  // Supports the data sets and models that are part of Tributary.
+  // Creates sources of the data sets and models that are part of Tributary.
   TrainingSources() : TrainingSources(ModelRegistry(), DataRegistry()) {}
-  // Also supports the models and data sets that a program has registered.
+  // Like the constructor above, but also supports the models and data sets that
+  // a program has registered.
   TrainingSources(const ModelRegistry& models, const DataRegistry& data_sets);
 
   std::function<absl::StatusOr<std::unique_ptr<DataSet>>(const JobSpec&)>

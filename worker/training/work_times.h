@@ -1,4 +1,5 @@
-// A worker's progress and time statistics, as sent in heartbeats.
+// Measures a worker's progress and time statistics, which it sends in
+// heartbeats.
 #ifndef TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
 #define TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
 
@@ -49,7 +50,8 @@ class WorkTimes {
   Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Rounds& rounds_;
-  std::vector<std::unique_ptr<ComputeThreadTimer>> timers_;  // By thread.
+  // Indexed by thread.
+  std::vector<std::unique_ptr<ComputeThreadTimer>> timers_;
 
   mutable absl::Mutex mu_;
   // Round of the newest task; -1 before the first.

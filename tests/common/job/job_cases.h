@@ -1,4 +1,4 @@
-// Jobs to change, and what is to be said of the changes.
+// Valid jobs, and changes that make them invalid, for tests of ValidateJob.
 #ifndef TRIBUTARY_TESTS_COMMON_JOB_JOB_CASES_H_
 #define TRIBUTARY_TESTS_COMMON_JOB_JOB_CASES_H_
 
@@ -9,7 +9,9 @@
 
 namespace tributary {
 
-// Good ones, of each kind.
+// Return valid jobs that are not resolved. Each function is named after the
+// kind of its model, except Regression, which returns an mlp that predicts a
+// number.
 JobSpec Mlp();
 JobSpec Resnet();
 JobSpec Cnn();
@@ -18,17 +20,21 @@ JobSpec Regression();
 JobSpec Synthetic();
 JobSpec External();
 
+// A change that makes a valid job invalid.
 struct Case {
   JobSpec (*base)();
-  // Made by SetField, one after the other.
+  // Changes in the form path=value, which SetField (common/job/job.h) applies
+  // in this order.
   std::vector<std::string> changes;
-  const char* message;  // How the error begins.
+  const char* message;  // Expected start of the error message.
 };
 
-// The job with its changes.
+// Returns the job of `c.base` with all changes of `c`. Fails the test if a
+// change cannot be applied.
 JobSpec Apply(const Case& c);
 
-// ValidateJob says InvalidArgument, with the message.
+// Expects that ValidateJob returns InvalidArgument for Apply(c), with a message
+// that starts with `c.message`.
 void ExpectRefused(const Case& c);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// Made by make_optimizer_golden.py with PyTorch 2.13.0.
+// Weights that PyTorch 2.13.0 computes, written by make_optimizer_golden.py.
 #ifndef TRIBUTARY_TESTS_COMMON_OPTIMIZER_OPTIMIZER_GOLDEN_H_
 #define TRIBUTARY_TESTS_COMMON_OPTIMIZER_OPTIMIZER_GOLDEN_H_
 
@@ -7,7 +7,8 @@ namespace tributary {
 inline constexpr int kGoldenCount = 6;
 inline constexpr int kGoldenSteps = 4;
 
-// Weights after each step.
+// The weights of kGoldenCount parameters after each of kGoldenSteps steps, one
+// array for each optimizer.
 inline constexpr float kSgdPlain[kGoldenSteps][kGoldenCount] = {
     {-0.641257167f, -0.442857146f, -0.242457151f, -0.0428571478f, 0.484914303f,
      0.685714245f},

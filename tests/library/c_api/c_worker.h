@@ -1,4 +1,4 @@
-/* A worker in C. */
+/* A worker that is written in C and uses tributary/c_api.h. */
 #ifndef TRIBUTARY_TESTS_LIBRARY_C_API_C_WORKER_H_
 #define TRIBUTARY_TESTS_LIBRARY_C_API_C_WORKER_H_
 
@@ -8,10 +8,12 @@
 extern "C" {
 #endif
 
+/* A wrong use of the interface. */
 enum mistake { NO_MISTAKE, NO_SHAPE, NO_GRADIENT };
 
-/* Trains the model of c_api_test.cc until the job has ended. Returns the code
- * of the error, and sets `*error`. */
+/* Trains the model of c_api_test.cc until the job has ended. Makes `mistake` on
+ * purpose. Returns the code of the worker's status, 0 for OK, and sets
+ * `*error`. */
 int run_c_worker(const char* coordinator, enum mistake mistake,
                  tributary_error* error);
 

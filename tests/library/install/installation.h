@@ -10,13 +10,13 @@
 namespace tributary {
 
 // Unpacks the package to a new folder, as `./tributary install` does, and
-// returns the folder. Its parent is a folder of the test. Fails the test if the
-// package cannot be unpacked.
+// returns the folder. The folder is below a folder of the running test. Fails
+// the test if the package cannot be unpacked.
 std::string UnpackInstallation();
 
 // Runs a script with bash in `folder` and returns its result. The script ends
-// at the first command that fails. Waits long enough for compilers on a slow
-// machine.
+// at the first command that fails. Adds the variables `environment`
+// ("NAME=value"). The time limit suffices for compilers on a slow machine.
 CommandResult RunScript(const std::string& script, const std::string& folder,
                         const std::vector<std::string>& environment = {});
 

@@ -19,10 +19,12 @@
 
 namespace tributary {
 
+// Records the coordinator's orders to a worker.
 struct FakeWorker : WorkerLink {
   void Send(const CoordinatorOrder& order) override { orders.push_back(order); }
   void Close(const absl::Status& status) override { closed = status; }
 
+  // Returns the newest assignment, or an empty Deal if there is none.
   const Deal& last_assignment() const {
     for (auto it = orders.rbegin(); it != orders.rend(); ++it) {
       if (it->has_deal()) return it->deal();
@@ -30,6 +32,7 @@ struct FakeWorker : WorkerLink {
     static const Deal none;
     return none;
   }
+  // Returns true if the worker has received an order of this kind.
   bool Got(CoordinatorOrder::OrderCase kind) const {
     for (const auto& order : orders) {
       if (order.order_case() == kind) return true;
@@ -49,7 +52,8 @@ struct FakeServer : ServerLink {
   absl::Status closed;
 };
 
-// Remembers what it is asked for; the test answers.
+// Records the calls of the coordinator. The test calls the coordinator with
+// their results.
 struct FakeCommitter : CheckpointCommitter {
   void MakeFolder(int64_t step) override { folders.push_back(step); }
   void Commit(const std::string& folder,
@@ -69,9 +73,12 @@ struct FakeCommitter : CheckpointCommitter {
   std::vector<std::string> warnings;
 };
 
-// A coordinator with a clock of its own and 4 leaves, 3 chunks and 2 servers.
+// Tests of a coordinator with a fake clock, for a job of 4 micro-batches and a
+// model of 3 chunks.
 class CoordinatorTest : public ::testing::Test {
  protected:
+  // Creates the coordinator of a job of `steps` steps with `servers` servers
+  // and `pieces` evaluation pieces. The first `present` servers join at once.
   void Make(int servers, int expected_workers, int64_t steps = 2,
             int64_t pieces = 0, double clip_norm = 0, int present = 2) {
     options_.job.mutable_model()->mutable_mlp();
@@ -108,7 +115,8 @@ class CoordinatorTest : public ::testing::Test {
     }
   }
 
-  // Time passes for a coordinator that is awake, and hears these workers.
+  // Advances the clock by `time` in steps of one second. In each step, every
+  // worker of `heard` sends a heartbeat, and the coordinator handles a tick.
   void Pass(absl::Duration time, const std::vector<FakeWorker*>& heard = {}) {
     WorkerReport beat;
     beat.mutable_heartbeat();
@@ -119,6 +127,7 @@ class CoordinatorTest : public ::testing::Test {
     }
   }
 
+  // Joins as `worker`, requesting `rank`, or any rank if it is -1.
   absl::Status Join(FakeWorker* worker, int rank = -1) {
     class Join join;
     join.set_protocol_version(kProtocolVersion);
@@ -130,6 +139,7 @@ class CoordinatorTest : public ::testing::Test {
     return absl::OkStatus();
   }
 
+  // Passes a report of `worker` to the coordinator, and returns the result.
   absl::Status Say(FakeWorker* worker, const WorkerReport& report) {
     return coordinator_->OnWorkerReport(worker->incarnation, report);
   }
@@ -140,6 +150,7 @@ class CoordinatorTest : public ::testing::Test {
     return Say(worker, report);
   }
 
+  // Reports for every server that it has been configured.
   void SayConfigured() {
     ServerReport report;
     report.mutable_configured();
@@ -148,13 +159,15 @@ class CoordinatorTest : public ::testing::Test {
     }
   }
 
+  // Reports that `worker` has version 0 of all chunks.
   void SaySynced(FakeWorker* worker) {
     WorkerReport report;
     report.mutable_synced()->set_version(0);
     EXPECT_TRUE(Say(worker, report).ok());
   }
 
-  // From joining to being dealt work, where enough workers are there.
+  // Take workers through all states up to Synced. They then receive an
+  // assignment if enough workers have joined.
   void Enter(FakeWorker* worker) { EnterAll({worker}); }
   void EnterAll(const std::vector<FakeWorker*>& workers) {
     for (FakeWorker* worker : workers) {
@@ -165,6 +178,8 @@ class CoordinatorTest : public ::testing::Test {
     for (FakeWorker* worker : workers) SaySynced(worker);
   }
 
+  // Reports the sums of a step for a server. `squares` are the sums of squares
+  // of its chunks.
   absl::Status SaySums(int shard, int64_t step,
                        const std::vector<double>& squares) {
     ServerReport report;

@@ -21,16 +21,17 @@ namespace tributary {
 
 class RunModeTest : public ::testing::Test {
  protected:
-  // 4 leaves.
+  // Uses a job of 4 micro-batches.
   RunModeTest() {
     job_.mutable_batch()->set_micro_batches(4);
     Enlist enlist;
     EXPECT_TRUE(servers_.Add(enlist, &server_, absl::UnixEpoch()).ok());
   }
 
+  // Creates the run mode of `job_`.
   void Make() { mode_ = CreateRunMode(job_, &membership_, &servers_); }
 
-  // A worker that has weights.
+  // Adds a worker that has received all weights, and returns its incarnation.
   int64_t AddWorker() {
     Join join;
     join.set_rank(-1);  // Any.
@@ -41,17 +42,20 @@ class RunModeTest : public ::testing::Test {
     return worker;
   }
 
+  // Returns the orders by which the run mode assigns work, by incarnation.
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign() {
     return mode_->Assign(/*pieces=*/0, absl::UnixEpoch());
   }
 
+  // Returns an order to take a snapshot at `version`.
   static ServerOrder Snapshot(int64_t version) {
     ServerOrder order;
     order.mutable_snapshot()->set_version(version);
     return order;
   }
 
-  // Of the server's orders, those for snapshots: their versions.
+  // Returns the versions of the snapshots that the server was ordered to take,
+  // in the order of the orders.
   std::vector<int64_t> Snapshots() const {
     std::vector<int64_t> versions;
     for (const ServerOrder& order : server_.orders) {
@@ -77,7 +81,7 @@ class RunModeTest : public ::testing::Test {
   Membership membership_{/*micro_batches=*/4, absl::Seconds(10)};
   ServerRoster servers_{1};
   FakeServerLink server_;
-  std::map<int64_t, FakeWorkerLink> links_;  // By incarnation.
+  std::map<int64_t, FakeWorkerLink> links_;  // Indexed by incarnation.
   std::unique_ptr<RunMode> mode_;
 };
 

@@ -1,5 +1,6 @@
-// The suite that every ChunkPass passes. A test of one links the library and
-// instantiates ChunkPassConformanceTest with it.
+// Conformance suite that every ChunkPass must pass. The test of an
+// implementation links this library and instantiates ChunkPassConformanceTest
+// with it.
 #ifndef TRIBUTARY_TESTS_SERVER_STORE_CHUNK_PASS_CONFORMANCE_H_
 #define TRIBUTARY_TESTS_SERVER_STORE_CHUNK_PASS_CONFORMANCE_H_
 
@@ -14,8 +15,8 @@ namespace tributary {
 
 struct ChunkPassKind {
   std::string name;
-  // FailedPrecondition where the machine has no such device: the test is
-  // skipped.
+  // Creates the passes. If it returns FailedPrecondition, because the machine
+  // has no such device, the test is skipped.
   ChunkPassMaker make;
 };
 

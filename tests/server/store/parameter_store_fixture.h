@@ -1,4 +1,5 @@
-// A parameter store with a subscriber that remembers, for its tests.
+// A parameter store with a subscriber that records all updates, for tests of
+// the store.
 #ifndef TRIBUTARY_TESTS_SERVER_STORE_PARAMETER_STORE_FIXTURE_H_
 #define TRIBUTARY_TESTS_SERVER_STORE_PARAMETER_STORE_FIXTURE_H_
 
@@ -23,11 +24,13 @@ namespace tributary {
 inline constexpr int64_t kChunkElements = 32;
 inline constexpr int kLeaves = 4;
 
+// Returns the values of `weights`. Expects that they are encoded as FLOAT32.
 inline const float* Floats(const WeightsVersion& weights) {
   EXPECT_EQ(weights.values.encoding, FLOAT32);
   return static_cast<const float*>(weights.values.data);
 }
 
+// Records the versions and outcomes that the store publishes. Thread-safe.
 class Recorder : public WeightsSubscriber {
  public:
   void OnWeights(const WeightsVersion& weights) override {
@@ -46,7 +49,7 @@ class Recorder : public WeightsSubscriber {
     absl::MutexLock lock(&mu_);
     return outcomes_;
   }
-  // Waits until every chunk is at `version`.
+  // Blocks until `chunks` chunks have arrived and all of them are at `version`.
   void Await(int64_t version, size_t chunks) {
     const auto there = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
       return latest_.size() == chunks &&
@@ -61,11 +64,12 @@ class Recorder : public WeightsSubscriber {
     absl::MutexLock lock(&mu_);
     return versions_;
   }
+  // Returns an element of the newest version of the chunk.
   float At(int chunk, int64_t element) const {
     absl::MutexLock lock(&mu_);
     return Floats(latest_.at(chunk))[element];
   }
-  // As streams get it.
+  // Returns the newest values of the chunk as streams send them.
   std::string Payload(int chunk) const {
     absl::MutexLock lock(&mu_);
     const EncodedFloats& values = latest_.at(chunk).values;
@@ -79,6 +83,7 @@ class Recorder : public WeightsSubscriber {
   std::vector<std::string> outcomes_;
 };
 
+// Returns the layout of parameters with these numbers of elements.
 inline ArenaLayout LayoutOf(int64_t chunk_elements,
                             const std::vector<int64_t>& sizes) {
   ParameterTable table;
@@ -92,11 +97,15 @@ inline ArenaLayout LayoutOf(int64_t chunk_elements,
   return *ArenaLayout::Create(table);
 }
 
-// 50 elements, a gap of 14, then 16: chunks of 32, 32 and 16.
+// Returns the layout of two parameters: 50 elements, a gap of 14 elements, and
+// 16 elements. Its chunks have 32, 32 and 16 elements.
 inline ArenaLayout Layout() { return LayoutOf(kChunkElements, {50, 16}); }
 
 class ParameterStoreTest : public ::testing::Test {
  protected:
+  // Creates the store of a job. `consistency` is its field
+  // exchange.parameter_server.consistency in protobuf text. If `first_version`
+  // is 0, initializes all weights to 1.
   void Make(double clip_norm = 0, int64_t steps = 3,
             const std::string& consistency = "", int64_t first_version = 0) {
     ParameterStore::Options options;
@@ -129,7 +138,8 @@ class ParameterStoreTest : public ::testing::Test {
     pool_.reset();
   }
 
-  // Zero in the gap, `value` elsewhere.
+  // Returns a buffer for the chunk that holds 0 in the gap and `value`
+  // elsewhere.
   Buffer Filled(int chunk, float value) {
     Buffer buffer = store_->TakeBuffer();
     for (int64_t i = 0; i < store_->layout().ChunkSize(chunk); ++i) {
@@ -139,11 +149,12 @@ class ParameterStoreTest : public ::testing::Test {
     return buffer;
   }
 
+  // Adds the contribution of one node, whose elements are `value`.
   absl::Status Contribute(int64_t step, int chunk, int node, float value) {
     return store_->AddContribution(chunk, Sum(step, chunk, node, value));
   }
 
-  // Asynchronous: a whole batch.
+  // Adds the gradient of a whole batch, for asynchronous mode.
   absl::Status ContributeWhole(int64_t step, int chunk, int64_t base_version,
                                float value, double norm = 0) {
     NodeSum sum = Sum(step, chunk, /*node=*/1, value);
@@ -164,6 +175,7 @@ class ParameterStoreTest : public ::testing::Test {
     return sum;
   }
 
+  // Adds the contributions of all leaves to all chunks.
   void ContributeAll(int64_t step, float value) {
     for (int chunk = 0; chunk < 3; ++chunk) {
       for (int leaf = 0; leaf < kLeaves; ++leaf) {

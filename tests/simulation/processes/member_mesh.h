@@ -46,7 +46,7 @@ class MemberPort {
 
   World* const world_;
   const std::shared_ptr<Life> process_;
-  std::map<std::string, MemberMesh*> meshes_;  // By a unique name.
+  std::map<std::string, MemberMesh*> meshes_;  // Indexed by a unique name.
 };
 
 }  // namespace tributary::simulation

@@ -17,7 +17,7 @@ namespace tributary::simulation {
 
 class Replicas final : public ReplicaNetwork {
  public:
-  // The streams belong to `scope`. `memory` must outlive this object.
+  // The streams end with `scope`. `memory` must outlive this object.
   Replicas(World* world, int shard, std::shared_ptr<Life> scope,
            ReplicaStore* memory);
 

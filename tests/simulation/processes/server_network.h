@@ -1,4 +1,5 @@
-// How simulated servers reach other processes, and how they are reached.
+// The connections of simulated servers to other processes, and the services
+// that they offer.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_NETWORK_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_NETWORK_H_
 
@@ -17,13 +18,14 @@
 
 namespace tributary::simulation {
 
-// The number N of the address "server-N"; 0 for the empty address of shard 0.
+// Returns the number N of the address "server-N". Returns 0 for an empty
+// address, which stands for shard 0.
 int ShardAt(absl::string_view address);
 
 class SimulatedServices;
 
-// Calls that read state take no virtual time. They fail if the server is not
-// reachable at that moment.
+// Implements ServerNetwork with simulated links. ReadWeights takes no virtual
+// time, and fails if the server is not reachable at that moment.
 class SimulatedServerNetwork final : public ServerNetwork {
  public:
   // All arguments must outlive this object.
@@ -38,7 +40,7 @@ class SimulatedServerNetwork final : public ServerNetwork {
                            const ArenaLayout& layout, size_t chunks,
                            float* arena) override;
 
-  // The services of the attempt in progress; null between attempts.
+  // Returns the services of the attempt in progress; null between attempts.
   SimulatedServices* services() const { return services_; }
   bool enlisted() const { return enlisted_; }
 
@@ -67,8 +69,8 @@ class SimulatedServices final : public AttemptServices {
 
   void Accept(Service service, const std::shared_ptr<Link>& link);
 
-  // The objects that are served. Null in other servers than shard 0, and until
-  // the server has been configured, respectively.
+  // Return the objects that this server serves. coordinator() is null except on
+  // shard 0, and store() is null until the server has been configured.
   Coordinator* coordinator() const { return coordinator_; }
   ParameterStore* store() const { return weights_.store(); }
   const ReplicaStore* memory() const { return memory_; }

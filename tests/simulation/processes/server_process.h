@@ -31,7 +31,7 @@ class ServerProcess final : public Process {
   void Drain();
   // Crashes the process after `calls` more calls to the disk.
   void CrashAtDiskCall(int64_t calls);
-  // Null if no attempt is in progress.
+  // Returns the services of the attempt in progress; null if there is none.
   SimulatedServices* services() const {
     return network_ == nullptr ? nullptr : network_->services();
   }

@@ -28,7 +28,7 @@ class WeightsStreams final : public WeightsService {
   }
 
   void Accept(const std::shared_ptr<Link>& link);
-  // Null until Serve.
+  // Returns the store that is served; null before Serve.
   ParameterStore* store() const { return served_.store; }
   bool idle() const { return calls_.idle(); }
   // Ends all streams. Call it before the store is destroyed.

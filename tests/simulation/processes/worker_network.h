@@ -1,4 +1,4 @@
-// How simulated workers reach other processes.
+// The connections of simulated workers to other processes.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_NETWORK_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_NETWORK_H_
 
@@ -42,7 +42,8 @@ class SimulatedWorkerNetwork final : public WorkerNetwork {
     return members_.Connect(options);
   }
 
-  // What the worker last told the coordinator that it does, or "connecting".
+  // Returns the phase that the worker has reported last to the coordinator, or
+  // "connecting".
   const std::string& activity() const { return activity_; }
 
  private:

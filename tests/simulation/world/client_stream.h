@@ -21,8 +21,9 @@ namespace tributary::simulation {
 // Probabilities of faults that affect what a client sends after its first
 // message.
 struct ClientFaults {
-  double reordered = 0;  // Messages written together are reordered.
-  double repeated = 0;   // A message is written again later.
+  // Probability that messages written together are reordered.
+  double reordered = 0;
+  double repeated = 0;  // Probability that a message is written again later.
 };
 
 // A client's stream that writes its queue after random delays.
@@ -198,7 +199,7 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
     std::deque<In> incoming;
     bool paused = false;
     bool flushing = false;
-    bool greeted = false;  // Has written its first message.
+    bool greeted = false;  // True once the first message was written.
     bool half_closed = false;
     bool cancelled = false;
     absl::Mutex mu;  // For AwaitDone.

@@ -17,7 +17,8 @@ namespace tributary::simulation {
 struct DiskFault {
   int64_t operations_left = -1;  // Calls until the fault begins; -1: no fault.
   int error_number = 0;
-  absl::Time until;  // End of the fault; in the past: one operation only.
+  // End of the fault. A time in the past limits it to one call.
+  absl::Time until;
 };
 
 // Forwards calls to the shared disk. Calls of a crashed process have no effect.

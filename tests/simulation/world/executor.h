@@ -22,9 +22,9 @@
 
 namespace tributary::simulation {
 
-// Its threads belong to `process`. A thread that was idle starts its next task
-// within `longest`. One thread runs tasks in order; several threads run them in
-// any order.
+// Runs tasks on threads of the simulated process `process`. A thread that was
+// idle starts its next task within `longest`. One thread runs tasks in order;
+// several threads run them in any order.
 class SimulatedExecutor final : public Executor {
  public:
   // `random` must outlive this object.

@@ -69,7 +69,7 @@ class Fibers final : public Runtime {
   Random* const random_;
   Fiber* current_ = nullptr;  // Null outside of fibers.
   int64_t waits_without_switch_ = 0;
-  std::map<int, FiberList> fibers_;  // By number of the process.
+  std::map<int, FiberList> fibers_;  // Indexed by number of the process.
 };
 
 }  // namespace tributary::simulation

@@ -12,8 +12,9 @@
 namespace tributary::simulation {
 
 struct ModelState {
-  std::vector<float> weights;             // Laid out as the arena.
-  std::vector<std::vector<float>> slots;  // Optimizer state, likewise.
+  std::vector<float> weights;  // Laid out as the arena.
+  // Optimizer state, laid out as the arena.
+  std::vector<std::vector<float>> slots;
 };
 
 struct ReferenceRun {

@@ -22,9 +22,10 @@ struct Scenario {
 
   int servers = 1;
   int workers = 1;
-  // Number of workers that the coordinator waits for. The others join later.
+  // Number of workers that the coordinator waits for. The remaining workers
+  // join later.
   int expected_workers = 1;
-  // By worker: the rank that it requests; -1 for any rank.
+  // The rank that each worker requests, indexed by worker; -1 for any rank.
   std::vector<int> ranks;
   absl::Duration lease;
   int pool_threads = 1;

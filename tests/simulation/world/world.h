@@ -56,7 +56,7 @@ class Process {
 
   virtual void Accept(Service service, const std::shared_ptr<Link>& link) = 0;
   virtual bool coordinates() const { return false; }
-  // Servers only.
+  // Returns the replicas in the memory of a server; null for workers.
   virtual const ReplicaStore* replicas() const { return nullptr; }
   // Describes what the process is doing, to debug a history that hangs.
   virtual std::string State() const = 0;
@@ -132,8 +132,8 @@ class World {
   Logger* const log;
 
   std::vector<std::unique_ptr<Process>> processes;
-  // By shard. For shard 0, the process that currently has the coordinator's
-  // address.
+  // The servers, indexed by shard. For shard 0, the process that currently has
+  // the address of the coordinator.
   std::vector<Process*> servers;
   // True if the job is done. This field and the following ones describe the
   // result, as reported by the last coordinator.
@@ -166,8 +166,8 @@ class World {
       const std::shared_ptr<Life>& client,
       const std::function<Process*()>& target, Service service,
       absl::Time deadline, const std::function<bool()>& stop);
-  // Returns whether a call from the process with number `client` reaches the
-  // process now.
+  // Returns true if a call from the process with number `client` reaches
+  // `process` now.
   bool Reaches(int client, const Process& process) const;
   // Cuts the connections between `process` and `other`, or all connections of
   // `process` if `other` is -1.
@@ -182,7 +182,8 @@ class World {
   void RecordUpdate(int64_t attempt, int chunk, int64_t step,
                     int64_t sample_count);
 
-  // The world of the current history; histories run one at a time.
+  // The world of the history that is running, or null. Histories run one at a
+  // time.
   static World* current;
 
  private:

@@ -1,4 +1,4 @@
-// Files for the tests of data sets.
+// Creates files for tests of data sets.
 #ifndef TRIBUTARY_TESTS_WORKER_DATA_DATA_TEST_UTIL_H_
 #define TRIBUTARY_TESTS_WORKER_DATA_DATA_TEST_UTIL_H_
 
@@ -10,7 +10,7 @@
 
 namespace tributary {
 
-// A new, empty folder of the running test; all its files go with it.
+// A temporary folder, which the destructor removes with its contents.
 class DataFolder {
  public:
   DataFolder();
@@ -19,21 +19,23 @@ class DataFolder {
   DataFolder& operator=(const DataFolder&) = delete;
 
   const std::string& path() const { return path_; }
+  // Returns the path of the file of this name in the folder.
   std::string PathOf(absl::string_view file) const;
-  // Writes (or replaces) a file and returns its path.
+  // Writes `bytes` to a file in the folder, replacing an existing file, and
+  // returns its path. Fails the test on an error.
   std::string Write(absl::string_view file, absl::string_view bytes) const;
 
  private:
   std::string path_;
 };
 
-// One gzip member.
+// Returns `bytes`, compressed as one gzip member.
 std::string Gzip(absl::string_view bytes);
 
-// Four bytes, big-endian.
+// Returns the four bytes of `value`, in big-endian order.
 std::string BigEndian(uint32_t value);
 
-// A whole IDX file with these pixels or labels.
+// Return the contents of an IDX file with these pixels or labels.
 std::string IdxImagesFile(uint32_t count, uint32_t height, uint32_t width,
                           absl::string_view pixels);
 std::string IdxLabelsFile(const std::vector<int>& labels);

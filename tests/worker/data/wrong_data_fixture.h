@@ -1,4 +1,5 @@
-// Good data of each kind, and what is expected of data that were spoiled.
+// Valid data of each kind, and the errors expected for data that a test has
+// damaged.
 #ifndef TRIBUTARY_TESTS_WORKER_DATA_WRONG_DATA_FIXTURE_H_
 #define TRIBUTARY_TESTS_WORKER_DATA_WRONG_DATA_FIXTURE_H_
 
@@ -21,7 +22,8 @@ inline constexpr char kTrainLabels[] = "train-labels-idx1-ubyte";
 inline constexpr char kTestImages[] = "t10k-images-idx3-ubyte";
 inline constexpr char kTestLabels[] = "t10k-labels-idx1-ubyte";
 
-// Jobs on good data of each kind, for a test to spoil.
+// Write valid data of one kind to `folder`, and return a job that uses the
+// data.
 inline JobSpec IdxJob(const DataFolder& folder) {
   folder.Write(kTrainImages, IdxImagesFile(2, 2, 2, "12345678"));
   folder.Write(kTrainLabels, IdxLabelsFile({9, 0}));
@@ -50,12 +52,14 @@ inline JobSpec TextJob(const DataFolder& folder) {
   return job;
 }
 
+// Invalid data, and the expected error.
 struct WrongData {
   std::string name;
-  // Makes the files and the job.
+  // Writes the files to a folder and returns the job.
   std::function<JobSpec(const DataFolder&)> make;
   absl::StatusCode code;
-  // All of them are in the message; `DIR` stands for the folder.
+  // Texts that the message must contain. `DIR` stands for the path of the
+  // folder.
   std::vector<std::string> pieces;
 };
 
@@ -63,7 +67,8 @@ inline void PrintTo(const WrongData& test, std::ostream* stream) {
   *stream << test.name;
 }
 
-// A good job of some kind, with a change.
+// Returns a function that creates a valid job with `make`, and then applies
+// `change` to its folder and to the job.
 template <typename Make, typename Change>
 std::function<JobSpec(const DataFolder&)> Changed(Make make, Change change) {
   return [make, change](const DataFolder& folder) {
@@ -80,6 +85,7 @@ class WrongDataTest : public testing::TestWithParam<WrongData> {
   }
 
  protected:
+  // Expects that OpenDataSet returns the error that `test` describes.
   static void ExpectRefused(const WrongData& test) {
     const DataFolder folder;
     const auto data = OpenDataSet(test.make(folder));

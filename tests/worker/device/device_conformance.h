@@ -1,17 +1,19 @@
-// The conformance suite of Device: every implementation must pass it. A test
-// of an implementation links the library and says
+// The conformance suite of Device: every implementation must pass it. The test
+// of an implementation links this library and contains, for example,
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformanceTest,
 //                            testing::Values(DeviceFactory{"cpu", ...}));
 //
-// Operations are compared with tests/worker/device/reference.h in float64, over
-// sizes around the blocks and vectors that implementations work in; gradients
-// with finite differences of the same reference.
+// Operations are compared with the float64 reference in
+// tests/worker/device/reference.h, for sizes near the block and vector sizes of
+// implementations. Gradients are compared with finite differences of the
+// reference.
 //
-// Tolerances: kEpsilon, float32's unit roundoff, times the number of roundings
-// that the result depends on, times the magnitude of what was rounded. On
-// devices of bfloat16 inputs are rounded to it first, so what is left is one
-// more rounding of each output of type Real: RealEpsilon() times its magnitude.
+// A tolerance is kEpsilon (the unit roundoff of float32), times the number of
+// roundings that the result depends on, times the magnitude of the rounded
+// values. For bfloat16 devices the inputs are rounded to bfloat16 beforehand,
+// so the only further error is one rounding of each output of type Real:
+// RealEpsilon() times its magnitude.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_DEVICE_CONFORMANCE_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_DEVICE_CONFORMANCE_H_
 
@@ -32,7 +34,8 @@ inline constexpr double kBfloat16Epsilon = 0x1p-8;
 
 struct DeviceFactory {
   std::string name;
-  // Null where the machine has no such device: the tests are skipped.
+  // Creates the device. If it returns null, because the machine has no such
+  // device, the tests are skipped.
   std::function<std::unique_ptr<Device>()> create;
 };
 
@@ -44,19 +47,20 @@ using Floats = std::vector<float>;
 using Doubles = std::vector<double>;
 using Integers = std::vector<int32_t>;
 
-// Memory of a device that holds `count` values of type T between two guards,
-// which it checks for writes out of bounds. Belongs to the test's thread.
+// Device memory for values of type T, between two guards that detect writes out
+// of bounds. Not thread-safe.
 template <typename T>
 class Buffer {
  public:
-  // Every value is `fill`.
+  // Creates a buffer of `count` values, all equal to `fill`.
   Buffer(Device& device, int64_t count, T fill);
   Buffer(Device& device, const std::vector<T>& values);
 
-  // Null for a buffer made by None().
+  // Returns the address of the first value in device memory.
   T* data() const { return data_; }
   operator T*() const { return data_; }
-  // Waits for the device, checks the guards.
+  // Waits for the device and returns the values. Fails the test if a guard was
+  // overwritten.
   std::vector<T> Download() const;
 
  private:
@@ -68,7 +72,7 @@ class Buffer {
   T* data_;
 };
 
-// The same for numbers of type Real.
+// Like Buffer, for numbers of type Real.
 class Reals {
  public:
   Reals(Device& device, const Floats& values);
@@ -78,19 +82,22 @@ class Reals {
   Floats Download() const;
 
  private:
-  // One of the two is used, by the device's precision.
+  // The buffer of the device's precision. The other one is empty.
   Buffer<float> floats_;
   Buffer<uint16_t> halves_;
   bool is_float32_;
 };
 
-// Uniform in [-1, 1), a pure function of (count, seed).
+// Returns `count` numbers that are uniformly distributed in [-1, 1). They
+// depend only on `seed`.
 Floats RandomFloats(int64_t count, uint32_t seed);
-// In the device's precision.
+// Returns `values`, rounded to the precision of the device.
 Floats Rounded(const Device& device, const Floats& values);
+// Returns RandomFloats, rounded to the precision of the device.
 Floats RandomReals(const Device& device, int64_t count, uint32_t seed);
 
-// In [0, bound).
+// Returns `count` numbers in [0, bound), which depend only on `seed` and
+// `bound`.
 Integers RandomIntegers(int64_t count, int32_t bound, uint32_t seed);
 
 Doubles ToDoubles(const Floats& values);
@@ -101,19 +108,22 @@ class DeviceConformanceTest : public testing::TestWithParam<DeviceFactory> {
 
   Buffer<float> Upload(const Floats& values) { return {*device_, values}; }
   Buffer<int32_t> Upload(const Integers& values) { return {*device_, values}; }
-  // Rounds to the device's precision.
+  // Copies `values` to the device, rounded to the device's precision.
   Reals UploadReals(const Floats& values) { return {*device_, values}; }
-  // For outputs: NaNs, so that an element that is not written shows.
+  // Return a buffer for `count` outputs. It is filled with NaN, so that tests
+  // detect elements that are not written.
   Buffer<float> Output(int64_t count);
   Reals OutputReals(int64_t count);
 
-  // RandomReals.
+  // Returns RandomReals for the device of the test.
   Floats Random(int64_t count, uint32_t seed) const {
     return RandomReals(*device_, count, seed);
   }
-  // What is added to relative tolerances for results of type Real.
+  // Returns the relative error of one rounding to Real: 0 for float32,
+  // kBfloat16Epsilon for bfloat16.
   double RealEpsilon() const;
-  // ExpectNear for results of type Real.
+  // Like ExpectNear, for results of type Real: adds the error of rounding each
+  // result to Real to the tolerance.
   void ExpectRealsNear(const Reals& actual, const Doubles& expected,
                        double tolerance) const;
   void ExpectRealsNear(const Reals& actual, const Doubles& expected,
@@ -122,25 +132,27 @@ class DeviceConformanceTest : public testing::TestWithParam<DeviceFactory> {
   std::unique_ptr<Device> device_;
 };
 
-// Each |actual - expected| <= tolerance.
+// Expects |actual[i] - expected[i]| <= tolerance for each i.
 void ExpectNear(const Floats& actual, const Doubles& expected,
                 double tolerance);
-// Each |actual - expected| <= tolerance times the magnitude at its place.
+// Expects |actual[i] - expected[i]| <= tolerance * magnitudes[i] for each i.
 void ExpectNear(const Floats& actual, const Doubles& expected, double tolerance,
                 const Doubles& magnitudes);
 
-// `gradient` is that of `function` at `at`: compares up to 50 elements, the
-// first and last among them, and the slope in three random directions, which
-// all elements have a part in, with central differences. Tolerance: per
-// element, besides `relative` times the element; the directions get it times
-// the square root of the count.
+// Expects that `gradient` is the gradient of `function` at `at`, by central
+// differences. Compares up to 50 elements, including the first and the last,
+// and the slopes in three random directions, to which all elements contribute.
+// The tolerance of an element is `tolerance` plus `relative` times its
+// magnitude. For a direction, `tolerance` is multiplied by the square root of
+// the number of elements.
 void ExpectGradient(const std::function<double(const Doubles&)>& function,
                     const Doubles& at, const Floats& gradient, double tolerance,
                     double relative = 0);
 
+// Returns the sum of a[i] * b[i] over the elements of `b`.
 double Dot(const Doubles& a, const Floats& b);
 
-// Begin a loss and wait for it.
+// Begin a loss, wait for it and return it.
 Loss SoftmaxCrossEntropy(const Device& device, int64_t rows, int64_t classes,
                          const Real* logits, const int32_t* labels,
                          Real* dlogits);

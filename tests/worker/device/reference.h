@@ -1,6 +1,6 @@
-// The operations of Device in float64, by the textbook: what the conformance
-// suite compares with. Arguments and layouts are those of
-// worker/device/device.h.
+// Reference implementation of the operations of Device in float64, following
+// the defining formulas. The conformance suite compares devices with it. See
+// the headers in worker/device/ops for arguments and layouts.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_REFERENCE_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_REFERENCE_H_
 
@@ -15,11 +15,12 @@ namespace tributary::reference {
 using Doubles = std::vector<double>;
 using Integers = std::vector<int32_t>;
 
-// Each element's absolute value: a sum of products of these is the magnitude
-// that bounds the rounding of the sum.
+// Returns the absolute value of each element. A sum of products of absolute
+// values is the magnitude that bounds the rounding error of the sum.
 Doubles Absolute(Doubles values);
 
-// `bias` may be empty.
+// Compute y = x weight^T + bias, and the gradients of x and of the weight.
+// `bias` may be empty, which stands for 0.
 Doubles LinearForward(const LinearShape& shape, const Doubles& x,
                       const Doubles& weight, const Doubles& bias);
 Doubles LinearBackwardInput(const LinearShape& shape, const Doubles& dy,
@@ -37,7 +38,8 @@ Doubles ConvolutionBackwardWeight(const ConvolutionShape& shape,
 Doubles ConvolutionBackwardBias(const ConvolutionShape& shape,
                                 const Doubles& dy);
 
-// The place within its input plane of each window's first maximum.
+// Returns, for each window, the index of its first maximum within the input
+// plane.
 Integers MaxPoolPlaces(const PoolShape& shape, const Doubles& x);
 Doubles AveragePoolForward(const PoolShape& shape, const Doubles& x);
 
@@ -45,16 +47,18 @@ Doubles GlobalAveragePoolForward(int64_t planes, int64_t pixels,
                                  const Doubles& x);
 
 double Gelu(double x);
-// Factor of element i: 1 / (1 - rate) or 0.
+// Returns the factor by which dropout multiplies element i: 1 / (1 - rate) or
+// 0.
 double DropoutFactor(const RandomStream& stream, float rate, uint64_t i);
 
 Doubles LayerNormForward(int64_t rows, int64_t width, const Doubles& x,
                          const Doubles& scale, const Doubles& shift);
 
-// Of each channel; the variance is the biased one.
+// Return the mean and the (biased) variance of each channel.
 Doubles BatchNormMean(const BatchNormShape& shape, const Doubles& x);
 Doubles BatchNormVariance(const BatchNormShape& shape, const Doubles& x);
-// `residual` may be empty.
+// Normalizes `x` with the given mean and variance. `residual` may be empty,
+// which stands for 0.
 Doubles BatchNormEvaluate(const BatchNormShape& shape, const Doubles& x,
                           const Doubles& scale, const Doubles& shift,
                           const Doubles& mean, const Doubles& variance,
@@ -63,7 +67,7 @@ Doubles BatchNormEvaluate(const BatchNormShape& shape, const Doubles& x,
 Doubles AttentionForward(const AttentionShape& shape, const Doubles& qkv,
                          const RandomStream& stream, float rate);
 
-// Sums over the rows.
+// Return the sum of the losses of all rows.
 double SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Doubles& logits,
                            const Integers& labels);
 double MeanSquaredError(int64_t rows, int64_t width, const Doubles& x,

@@ -1,4 +1,4 @@
-// What tests of a worker's work in any mode share.
+// Common base of the tests of all work states.
 #ifndef TRIBUTARY_TESTS_WORKER_STATE_WORK_STATE_FIXTURE_H_
 #define TRIBUTARY_TESTS_WORKER_STATE_WORK_STATE_FIXTURE_H_
 
@@ -13,7 +13,8 @@
 
 namespace tributary {
 
-// Three chunks of 16 elements; four leaves. Tests make `state_`.
+// Provides a model of three chunks of 16 elements and a job of four
+// micro-batches. Each test creates `state_`.
 class WorkStateFixture : public ::testing::Test {
  protected:
   static constexpr int kChunks = 3;
@@ -30,7 +31,8 @@ class WorkStateFixture : public ::testing::Test {
     layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
   }
 
-  // As the exchange brings a chunk.
+  // Delivers a version of a chunk, as the exchange does. Returns the result of
+  // BeginWrite.
   WorkState::Arrival Arrive(int chunk, int64_t version) {
     float* to = nullptr;
     const WorkState::Arrival arrival = state_->BeginWrite(chunk, version, &to);
@@ -45,10 +47,13 @@ class WorkStateFixture : public ::testing::Test {
       EXPECT_EQ(Arrive(chunk, version), WorkState::Arrival::kWrite);
     }
   }
+  // Returns the value of every element of a chunk at a version.
   static float Value(int chunk, int64_t version) {
     return static_cast<float>(100 * version + chunk);
   }
 
+  // Assigns micro-batches [begin, end), and all evaluation pieces or the first
+  // `pieces`.
   void SetAssignment(int64_t generation, int begin, int end) {
     SetAssignment(generation, begin, end, pieces_);
   }
@@ -61,14 +66,15 @@ class WorkStateFixture : public ::testing::Test {
     state_->SetAssignment(assignment);
   }
 
-  // Past the start, with version 0 and all four leaves dealt.
+  // Delivers version 0, takes the task kReportSynced, and assigns all four
+  // micro-batches.
   void Begin() {
     ArriveAll(0);
     EXPECT_EQ(state_->Next().kind, Task::Kind::kReportSynced);
     SetAssignment(1, 0, 4);
   }
 
-  const int64_t pieces_;  // Of evaluation, in each deal.
+  const int64_t pieces_;  // Number of evaluation pieces in each assignment.
   std::unique_ptr<ArenaLayout> layout_;
   std::unique_ptr<WorkState> state_;
 };

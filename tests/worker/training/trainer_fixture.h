@@ -1,5 +1,5 @@
-// A trainer with a small model, and the rest of the cluster written as
-// reactions: what servers and the coordinator would answer to what it sends.
+// A trainer with a small model. The fixture plays the servers and the
+// coordinator: it reacts to what the trainer sends.
 #ifndef TRIBUTARY_TESTS_WORKER_TRAINING_TRAINER_FIXTURE_H_
 #define TRIBUTARY_TESTS_WORKER_TRAINING_TRAINER_FIXTURE_H_
 
@@ -40,8 +40,9 @@ struct Pushed {
   bool operator==(const Pushed& other) const;
 };
 
-// Records what the trainer sends and calls the functions below, which may be
-// null, on the trainer's threads.
+// Passes what the trainer sends to the functions below, on the threads of the
+// trainer. Only `on_take` may be null; the other two must be set before the
+// trainer calls PushInitial and Push.
 class FakeExchange final : public Exchange {
  public:
   explicit FakeExchange(const ArenaLayout* layout)
@@ -49,7 +50,7 @@ class FakeExchange final : public Exchange {
 
   std::function<void()> on_take;
   std::function<void(const float* arena)> on_initial;
-  // Pushes are passed on one at a time.
+  // Called for one push at a time.
   std::function<void(const Pushed&)> on_push;
 
   Buffer TakeArena() override;
@@ -75,32 +76,38 @@ class TrainerFixture : public ::testing::Test {
   static constexpr int kMicroBatches = 8;
   static constexpr float kDecay = 0.75f;
 
-  // Makes a worker of a job of `steps` steps with these fields set.
+  // Creates a worker of a job of `steps` steps. `fields` are changes of the job
+  // in the form path=value.
   void Make(int64_t steps, const std::vector<std::string>& fields = {},
             int threads = 1);
-  // Runs the trainer from the arrival of version 0.
+  // Runs the trainer until the job is finished or fails, and returns its
+  // status.
   absl::Status Run();
 
+  // Assigns micro-batches [begin, end) and all evaluation pieces.
   void Assign(int begin, int end);
-  // Brings one chunk, or all chunks, of a version.
+  // Deliver one chunk, or all chunks, of a version to the worker.
   void Deliver(int64_t version, int chunk);
   void DeliverAll(int64_t version);
   // Returns the given version of the weights.
   std::vector<float> WeightsOf(int64_t version) const;
-  // The samples of a step, of which the last one of an epoch has fewer.
+  // Returns the number of samples of a step. The last step of an epoch has
+  // fewer samples.
   static int64_t SamplesOf(int64_t step) { return step % 7 == 6 ? 4 : 16; }
 
-  // The sums of one step, by (chunk, node). Expects each once.
+  // Returns the sums of one step, by (chunk, node). Expects that each was
+  // pushed once.
   std::map<std::pair<int, int>, Pushed> SumsOf(int64_t step) const;
-  // Expects that the sums are those of exactly these nodes, for each chunk, and
-  // that they have the gradients and losses of the model.
+  // Expects that the trainer has pushed the sums of exactly `nodes` for each
+  // chunk of the step, with the gradients and losses that the model computes
+  // from `version`.
   void ExpectSums(int64_t step, const std::set<int>& nodes,
                   int64_t version) const;
 
   int chunks() const { return setup_->layout().chunk_count(); }
 
-  // Called for each report and each push, in addition to the reactions above;
-  // returns false in place of these.
+  // Called for each report and for each push, before the fixture reacts to it.
+  // May be null. Returns false to suppress the reaction.
   std::function<bool(const WorkerReport&)> on_report_;
   std::function<bool(const Pushed&)> on_push_;
 
@@ -113,7 +120,7 @@ class TrainerFixture : public ::testing::Test {
   std::vector<Pushed> pushed_;
   std::vector<std::string> warnings_;
   int steps_done_ = 0;
-  Heartbeat progress_;  // When Run has returned.
+  Heartbeat progress_;  // Result of Trainer::Progress after Run.
 
  private:
   void OnReport(const WorkerReport& report);
@@ -122,7 +129,8 @@ class TrainerFixture : public ::testing::Test {
   int64_t generation_ = 0;
   int64_t pieces_reported_ = 0;
   std::atomic<int64_t> now_{0};
-  // Micro-batches covered, by step and chunk.
+  // Number of micro-batches whose gradients have been pushed, by step and
+  // chunk.
   std::map<std::pair<int64_t, int>, int> covered_;
   absl::Mutex reporting_;
 };

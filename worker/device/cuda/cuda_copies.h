@@ -44,6 +44,8 @@ class CudaEvent final : public Event {
   absl::Status status_;  // Status of the stream that recorded the event.
 };
 
+// A queue of copies on a GPU. Its methods make this GPU the calling thread's
+// current device.
 class CudaCopyStream final : public CopyStream {
  public:
   static absl::StatusOr<std::unique_ptr<CudaCopyStream>> Create(int ordinal);

@@ -8,9 +8,10 @@
 //     instance queues nothing more, and Synchronize and all functions that
 //     return host values return the error. It names the operation, the GPU and
 //     CUDA's error.
-//   - Only Synchronize, the copies and LossOps::Await block, and operations
-//     that grow internal buffers, which later operations of that size reuse. An
-//     operation that has run before therefore allocates nothing.
+//   - Only Synchronize, Allocate, the copies, LossOps::Await, freeing memory,
+//     and operations that grow internal buffers block. Later operations of the
+//     same size reuse these buffers, so an operation that has run before
+//     allocates nothing.
 //   - Captured work is a CUDA graph.
 //   - CopyFromHost waits for the stream, so that it has read `from` when it
 //     returns: CUDA may copy even pageable memory later.

@@ -34,8 +34,8 @@ std::string FormatDeviceName(const DeviceName& name);
 // build. To find GPUs, starts the CUDA driver. Returns other names unchanged.
 DeviceName ResolveDeviceName(const DeviceName& name);
 
-// Creates the device. For kCuda, returns the errors of CreateCudaDevice:
-// FailedPrecondition if this build has no CUDA or this machine no GPU, and
+// Creates the device. For kCuda, returns the errors of CreateCudaDevice, such
+// as FailedPrecondition if this build has no CUDA or this machine no GPU, and
 // NotFound for a GPU that does not exist. kAuto is resolved first; if it
 // selects a GPU that has an error, returns the error instead of falling back to
 // the CPU.

@@ -32,7 +32,7 @@ class AttentionOps {
     AttentionShape shape;
     const Real* qkv = nullptr;     // [batch, time, 3, heads, head_size]
     const Real* y = nullptr;       // [batch, time, heads, head_size]
-    const float* saved = nullptr;  // As Forward has written it.
+    const float* saved = nullptr;  // Output of Forward.
     const Real* dy = nullptr;      // Shape of y.
     RandomStream stream;
     float rate = 0;        // In [0, 1).

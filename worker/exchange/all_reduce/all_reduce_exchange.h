@@ -53,11 +53,11 @@ namespace tributary {
 class AllReduceExchange final : public Exchange {
  public:
   struct Options {
-    JobSpec job;  // Resolved.
+    JobSpec job;  // The resolved job.
     int64_t steps = 0;
     // First step to compute. Equals the version of the initial weights.
     int64_t first_step = 0;
-    int64_t attempt = 0;  // For the ledger of tests.
+    int64_t attempt = 0;  // Number of the attempt, for the ledger of tests.
     // Optimizer state at version first_step. Must include all chunks whose
     // optimizer state this member keeps. Unused if first_step is 0.
     Snapshot first;
@@ -76,7 +76,8 @@ class AllReduceExchange final : public Exchange {
     PinMemory pin;
   };
   // `layout` and `sink` must outlive the exchange. Returns InvalidArgument if
-  // the assignments do not match the mesh.
+  // the assignments do not match the members of the mesh or do not cover the
+  // micro-batches of the job, and the errors of MemberOptimizer::Create.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> Create(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<PeerMesh> mesh);
@@ -93,7 +94,8 @@ class AllReduceExchange final : public Exchange {
   // push the same values.
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
-  // Blocks until the last step is complete and all members have its weights.
+  // Blocks until this member has completed the last step and its messages have
+  // been delivered, or the exchange has failed.
   void Finish() override ABSL_LOCKS_EXCLUDED(mu_);
   int64_t bytes_sent() const override { return bytes_sent_; }
   int64_t bytes_received() const override { return bytes_received_; }
@@ -103,13 +105,14 @@ class AllReduceExchange final : public Exchange {
   using Transfer = std::unique_ptr<PeerMesh::Transfer>;
   class Step;
 
-  // What this member itself has computed for a step.
+  // The results that this member itself has computed for a step.
   struct Own {
-    std::map<int, std::map<int, NodeChunk>> chunks;  // By chunk and node.
-    std::map<int, int64_t> sample_counts;            // By node.
-    int64_t sample_count = 0;                        // Sum over all nodes.
-    std::map<int, double> losses;                    // By node.
-    std::vector<Transfer> sends;  // Transfers that send the above.
+    // Indexed by chunk and node.
+    std::map<int, std::map<int, NodeChunk>> chunks;
+    std::map<int, int64_t> sample_counts;  // Indexed by node.
+    int64_t sample_count = 0;              // Sum over all nodes.
+    std::map<int, double> losses;          // Indexed by node.
+    std::vector<Transfer> sends;           // Transfers that send the above.
     int pushing = 0;  // Number of calls of Push in progress for this step.
   };
 
@@ -149,7 +152,7 @@ class AllReduceExchange final : public Exchange {
   absl::Mutex mu_;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;           // No more steps follow.
-  std::map<int64_t, Own> own_ ABSL_GUARDED_BY(mu_);  // By step.
+  std::map<int64_t, Own> own_ ABSL_GUARDED_BY(mu_);  // Indexed by step.
   int64_t next_step_ ABSL_GUARDED_BY(mu_);  // First step that has not begun.
   std::set<int64_t> save_at_ ABSL_GUARDED_BY(mu_);  // Versions to save.
 

@@ -52,8 +52,8 @@ class AllReduceExchange::Step {
   absl::Status Run();
 
  private:
-  // What the member that reduces a chunk tells other members about the chunk's
-  // gradient.
+  // Facts about the gradient of a chunk, which the member that reduces the
+  // chunk sends to other members.
   struct Facts {
     // Sum of the squares of the gradient's elements.
     double squares = 0;
@@ -126,11 +126,11 @@ class AllReduceExchange::Step {
   const int rank_;
   const int size_;
 
-  std::map<int, std::vector<Part>> parts_;  // By chunk.
-  std::map<int, Gathered> gathered_;        // By chunk.
+  std::map<int, std::vector<Part>> parts_;  // Indexed by chunk.
+  std::map<int, Gathered> gathered_;        // Indexed by chunk.
   std::vector<Transfer> sends_;
 
-  std::vector<int64_t> sample_counts_;  // By member.
+  std::vector<int64_t> sample_counts_;  // Indexed by member.
   std::vector<Transfer> sample_count_transfers_;
   int64_t sample_count_ = -1;  // Sum over all members; -1 if not known yet.
   // Losses by node. Filled by member 0 only.

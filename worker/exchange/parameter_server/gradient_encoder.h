@@ -27,8 +27,9 @@ class GradientEncoder {
   // `layout` must outlive this object. `exchange` must be valid.
   GradientEncoder(const ExchangeSpec& exchange, const ArenaLayout* layout);
 
-  // Encodes the chunk's elements of `sum`, which is not modified. The result
-  // refers to the memory of `sum` for FLOAT32, and to a copy otherwise.
+  // Encodes the chunk's elements of `sum`, which is not modified. With FLOAT32
+  // and without compression, the result refers to the memory of `sum`, and
+  // otherwise to a copy.
   EncodedFloats Encode(const NodeChunk& sum);
 
  private:
@@ -43,7 +44,7 @@ class GradientEncoder {
   // the arena. Uses huge pages, because every step passes over all of this
   // memory. Absent without compression.
   std::optional<PrivatePages> residuals_;
-  const std::unique_ptr<absl::Mutex[]> residual_locks_;  // By chunk.
+  const std::unique_ptr<absl::Mutex[]> residual_locks_;  // Indexed by chunk.
 };
 
 }  // namespace tributary

@@ -22,6 +22,8 @@
 
 namespace tributary {
 
+// The exchange of a worker with parameter servers. See Exchange for thread
+// safety and errors.
 class ParameterServerExchange final : public Exchange {
  public:
   struct Server {
@@ -39,15 +41,15 @@ class ParameterServerExchange final : public Exchange {
           const std::string& address, absl::Time deadline,
           const std::function<bool()>& stop)>;
   struct Options {
-    std::vector<Server> servers;  // By shard.
-    ExchangeSpec exchange;        // JobSpec.exchange.
-    ExchangeTraits traits;        // Traits of the job.
+    std::vector<Server> servers;  // Indexed by shard.
+    ExchangeSpec exchange;        // Field `exchange` of the resolved job.
+    ExchangeTraits traits;        // Result of ResolveExchange for the job.
     // Number of gradient arenas to place in shared memory. Gradients in all
     // further arenas are sent over the stream.
     int shared_arenas = 16;
     int64_t incarnation = 0;
     int64_t attempt = 0;
-    std::string job_id;  // Admission.job_id.
+    std::string job_id;  // Value of Admission.job_id.
     absl::Duration connect_timeout = absl::Seconds(60);
     // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
     // null, the memory is not pinned.
@@ -78,6 +80,8 @@ class ParameterServerExchange final : public Exchange {
   ParameterServerExchange(const Options& options, const ArenaLayout* layout,
                           WeightsSink* sink);
   absl::Status Connect(const Options& options, const Connector& connect);
+  // Creates shared memory for `arenas` gradient arenas, unless it exists. If
+  // this fails, gradients are sent over the streams.
   void MakeMemory(int arenas);
   void MakeArenas(const PinMemory& pin);
   int64_t ArenaBytes() const;
@@ -89,7 +93,8 @@ class ParameterServerExchange final : public Exchange {
 
   ExchangeParts parts_;
   std::unique_ptr<BufferPool> arenas_;
-  std::vector<std::unique_ptr<ServerConnection>> connections_;  // By shard.
+  // Indexed by shard.
+  std::vector<std::unique_ptr<ServerConnection>> connections_;
 };
 
 }  // namespace tributary

@@ -21,7 +21,7 @@ namespace tributary {
 // own copy of the weights, because an arena may have skipped the version that a
 // delta is relative to. Without compression it keeps no copy.
 //
-// Calls for different chunks may be concurrent.
+// Calls for different chunks may be concurrent; calls for one chunk must not.
 class ReceivedWeights {
  public:
   // `layout` must outlive this object. `exchange` must be valid.
@@ -32,12 +32,15 @@ class ReceivedWeights {
   // the reason, for malformed messages.
   absl::StatusOr<ReceivedFloats> Take(const Weights& weights,
                                       ReceivedPayload payload);
-  // Writes the chunk's values, at the version for which Take returned `floats`,
-  // to `to`. Must be called before the next Take for this chunk. Between two
-  // calls with the same `to`, no other code may write there.
+  // Writes the chunk's values, at the version of the message for which Take
+  // returned `floats`, to `to`. The message must not be older than a message
+  // that was passed to Take before. Must be called before the next Take for
+  // this chunk. Between two calls with the same `to`, no other code may write
+  // there.
   void Write(int chunk, const ReceivedFloats& floats, float* to);
 
  private:
+  // The state of one chunk.
   struct Copy {
     int64_t version = -1;
     // Deltas that resulted in the newest two versions, indexed by version % 2.
@@ -65,7 +68,7 @@ class ReceivedWeights {
   // compression. Uses huge pages because every step touches a little of each
   // page.
   std::optional<PrivatePages> values_;
-  std::vector<Copy> copies_;  // By chunk.
+  std::vector<Copy> copies_;  // Indexed by chunk.
 };
 
 }  // namespace tributary

@@ -94,7 +94,7 @@ class ServerConnection final
  private:
   // Weights that wait because a task is still reading their destination.
   struct Parked {
-    Weights weights;  // Without the payload.
+    Weights weights;  // The message without its payload.
     ReceivedFloats floats;
   };
 
@@ -132,7 +132,8 @@ class ServerConnection final
   // lies elsewhere.
   int64_t OffsetOf(const Buffer& arena) const;
   // Releases the arenas that hold gradients of this chunk for steps that the
-  // received version includes.
+  // received version includes. Has no effect if ExchangeParts::answered is
+  // true, because outcomes then release the arenas.
   void Release(const Weights& weights) ABSL_LOCKS_EXCLUDED(memory_mu_);
   std::string Name() const;
 

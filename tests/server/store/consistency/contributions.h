@@ -1,4 +1,4 @@
-// Contributions with values that say which micro-batches they contain, and a
+// Contributions whose values show which micro-batches they contain, and a
 // network that delivers them, for tests of consistency policies.
 #ifndef TRIBUTARY_TESTS_SERVER_STORE_CONSISTENCY_CONTRIBUTIONS_H_
 #define TRIBUTARY_TESTS_SERVER_STORE_CONSISTENCY_CONTRIBUTIONS_H_
@@ -17,10 +17,12 @@ namespace tributary {
 
 inline constexpr int kPolicyLeaves = 8;
 
-// A job of 8 micro-batches in the mode that `consistency` sets.
+// Returns a job of kPolicyLeaves micro-batches whose field
+// exchange.parameter_server.consistency is `consistency`, in protobuf text.
 JobSpec JobWithConsistency(const std::string& consistency);
 
-// The policy of the mode, as CreateConsistencyPolicy makes it.
+// Return the policy, or a queue of the policy, that CreateConsistencyPolicy
+// creates for JobWithConsistency(consistency).
 std::unique_ptr<ConsistencyPolicy> PolicyOf(const std::string& consistency,
                                             int64_t steps,
                                             int64_t first_step = 0);
@@ -28,38 +30,48 @@ std::unique_ptr<ContributionQueue> QueueOf(const std::string& consistency,
                                            int64_t steps,
                                            int64_t first_step = 0);
 
-// The sum of one node of the tree.
+// Returns the contribution of one node of the reduction tree. It has one
+// element, the sum of 2^m over the micro-batches m below the node.
 NodeSum ContributionOf(int64_t step, int node);
-// That of the root, computed from `base_version`.
+// Returns the contribution of the root, computed from `base_version`.
 NodeSum WholeBatch(int64_t step, int64_t base_version);
 
+// Returns true if the decision is neither an update nor an outcome.
 bool IsNothing(const ContributionQueue::Decision& decision);
-// Null if it is not an update, or not an outcome.
+// Return the update or the outcome in the decision; null if the decision is of
+// a different kind.
 const ChunkUpdate* UpdateIn(const ContributionQueue::Decision& decision);
 const ContributionOutcome* OutcomeIn(
     const ContributionQueue::Decision& decision);
-// Each leaf is in the update's sum exactly once.
+// Expects that the sum of the update contains each leaf exactly once.
 void ExpectEachLeafOnce(const ChunkUpdate& update);
 
-// A chunk whose updates take a while, and a network that delays, reorders and
-// repeats whatever is sent. Time is the number of events. Not thread-safe.
+// A chunk whose updates take several events, and a network that delays,
+// reorders and repeats contributions. Time is measured in events. Not
+// thread-safe.
 class UnreliableNetwork {
  public:
   UnreliableNetwork(std::unique_ptr<ContributionQueue> queue, uint32_t seed)
       : random_(seed), queue_(std::move(queue)) {}
 
+  // Returns the number of updates applied to the chunk.
   int64_t version() const { return version_; }
-  // Contributions that were sent and have not arrived.
+  // Returns the number of contributions that were sent and have not arrived.
   size_t in_flight() const { return in_flight_.size(); }
-  // Contributions that have arrived, repeated ones included.
+  // Returns the number of contributions that have arrived, including repeated
+  // ones.
   int64_t arrived() const { return arrived_; }
+  // Returns a random number in [0, below).
   uint32_t Random(uint32_t below) { return random_() % below; }
 
+  // Sends a contribution, sometimes twice.
   void Send(const NodeSum& sum);
-  // Something happens. Returns what was applied, if anything was, and appends
-  // outcomes without an update to `outcomes`.
+  // Runs one event: may deliver a contribution, and begins or completes an
+  // update. Returns the update that was completed, if any. Appends an outcome
+  // without an update to `outcomes`.
   std::optional<ChunkUpdate> Tick(std::vector<ContributionOutcome>* outcomes);
-  // Delivers what is in flight, until nothing happens any more.
+  // Runs events until everything in flight has been delivered and the queue has
+  // nothing left to do. Returns the completed updates.
   std::vector<ChunkUpdate> Drain(std::vector<ContributionOutcome>* outcomes);
 
  private:
@@ -67,7 +79,7 @@ class UnreliableNetwork {
   const std::unique_ptr<ContributionQueue> queue_;
   int64_t version_ = 0;
   int64_t arrived_ = 0;
-  bool idle_ = true;  // The last Next had nothing.
+  bool idle_ = true;  // True if the last decision of the queue was nothing.
   std::optional<ChunkUpdate> updating_;
   std::vector<NodeSum> in_flight_;
 };

@@ -1,5 +1,6 @@
-// The suite that every ConsistencyPolicy passes. A test of one links the
-// library and instantiates ConsistencyPolicyConformanceTest with its modes.
+// Conformance suite that every ConsistencyPolicy must pass. The test of a
+// policy links this library and instantiates ConsistencyPolicyConformanceTest
+// with its modes.
 #ifndef TRIBUTARY_TESTS_SERVER_STORE_CONSISTENCY_POLICY_CONFORMANCE_H_
 #define TRIBUTARY_TESTS_SERVER_STORE_CONSISTENCY_POLICY_CONFORMANCE_H_
 
@@ -10,9 +11,10 @@
 
 namespace tributary {
 
+// A parameter of the suite.
 struct ConsistencyMode {
   std::string name;
-  std::string consistency;  // Of the job file.
+  std::string consistency;  // Argument of JobWithConsistency.
 };
 
 inline void PrintTo(const ConsistencyMode& mode, std::ostream* os) {

@@ -1,6 +1,6 @@
-// The suite that every Exchange passes, over every transport. A test of one
-// links the library and instantiates ExchangeConformanceTest with its
-// implementations.
+// Conformance suite that every Exchange must pass, over every transport. The
+// test of an implementation links this library and instantiates
+// ExchangeConformanceTest with it.
 #ifndef TRIBUTARY_TESTS_WORKER_EXCHANGE_CONFORMANCE_EXCHANGE_CONFORMANCE_H_
 #define TRIBUTARY_TESTS_WORKER_EXCHANGE_CONFORMANCE_EXCHANGE_CONFORMANCE_H_
 
@@ -34,14 +34,15 @@ class ExchangePeers {
 struct ExchangeImplementation {
   std::string name;
   int workers = 1;
-  // Worker 0 alone sends the initial weights; otherwise all workers do.
+  // True if only worker 0 sends the initial weights. If false, all workers send
+  // them.
   bool one_initializes = false;
-  // May deliver a version that the sink parks.
+  // True if the implementation supports sinks that park a version.
   bool parks = false;
-  // The error of a lost peer contains this.
+  // Text that the error of a lost peer must contain.
   std::string lost_peer;
-  // `workload` outlives the result. Reports failures to the test and returns
-  // null.
+  // Creates the peers for a job of `workers` workers. `workload` outlives the
+  // result. If this fails, fails the test and returns null.
   std::function<std::unique_ptr<ExchangePeers>(const ExchangeWorkload& workload,
                                                int workers)>
       make_peers;
@@ -60,13 +61,16 @@ inline std::string ImplementationName(
 class ExchangeConformanceTest
     : public testing::TestWithParam<ExchangeImplementation> {
  protected:
-  // Makes and connects all workers, and sends the initial weights.
+  // Creates and connects all workers, and sends the initial weights. See
+  // ExchangeWorkload for `optimizer`.
   void Start(const std::string& optimizer);
   // Calls `body(worker)` for every worker, each on a thread of its own.
   void ForEachWorker(const std::function<void(ExchangeWorker*)>& body);
-  // Takes part in steps [begin, end) with all workers.
+  // Runs steps [begin, end) with all workers, and compares every version with
+  // the reference.
   void Train(int64_t begin, int64_t end);
-  // Ends a peer of worker 0.
+  // Ends a peer of worker 0: a server or, if there are no servers, another
+  // worker.
   void LosePeer();
   ExchangeWorker* worker(int rank) { return workers_[rank].get(); }
   int size() const { return static_cast<int>(workers_.size()); }

@@ -45,12 +45,12 @@ class CheckingSink final : public WeightsSink {
   bool AwaitVersion(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until the exchange fails. Returns its error.
   absl::Status AwaitFailure() ABSL_LOCKS_EXCLUDED(mu_);
-  // Parks versions from `version` on until Unpark is called.
+  // Parks `version` and later versions until Unpark is called.
   void Park(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until a chunk has been parked.
   void AwaitParked() ABSL_LOCKS_EXCLUDED(mu_);
   void Unpark() ABSL_LOCKS_EXCLUDED(mu_);
-  // Any later call by the exchange fails the test.
+  // Makes every later call by the exchange fail the test.
   void Close() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -58,8 +58,9 @@ class CheckingSink final : public WeightsSink {
   SynchronousWork work_;
 
   mutable absl::Mutex mu_;
-  std::vector<int64_t> newest_ ABSL_GUARDED_BY(mu_);     // By chunk.
-  std::map<int64_t, int> written_ ABSL_GUARDED_BY(mu_);  // Chunks, by version.
+  std::vector<int64_t> newest_ ABSL_GUARDED_BY(mu_);  // Indexed by chunk.
+  // Number of chunks written, by version.
+  std::map<int64_t, int> written_ ABSL_GUARDED_BY(mu_);
   int64_t park_from_ ABSL_GUARDED_BY(mu_);
   int parked_ ABSL_GUARDED_BY(mu_) = 0;
   std::function<void()> unparked_ ABSL_GUARDED_BY(mu_);
@@ -67,7 +68,8 @@ class CheckingSink final : public WeightsSink {
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// Not thread-safe, except for Push.
+// A worker that pushes the gradients of an ExchangeWorkload through an
+// exchange. Not thread-safe, except for Push.
 class ExchangeWorker {
  public:
   // `workload` must outlive this object.
@@ -84,16 +86,16 @@ class ExchangeWorker {
   void Leave();
 
   void PushInitial();
-  // The nodes whose sums the worker contributes to each step.
+  // Returns the nodes whose sums the worker contributes in each step.
   const std::vector<int>& nodes() const { return nodes_; }
-  // Computes the sum of a node from version `step` of the weights, in an arena
-  // of the exchange.
+  // Computes the gradient sum of a node from version `step` of the weights.
+  // Returns an arena of the exchange that contains the sum.
   Buffer Compute(int64_t step, int node);
   void Push(int64_t step, int node, int chunk, const Buffer& sum);
   // Computes and pushes all nodes of a step, each on a thread of its own.
   void PushStep(int64_t step);
-  // Takes part in steps [begin, end). Expects every version to equal the
-  // reference.
+  // Runs steps [begin, end): pushes the gradients of each step, and expects
+  // that the resulting version equals the reference.
   void Train(int64_t begin, int64_t end, const ExchangeReference& reference);
   void ExpectVersion(int64_t version, const ExchangeReference& reference);
 

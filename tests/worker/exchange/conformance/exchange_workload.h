@@ -13,7 +13,8 @@
 
 namespace tributary {
 
-// Immutable after construction, so thread-safe.
+// The job, its model layout, and functions that compute its gradients.
+// Immutable after construction and therefore thread-safe.
 struct ExchangeWorkload {
   static constexpr int kMicroBatches = 8;
   static constexpr int64_t kSteps = 5;
@@ -23,21 +24,23 @@ struct ExchangeWorkload {
   static constexpr int64_t kNonfinite = 1024 + 6;
 
   // `optimizer` is "sgd", "adamw", "clip" (SGD with clipping) or "skip" (SGD
-  // that skips nonfinite steps). The job has no exchange.
+  // that skips nonfinite steps). The fields of `job.exchange` are not set.
   explicit ExchangeWorkload(const std::string& optimizer);
 
   // Divides the micro-batches evenly among the workers.
   static std::vector<LeafRange> Assign(int workers);
   static int64_t SampleCountOf(int micro_batch) { return 1 + micro_batch % 3; }
   static double LossOf(int64_t step, int micro_batch);
-  // Sum over all micro-batches.
+  // Returns the number of samples of a step.
   static int64_t SampleCount();
 
-  // Write a whole arena.
+  // Initialize writes the initial weights, and Gradient writes the gradient of
+  // one micro-batch. Both write a whole arena.
   void Initialize(float* weights) const;
   void Gradient(int64_t step, int micro_batch, const float* weights,
                 float* gradient) const;
-  // Sums the gradients of the leaves under `node` in the order of the tree.
+  // Sums the gradients of the micro-batches below `node`, in the order of the
+  // reduction tree, and writes the sum to `sum`, a whole arena.
   void NodeSum(int64_t step, int node, const float* weights, float* sum) const;
 
   JobSpec job;
@@ -46,7 +49,8 @@ struct ExchangeWorkload {
   ArenaLayout layout;
 };
 
-// What one process computes for the workload.
+// The results that one process computes for the workload. An exchange must
+// produce the same bits.
 struct ExchangeReference {
   explicit ExchangeReference(const ExchangeWorkload& workload);
 

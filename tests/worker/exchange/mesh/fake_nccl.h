@@ -13,9 +13,11 @@
 
 namespace tributary {
 
-// As NCCL without waits: everything takes some asking until it is queued. A
-// message runs on its streams when both sides have queued it, or when its
-// communicator is aborted. Thread-safe.
+// An NcclLibrary whose operations complete with a delay: after the other
+// process has begun the communicator, Ready returns false several times before
+// it returns true. The messages of an operation are transferred on their
+// streams when both sides have queued them. Abort ends messages without
+// transferring them. Thread-safe.
 class FakeNccl final : public NcclLibrary {
  public:
   FakeNccl();
@@ -28,9 +30,10 @@ class FakeNccl final : public NcclLibrary {
   int hardware_queues() const override { return hardware_queues_; }
 
   void SetHardwareQueues(int queues) { hardware_queues_ = queues; }
-  // Every communicator's next answers are this.
+  // Makes Ready return `status` for every communicator from now on.
   void Break(const absl::Status& status);
-  // That have come through, and that are still there.
+  // Return the number of messages that have been received so far, and the
+  // number of communicators that exist.
   int64_t messages() const;
   int64_t communicators() const;
 
@@ -41,9 +44,9 @@ class FakeNccl final : public NcclLibrary {
   int hardware_queues_ = 32;
 };
 
-// Meshes of emulated GPUs by `nccl`, beside meshes within this process; those
-// of all members, by rank. The members take turns with the GPUs. `nccl` must
-// outlive the meshes.
+// Returns the NcclMeshes of `size` members, by rank. They use `nccl`, emulated
+// GPUs that the members share in turn, and control meshes of MakeLocalMeshes.
+// `nccl` must outlive the meshes.
 std::vector<std::unique_ptr<PeerMesh>> MakeNcclMeshes(
     int size, FakeNccl* nccl, size_t least_bytes,
     absl::Duration timeout = absl::Minutes(10));

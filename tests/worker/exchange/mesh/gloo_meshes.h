@@ -1,4 +1,4 @@
-// Meshes by Gloo between the threads of a test, on loopback.
+// Gloo meshes between the threads of a test, over loopback.
 #ifndef TRIBUTARY_TESTS_WORKER_EXCHANGE_MESH_GLOO_MESHES_H_
 #define TRIBUTARY_TESTS_WORKER_EXCHANGE_MESH_GLOO_MESHES_H_
 
@@ -10,7 +10,9 @@
 
 namespace tributary {
 
-// All members, by rank; empty after a failure, of which the test is told.
+// Returns the meshes of `size` members, by rank. If a member cannot connect,
+// fails the test and returns an empty vector. See GlooMeshOptions for
+// `timeout`.
 std::vector<std::unique_ptr<PeerMesh>> MakeGlooMeshes(
     int size, absl::Duration timeout = absl::Seconds(60));
 

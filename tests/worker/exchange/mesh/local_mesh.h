@@ -9,7 +9,9 @@
 
 namespace tributary {
 
-// All members, by rank. One that is destroyed is gone for the others.
+// Returns the meshes of `size` members, by rank. After a mesh has been
+// destroyed or aborted, the operations of other members with it return
+// Unavailable.
 std::vector<std::unique_ptr<PeerMesh>> MakeLocalMeshes(int size);
 
 }  // namespace tributary

@@ -15,6 +15,7 @@ void MaxPoolForward(const PoolShape& shape, const float* x, Scratch& scratch,
                     float* y, int32_t* argmax);
 void MaxPoolBackward(const PoolShape& shape, const float* dy,
                      const int32_t* argmax, Scratch& scratch, float* dx);
+// Compute average pooling and its gradient.
 void AveragePoolForward(const PoolShape& shape, const float* x, float* y);
 void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx);
 

@@ -38,6 +38,7 @@ struct TileProduct {
   int64_t diagonal = 0;
 };
 
+// Computes the product on the calling thread.
 void TileGemm(const TileProduct& product);
 
 }  // namespace tributary::cpu

@@ -12,9 +12,10 @@
 
 namespace tributary::cuda {
 
-// Like AttentionForward and AttentionBackward. Return false, and do nothing, if
-// the head size is none of 32, 64 and 128, a matrix is not aligned to 16 bytes,
-// or offsets within a head exceed int.
+// Like AttentionForward and AttentionBackward in attention.h. Return true if
+// the kernels were queued. Return false, and do nothing, if the head size is
+// none of 32, 64 and 128, a matrix is not aligned to 16 bytes, or offsets
+// within a head exceed int.
 bool FragmentAttentionForward(Stream& stream, const AttentionShape& shape,
                               const Bfloat16* qkv,
                               const AttentionDropout& dropout, Bfloat16* y,

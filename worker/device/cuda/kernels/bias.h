@@ -12,20 +12,24 @@ namespace tributary::cuda {
 
 // In all functions, T is the representation of Real: float or Bfloat16.
 
-// y[r, c] += bias[c]; y: [rows, width].
+// Computes y[r, c] += bias[c] for all rows r and columns c. `y` has the shape
+// [rows, width], and `bias` has the shape [width].
 template <typename T>
 void AddToRows(Stream& stream, int64_t rows, int64_t width, const float* bias,
                T* y);
-// sums[c] = sum over r of x[r, c]; x: [rows, width]. `scratch` is overwritten.
+// Computes sums[c] = sum over all rows r of x[r, c]. `x` has the shape [rows,
+// width], and `sums` has the shape [width]. `scratch` is overwritten.
 template <typename T>
 void ColumnSums(Stream& stream, Scratch& scratch, int64_t rows, int64_t width,
                 const T* x, float* sums);
 
-// y[b, c, p] += bias[c]; y: [batch, channels, plane].
+// Computes y[b, c, p] += bias[c] for all images b, channels c and pixels p. `y`
+// has the shape [batch, channels, plane], and `bias` has the shape [channels].
 template <typename T>
 void AddToPlanes(Stream& stream, int64_t batch, int64_t channels, int64_t plane,
                  const float* bias, T* y);
-// sums[c] = sum over b and p of x[b, c, p]; x: [batch, channels, plane].
+// Computes sums[c] = sum over all images b and pixels p of x[b, c, p]. `x` has
+// the shape [batch, channels, plane], and `sums` has the shape [channels].
 // `scratch` is overwritten.
 template <typename T>
 void ChannelSums(Stream& stream, Scratch& scratch, int64_t batch,

@@ -68,10 +68,11 @@ __global__ void SumChunksKernel(int64_t rows, int64_t width,
 
 template <int kSums>
 struct ColumnOutputs {
-  float* sums[kSums];  // [width] each; null ones are skipped.
+  float* sums[kSums];  // Each has the shape [width]; null skips it.
 };
 
-// outputs.sums[s][c] = sum of partials[chunk, s, c] over the chunks, in order.
+// Computes outputs.sums[s][c] = sum of partials[chunk, s, c] over all chunks,
+// in ascending order.
 template <int kSums>
 __global__ void FinishSumsKernel(int64_t chunks, int64_t width,
                                  const float* partials,

@@ -17,14 +17,14 @@ namespace tributary::cuda {
 // GPU.
 cudaError_t FindKernels();
 
-// to[i] = from[i] for i < count, rounded or widened to the type To.
+// Computes to[i] = from[i] for i < count, rounded or widened to the type To.
 template <typename From, typename To>
 void Convert(Stream& stream, int64_t count, const From* from, To* to);
 
 template <typename T>
 void Add(Stream& stream, int64_t count, const T* x, T* y);  // y += x
-// *base = value, when the stream reaches this operation. `base` is in GPU
-// memory.
+// Sets *base to `value` when the stream reaches this operation. `base` is in
+// GPU memory.
 void SetRandomBase(Stream& stream, const RandomBase& value, RandomBase* base);
 
 }  // namespace tributary::cuda

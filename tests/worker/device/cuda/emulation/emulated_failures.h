@@ -1,4 +1,4 @@
-// Errors of the emulated GPU, which tests ask for.
+// Errors that tests inject into the emulated GPU.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_FAILURES_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_FAILURES_H_
 
@@ -6,21 +6,24 @@
 
 namespace emulated_gpu {
 
-// What FailNext makes fail, and with which error.
+// The kinds of calls that FailNext can make fail. Each comment states the
+// function and its error.
 enum class Failing {
   kAllocation,  // cudaMalloc: cudaErrorMemoryAllocation.
-  // A launch of a kernel, a graph or a library: cudaErrorLaunchOutOfResources.
+  // A launch of a kernel, of a graph or of a library operation:
+  // cudaErrorLaunchOutOfResources.
   kLaunch,
   kCopy,     // cudaMemcpyAsync: cudaErrorIllegalAddress.
   kProduct,  // cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED.
-  kWait,     // Waiting for a stream: cudaErrorLaunchFailure.
+  kWait,     // A wait for a stream: cudaErrorLaunchFailure.
 };
-// After `calls` more calls of this kind, of all threads, the next one fails and
-// does nothing else.
+// Lets `calls` more calls of this kind succeed, counted over all threads, and
+// makes the call after them fail without any other effect.
 void FailNext(Failing kind, int64_t calls = 0);
-// Nothing fails any more.
+// Cancels all failures that FailNext has requested.
 void StopFailing();
-// For the functions that may fail: whether this call does.
+// Returns true if this call must fail. Called by each function that can fail,
+// once per call.
 bool Fails(Failing kind);
 
 }  // namespace emulated_gpu

@@ -1,4 +1,4 @@
-// What the libraries of the emulated GPU have in common.
+// Functions that the emulated cuBLASLt and cuDNN share.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_LIBRARIES_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_LIBRARIES_H_
 
@@ -8,13 +8,14 @@ namespace emulated_gpu {
 
 class Stream;
 
-// Ends the process: a call that the library must not get.
+// Ends the process with the message `what` unless `is_right` is true. For
+// checks of arguments that the library must not receive.
 void Check(bool is_right, const char* what);
 
-// To the nearest number with 10 bits of fraction.
+// Returns `x` rounded to nearest, ties to even, with 10 fraction bits.
 float RoundToTf32(float x);
 
-// `work`, which waits for nothing, is part of the stream's.
+// Queues `work` on the stream. `work` must not wait for other work.
 void EnqueueWork(Stream* stream, std::function<void()> work);
 
 }  // namespace emulated_gpu

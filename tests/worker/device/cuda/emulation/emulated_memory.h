@@ -7,24 +7,31 @@
 
 namespace emulated_gpu {
 
-// Makes device memory that is mapped from now on accessible only to operations
-// that run on its GPU; any other access raises SIGSEGV. AddressSanitizer does
-// not see overruns of such memory.
+// Makes device memory that is allocated from now on accessible only while a
+// Running object for its GPU exists; any other access raises SIGSEGV.
+// AddressSanitizer does not detect accesses beyond such memory.
 void ProtectMemory();
 
-// Returns null if the GPU's memory does not suffice.
+// Allocates memory of a GPU, filled with NaN. Returns null if the memory of the
+// GPU does not suffice.
 void* AllocateMemory(int device, size_t bytes);
-// Nothing queued may use the memory. Ends the process if it is not a GPU's.
+// Frees memory of AllocateMemory; null has no effect. No queued work may use
+// the memory. Ends the process if the memory does not belong to a GPU.
 void ReleaseMemory(void* memory);
-// Returns the GPU of an address in allocated memory, or -1.
+// Returns the number of the GPU to which the allocated memory at this address
+// belongs, or -1 if it belongs to none.
 int DeviceOf(const void* memory);
-// Limits what can be allocated on each GPU, from now on. 1 TiB at first.
+// Limits the memory that can be allocated on each GPU. The limit is 1 TiB
+// initially.
 void SetMemoryBytes(size_t bytes);
+// Return the limit of each GPU, and the bytes that can still be allocated on
+// one GPU.
 size_t MemoryBytes();
 size_t FreeMemoryBytes(int device = 0);
 
-// While one exists, operations run on a GPU, or copies between all of them and
-// the host.
+// While an object of this class exists, an operation runs on a GPU, or a copy
+// between GPUs and the host, so protected memory is accessible (see
+// ProtectMemory). The constructor without an argument stands for all GPUs.
 class Running {
  public:
   Running();
@@ -37,16 +44,18 @@ class Running {
   const int first_, end_;
 };
 
-// Host memory that copies use without the host.
+// Register and unregister pinned host memory. Unpin returns false if the memory
+// is not pinned.
 void Pin(const void* memory, size_t bytes);
-bool Unpin(const void* memory);  // False: it is not pinned.
+bool Unpin(const void* memory);
+// Returns true if the address is in pinned memory.
 bool IsPinned(const void* memory);
-// Whether this process may write all of these pages.
+// Returns true if this process may write to all pages of the range.
 bool IsWritable(const void* memory, size_t bytes);
-// Counts all ranges ever pinned.
+// Returns the number of ranges that have been pinned so far.
 int64_t PinnedRanges();
-// Bytes pinned at present by cudaHostRegister or cudaMallocHost, and the most
-// since the last call.
+// Return the number of bytes that are pinned now, and the maximum number since
+// the last call of MostPinnedBytes.
 int64_t PinnedBytes();
 int64_t MostPinnedBytes();
 

@@ -1,5 +1,5 @@
-// Stands in for the header of the same name: as much of cuBLASLt as
-// worker/device/cuda uses. See emulated_cublaslt.cc.
+// Replaces the header of cuBLASLt of the same name. Declares the part that
+// worker/device/cuda uses; emulated_cublaslt.cc implements it.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUBLASLT_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUBLASLT_H_
 

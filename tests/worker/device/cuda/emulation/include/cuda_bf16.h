@@ -1,11 +1,11 @@
-// Stands in for CUDA's header of the same name: the type alone.
+// Replaces CUDA's header of the same name. Declares only the type.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_BF16_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_BF16_H_
 
 #include <cstdint>
 #include <cstring>
 
-// The upper half of a float.
+// A bfloat16 number: the upper half of a float32.
 struct __nv_bfloat16 {
   operator float() const {
     const uint32_t wide = static_cast<uint32_t>(bits) << 16;

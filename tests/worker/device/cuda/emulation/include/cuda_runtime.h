@@ -1,6 +1,6 @@
-// Stands in for CUDA's header of the same name, so that a C++ compiler builds
-// the kernels of worker/device/cuda and tests run them on the CPU: as much of
-// CUDA as they use. See emulated_gpu.h.
+// Replaces CUDA's header of the same name, so that a C++ compiler can build the
+// kernels of worker/device/cuda and tests can run them on the CPU. Declares
+// only what they use. See emulated_gpu.h.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 
@@ -20,8 +20,8 @@
 #define __device__
 #define __host__
 #define __launch_bounds__(...)
-// Blocks run one after another, so they can share it. kernels.bzl lets kernels
-// call emulated_gpu::BeginShared behind each declaration.
+// Blocks run one after another, so they can share one static variable.
+// kernels.bzl adds a call of emulated_gpu::BeginShared after each declaration.
 #define __shared__ static
 
 struct alignas(16) float4 {
@@ -55,7 +55,8 @@ T __shfl_down_sync(unsigned mask, T value, int distance) {
                                 lane + distance < 32 ? lane + distance : lane);
 }
 
-// Exactly rounded, as the processor's operations are.
+// Arithmetic that is correctly rounded to nearest, like the arithmetic of the
+// processor.
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
@@ -99,20 +100,24 @@ inline const char* cudaGetErrorName(cudaError_t error) {
   }
 }
 
-// Each function here that returns an error also keeps it as the calling
-// thread's last one, cudaErrorNotReady included.
+// Each function below that returns an error other than cudaSuccess, including
+// cudaErrorNotReady, also stores it as the last error of the calling thread.
+// cudaGetLastError returns the last error and resets it; cudaPeekAtLastError
+// does not reset it.
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 namespace emulated_gpu {
-// Keeps an error, and returns it.
+// Stores `error` as the last error of the calling thread unless it is
+// cudaSuccess, and returns it.
 cudaError_t Keep(cudaError_t error);
-// What a launch, and a library's, returns before it does anything. Stricter
-// than CUDA, where only libraries return the errors of earlier calls: a stale
-// error shows at the next launch.
+// Returns the error with which a launch of a kernel or of a library operation
+// must fail, or cudaSuccess. Also returns errors of earlier calls, which CUDA
+// itself does only for launches by libraries. This reveals errors that the code
+// has not reset.
 cudaError_t CheckLaunch(Stream* stream);
 }  // namespace emulated_gpu
 
-// See emulated_devices.h.
+// See emulated_devices.h for the functions below.
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
@@ -131,7 +136,7 @@ inline cudaError_t cudaDeviceGetPCIBusId(char* bus_id, int, int device) {
   return cudaSuccess;
 }
 
-// See emulated_streams.h.
+// See emulated_streams.h for streams and events.
 using cudaStream_t = emulated_gpu::Stream*;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
@@ -149,9 +154,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned flags);
 
-// Stricter than CUDA: what is captured are kernels, copies on the device and
-// from and to pinned memory, and cudaMemsetAsync; all else in the capturing
-// thread spoils the capture.
+// Only kernels, copies on the device, copies from and to pinned memory, and
+// cudaMemsetAsync can be captured. This is stricter than CUDA. Any other call
+// in the capturing thread makes the capture invalid.
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
 using cudaGraph_t = emulated_gpu::Graph*;
 using cudaGraphExec_t = emulated_gpu::Graph*;
@@ -164,14 +169,15 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
-// New memory is full of NaN.
+// cudaMalloc fills the memory with NaN.
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaMallocHost(void** memory, size_t bytes);
 cudaError_t cudaFreeHost(void* memory);
 inline constexpr unsigned cudaHostRegisterPortable = 1;
 inline constexpr unsigned cudaHostRegisterReadOnly = 8;
-// Memory that this process cannot write needs cudaHostRegisterReadOnly.
+// Returns an error for memory that this process cannot write, unless `flags`
+// includes cudaHostRegisterReadOnly.
 cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned flags);
 cudaError_t cudaHostUnregister(void* memory);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
@@ -181,8 +187,8 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToHost,
   cudaMemcpyDeviceToDevice,
 };
-// With pageable memory CUDA may copy before it returns, or later: as late as
-// any other work.
+// With pageable memory, CUDA may copy before this function returns or later.
+// The emulation copies as late as any other work.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes,

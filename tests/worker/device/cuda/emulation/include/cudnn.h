@@ -1,5 +1,5 @@
-// Stands in for the header of the same name: as much of cuDNN as
-// worker/device/cuda uses. See emulated_cudnn.cc.
+// Replaces the header of cuDNN of the same name. Declares the part that
+// worker/device/cuda uses; emulated_cudnn.cc implements it.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDNN_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDNN_H_
 
@@ -103,7 +103,8 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t dfilter,
     int requested, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* results);
 
-// How much an algorithm needs depends on the convolution's math type.
+// Return the size in bytes of the working memory of an algorithm, which depends
+// on the math type of the convolution.
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
     cudnnHandle_t handle, cudnnTensorDescriptor_t x,
     cudnnFilterDescriptor_t filter, cudnnConvolutionDescriptor_t convolution,

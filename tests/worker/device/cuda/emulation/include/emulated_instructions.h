@@ -1,4 +1,5 @@
-// The functions of worker/device/cuda/kernels/instructions.h for the CPU.
+// Implements the functions of worker/device/cuda/kernels/instructions.h on the
+// CPU. See that header for what they do.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_INSTRUCTIONS_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_INSTRUCTIONS_H_
 
@@ -19,6 +20,8 @@ void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
 void LoadMatrices(SharedAddress row, uint32_t (&words)[4]);
 void LoadTransposedMatrices(SharedAddress row, uint32_t (&words)[4]);
 
+// Begins a copy of CopyAsync. Ends the process if an address is not a multiple
+// of `bytes`. If `from` is null, writes zeros.
 void BeginAlignedCopy(SharedAddress to, const void* from, size_t bytes);
 template <int kBytes>
 void CopyAsync(SharedAddress to, const void* from, bool inside) {

@@ -1,6 +1,7 @@
-// Stands in for CUDA's header of the same name: products of a warp, which its
-// first lane makes for all. What other lanes hold of a fragment is nobody's, as
-// the hardware's layout is.
+// Replaces CUDA's header of the same name: matrix products of a warp, which
+// lane 0 computes for the whole warp. The fragments of the other lanes have
+// unspecified contents, because the hardware does not specify which lane holds
+// which element.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_MMA_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_MMA_H_
 
@@ -20,7 +21,7 @@ struct row_major;
 struct col_major;
 enum layout_t { mem_row_major };
 
-// Row-major.
+// A matrix of a product. Lane 0 holds all elements, in row-major order.
 template <typename Use, int kM, int kN, int kK, typename T,
           typename Order = void>
 class fragment {
@@ -31,7 +32,8 @@ class fragment {
   float elements[kRows][kColumns];
 };
 
-// What the instructions demand of a pointer and of the stride, in bytes.
+// Ends the process unless `memory` is aligned to 32 bytes and `stride`, in
+// bytes, is a multiple of 16, as the instructions require.
 inline void CheckMemory(const void* memory, int64_t stride) {
   if (reinterpret_cast<uintptr_t>(memory) % 32 == 0 && stride % 16 == 0) return;
   std::fprintf(stderr, "a matrix that a warp cannot load or store\n");
