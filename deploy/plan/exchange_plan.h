@@ -68,7 +68,8 @@ struct PlannedExchange {
   double bytes_in = 0;
   std::string busiest;  // Example: "the server's link".
   // Time for which the busiest link is busy, in its busier direction. If all
-  // processes run on one host: half of the CPU time of the sockets.
+  // processes run on one host, there is no link: the CPU time for sending all
+  // bytes through local sockets, for which receiving takes the same time again.
   double link_seconds = 0;
   // Time of the busiest server's pass over memory or, with all-reduce, of the
   // optimizer in a worker.

@@ -300,9 +300,9 @@ class ParameterStore {
   // computes and reports the sums of squares.
   void OnTaken(absl::Span<Chunk* const> chunks, bool more);
   void ReportSum(const Chunk& chunk, double sum_of_squares);
-  // Computes the next versions of the chunks. `norm` is the norm of the mean
-  // gradient, if it is the same for all of them; only jobs that clip gradients
-  // or skip nonfinite gradients use it. See WeightsVersion for `more`.
+  // Computes the next versions of the chunks. `norm` is the step's norm from
+  // SetGradientNorm, or nullopt if updates do not wait for it; then each chunk
+  // uses its ChunkUpdate::gradient_norm. See WeightsVersion for `more`.
   void Update(absl::Span<Chunk* const> chunks, std::optional<double> norm,
               bool more);
   // BeginRun and EndRun begin and end the update of one chunk; the pass runs in

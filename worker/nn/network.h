@@ -121,9 +121,9 @@ class Network {
     // final.
     int ready_parameter = -1;
   };
-  // The captured segments of one kind of micro-batch: micro-batches that agree
-  // in all fields up to `gradients`, which are arguments of captured
-  // operations.
+  // The captured segments of one kind of micro-batch. Micro-batches are of the
+  // same kind if they have the same values of the first four fields, because
+  // captured operations contain these values as arguments.
   struct Captures {
     uint64_t seed = 0;
     int64_t samples = 0;

@@ -65,8 +65,9 @@ class TrainingSetup {
   const DataFacts& facts() const { return facts_; }
   const Rounds& rounds() const { return *rounds_; }
   int threads() const { return static_cast<int>(threads_.size()); }
-  // Invalidates the copies of the weights. Must be called whenever the weights
-  // have changed, while no thread computes.
+  // Invalidates the WeightCopies of all threads (bfloat16 copies of the weights
+  // for matrix products). Each copy is made again when it is next used. Must be
+  // called whenever the weights have changed, while no thread computes.
   void RenewWeightCopies() const;
   // Releases compute threads, and their memory, until `count` (at least one)
   // remain. No thread may be computing.

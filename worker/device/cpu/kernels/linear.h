@@ -7,8 +7,9 @@
 
 namespace tributary::cpu {
 
-// Return true if the functions of skinny_gemm.h can compute a layer of this
-// shape.
+// Return true if a layer of this shape is computed by the functions of
+// products/skinny_gemm.h, which are faster than Gemm for few rows and large
+// weights.
 bool IsSkinnyForward(const LinearShape& shape);
 bool IsSkinnyBackwardInput(const LinearShape& shape);
 

@@ -52,8 +52,9 @@ struct alignas(128) TilePairs {
 // whose rows have kSize elements. A group is eight consecutive elements. Groups
 // are permuted within a row: one instruction loads the same group of eight
 // consecutive rows, and the permutation puts these eight groups into different
-// banks. Adding 16 rows adds 32 kSize to the offset. Adding 2 n groups to group
-// 0 or 1 flips the bits of 32 n in the offset.
+// banks. Adding 16 rows adds 32 kSize to the offset. For group 0 or 1, the
+// offset of group + 2 n is the offset of the group ^ (32 n), so callers need
+// not compute it again.
 template <int kSize>
 __device__ inline int OffsetOfGroup(int row, int group) {
   const int flipped = kSize >= 64 ? row % 8 : row / 2 % 4;
