@@ -4,9 +4,9 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/statusor.h"
+#include "common/os/temporary_directory.h"
 #include "deploy/flags/output_directory.h"
 #include "tributary/job.h"
 
@@ -21,19 +21,17 @@ class JobFolder {
   // or the system's error if a temporary folder cannot be created.
   static absl::StatusOr<std::unique_ptr<JobFolder>> Create(
       const Job::Options& options);
-  ~JobFolder();
-  JobFolder(const JobFolder&) = delete;
-  JobFolder& operator=(const JobFolder&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const {
+    return claimed_ != nullptr ? claimed_->path() : temporary_->path();
+  }
 
  private:
-  JobFolder(std::string path, std::unique_ptr<OutputDirectory> claimed)
-      : path_(std::move(path)), claimed_(std::move(claimed)) {}
+  JobFolder() = default;
 
-  const std::string path_;
-  // Null if the folder is temporary.
-  const std::unique_ptr<OutputDirectory> claimed_;
+  // One of the two is null.
+  std::unique_ptr<OutputDirectory> claimed_;
+  std::unique_ptr<TemporaryDirectory> temporary_;
 };
 
 }  // namespace tributary

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/os/process.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/job_source.h"
+#include "deploy/flags/thread_counts.h"
 #include "deploy/flags/worker_count.h"
 
 namespace tributary {
@@ -60,17 +60,6 @@ absl::StatusOr<JobSpec> ReadJobOf(const Job::Options& options) {
   return ReadJob(source);
 }
 
-// The number of compute threads that `tributary train` chooses.
-int DefaultThreads(const JobPlan& plan) {
-  if (plan.devices[0].kind == DeviceName::Kind::kCuda) {
-    return static_cast<int>(kThreadsPerGpu);
-  }
-  const int64_t micro_batches = plan.job.batch().micro_batches();
-  const int64_t useful = (micro_batches + plan.workers - 1) / plan.workers;
-  return static_cast<int>(std::max<int64_t>(
-      1, std::min<int64_t>(UsableCores() / plan.workers, useful)));
-}
-
 absl::Status ChooseDevices(const Job::Options& options, JobPlan* plan) {
   const Gpus gpus = MachineGpus();
   for (int worker = 0; worker < plan->workers; ++worker) {
@@ -81,7 +70,9 @@ absl::Status ChooseDevices(const Job::Options& options, JobPlan* plan) {
     plan->devices.push_back(device);
   }
   plan->worker_threads =
-      options.threads > 0 ? options.threads : DefaultThreads(*plan);
+      options.threads > 0
+          ? options.threads
+          : DefaultWorkerThreads(plan->job, plan->workers, plan->devices[0]);
   return absl::OkStatus();
 }
 
@@ -92,7 +83,7 @@ absl::StatusOr<JobPlan> PlanJob(const Job::Options& options) {
   JobPlan plan;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJobOf(options));
   plan.servers = options.servers;
-  plan.server_threads = std::max(1, UsableCores() / options.servers);
+  plan.server_threads = ServerThreads(options.servers);
   plan.workers = static_cast<int>(
       std::min<int64_t>(options.workers, MostComputing(plan.job)));
   if (options.worker == nullptr) {

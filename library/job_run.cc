@@ -66,6 +66,7 @@ void JobRun::StartAll() {
       return !coordinator_.empty() || servers_[0]->end.has_value();
     };
     Await(&mu_, absl::Condition(&ready));
+    if (coordinator_.empty()) return;  // Server 0 could not start.
   }
   for (int shard = 1; shard < plan_.servers; ++shard) StartServer(shard);
   for (int rank = 0; rank < plan_.workers; ++rank) StartWorker(rank);
@@ -183,7 +184,9 @@ void JobRun::AwaitAll() {
     for (const auto& process : *list) process->shutdown.Request();
   }
   for (const auto* list : {&servers_, &workers_}) {
-    for (const auto& process : *list) process->thread.Join();
+    for (const auto& process : *list) {
+      if (process->thread.joinable()) process->thread.Join();
+    }
   }
 }
 

@@ -47,8 +47,8 @@ class JobRun {
     Thread thread;
   };
 
-  // Starts server 0, waits until it listens or has ended, and then starts the
-  // other servers and the workers.
+  // Starts server 0, and waits until it listens or has ended. If it listens,
+  // starts the other servers and the workers.
   void StartAll();
   void StartServer(int shard);
   void StartWorker(int rank);

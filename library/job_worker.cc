@@ -18,6 +18,9 @@ absl::Status Call(const std::function<absl::Status(Worker*)>& compute,
   } catch (const std::exception& exception) {
     return absl::InternalError(
         absl::StrCat("the worker function threw: ", exception.what()));
+  } catch (...) {
+    return absl::InternalError(
+        "the worker function threw something that is not a std::exception");
   }
 }
 

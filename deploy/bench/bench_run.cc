@@ -1,13 +1,9 @@
 #include "deploy/bench/bench_run.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cerrno>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +13,8 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
+#include "common/os/temporary_directory.h"
+#include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/local_job.h"
 #include "deploy/launcher/local_processes.h"
 #include "deploy/launcher/status_poller.h"
@@ -80,25 +78,6 @@ absl::StatusOr<nlohmann::json> ParseObject(const std::string& text) {
 }
 
 }  // namespace
-
-TemporaryDirectory::TemporaryDirectory(std::string path)
-    : path_(std::move(path)) {}
-
-absl::StatusOr<std::unique_ptr<TemporaryDirectory>>
-TemporaryDirectory::Create() {
-  const char* base = getenv("TMPDIR");
-  std::string path =
-      absl::StrCat(base == nullptr ? "/tmp" : base, "/tributary-XXXXXX");
-  if (mkdtemp(path.data()) == nullptr) {
-    return FileError(errno, "cannot create a folder like", path);
-  }
-  return std::unique_ptr<TemporaryDirectory>(new TemporaryDirectory(path));
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 absl::optional<double> CpuSecondsOf(pid_t pid) {
   clockid_t clock;

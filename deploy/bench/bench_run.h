@@ -18,23 +18,6 @@
 
 namespace tributary {
 
-// A temporary folder, which the destructor removes with its contents.
-class TemporaryDirectory {
- public:
-  // Creates the folder below $TMPDIR, or below /tmp if TMPDIR is not set.
-  // Returns the system's error, with the path, if this fails.
-  static absl::StatusOr<std::unique_ptr<TemporaryDirectory>> Create();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryDirectory(std::string path);
-  const std::string path_;
-};
-
 // Returns the CPU time (user and system) of a process so far, in seconds;
 // nullopt if there is no such process.
 absl::optional<double> CpuSecondsOf(pid_t pid);

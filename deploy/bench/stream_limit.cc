@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/os/temporary_directory.h"
 #include "deploy/bench/bench_run.h"
 #include "deploy/launcher/local_processes.h"
 #include "deploy/launcher/supervisor.h"

@@ -14,6 +14,7 @@
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/signals.h"
+#include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/local_processes.h"
 #include "nlohmann/json.hpp"
 

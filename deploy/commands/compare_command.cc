@@ -24,6 +24,7 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/signals.h"
+#include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/progress.h"
 #include "deploy/train/local_training.h"
 

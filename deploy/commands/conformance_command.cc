@@ -1,14 +1,10 @@
 #include <signal.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,7 +15,7 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
-#include "common/os/file_system.h"
+#include "common/os/temporary_directory.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/conformance/scenarios.h"
 #include "deploy/flags/command_line.h"
@@ -93,14 +89,6 @@ absl::StatusOr<std::vector<Scenario>> Select(const std::string& filter) {
       absl::StrCat("--filter ", filter,
                    ": no scenario has this in its name; "
                    "--list lists them"));
-}
-
-absl::StatusOr<std::string> MakeFolder() {
-  std::error_code error;
-  std::string path = std::filesystem::temp_directory_path(error) /
-                     "tributary-conformance-XXXXXX";
-  if (!error && mkdtemp(path.data()) != nullptr) return path;
-  return FileError(error ? error.value() : errno, "cannot create folder", path);
 }
 
 absl::StatusOr<Subject> MakeSubject(const Flags& flags,
@@ -205,9 +193,9 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
   const auto scenarios = Select(flags.filter);
   if (!scenarios.ok()) return ReportError(scenarios.status());
   SignalQueue signals(/*with_children=*/true);
-  const absl::StatusOr<std::string> folder = MakeFolder();
+  const auto folder = TemporaryDirectory::Create();
   if (!folder.ok()) return ReportError(folder.status(), kExitFailed);
-  const auto subject = MakeSubject(flags, sources, *folder, &signals);
+  const auto subject = MakeSubject(flags, sources, (*folder)->path(), &signals);
   int failed = 0;
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   absl::Status status = subject.status();
@@ -216,10 +204,8 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
   }
   if (flags.json && status.ok()) PrintReport(results, failed);
   if (status.ok() && failed > 0) {
-    std::fprintf(stderr, "logs are in %s\n", folder->c_str());
-  } else {
-    std::error_code error;
-    std::filesystem::remove_all(*folder, error);
+    (*folder)->Keep();
+    std::fprintf(stderr, "logs are in %s\n", (*folder)->path().c_str());
   }
   if (absl::IsCancelled(status)) {
     return ReportError(status, ExitCodeOfSignal(SIGINT));

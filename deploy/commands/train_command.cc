@@ -24,6 +24,7 @@
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
+#include "deploy/flags/thread_counts.h"
 #include "deploy/flags/worker_count.h"
 #include "deploy/launcher/local_job.h"
 #include "deploy/launcher/local_processes.h"

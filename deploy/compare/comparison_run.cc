@@ -19,6 +19,7 @@
 #include "deploy/compare/comparison_hosts.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/output_directory.h"
+#include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/local_job.h"
 #include "deploy/launcher/local_processes.h"
 #include "deploy/plan/exchange_plan.h"

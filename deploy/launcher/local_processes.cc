@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "absl/strings/strip.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
-#include "common/os/process.h"
 
 namespace tributary {
 namespace {
@@ -150,8 +148,6 @@ absl::Status WriteJobFolder(const std::string& output, const JobSpec& job) {
   if (error) return FileError(error.value(), "cannot create folder", logs);
   return WriteFileAtomically(JobPath(output), {PrintJob(job)});
 }
-
-int ServerThreads(int servers) { return std::max(1, UsableCores() / servers); }
 
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes) {
   LocalJobOptions options;

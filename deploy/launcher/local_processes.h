@@ -39,10 +39,6 @@ struct LocalProcesses {
   SecurityFlags security;
 };
 
-// Returns the default number of threads of each of `servers` servers: an equal
-// share of this machine's cores.
-int ServerThreads(int servers);
-
 // Creates the folder `output`, the folder logs/ in it, and logs/job.textproto,
 // from which server 0 reads the job. Server 0 writes job.textproto in `output`
 // itself when the job starts. Returns the system's error, with the path, if a

@@ -1,6 +1,5 @@
 #include "deploy/train/local_training.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -12,7 +11,7 @@
 #include "common/job/rounds.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
-#include "deploy/flags/device_flag.h"
+#include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/local_processes.h"
 #include "deploy/launcher/run_report.h"
 #include "deploy/launcher/status_poller.h"
@@ -40,17 +39,6 @@ void ShowEnd(const std::string& output, const StatusReply& newest,
 }
 
 }  // namespace
-
-int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
-                         const DeviceName& device) {
-  const int64_t wanted = device.kind == DeviceName::Kind::kCuda
-                             ? kThreadsPerGpu
-                             : UsableCores() / workers;
-  // A compute thread without a micro-batch would be idle.
-  const int64_t micro_batches = job.batch().micro_batches();
-  const int64_t useful = (micro_batches + workers - 1) / workers;
-  return static_cast<int>(std::max<int64_t>(1, std::min(wanted, useful)));
-}
 
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
                             ProgressDisplay* display) {

@@ -44,12 +44,6 @@ struct LocalTraining {
   Security own_security;
 };
 
-// Returns the default number of compute threads per worker. This is the number
-// of this machine's cores divided by the number of workers, or kThreadsPerGpu
-// on a GPU, but at most the number of micro-batches of a worker.
-int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
-                         const DeviceName& device);
-
 // Runs the job and shows its progress on `display`. Blocks until it has ended.
 // `signals` must have been created with `with_children` set.
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,

@@ -255,6 +255,11 @@ TEST_F(JobTest, TheProgramsErrorIsThatOfTheJob) {
   EXPECT_THAT(Run(options),
               StatusIs(absl::StatusCode::kInternal,
                        "the worker function threw: out of paper"));
+  options.worker = [](Worker*) -> absl::Status { throw 7; };
+  EXPECT_THAT(Run(options),
+              StatusIs(absl::StatusCode::kInternal,
+                       "the worker function threw something that is not a "
+                       "std::exception"));
   options.worker = [](Worker* worker) {
     const absl::Status declared = worker->Declare({{"count", {1}}});
     worker->NextStep();

@@ -1,0 +1,23 @@
+#include "deploy/flags/thread_counts.h"
+
+#include <algorithm>
+
+#include "common/os/process.h"
+#include "deploy/flags/device_flag.h"
+
+namespace tributary {
+
+int ServerThreads(int servers) { return std::max(1, UsableCores() / servers); }
+
+int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
+                         const DeviceName& device) {
+  const int64_t wanted = device.kind == DeviceName::Kind::kCuda
+                             ? kThreadsPerGpu
+                             : UsableCores() / workers;
+  // A compute thread without a micro-batch would be idle.
+  const int64_t micro_batches = job.batch().micro_batches();
+  const int64_t useful = (micro_batches + workers - 1) / workers;
+  return static_cast<int>(std::max<int64_t>(1, std::min(wanted, useful)));
+}
+
+}  // namespace tributary

@@ -1,0 +1,24 @@
+// Default numbers of threads when all processes of a job run on one machine.
+#ifndef TRIBUTARY_DEPLOY_FLAGS_THREAD_COUNTS_H_
+#define TRIBUTARY_DEPLOY_FLAGS_THREAD_COUNTS_H_
+
+#include <cstdint>
+
+#include "proto/job.pb.h"
+#include "worker/device/factory/device_factory.h"
+
+namespace tributary {
+
+// Returns the number of threads of each of `servers` servers: an equal share of
+// this machine's cores, at least 1.
+int ServerThreads(int servers);
+
+// Returns the number of compute threads of each of `workers` workers: an equal
+// share of this machine's cores, or kThreadsPerGpu on a GPU, but at most the
+// number of micro-batches of a worker, and at least 1.
+int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
+                         const DeviceName& device);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_FLAGS_THREAD_COUNTS_H_
