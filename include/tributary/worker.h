@@ -204,9 +204,8 @@ class ItemRange {
   const std::function<Item*()> next_;
 };
 
-// Work on one version of the weights: either micro-batches of one training
-// step, or pieces of an evaluation. The loop over the other kind is empty.
-// Contains only the part of the job's step that this worker computes. If a
+// Either micro-batches of one training step or pieces of evaluations, whose
+// weights may differ. The loop over the other kind is empty. Contains only the part of the job's step that this worker computes. If a
 // server is lost, steps may be repeated.
 class Step {
  public:

@@ -1,10 +1,8 @@
 #include "tributary/c_api.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -14,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "deploy/flags/exit_code.h"
 #include "tributary/worker.h"
 
 // What the handles point to. A handle belongs to its worker, whose number of
@@ -54,11 +53,7 @@ int32_t Report(const absl::Status& status, tributary_error* error) {
 // deploy/flags/exit_code.h. Exit handlers that are registered later still run.
 void EndProcessAtExit() {
   static const int registered = on_exit(
-      [](int exit_code, void*) {
-        std::fflush(nullptr);
-        _exit(exit_code);
-      },
-      nullptr);
+      [](int exit_code, void*) { tributary::EndProcess(exit_code); }, nullptr);
   (void)registered;
 }
 

@@ -30,7 +30,7 @@ The command that trains it:
 
     tributary train job.textproto --worker-command 'python3 worker.py' --workers 4
 
-The weights have the same bits for any number of workers, also if workers are killed.
+The weights have the same bits for any number of workers, even if workers are killed.
 `connect`, `Session`, `MicroBatch` and `EvaluationPiece` describe the loop,
 `DistributedDataParallel` modules of PyTorch, and `train`, `load` and `read_metrics`
 the run. Without PyTorch, `Session.declare` and the arrays of `MicroBatch` serve any

@@ -66,10 +66,16 @@ class DistributedDataParallel(torch.nn.Module):
         module.register_forward_pre_hook(lambda *_: self._worker.load_weights())
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        if isinstance(self._worker.session._item, EvaluationPiece):
+        if not isinstance(self._worker.session._item, EvaluationPiece):
+            return self.module(*arguments, **keywords)
+        modes = [(child, child.training) for child in self.module.modules()]
+        self.module.eval()
+        try:
             with torch.no_grad():
                 return self.module(*arguments, **keywords)
-        return self.module(*arguments, **keywords)
+        finally:
+            for child, training in modes:
+                child.training = training
 
 
 class _Worker:
@@ -97,7 +103,6 @@ class _Worker:
         self._versions = self._current_versions()
         self._loaded_step = self._loaded_item = self._batch = None
         self._sent: set[int] = set()
-        self._modes: list = []
 
     def _hook(self, number: int, parameter: torch.nn.Parameter):
         """Calls _on_gradient when backward has accumulated the gradient. The node
@@ -119,8 +124,9 @@ class _Worker:
             return
         item._open('forward')
         self._loaded_item = item
-        self._set_mode(isinstance(item, EvaluationPiece))
-        if getattr(item, 'aborted', False) or item.step_object is self._loaded_step:
+        evaluates = isinstance(item, EvaluationPiece)
+        # Evaluations of different versions of the weights may be one step.
+        if item.aborted or (not evaluates and item.step_object is self._loaded_step):
             return
         now = _tensors_of(self.module)
         if any(a is not b for a, b in zip(now.values(), self._tensors)) or \
@@ -144,15 +150,6 @@ class _Worker:
         for offset, tensor in zip(offsets, self._tensors):
             tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
 
-    def _set_mode(self, evaluates: bool) -> None:
-        if evaluates and not self._modes:
-            self._modes = [(module, module.training) for module in self.module.modules()]
-            self.module.eval()
-        elif not evaluates and self._modes:
-            for module, training in self._modes:
-                module.training = training
-            self._modes = []
-
     # ---- Gradients.
 
     def _gradient(self, number: int) -> torch.Tensor:
@@ -167,6 +164,8 @@ class _Worker:
             return
         parameter = self._tensors[number]
         gradient = parameter.grad
+        if gradient is None:  # _backward sends zeros.
+            return
         parameter.grad = None
         self._gradient(number).copy_(
             gradient.to_dense() if gradient.is_sparse else gradient)

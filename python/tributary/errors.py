@@ -7,7 +7,6 @@ OK = 0
 CANCELLED = 1
 INVALID_ARGUMENT = 3
 NOT_FOUND = 5
-FAILED_PRECONDITION = 9
 OUT_OF_RANGE = 11
 
 
@@ -20,7 +19,7 @@ class Error(Exception):
 
     Attributes:
         code: the number of the status, as in gRPC.
-        exit_code: with what the process ends: 0 if the job is done already, 2
+        exit_code: the exit code of the process: 0 if the job is already done, 2
             if a restart would fail for the same reason, 75 if the worker was
             stopped, otherwise 1.
     """
@@ -32,7 +31,7 @@ class Error(Exception):
             self.exit_code = 75
         elif code == OUT_OF_RANGE:
             self.exit_code = 0
-        elif code in (INVALID_ARGUMENT, NOT_FOUND, FAILED_PRECONDITION):
+        elif code in (INVALID_ARGUMENT, NOT_FOUND):
             self.exit_code = 2
         else:
             self.exit_code = 1
@@ -53,5 +52,5 @@ class JobFailed(Error):
     """
 
     def __init__(self, message: str, exit_code: int):
-        super().__init__(message, FAILED_PRECONDITION)
+        super().__init__(message)
         self.exit_code = exit_code

@@ -50,6 +50,7 @@ class _Item:
         self._library, self._spans = session._library, session._spans
         self._arrived = False
         self._ended = False
+        self.aborted = False
 
     def _await_spans(self) -> None:
         """Waits for the weights, and fills session._spans."""
@@ -110,7 +111,6 @@ class MicroBatch(_Item):
         self.seed = info.random_seed
         numbers = (ctypes.c_int64 * info.samples).from_address(info.indexes)
         self.indices = np.array(numbers, np.int64)
-        self.aborted = False
 
     def __str__(self) -> str:
         return f'micro-batch {self.number} of step {self.step}'
@@ -155,16 +155,16 @@ class MicroBatch(_Item):
         Args:
             loss: a scalar: the mean of the losses of the samples, as PyTorch's loss
                 functions return it, or their sum if `reduction` is 'sum'.
-            count: what counts: the number of losses of which the mean or the sum was
-                taken, if that is not the number of samples: tokens that are not
-                masked, for example. The job must state `units_per_sample` if it can
-                exceed the number of samples.
+            count: the number of losses in the mean or the sum, if it differs from the
+                number of samples; for example, the number of tokens that are not
+                masked. If it can exceed the number of samples, the job must set
+                `units_per_sample`.
             reduction: 'mean' or 'sum'.
 
         Returns:
             The loss, as a number.
         """
-        model = getattr(self._session, '_model', None)
+        model = self._session._model
         if model is None:
             raise Error(f'{self}: backward needs a tributary.DistributedDataParallel')
         return model._backward(self, loss, count, reduction)

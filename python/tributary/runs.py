@@ -61,7 +61,7 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike], *,
         command += ['--set', f'{path}={value}']
     error = 'it ended without a message'
     with subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE,
-                          text=True) as process:
+                          encoding='utf-8', errors='replace') as process:
         for line in process.stderr:
             sys.stderr.write(line)
             if line.startswith('error: '):
@@ -80,8 +80,8 @@ def read_metrics(run: Union[str, os.PathLike]) -> dict[str, np.ndarray]:
 
     Returns:
         The columns of metrics.jsonl by name ('step', 'loss', 'evaluation_loss', ...):
-        float64 arrays with one value for each line that has a number for 'step', and
-        NaN where a line has none for the column.
+        float64 arrays with one value for each line, and NaN where a line has none for
+        the column.
     """
     path = os.path.join(run, 'metrics.jsonl')
     if not os.path.exists(path):
@@ -127,7 +127,7 @@ def load(run: Union[str, os.PathLike],
     known = module.state_dict()
     for name, tensor in state.items():
         if name not in known:
-            raise Error(f'{path} has a parameter {name}, which the module has not')
+            raise Error(f'{path} has a parameter {name}, which the module does not have')
         # A parameter without dimensions is saved with one.
         state[name] = tensor.reshape(known[name].shape) \
             if tensor.numel() == known[name].numel() == 1 else tensor

@@ -13,7 +13,7 @@ from typing import Any, Iterator, Optional, Sequence
 import numpy as np
 
 from . import _native, _process, _random
-from .errors import FAILED_PRECONDITION, Error
+from .errors import Error
 from .items import EvaluationPiece, MicroBatch, Spans
 
 _GROUPS = {'decay': 1, 'no_decay': 2, 'statistics': 3}
@@ -66,7 +66,7 @@ class Parameter:
 
 
 class Step:
-    """Work on one version of the weights: micro-batches or an evaluation.
+    """Micro-batches of one training step, or pieces of evaluations.
 
     Iterate over both; one of them is empty. A step may be only a part of the job's
     step, because other workers compute the rest, and may be repeated if a server is
@@ -135,6 +135,7 @@ class Session:
         self._process = os.getpid()
         self._step: Optional[Step] = None
         self._item = None
+        self._model = self._spans = None
         self.parameters: list[Parameter] = []
         self._handle: Optional[int] = None
         handle, error = ctypes.c_void_p(), _native.ErrorStruct()
@@ -230,7 +231,7 @@ class Session:
 
     def _open(self) -> int:
         if self._handle is None:
-            raise Error('the session is closed', FAILED_PRECONDITION)
+            raise Error('the session is closed')
         return self._handle
 
     def _current(self, step: Step) -> bool:
@@ -238,7 +239,7 @@ class Session:
         self._open()
         if step is not self._step:
             raise Error(f'step {step.number} has ended: iterate over its micro-batches '
-                        'inside the loop over the session', FAILED_PRECONDITION)
+                        'inside the loop over the session')
         return True
 
     def _begin(self, item) -> None:
@@ -264,8 +265,9 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
 
     Args:
         coordinator: address of server 0 as HOST:PORT; default: from the environment.
-        threads: threads that PyTorch computes with. All workers should use the same
-            number, because it decides bits of some operations.
+        threads: number of threads with which PyTorch computes, if the program has
+            imported it before. All workers should use the same number, because it
+            affects the bits of some operations.
         deterministic: whether PyTorch uses only deterministic algorithms.
 
     Raises:

@@ -12,6 +12,7 @@ import support
 
 CURVE = os.path.join(support.WORKERS, 'curve.py')
 STATISTICS = os.path.join(support.WORKERS, 'running_statistics.py')
+MODES = os.path.join(support.WORKERS, 'modes.py')
 MISTAKES = os.path.join(support.WORKERS, 'mistakes.py')
 KILLED_DIGITS = os.path.join(support.WORKERS, 'killed_digits.py')
 RULES = {
@@ -45,6 +46,25 @@ class ExampleTest(support.JobTest):
         self.assertGreaterEqual(killed['workers_lost'], 1)
         whole = self.train('whole', job, KILLED_DIGITS, 1, settings, environment)
         self.assertEqual(killed['weights_sha256'], whole['weights_sha256'])
+
+    def test_the_program_may_set_the_mode_of_the_module(self):
+        job = os.path.join(support.EXAMPLES, 'digits.textproto')
+        settings = {'steps': 40, 'evaluation.every_steps': 10}
+        environment = {'EXAMPLES': support.EXAMPLES}
+        example = self.train('example', job, os.path.join(support.EXAMPLES, 'digits.py'),
+                             settings=settings)
+        own = self.train('own', job, MODES, 2, settings, environment)
+        self.assertEqual(own['weights_sha256'], example['weights_sha256'])
+        self.assertEqual(own['evaluation'], example['evaluation'])
+
+    def test_a_worker_that_only_evaluates_has_the_newest_weights(self):
+        job = os.path.join(support.EXAMPLES, 'digits.textproto')
+        worker = os.path.join(support.EXAMPLES, 'digits.py')
+        # Each worker has one micro-batch, and each spare only pieces.
+        settings = {'steps': 40, 'evaluation.every_steps': 10, 'evaluation.batch': 50}
+        one = self.train('one', job, worker, settings=settings)
+        more = self.train('more', job, worker, 4, settings, spares=2)
+        self.assertEqual(more['evaluation'], one['evaluation'])
 
     def test_text_has_the_same_bits_with_one_and_two_workers(self):
         job = os.path.join(support.EXAMPLES, 'text.textproto')

@@ -22,6 +22,13 @@ class PageTest(unittest.TestCase):
         for block in blocks:
             self.assertTrue(any(block in source for source in sources), block)
 
+    def test_shows_the_job_of_an_example(self):
+        jobs = [read(path) for path in glob.glob(support.EXAMPLES + '/*.textproto')]
+        blocks = re.findall(r'```\n(name:.*?)```', read('docs/python.md'), re.DOTALL)
+        self.assertTrue(blocks)
+        for block in blocks:
+            self.assertTrue(any(job.endswith(block) for job in jobs), block)
+
     def test_examples_are_short(self):
         for path in glob.glob(os.path.join(support.EXAMPLES, '*.py')):
             self.assertLess(read(path).count('\n'), 61, path)

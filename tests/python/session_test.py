@@ -45,7 +45,7 @@ class SessionTest(support.JobTest):
     def test_several_servers_and_local_steps(self):
         settings = {'exchange.parameter_server.consistency.local_steps.inner_steps': 5}
         one = self.train('one', self.job(), LINEAR, settings=settings)
-        two = self.train('two', self.job(), LINEAR, 2, settings=settings)
+        two = self.train('two', self.job(), LINEAR, 2, settings=settings, servers=2)
         self.assertEqual(one['weights_sha256'], two['weights_sha256'])
 
     def test_tls(self):

@@ -37,12 +37,14 @@ class JobTest(unittest.TestCase):
             file.write(text)
         return path
 
-    def train(self, run, job, worker, workers=1, settings=None, environment=None):
+    def train(self, run, job, worker, workers=1, settings=None, environment=None,
+              servers=None, spares=0):
         """Returns the summary. `environment`: variables for the workers."""
         variables = [f'{name}={value}' for name, value in (environment or {}).items()]
         command = shlex.join(['/usr/bin/env', *variables, sys.executable, worker])
         return tributary.train(job, os.path.join(self.folder, run), workers=workers,
-                               worker_command=command, settings=settings)
+                               worker_command=command, settings=settings, servers=servers,
+                               arguments=['--spares', str(spares)])
 
     def log(self, run, worker=0):
         path = os.path.join(self.folder, run, 'logs', f'worker-{worker}.log')
