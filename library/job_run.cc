@@ -52,7 +52,9 @@ absl::Status JobRun::Run(Shutdown* stop) {
   const absl::MutexLock lock(&mu_);
   const absl::Status& end = *servers_[0]->end;
   if (end.ok()) return end;
-  if (stop->requested()) return absl::CancelledError("stopped by request");
+  if (stop->requested() && absl::IsCancelled(end)) {
+    return absl::CancelledError("stopped by request");
+  }
   // The server was stopped because no worker is left.
   if (absl::IsCancelled(end) && !workers_failure_.ok()) return workers_failure_;
   return end;

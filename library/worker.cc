@@ -62,6 +62,11 @@ absl::StatusOr<Worker> Worker::Connect() {
 }
 
 absl::StatusOr<Worker> Worker::Connect(const Options& options) {
+  if (options.log_format != "text" && options.log_format != "json") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the log format (TRIBUTARY_LOG_FORMAT) is '",
+                     options.log_format, "', expected text or json"));
+  }
   LogFlags log_flags;
   log_flags.format = options.log_format;
   log_flags.level = options.log_level;

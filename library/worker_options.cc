@@ -50,9 +50,13 @@ absl::StatusOr<Worker::Options> Worker::Options::FromEnvironment() {
   Read(environment, "TRIBUTARY_TLS_DIR", &options.tls_dir);
   Read(environment, "TRIBUTARY_TOKEN_FILE", &options.token_file);
   Read(environment, "TRIBUTARY_ADVERTISE", &options.advertise);
-  std::string insecure;
+  std::string insecure = "false";
   Read(environment, "TRIBUTARY_INSECURE_NETWORK", &insecure);
-  options.insecure_network = insecure == "1" || insecure == "true";
+  if (!absl::SimpleAtob(insecure, &options.insecure_network)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("environment variable TRIBUTARY_INSECURE_NETWORK is '",
+                     insecure, "', expected true or false"));
+  }
   Read(environment, "TRIBUTARY_LOG_LEVEL", &options.log_level);
   Read(environment, "TRIBUTARY_LOG_FORMAT", &options.log_format);
   TRIBUTARY_RETURN_IF_ERROR(Read(environment, "TRIBUTARY_WARNING_FD", -1,

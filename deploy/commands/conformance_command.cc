@@ -53,8 +53,9 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
            "Run only the scenarios whose names contain 'two'."},
           {"conformance --list", "List the scenarios."}});
   line->AddText("worker-command", "COMMAND",
-                "Shell command line of the worker, started for each worker of "
-                "a scenario. It finds the address of server 0 in the variable "
+                "Program of the worker and its arguments, with the shell's "
+                "quoting; started for each worker of a scenario. It finds the "
+                "address of server 0 in the variable "
                 "TRIBUTARY_COORDINATOR.",
                 &flags->command);
   line->AddText("job", "FILE",
@@ -118,9 +119,8 @@ absl::StatusOr<Subject> MakeSubject(const Flags& flags,
       (server.consistency().mode_case() != ConsistencySpec::MODE_NOT_SET &&
        !server.consistency().has_synchronous())) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flags.job,
-                     ": the scenarios are for consistency mode "
-                     "synchronous; remove exchange from the job"));
+        "the scenarios are for consistency mode synchronous; remove exchange "
+        "from the job or from --set");
   }
   subject.is_built_in =
       !subject.job.model().has_external() && !subject.job.data().has_external();
@@ -131,7 +131,7 @@ absl::StatusOr<Subject> MakeSubject(const Flags& flags,
   return subject;
 }
 
-// Runs the scenarios, and prints one line for each unless `json` is set.
+// Runs the scenarios. Prints one line for each if `prints` is set.
 absl::Status Run(const Subject& subject, const std::vector<Scenario>& scenarios,
                  bool prints, int* failed, nlohmann::ordered_json* results) {
   size_t width = 0;

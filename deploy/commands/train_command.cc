@@ -109,8 +109,9 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   line->AddText("worker-command", "COMMAND",
-                "Start COMMAND, a shell command line, for each worker instead "
-                "of 'tributary worker'. It finds that command's flags in its "
+                "Start COMMAND, a program and its arguments with the shell's "
+                "quoting, for each worker instead of 'tributary worker'. It "
+                "finds that command's flags in its "
                 "environment, as TRIBUTARY_COORDINATOR, TRIBUTARY_RANK, ...; "
                 "see docs/clusters.md.",
                 &flags->worker_command);

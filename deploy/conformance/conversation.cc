@@ -167,11 +167,6 @@ void Conversation::OnOrder(const CoordinatorOrder& order) {
       return;
     case CoordinatorOrder::kDeal:
       stay_.deals.push_back(order.deal());
-      stay_.evaluated =
-          std::max(stay_.evaluated, order.deal().evaluated_version());
-      return;
-    case CoordinatorOrder::kEvaluated:
-      stay_.evaluated = std::max(stay_.evaluated, order.evaluated().version());
       return;
     case CoordinatorOrder::kFinished:
       stay_.finished = true;

@@ -82,7 +82,6 @@ class Conversation {
     std::set<std::tuple<int64_t, int, int>> sent;
     // Evaluation pieces reported, by (version, piece).
     std::set<std::pair<int64_t, int64_t>> reported;
-    int64_t evaluated = 0;
     bool finished = false;
     bool stopped = false;
     bool left = false;

@@ -115,10 +115,11 @@ class RelayedCall final : public Call,
   bool OnMessage(const FromServer& received, ReceivedPayload payload) override
       ABSL_LOCKS_EXCLUDED(mu_) {
     FromServer message = received;
-    const bool passes = observer_->OnServer(&message);
+    // Locked while the observer decides, because Release must find a message
+    // that the observer holds back.
     absl::MutexLock lock(&mu_);
     if (broken_) return true;
-    if (!passes) {
+    if (!observer_->OnServer(&message)) {
       held_.emplace(message, Copy(payload));
       return false;
     }

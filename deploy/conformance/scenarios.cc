@@ -119,6 +119,18 @@ std::string NameOf(const char* prefix, absl::StatusCode code) {
                           {{"_", "-"}}));
 }
 
+// Returns a fault if the worker has ended without a call of Membership.
+std::optional<Fault> EndedBeforeItJoined(const Scene& scene,
+                                         const Scene::Worker& worker) {
+  if (!worker.exit.has_value() || worker.tap->memberships() > 0) {
+    return std::nullopt;
+  }
+  return Fault{
+      absl::StrCat(scene.DescribeEnd(worker), " before it called Membership"),
+      "PROTOCOL.md, A job from start to end: a worker calls Membership "
+      "and sends Join (item 2)"};
+}
+
 // Refuses the worker's first call. It must join again.
 Outcome Retry(const Subject& subject, absl::StatusCode code) {
   const std::string text = absl::StatusCodeToString(code);
@@ -128,6 +140,17 @@ Outcome Retry(const Subject& subject, absl::StatusCode code) {
   });
   if (worker == nullptr) return EndOf(scene);
   scene.Await([worker] { return worker->conversation->joins() > 0; });
+  if (!scene.error().ok()) return scene.error();
+  if (auto fault = EndedBeforeItJoined(scene, *worker)) return fault;
+  if (!worker->exit.has_value() && worker->tap->memberships() == 1 &&
+      worker->conversation->joins() == 0) {
+    return Fault{
+        absl::StrCat(
+            "it did not join again after a server ended Membership with ",
+            text),
+        absl::StrCat(kLosingAServer,
+                     "wait with exponential backoff, and join again")};
+  }
   if (worker->exit.has_value()) {
     return Fault{
         absl::StrCat("it ended after a server ended Membership with ", text),
@@ -149,6 +172,7 @@ Outcome End(const Subject& subject, absl::StatusCode code) {
     return worker->exit.has_value() || worker->tap->memberships() > 1;
   };
   scene.Await(decided, /*may_end=*/true);
+  if (auto fault = EndedBeforeItJoined(scene, *worker)) return fault;
   const std::string cause =
       absl::StrCat(" after a server ended Membership with ", text);
   const bool is_success = code == absl::StatusCode::kOutOfRange;

@@ -9,12 +9,12 @@
 #include <filesystem>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "deploy/launcher/local_processes.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -49,17 +49,6 @@ absl::StatusOr<std::optional<Conversation::Expected>> ExpectedOf(
       TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice,
                             subject.sources));
   return Conversation::Expected{setup->table(), setup->facts()};
-}
-
-// Variables of this process, except those for Tributary.
-std::vector<std::string> Variables() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!absl::StartsWith(*variable, "TRIBUTARY_")) {
-      variables.emplace_back(*variable);
-    }
-  }
-  return variables;
 }
 
 double LargestDifference(const std::vector<float>& a,
@@ -157,8 +146,8 @@ Scene::Worker* Scene::Start(const std::function<void(WireTap*)>& prepare) {
   if (prepare) prepare(worker->tap.get());
   ProcessSpec spec;
   spec.name = absl::StrCat("worker-", number);
-  spec.arguments = {"/bin/sh", "-c", absl::StrCat("exec ", subject_.command)};
-  spec.environment = Variables();
+  spec.arguments = ShellArguments(subject_.command);
+  spec.environment = ChildEnvironment();
   spec.environment.push_back(
       absl::StrCat("TRIBUTARY_COORDINATOR=", worker->tap->address()));
   spec.log_path = absl::StrCat(options_.folder, "/", spec.name, ".log");

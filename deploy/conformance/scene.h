@@ -99,6 +99,8 @@ class Scene {
   // Returns OK, or an error that no worker has caused, such as Cancelled after
   // a signal.
   const absl::Status& error() const { return error_; }
+  // Returns how the worker, which has ended, has ended, and its last error.
+  std::string DescribeEnd(const Worker& worker) const;
 
  private:
   // Handles the exits and faults of workers since the last call. Returns false
@@ -107,7 +109,6 @@ class Scene {
   void Reap();
   // Returns the fault to report when the time limit has passed.
   Fault Timeout() const;
-  std::string DescribeEnd(const Worker& worker) const;
   void CompareWith(const RunResult& expected, const RunResult& actual);
 
   const Subject& subject_;

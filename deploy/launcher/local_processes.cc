@@ -40,17 +40,6 @@ std::string ProgramPath() {
   return "/proc/self/exe";
 }
 
-std::vector<std::string> ChildEnvironment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const absl::string_view text = *variable;
-    if (!absl::StartsWith(text, "TRIBUTARY_")) {
-      variables.emplace_back(text);
-    }
-  }
-  return variables;
-}
-
 ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
                        std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--log-format", processes.log.format,
@@ -121,9 +110,7 @@ void RunCommand(const std::string& command, ProcessSpec* spec) {
         absl::AsciiStrToUpper(absl::StrReplaceAll(flag, {{"-", "_"}})), "=",
         spec->arguments[i + 1]));
   }
-  // The shell finds the program and divides the arguments. It is replaced by
-  // the program, which therefore receives the signals.
-  spec->arguments = {"/bin/sh", "-c", absl::StrCat("exec ", command)};
+  spec->arguments = ShellArguments(command);
 }
 
 ProcessSpec WorkerProcess(const LocalProcesses& processes, int rank,
@@ -163,6 +150,21 @@ LocalJobOptions MakeLocalJob(const LocalProcesses& processes) {
     return WorkerProcess(processes, rank, coordinator);
   };
   return options;
+}
+
+std::vector<std::string> ChildEnvironment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const absl::string_view text = *variable;
+    if (!absl::StartsWith(text, "TRIBUTARY_")) {
+      variables.emplace_back(text);
+    }
+  }
+  return variables;
+}
+
+std::vector<std::string> ShellArguments(const std::string& command) {
+  return {"/bin/sh", "-c", absl::StrCat("exec ", command)};
 }
 
 ProcessSpec OwnProcess(const std::string& name,

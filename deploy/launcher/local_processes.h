@@ -49,6 +49,15 @@ absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 // to start each of them. The caller sets the remaining options.
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes);
 
+// Returns the variables of this process, as NAME=VALUE, except TRIBUTARY_*
+// variables, which apply only to this process.
+std::vector<std::string> ChildEnvironment();
+
+// Returns the arguments of a process that runs `command`, a program and its
+// arguments with the shell's quoting. The program replaces the shell, and
+// therefore receives the signals for the process.
+std::vector<std::string> ShellArguments(const std::string& command);
+
 // Describes a process that runs this program with `arguments`. The new process
 // inherits the environment except TRIBUTARY_* variables, which apply only to
 // the current process.

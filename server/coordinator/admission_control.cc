@@ -235,6 +235,8 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
   const std::string reason =
       absl::StrCat(member.Name(), " failed: ", failure.message());
   if (failure.exit_code() == kReplaceableExitCode) {
+    // Named if no other worker joins in time.
+    last_refusal_ = reason;
     attempt_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
     return;
   }

@@ -87,7 +87,8 @@ class AdmissionControl {
   bool memory_failed() const { return memory_failed_; }
   // Returns a text that names the last worker that was removed because it could
   // not take part (it had a different model or different data, or failed before
-  // it was ready), and the reason. Empty if there is none.
+  // it was ready) or whose device failed, and the reason. Empty if there is
+  // none.
   const std::string& last_refusal() const { return last_refusal_; }
   // Adds a notice that the peer `who` is refused, for the reason in `status`:
   // it broke the protocol or may not join. No effect if the peer may join

@@ -20,8 +20,8 @@ class UpdateQueue {
  public:
   struct Options {
     int most = 1;  // The largest number of chunks in a group.
-    // The number of groups that run at the same time. Chunks are divided among
-    // so many groups before groups grow.
+    // The number of groups that run at the same time. A group has several
+    // chunks only if more chunks than this are queued.
     int streams = 1;
     // Called on the pool for each group: chunks in ascending order that were
     // added with the same `norm`.

@@ -10,7 +10,7 @@ writes each output once, in the types of the code (activations, weights of produ
 gradients bfloat16; weights, gradients of weights and the optimizer's state float32). Second reads
 that fit into the cache of 50 MB are not counted.
 
-The number of launches is compared with that of the code:
+Compare the number of launches with the output of:
 
     bazel run //tests/bench:gpu_calls -- kernels
 """

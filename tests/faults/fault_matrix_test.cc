@@ -11,9 +11,9 @@ namespace {
 
 constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
 
-// Runs the case until the failpoints have acted `actions` times. A busy machine
-// may skip checkpoints, so that the job ends before a point of a checkpoint is
-// passed often enough; such a run counts nothing, but must succeed, too.
+// Runs the case until the failpoints have acted `actions` times. On a busy
+// machine, checkpoints may be skipped, and the job may end before the failpoint
+// has acted. Such a run must succeed, but is repeated.
 FaultResult RunUntilItActs(const FaultCase& fault, int actions) {
   constexpr int kMaxRuns = 10;
   FaultResult result;

@@ -1,5 +1,5 @@
-// What the program makes of a GPU that fails. The program runs on the emulated
-// GPU, which fails once: see FailAsFileAsks in emulated_failures.cc.
+// Tests how the program handles a GPU that fails. The emulated GPU fails once;
+// see FailAsFileAsks in emulated_failures.cc.
 #include <string>
 #include <vector>
 

@@ -80,5 +80,22 @@ TEST_F(WorkerOptionsTest, RefusesAWrongNumberByItsVariable) {
                        "expected a whole number from -1 to 65535"));
 }
 
+TEST_F(WorkerOptionsTest, RefusesWrongWordsByTheirVariables) {
+  Set("TRIBUTARY_INSECURE_NETWORK", "maybe");
+  EXPECT_THAT(Worker::Options::FromEnvironment().status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "environment variable TRIBUTARY_INSECURE_NETWORK is "
+                       "'maybe', expected true or false"));
+  Set("TRIBUTARY_INSECURE_NETWORK", "yes");
+  Set("TRIBUTARY_LOG_FORMAT", "xml");
+  const auto options = Worker::Options::FromEnvironment();
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->insecure_network);
+  EXPECT_THAT(Worker::Connect(*options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "the log format (TRIBUTARY_LOG_FORMAT) is 'xml', "
+                       "expected text or json"));
+}
+
 }  // namespace
 }  // namespace tributary

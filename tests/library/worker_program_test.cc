@@ -93,6 +93,12 @@ class Toy {
   }
 };
 
+absl::StatusOr<Worker> ConnectTo(const LocalCluster& cluster) {
+  Worker::Options options;
+  options.coordinator = cluster.coordinator();
+  return Worker::Connect(options);
+}
+
 class WorkerProgramTest : public ::testing::Test {
  protected:
   WorkerProgramTest() {
@@ -257,9 +263,7 @@ TEST_F(WorkerProgramTest, AForgottenReportIsAnError) {
 TEST_F(WorkerProgramTest, AProgramThatDoesNotEvaluateIsAnError) {
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        Directory());
-  Worker::Options options;
-  options.coordinator = cluster.coordinator();
-  absl::StatusOr<Worker> worker = Worker::Connect(options);
+  absl::StatusOr<Worker> worker = ConnectTo(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
   Toy toy;
   ASSERT_TRUE(worker->Declare(toy.declarations).ok());
@@ -279,9 +283,7 @@ TEST_F(WorkerProgramTest, AProgramThatDoesNotEvaluateIsAnError) {
 TEST_F(WorkerProgramTest, AProgramThatSkipsAStepIsAnError) {
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        Directory());
-  Worker::Options options;
-  options.coordinator = cluster.coordinator();
-  absl::StatusOr<Worker> worker = Worker::Connect(options);
+  absl::StatusOr<Worker> worker = ConnectTo(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
   ASSERT_TRUE(worker->Declare(Toy().declarations).ok());
   while (worker->NextStep() != nullptr) {
@@ -296,9 +298,7 @@ TEST_F(WorkerProgramTest, AProgramThatSkipsAStepIsAnError) {
 TEST_F(WorkerProgramTest, AWrongDeclarationIsRefusedAndMayBeRepeated) {
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        Directory());
-  Worker::Options options;
-  options.coordinator = cluster.coordinator();
-  absl::StatusOr<Worker> worker = Worker::Connect(options);
+  absl::StatusOr<Worker> worker = ConnectTo(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
   EXPECT_THAT(worker->Declare({{"w", {3}, nullptr}, {"w", {2}, nullptr}}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("w")));
@@ -312,9 +312,7 @@ TEST_F(WorkerProgramTest, AWrongDeclarationIsRefusedAndMayBeRepeated) {
 TEST_F(WorkerProgramTest, NextStepRequiresADeclaration) {
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        Directory());
-  Worker::Options options;
-  options.coordinator = cluster.coordinator();
-  absl::StatusOr<Worker> worker = Worker::Connect(options);
+  absl::StatusOr<Worker> worker = ConnectTo(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
   EXPECT_EQ(worker->NextStep(), nullptr);
   EXPECT_THAT(worker->status(),

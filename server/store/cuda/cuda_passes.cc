@@ -262,7 +262,11 @@ absl::StatusOr<std::vector<double>> CudaPassGroup::RunOn(
   for (const RunItem& item : items) {
     PassOf(item.pass)->CopyResults(*item.arguments, pass_stream.get());
   }
-  pass_stream->CopySquares(count);
+  const bool has_squares =
+      !sums.empty() ||
+      std::any_of(updates.begin(), updates.end(),
+                  [](const auto& update) { return update.squares != nullptr; });
+  if (has_squares) pass_stream->CopySquares(count);
   FailpointOrDie("S8");
   TRIBUTARY_RETURN_IF_ERROR(pass_stream->Wait());
   std::vector<double> squares;

@@ -65,6 +65,18 @@ TEST(ConformanceTest, AWorkerThatDoesNotStartIsNamed) {
   EXPECT_THAT(result.standard_error, HasSubstr("logs are in "));
 }
 
+// Its exit code alone would be what the scenario expects.
+TEST(ConformanceTest, AWorkerThatEndsBeforeItConnectsPassesNoScenario) {
+  for (const char* const command : {"/bin/false", "/bin/true"}) {
+    const CommandResult result = Check(command, {"--filter", "end-", "--json"});
+    EXPECT_EQ(result.exit_code, 1);
+    const nlohmann::json report = ParseJson(result.standard_output);
+    EXPECT_EQ(report["passed"], 0) << result.standard_output;
+    EXPECT_THAT(report["scenarios"][0].value("what", ""),
+                HasSubstr("before it called Membership"));
+  }
+}
+
 // The time limit kills a worker that does nothing.
 TEST(ConformanceTest, AWorkerThatHangsIsNamedAndKilled) {
   const CommandResult result =

@@ -89,6 +89,19 @@ TEST_F(CoordinatorRefusalTest, AwaitsAnotherWorkerAfterADeviceHasFailed) {
   EXPECT_TRUE(second_.Got(CoordinatorOrder::kDeal));
 }
 
+TEST_F(CoordinatorRefusalTest, NamesTheDeviceIfNoOtherWorkerComes) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  Enter(&first_);
+  WorkerReport report;
+  report.mutable_failure()->set_message("ReluForward on cuda:0");
+  report.mutable_failure()->set_exit_code(75);
+  ASSERT_TRUE(Say(&first_, report).ok());
+  Pass(options_.no_worker_timeout + absl::Seconds(1));
+  EXPECT_EQ(Ending(), Coordinator::Ending::kFailed);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("failed: ReluForward on cuda:0"));
+}
+
 TEST_F(CoordinatorRefusalTest, SaysWhoWasRefusedWhereNobodyElseComes) {
   Make(/*servers=*/1, /*expected_workers=*/2);
   ASSERT_TRUE(Join(&first_).ok());

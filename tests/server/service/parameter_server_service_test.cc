@@ -23,8 +23,7 @@
 #include "server/store/parameter_store.h"
 #include "tests/support/command_runner.h"
 
-// What LeakSanitizer passes over: c-ares keeps ten bytes of a name that gRPC
-// has it look up.
+// Suppresses a leak of ten bytes in c-ares, which gRPC uses to resolve names.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libcares"; }
 
 namespace tributary {

@@ -174,7 +174,8 @@ absl::Status AllReduceExchange::Step::AwaitSampleCount() {
   if (sample_count_ >= 0) return absl::OkStatus();
   TRIBUTARY_RETURN_IF_ERROR(Await(&sample_count_transfers_));
   {
-    // AwaitGradient has seen a whole own chunk, so all own nodes are counted.
+    // All own nodes are counted: AwaitGradient has seen all of them or, in a
+    // member without chunks, the owners have reduced every chunk from them.
     absl::MutexLock lock(&exchange_.mu_);
     sample_counts_[rank_] = exchange_.own_[number_].sample_count;
   }

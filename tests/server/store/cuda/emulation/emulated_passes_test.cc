@@ -134,7 +134,7 @@ TEST_F(CudaPassMemoryTest, AnErrorOfTheGpuIsTheErrorOfThePass) {
   }
 }
 
-// What a group takes, whose updates also sum the squares.
+// The same launch also sums the squares.
 TEST_F(CudaPassMemoryTest, OneLaunchUpdatesAllChunksOfAGroup) {
   const absl::StatusOr<ChunkPasses> made = Make();
   ASSERT_TRUE(made.ok()) << made.status();

@@ -215,10 +215,10 @@ void Multiply(const Product& product, const Pointers& pointers) {
   }
 }
 
-// Not those of every version, but some that callers must do without: an
-// epilogue for a single row of float32 numbers, GELU for rows that are no
-// multiple of 16, and sums of columns of which there is no multiple of 8, or of
-// other numbers than bfloat16.
+// Like some versions of the library, does not support an epilogue for a single
+// row of float32 numbers, GELU for rows whose length is not a multiple of 16,
+// or column sums of float32 numbers or of a number of columns that is not a
+// multiple of 8.
 bool IsSupported(const Product& product) {
   if (HasBias(product.description) && product.m == 1 &&
       product.d.type == CUDA_R_32F) {
