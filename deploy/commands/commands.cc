@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/text/nearest.h"
-#include "common/transport/channel.h"
 #include "deploy/commands/devices_command.h"
 #include "deploy/commands/server_command.h"
 #include "deploy/commands/status_command.h"
 #include "deploy/commands/subcommands.h"
+#include "deploy/commands/version.h"
 #include "deploy/flags/exit_code.h"
 #include "worker/training/training_sources.h"
 
@@ -98,8 +98,7 @@ int RunCommandLine(const std::vector<std::string>& arguments,
     return kExitDone;
   }
   if (name == "--version" || name == "version") {
-    std::printf("tributary " TRIBUTARY_VERSION " (protocol %d)\n",
-                kProtocolVersion);
+    std::fputs(VersionText().c_str(), stdout);
     return kExitDone;
   }
   for (const Command& command : Commands()) {

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -24,6 +26,16 @@ bool IsReadableFile(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
          access(path.c_str(), R_OK) == 0;
+}
+
+// Returns the folder in which an archive that `./tributary package` made has
+// the texts of the built-in job, relative to the program.
+std::string PackagedTexts() {
+  std::error_code error;
+  const std::filesystem::path program =
+      std::filesystem::read_symlink("/proc/self/exe", error);
+  return (program.parent_path().parent_path() / "share/tributary/texts")
+      .string();
 }
 
 // Shortens a schedule that is longer than the job, so that --steps 10 works
@@ -61,6 +73,7 @@ void AddSetFlag(CommandLine* line, const std::string& example,
 }
 
 absl::StatusOr<JobSpec> BuiltInJob(
+    const std::string& copies,
     const std::function<bool(const std::string&)>& is_readable) {
   TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job,
                              ParseJob(kBuiltInJob, "the built-in job"));
@@ -68,7 +81,12 @@ absl::StatusOr<JobSpec> BuiltInJob(
   const TextSpec all = *text;
   text->clear_path();
   for (const std::string& path : all.path()) {
-    if (is_readable(path)) text->add_path(path);
+    const std::string copy = absl::StrCat(copies, path.substr(path.rfind('/')));
+    if (is_readable(path)) {
+      text->add_path(path);
+    } else if (is_readable(copy)) {
+      text->add_path(copy);
+    }
   }
   if (text->path().empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -89,12 +107,13 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
   } else if (!source.path.empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(job, LoadJob(source.path));
   } else {
-    absl::StatusOr<JobSpec> built_in = BuiltInJob(IsReadableFile);
+    absl::StatusOr<JobSpec> built_in =
+        BuiltInJob(PackagedTexts(), IsReadableFile);
     // Another --set may still name a text file.
     if (!built_in.ok()) {
       if (source.sets.empty()) return built_in.status();
       TRIBUTARY_ASSIGN_OR_RETURN(
-          built_in, BuiltInJob([](const std::string&) { return true; }));
+          built_in, BuiltInJob("", [](const std::string&) { return true; }));
     }
     job = *built_in;
   }

@@ -2,13 +2,14 @@
 # Packs an installation, which may be unpacked in any folder. `install.sh` does
 # so.
 #
-#   make_package.sh PACKAGE VERSION SOVERSION LIBRARY PROGRAM HEADERS FILE...
+#   make_package.sh PACKAGE VERSION SOVERSION LIBRARY PROGRAM HEADERS \
+#       HELP_PAGES FILE...
 #
 # FILE is a template of this folder, the license, or a file of an example.
 set -euo pipefail
 
-package=$1 version=$2 soversion=$3 library=$4 program=$5 headers=$6
-shift 6
+package=$1 version=$2 soversion=$3 library=$4 program=$5 headers=$6 help_pages=$7
+shift 7
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -28,6 +29,8 @@ ln -s "libtributary.so.$soversion" "$root/lib/libtributary.so"
 
 mkdir -p "$root/include"
 cp -rL "$headers/tributary" "$root/include/tributary"
+
+tar --extract --file="$help_pages" --directory="$root"
 
 for file in "$@"; do
   name=$(basename "$file")

@@ -25,8 +25,16 @@ def _cuda_repository_impl(ctx):
     found = cuda.get_child("bin").get_child("nvcc").exists
     if found:
         ctx.symlink(cuda.get_child("include"), "include")
+    version = ""
+    if found:
+        header = ctx.read(cuda.get_child("include").get_child("cuda_runtime_api.h"))
+        number = int(header.partition("#define CUDART_VERSION ")[2].split("\n")[0].strip())
+        version = "%d.%d" % (number // 1000, number % 1000 // 10)
     ctx.file("BUILD", _BUILD_WITH_CUDA if found else _BUILD_WITHOUT_CUDA)
-    ctx.file("defs.bzl", "HAS_CUDA = %s\nCUDA_PATH = %r\n" % (found, _CUDA_PATH))
+    ctx.file(
+        "defs.bzl",
+        "HAS_CUDA = %s\nCUDA_PATH = %r\nCUDA_VERSION = %r\n" % (found, _CUDA_PATH, version),
+    )
 
 # Looks again whenever the Bazel server starts: after installing or removing
 # CUDA, run `bazel shutdown`.

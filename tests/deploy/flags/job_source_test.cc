@@ -14,10 +14,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(BuiltInJobTest, TakesTheTextsThatExist) {
-  const absl::StatusOr<JobSpec> job = BuiltInJob([](const std::string& path) {
-    return path == "/usr/share/common-licenses/GPL-2" ||
-           path == "/usr/share/common-licenses/Artistic";
-  });
+  const absl::StatusOr<JobSpec> job =
+      BuiltInJob("", [](const std::string& path) {
+        return path == "/usr/share/common-licenses/GPL-2" ||
+               path == "/usr/share/common-licenses/Artistic";
+      });
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_THAT(job->data().text().path(),
               ElementsAre("/usr/share/common-licenses/GPL-2",
@@ -25,9 +26,21 @@ TEST(BuiltInJobTest, TakesTheTextsThatExist) {
   EXPECT_TRUE(ValidateJob(*job).ok()) << ValidateJob(*job);
 }
 
+TEST(BuiltInJobTest, TakesCopiesOfTheTextsThatDoNotExist) {
+  const absl::StatusOr<JobSpec> job =
+      BuiltInJob("/copies", [](const std::string& path) {
+        return path == "/usr/share/common-licenses/GPL-2" ||
+               path == "/copies/GPL-2" || path == "/copies/Artistic";
+      });
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_THAT(
+      job->data().text().path(),
+      ElementsAre("/usr/share/common-licenses/GPL-2", "/copies/Artistic"));
+}
+
 TEST(BuiltInJobTest, SaysWhatToDoWhereThereIsNone) {
   const absl::Status status =
-      BuiltInJob([](const std::string&) { return false; }).status();
+      BuiltInJob("/copies", [](const std::string&) { return false; }).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("pass a job file"));
 }

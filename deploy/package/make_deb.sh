@@ -1,0 +1,73 @@
+#!/bin/bash
+# Makes a package for Debian from an installation:
+#
+#   make_deb.sh PACKAGE VERSION INSTALLATION FILE...
+#
+# INSTALLATION is //library/install:package.tar. FILE is a job file of examples/
+# or a page of docs/. The versions of the packages that it depends on come from
+# the libraries of this machine.
+set -euo pipefail
+
+package=$(realpath --no-symlinks "$1") version=$2 installation=$3
+shift 3
+
+if ! command -v dpkg-shlibdeps >/dev/null; then
+  echo "make_deb.sh: dpkg-shlibdeps is missing: apt-get install dpkg-dev" >&2
+  exit 1
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+doc=$root/usr/share/doc/tributary
+
+mkdir -p "$root/usr" "$root/DEBIAN"
+tar --extract --no-same-owner --file="$installation" --directory="$root/usr"
+for file in "$@"; do
+  case $file in
+    *examples/data/*) folder=share/tributary/examples/data ;;
+    *examples/*) folder=share/tributary/examples ;;
+    *) folder=share/doc/tributary ;;
+  esac
+  install -D --mode=644 --target-directory="$root/usr/$folder" "$file"
+done
+# Where Debian expects them.
+mv "$doc/LICENSE" "$doc/copyright"
+mkdir -p "$root/usr/share/zsh"
+mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
+gzip --no-name -9 "$root"/usr/share/man/man1/*
+
+# dpkg-shlibdeps reads the package's name from debian/control.
+mkdir "$work/debian"
+printf 'Source: tributary\n\nPackage: tributary\nArchitecture: any\n' >"$work/debian/control"
+libraries=$(cd "$work" && dpkg-shlibdeps -O --ignore-missing-info \
+  -l"$root/usr/lib" "$root/usr/bin/tributary" "$root"/usr/lib/libtributary.so.*.*)
+[[ $libraries == shlibs:Depends=* ]]
+
+cat >"$root/DEBIAN/control" <<CONTROL
+Package: tributary
+Version: $version
+Architecture: $(dpkg --print-architecture)
+Maintainer: The Tributary Authors <tributary@localhost>
+Section: science
+Priority: optional
+Installed-Size: $(du --summarize --apparent-size --block-size=1024 "$root/usr" | cut -f 1)
+Depends: ${libraries#shlibs:Depends=}
+Suggests: libabsl-dev, cmake, pkg-config
+Description: parameter-server training of neural networks
+ Servers hold the weights, average gradients and run the optimizer; workers on
+ CPUs or GPUs compute gradients. Results are bitwise equal for any number of
+ workers, and survive the loss of any process.
+ .
+ This package contains the program tributary, and the C++ library with its
+ headers, which need libabsl-dev.
+CONTROL
+# The loader's cache must list the library.
+echo 'activate-noawait ldconfig' >"$root/DEBIAN/triggers"
+(cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) \
+  >"$root/DEBIAN/md5sums"
+
+chmod -R u=rwX,go=rX "$root"
+# The same contents yield the same bits.
+find "$root" -exec touch --no-dereference --date=@0 {} +
+SOURCE_DATE_EPOCH=0 dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
