@@ -31,8 +31,14 @@ for file in "$@"; do
   esac
   install -D --mode=644 --target-directory="$root/usr/$folder" "$file"
 done
-# Where Debian expects them.
-mv "$doc/LICENSE" "$doc/copyright"
+# What Debian expects, where it expects it.
+rm "$doc/LICENSE"
+cat >"$doc/copyright" <<'COPYRIGHT'
+Copyright: The Tributary Authors
+License: Apache-2.0
+ On Debian systems, the text of this license is in
+ /usr/share/common-licenses/Apache-2.0.
+COPYRIGHT
 mkdir -p "$root/usr/share/zsh"
 mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
 gzip --no-name -9 "$root"/usr/share/man/man1/*
@@ -68,6 +74,7 @@ echo 'activate-noawait ldconfig' >"$root/DEBIAN/triggers"
   >"$root/DEBIAN/md5sums"
 
 chmod -R u=rwX,go=rX "$root"
-# The same contents yield the same bits.
-find "$root" -exec touch --no-dereference --date=@0 {} +
-SOURCE_DATE_EPOCH=0 dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
+# The same contents yield the same bits. Tools warn of dates before 1984.
+readonly date=1767225600  # 2026-01-01
+find "$root" -exec touch --no-dereference --date="@$date" {} +
+SOURCE_DATE_EPOCH=$date dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null

@@ -1,0 +1,211 @@
+// The packages that `./tributary package` builds, and the pages in them.
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr char kPackages[] = "deploy/package/";
+
+// Runs a script with bash. The script ends at the first command that fails.
+CommandResult Bash(const std::string& script) {
+  return RunCommand({"/bin/bash", "-euo", "pipefail", "-c", script});
+}
+
+// Returns the lines that a script prints. Fails the test if the script fails.
+std::vector<std::string> Lines(const std::string& script) {
+  const CommandResult result = Bash(script);
+  EXPECT_EQ(result.exit_code, 0) << script << "\n" << result.standard_error;
+  return absl::StrSplit(result.standard_output, '\n', absl::SkipEmpty());
+}
+
+bool Installed(const std::string& program) {
+  return Bash(absl::StrCat("command -v ", program)).exit_code == 0;
+}
+
+class HelpPagesTest : public testing::Test {
+ protected:
+  HelpPagesTest() {
+    Lines(absl::StrCat("tar -xf ", kPackages, "help_pages.tar -C ", folder_));
+  }
+
+  // Returns what completes the last of `words`, the words after "tributary".
+  // bash accepts compopt only while it completes.
+  std::vector<std::string> Completions(const std::string& words) {
+    return Lines(absl::StrCat("source ", folder_,
+                              "/share/bash-completion/completions/tributary\n"
+                              "COMP_WORDS=(tributary ",
+                              words,
+                              ")\n"
+                              "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+                              "compopt() { :; }\n"
+                              "_tributary\n"
+                              "printf '%s\\n' \"${COMPREPLY[@]}\""));
+  }
+
+  const std::string folder_ = MakeTestFolder();
+};
+
+TEST_F(HelpPagesTest, EachCommandHasAManPage) {
+  EXPECT_THAT(
+      Lines(absl::StrCat("cd ", folder_, "/share/man/man1 && ls")),
+      IsSupersetOf({"tributary.1", "tributary-train.1",
+                    "tributary-bench-step.1", "tributary-checkpoint-diff.1"}));
+  const std::string page =
+      ReadWholeFile(folder_ + "/share/man/man1/tributary-train.1");
+  EXPECT_THAT(page, HasSubstr("tributary\\-train \\- trains a job"));
+  const CommandResult help = RunCommand({kTributary, "train", "--help"});
+  int flags = 0;
+  for (absl::string_view line : absl::StrSplit(help.standard_output, '\n')) {
+    if (!absl::StartsWith(line, "  --")) continue;
+    const std::vector<std::string> words =
+        absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const std::string name = words[0].substr(2);
+    EXPECT_THAT(page, HasSubstr(absl::StrCat(
+                          "\\fB\\-\\-",
+                          absl::StrJoin(absl::StrSplit(name, '-'), "\\-"))));
+    ++flags;
+  }
+  EXPECT_GT(flags, 20);
+}
+
+TEST_F(HelpPagesTest, ManPagesHaveNoErrors) {
+  if (!Installed("man")) GTEST_SKIP() << "man is not installed";
+  EXPECT_THAT(Lines(absl::StrCat("for page in ", folder_,
+                                 "/share/man/man1/*; do\n"
+                                 "  man --local-file --warnings \"$page\" 2>&1 "
+                                 ">/dev/null\n"
+                                 "done")),
+              ElementsAre());
+}
+
+TEST_F(HelpPagesTest, BashCompletesCommandsFlagsAndValues) {
+  EXPECT_THAT(Completions("tr"), ElementsAre("train"));
+  EXPECT_THAT(Completions("bench s"), ElementsAre("step"));
+  EXPECT_THAT(Completions("train --server"),
+              ElementsAre("--servers", "--server-device"));
+  EXPECT_THAT(Completions("bench step --mo"), ElementsAre("--mode"));
+  EXPECT_THAT(Completions("bench step --mode i"), ElementsAre("independent"));
+  // Numbers cannot be completed, and must not become files.
+  EXPECT_THAT(Completions("train --workers ''"), ElementsAre());
+  EXPECT_THAT(Completions("train " + folder_ + "/sh"),
+              ElementsAre(folder_ + "/share"));
+}
+
+TEST_F(HelpPagesTest, ZshReadsItsCompletions) {
+  const std::string file = folder_ + "/share/zsh/site-functions/_tributary";
+  const std::string text = ReadWholeFile(file);
+  EXPECT_THAT(text, AllOf(StartsWith("#compdef tributary\n"),
+                          HasSubstr("train:train a job with servers"),
+                          HasSubstr("'*--device[Device that computes.")));
+  if (!Installed("zsh")) GTEST_SKIP() << "zsh is not installed";
+  EXPECT_THAT(Lines("zsh -n " + file), ElementsAre());
+}
+
+class ArchiveTest : public testing::Test {
+ protected:
+  ArchiveTest() {
+    Lines(absl::StrCat("mkdir '", folder_, "' && tar -xf ", kPackages,
+                       "tributary-*.tar.gz --strip-components=1 -C '", folder_,
+                       "'"));
+  }
+
+  // A name that a script could split.
+  const std::string folder_ = MakeTestFolder() + "/any folder";
+};
+
+TEST_F(ArchiveTest, NeedsOnlyTheCLibrary) {
+  const std::vector<std::string> libraries = Lines(absl::StrCat(
+      "cd /; LD_TRACE_LOADED_OBJECTS=1 '", folder_, "/bin/tributary'"));
+  EXPECT_GT(libraries.size(), 20u);
+  EXPECT_THAT(libraries,
+              Each(AnyOf(HasSubstr("/any folder/bin/../lib/tributary/"),
+                         HasSubstr("linux-vdso"), HasSubstr("ld-linux"),
+                         HasSubstr("libc.so.6"), HasSubstr("libm.so.6"),
+                         HasSubstr("libresolv.so.2"))));
+}
+
+TEST_F(ArchiveTest, TrainsInAnyFolder) {
+  const std::string run = MakeTestFolder() + "/run";
+  const CommandResult result =
+      RunCommand({folder_ + "/bin/tributary", "train",
+                  folder_ + "/share/tributary/examples/csv.textproto", "--set",
+                  absl::StrCat("data.csv.train=\"", folder_,
+                               "/share/tributary/examples/data/waves.train."
+                               "csv\""),
+                  "--set",
+                  absl::StrCat("data.csv.test=\"", folder_,
+                               "/share/tributary/examples/data/waves.test."
+                               "csv\""),
+                  "--steps", "3", "--output", run});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(ReadWholeFile(run + "/summary.json"),
+              HasSubstr("weights_sha256"));
+}
+
+TEST_F(ArchiveTest, HasTheTextsOfTheBuiltInJobAndLicenses) {
+  Lines(absl::StrCat("cd '", folder_, "/share'\n",
+                     "test -s tributary/texts/GPL-3\n"
+                     "test -s doc/tributary/LICENSE\n"
+                     "test -s doc/tributary/licenses/libgrpc29/copyright\n"
+                     "test -s man/man1/tributary-train.1\n"));
+}
+
+// Packs the same program again, on another day.
+TEST_F(ArchiveTest, HasTheSameBytesWhenPackedAgain) {
+  const std::string folder = MakeTestFolder();
+  Lines(absl::StrCat(
+      "name=$(basename ", kPackages, "tributary-*.tar.gz .tar.gz)\n", kPackages,
+      "make_archive.sh ", folder, "/again.tar.gz $name ", kPackages,
+      "tributary deploy/compose/libraries.sh ", kPackages,
+      "help_pages.tar LICENSE docs/*.md examples/data/*.csv "
+      "examples/*.textproto\n",
+      "cmp ", folder, "/again.tar.gz ", kPackages, "$name.tar.gz"));
+}
+
+TEST(DebTest, DeclaresWhatItNeedsAndHasTheSameBytesWhenMadeAgain) {
+  if (!Installed("dpkg-shlibdeps")) GTEST_SKIP() << "dpkg-dev is not installed";
+  const std::string folder = MakeTestFolder();
+  for (const char* name : {"/a.deb", "/b.deb"}) {
+    Lines(absl::StrCat(kPackages, "make_deb.sh ", folder, name,
+                       " 1.2.3 library/install/package.tar "
+                       "examples/licenses.textproto docs/cpp.md"));
+  }
+  EXPECT_EQ(ReadWholeFile(folder + "/a.deb"), ReadWholeFile(folder + "/b.deb"));
+  const std::string control =
+      absl::StrJoin(Lines("dpkg-deb --field " + folder + "/a.deb"), "\n");
+  EXPECT_THAT(control,
+              AllOf(HasSubstr("Package: tributary\nVersion: 1.2.3\n"),
+                    HasSubstr("libc6 (>="), HasSubstr("libgrpc++"),
+                    HasSubstr("libstdc++6 (>= "), Not(HasSubstr("nvidia")),
+                    Not(HasSubstr("Depends: tributary"))));
+  const std::string files =
+      absl::StrJoin(Lines("dpkg-deb --contents " + folder + "/a.deb"), "\n");
+  EXPECT_THAT(
+      files,
+      AllOf(HasSubstr(" root/root "), HasSubstr("./usr/bin/tributary\n"),
+            HasSubstr("./usr/share/man/man1/tributary.1.gz"),
+            HasSubstr("./usr/share/zsh/vendor-completions/_tributary"),
+            HasSubstr("./usr/share/tributary/examples/licenses.textproto"),
+            HasSubstr("./usr/share/doc/tributary/copyright")));
+}
+
+}  // namespace
+}  // namespace tributary
