@@ -48,4 +48,4 @@ grep -oE '/usr/share/common-licenses/[^"]+' "$built_in_job" |
 chmod -R u=rwX,go=rX "$root"
 # The same contents yield the same bits.
 tar --create --directory="$work" --sort=name --mtime=@0 --owner=0 --group=0 \
-  --numeric-owner "$name" | gzip --no-name -9 >"$archive"
+  --numeric-owner "$name" | gzip --no-name >"$archive"
