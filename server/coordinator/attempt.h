@@ -196,7 +196,7 @@ class Attempt {
   // Ends the attempt with `ending`, kRolledBack or kDamaged, and tells all
   // peers to join the next attempt. No effect if ending() is not kNone.
   void RollBack(AttemptEnding ending, const absl::Status& reason);
-  // Ends the attempt as kFailed, because another coordinator has taken over the
+  // Ends the attempt as kFailed, because a newer coordinator has taken over the
   // job, and tells all peers to join again. No effect in phases kDone,
   // kRecovering, kDrained and kFailed.
   void GiveUp(const absl::Status& reason);

@@ -36,7 +36,9 @@ class CheckpointSchedule {
     // checkpoint too.
     int64_t last = 0;
     int servers = 1;
-    // The version of the newest checkpoint; 0 if there is none.
+    // The version of the newest checkpoint when the schedule is created; 0 if
+    // there is none. committed() is this version at first, and all checkpoints
+    // of the schedule have later versions.
     int64_t first = 0;
   };
   explicit CheckpointSchedule(const Options& options);

@@ -83,8 +83,8 @@ class Coordinator {
   // error. No effect if the job is done, was stopped or has failed.
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Ends the attempt as kFailed because another coordinator has taken over the
-  // job. Tells all peers to join again, which they do at the other coordinator.
+  // Ends the attempt as kFailed because a newer coordinator has taken over the
+  // job. Tells all peers to join again, which they do at that coordinator.
   void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- The job's end, for the process that runs it.

@@ -77,7 +77,7 @@ class ServerNetwork {
                                    float* arena) = 0;
 };
 
-// Returns a ServerNetwork that uses gRPC. `options` must outlive it.
+// Returns a ServerNetwork that uses gRPC. `options` must outlive the result.
 std::unique_ptr<ServerNetwork> MakeGrpcServerNetwork(
     const ServerOptions& options);
 

@@ -89,10 +89,11 @@ class ExchangeSession final
  private:
   absl::Status Handle(const WorkerMessage& message, ReceivedPayload payload);
   absl::Status OnHello(const Hello& hello);
-  // Maps the worker's shared memory and offers the store's in `*welcome`. If
-  // that is not possible, or with compression, leaves `*welcome` unchanged, and
-  // payloads are sent in the stream. The offer is empty in modes in which
-  // workers need only the newest version; weights are then sent in the stream.
+  // Maps the worker's shared memory, and offers the store's shared memory in
+  // `*welcome`. If either is not possible, or with compression, leaves
+  // `*welcome` unchanged, and payloads are sent in the stream. The offer is
+  // empty in modes in which workers need only the newest version; weights are
+  // then sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
   void Subscribe(bool in_memory);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,

@@ -20,11 +20,11 @@ namespace tributary {
 //     streams, and as float32 in shared memory. They are converted once for
 //     each version, block by block, while the update has them in the cache.
 //   * compression: differences between published weights, which are the weights
-//     that workers have after adding all differences. They are kept beside the
-//     exact weights. Each difference is computed from the published weights to
-//     the exact weights, so it includes what earlier differences left out (Tang
-//     et al., 2019). A worker that lacks the previous published version
-//     receives a whole version.
+//     that workers have after adding all differences. This object keeps the
+//     published weights beside the exact weights. Each difference is computed
+//     from the published weights to the exact weights, so it includes what
+//     earlier differences left out (Tang et al., 2019). A worker that lacks the
+//     previous published version receives a whole version.
 //
 // Not thread-safe, except that one thread may call Write and Complete while a
 // different thread calls one of the remaining methods.
@@ -70,8 +70,8 @@ class ChunkWeights {
   Next Begin(bool for_streams);
   // Derives the forms that workers receive for elements [begin, begin + count),
   // where count is at most TreeSum::kBlock. `values` is next.values + begin or,
-  // for non-temporal stores, another array, which is copied to next.values +
-  // begin (see StreamingCopy).
+  // for non-temporal stores, a different array, which Write copies to
+  // next.values + begin (see StreamingCopy).
   void Write(const Next& next, int64_t begin, int64_t count,
              const float* values) const;
   // Completes `*next` after Write was called for all elements.
