@@ -46,7 +46,8 @@ class SharedMemory {
   SharedMemory() = default;
 
   int descriptor_ = -1;
-  char* begin_ = nullptr;  // One page with the token, followed by the data.
+  // One page with the token that MappedMemory::Map verifies, then the data.
+  char* begin_ = nullptr;
   char* data_ = nullptr;
   int64_t bytes_ = 0;
   SharedMemoryOffer offer_;
