@@ -39,7 +39,8 @@ class SharedMemory {
 
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // The message from which another process maps this memory; see MappedMemory.
+  // The message with which other processes can map this memory; see
+  // MappedMemory::Map.
   const SharedMemoryOffer& offer() const { return offer_; }
 
  private:

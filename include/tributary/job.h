@@ -93,9 +93,9 @@ class Job {
     // knows. Called once for each worker, on a thread of its own, with a worker
     // that has received the job. The function must declare the parameters, and
     // compute until NextStep returns null. If it returns an error or throws a
-    // std::exception, the other workers take over its work; if there are none,
-    // the job fails with this error. If null, the workers compute the model
-    // that the job names.
+    // std::exception, the other workers take over the work of this worker; if
+    // there are none, the job fails with this error. If `worker` is null, the
+    // workers compute the model that the job names.
     std::function<absl::Status(Worker* worker)> worker;
 
     // ---- Options that never change the result.
@@ -104,8 +104,8 @@ class Job {
     // than workers, except in mode `asynchronous`.
     int workers = 1;
     // Compute threads of each worker. 0 selects 2 threads on a GPU, and on the
-    // CPU the number of cores divided by the number of workers; on both, at most
-    // the number of micro-batches of a worker. Not used with `worker`.
+    // CPU the number of cores divided by the number of workers; on both, at
+    // most the number of micro-batches of a worker. Not used with `worker`.
     int threads = 0;
     // Device of the workers: "auto", "cpu", "cuda" or "cuda:N". Not used with
     // `worker`.

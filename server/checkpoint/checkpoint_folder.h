@@ -64,7 +64,7 @@ class CheckpointFolder {
   // The file `latest` is not changed; see PointToLatest.
   //
   // An existing checkpoint of the same step keeps its name until the new
-  // checkpoint is renamed to it. The existing one then remains for inspection
+  // checkpoint takes this name. The existing one then remains for inspection
   // as step-*.old-*. On a file system that cannot exchange two names
   // atomically, a crash may leave only the existing checkpoint, under the name
   // step-*.old-*.

@@ -80,8 +80,8 @@ class AdmissionControl {
   // comment.
   void StartIfDue();
 
-  // Returns true if at least one worker has reported Synced in this attempt: it
-  // has all weights.
+  // Returns true if at least one worker has reported Synced in this attempt,
+  // which means that the worker has all weights.
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const { return memory_failed_; }

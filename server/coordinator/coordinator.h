@@ -30,10 +30,10 @@ namespace tributary {
 //
 // Owns an Attempt with its AdmissionControl and Watchdog, and the lock that
 // guards them; passes each message to the object that handles it. Thread-safe.
-// Only the Await functions block. Links, the committer and the callbacks are
-// called with the lock held. If a method that handles a peer's message returns
-// an error, the caller ends that peer's connection. status() returns the error
-// that ended the attempt.
+// Only the Await functions block. WorkerLinks, ServerLinks, the
+// CheckpointCommitter and the callbacks are called with the lock held. If a
+// method that handles a peer's message returns an error, the caller ends that
+// peer's connection. status() returns the error that ended the attempt.
 class Coordinator {
  public:
   using Options = AttemptOptions;
@@ -107,8 +107,8 @@ class Coordinator {
   // Returns the log lines since the last call. Each names a worker that was
   // refused or removed, and the reason.
   std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if at least one worker has reported Synced in this attempt: it
-  // has all weights.
+  // Returns true if at least one worker has reported Synced in this attempt,
+  // which means that the worker has all weights.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all servers have disconnected. Returns false if some are still
   // connected after `timeout`.

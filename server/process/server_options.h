@@ -34,8 +34,8 @@ struct ServerOptions {
   int servers = 1;
   // host:port to listen on; port 0 selects a free port.
   std::string listen = "127.0.0.1:0";
-  // host or host:port at which other processes reach this one. If empty, they
-  // use the address on which the listener accepts connections.
+  // host or host:port at which other processes reach this one. If empty, the
+  // other processes use the address on which the listener accepts connections.
   std::string advertise;
 
   // Shard 0 only: the job, a valid result of ResolveJob, and the folder for

@@ -14,8 +14,8 @@ namespace tributary {
 // The newest versions of one chunk's weights, in the form that the optimizer
 // uses and in the form that workers receive. The latter depends on the job's
 // exchange:
-//   * FLOAT32: the weights themselves. In shared memory the optimizer writes
-//     them where workers read them.
+//   * FLOAT32: the weights themselves. With shared memory, the optimizer writes
+//     them to the place where workers read them.
 //   * BFLOAT16, FLOAT16: the weights, rounded. They are encoded as 16 bits for
 //     streams, and as float32 in shared memory. They are converted once for
 //     each version, block by block, while the update has them in the cache.

@@ -142,9 +142,8 @@ class ParameterStore {
   };
   using SumsCallback = std::function<void(const StepSums&)>;
   // Receives a copy of each new version of a chunk before it is published.
-  // Called on any thread. The store publishes the version when the callback, or
-  // code to which it passes `kept`, calls `kept`: during the callback or later,
-  // on any thread.
+  // Called on any thread. The store publishes the version when `kept` is
+  // called: by the callback itself or later, on any thread.
   using ReplicateCallback = std::function<void(
       int64_t version, Snapshot::Chunk copy, std::function<void()> kept)>;
 
