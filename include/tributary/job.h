@@ -77,7 +77,7 @@ class Job {
   };
 
   struct Options {
-    // ---- The job: exactly one of these two.
+    // ---- The job. Set exactly one of `file` and `text`.
     // Path of a job file.
     std::string file;
     // The contents of a job file.

@@ -163,7 +163,7 @@ class MicroBatch {
 // errors.
 class EvaluationPiece {
  public:
-  // Return the range [begin(), end()) of the numbers of the samples in the
+  // The samples of the piece have the numbers [begin(), end()) in the
   // evaluation data.
   int64_t begin() const;
   int64_t end() const;
@@ -216,9 +216,9 @@ class Step {
  public:
   // Number of the training step, from 0; -1 for an evaluation.
   int64_t number() const;
-  // Return ranges for loops over the items of this step. A loop ends only when
-  // it is known that the next work belongs to a different step, so the end of a
-  // loop may block for as long as Worker::NextStep.
+  // These methods return ranges for loops over the items of this step. A loop
+  // ends only when it is known that the next work belongs to a different step,
+  // so the end of a loop may block for as long as Worker::NextStep.
   ItemRange<MicroBatch> micro_batches();
   ItemRange<EvaluationPiece> evaluation_pieces();
 
@@ -286,7 +286,7 @@ class Worker {
   // Returns OK while the worker takes part and after the job is done, Cancelled
   // if the job or this worker was stopped, and otherwise the error that ended
   // this worker: one line, for the user. After an error of the program, such as
-  // a missing gradient, the job's other workers take over; if there are none,
+  // a missing gradient, other workers take over its work; if there are none,
   // the job fails with this message.
   absl::Status status() const;
 

@@ -66,10 +66,10 @@ struct AttemptOptions {
 //
 // Not thread-safe; no method blocks. The Coordinator holds its lock during each
 // call. WorkerLinks, ServerLinks, the CheckpointCommitter and the callbacks are
-// therefore called with that lock held.
-// If a method returns an error, the caller ends the connection of the peer
-// whose message it was handling. Errors that end the attempt are passed to
-// Fail, RollBack or GiveUp, which close all connections.
+// therefore called with that lock held. If a method returns an error, the
+// caller ends the connection of the peer whose message it was handling. Errors
+// that end the attempt are passed to Fail, RollBack or GiveUp, which close all
+// connections.
 class Attempt {
  public:
   using Clock = std::function<absl::Time()>;

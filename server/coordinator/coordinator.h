@@ -102,7 +102,8 @@ class Coordinator {
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the data of this attempt. Returns nullopt until has_trained().
+  // Returns the facts of the data that this attempt uses, or nullopt while
+  // has_trained() is false.
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the log lines since the last call. Each names a worker that was
   // refused or removed, and the reason.

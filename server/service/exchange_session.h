@@ -64,7 +64,8 @@ class ExchangeSession final
     absl::Status refusal =
         absl::UnavailableError("this server does not know the model yet");
     // Called when a worker is refused after it has sent a message.
-    // `incarnation` is 0 if the worker has not sent it. May be null.
+    // `incarnation` is 0 if the worker has not sent its incarnation. May be
+    // null.
     std::function<void(int64_t incarnation, const absl::Status&)> on_refusal;
   };
 
