@@ -65,7 +65,7 @@ class WorkState : public WeightsSink {
   // ---- Called by the membership client.
   // Requests a kInitialize task: this worker must send version 0.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
-  // Sets the assignment, unless it is older than the current one.
+  // Replaces the assignment if `assignment` has a higher generation.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
