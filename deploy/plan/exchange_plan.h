@@ -68,11 +68,12 @@ struct PlannedExchange {
   double bytes_in = 0;
   std::string busiest;  // Example: "the server's link".
   // Time for which the busiest link is busy, in its busier direction. If all
-  // processes run on one host, there is no link: the CPU time for sending all
-  // bytes through local sockets, for which receiving takes the same time again.
+  // processes run on one host, there is no link; this field is then the CPU
+  // time for sending all bytes through local sockets. Receiving the bytes takes
+  // the same CPU time again.
   double link_seconds = 0;
-  // Time of the busiest server's pass over memory or, with all-reduce, of the
-  // optimizer in a worker.
+  // Time of the busiest server's pass over memory. With all-reduce, the time of
+  // the optimizer in one worker.
   double pass_seconds = 0;
   double step_seconds = 0;
   std::string bottleneck;  // The resource that is busy longest.
