@@ -24,7 +24,7 @@ struct LocalJobOptions {
   // The job fails if fewer workers than this run and no worker can be
   // restarted.
   int fewest_workers = 1;
-  // Return how to start each server and worker. `coordinator` is the host:port
+  // Describe how to start a server and a worker. `coordinator` is the host:port
   // that server 0 has reported. When server 0 is started for the first time,
   // `coordinator` is empty. When server 0 is restarted, it must listen on
   // `coordinator`, because all processes expect the coordinator there.

@@ -163,8 +163,8 @@ class Network {
   // needed.
   void CopyIn(const MicroBatchInput& micro_batch);
   // The part of CopyIn for devices with their own memory: queues the copy of
-  // the micro-batch from the buffers of inputs_, which has started its transfer
-  // to the device.
+  // the micro-batch from the buffers of inputs_. The transfer of the
+  // micro-batch into these buffers must have been started.
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
   // Returns the number of rows of the target that count, that is, whose label

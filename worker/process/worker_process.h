@@ -42,8 +42,8 @@ struct WorkerOptions {
   WorkerNetwork* network = nullptr;
   // All-reduce only. `host` is the name or address of this machine that other
   // workers use to reach it; empty selects the local address of the connection
-  // to the coordinator. `insecure_network` permits unencrypted gradients even
-  // though `security` is set.
+  // to the coordinator. `insecure_network` is true to permit unencrypted
+  // gradients even if `security` is set.
   std::string host;
   bool insecure_network = false;
   // The worker's log. Required; must outlive the call of RunWorker.

@@ -24,13 +24,13 @@ namespace tributary {
 // A unit of work for the trainer.
 struct Task {
   enum class Kind {
-    kInitialize,  // Send version 0 of every chunk.
-    kReportSynced,
+    kInitialize,        // Send version 0 of every chunk.
+    kReportSynced,      // Report that all chunks of `version` have arrived.
     kRequestStepLease,  // Request another step (asynchronous mode).
     kEvaluate,          // Evaluate pieces `items` at `version`.
     kTrain,             // Train micro-batches `items` of step `version`.
-    kFinish,
-    kFail,  // See status().
+    kFinish,            // End without an error: the job is done.
+    kFail,              // End with the error that status() returns.
   };
   Kind kind = Kind::kFail;
   int64_t version = 0;

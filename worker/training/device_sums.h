@@ -85,7 +85,8 @@ class DeviceSums {
 
   // State of the current micro-batch.
   float* gradients_ = nullptr;
-  // Ordered from the lowest level to the highest.
+  // The waiting sums to which the micro-batch is added, from the lowest level
+  // to the highest.
   std::vector<Waiting> siblings_;
   int node_ = 0;
   float* sum_ = nullptr;
