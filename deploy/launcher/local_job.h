@@ -33,8 +33,8 @@ struct LocalJobOptions {
 
   // Called once, after all processes have started.
   std::function<void(const std::string& coordinator)> on_started;
-  // Called repeatedly from then on until the job ends: at least every `tick`,
-  // and after every signal. Must not block.
+  // Called repeatedly after `on_started`, until the job ends: at least every
+  // `tick`, and after every signal. Must not block.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
   // Receives one line for the user per event: the start or the end of a

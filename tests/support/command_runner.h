@@ -25,8 +25,9 @@ struct CommandResult {
 // A program that runs concurrently with the test. Not thread-safe.
 class BackgroundCommand {
  public:
-  // Starts the program `arguments[0]`. Its environment is PATH, HOME and
-  // `environment` ("NAME=value"). Aborts the test program if it cannot start.
+  // Starts the program `arguments[0]`. Its environment consists of PATH, HOME
+  // and `environment` ("NAME=value"). Aborts the test program if the program
+  // cannot be started.
   BackgroundCommand(const std::vector<std::string>& arguments,
                     const std::vector<std::string>& environment = {});
   // Kills the program with SIGKILL if it still runs.

@@ -97,8 +97,8 @@ class FaultyFileSystem : public FileSystem {
   // Returns null if the path does not exist or is unknown to this object.
   std::shared_ptr<Node> Find(const std::string& path) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Makes the name `path` refer to `node`, or removes the name if `node` is
-  // null.
+  // A change of a name: `path` now refers to `node`, or no longer exists if
+  // `node` is null.
   struct Change {
     std::string path;
     std::shared_ptr<Node> node;

@@ -43,7 +43,8 @@ class TcpProxy {
 
   // ---- Lasting settings, for all connections together.
 
-  // Delays each piece by `mean` +/- `jitter`; the order stays the same.
+  // Delays data by a random time from `mean` - `jitter` to `mean` + `jitter`.
+  // The order of the data stays the same.
   void SetDelay(Direction direction, absl::Duration mean, absl::Duration jitter)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Limits the rate; 0 stands for no limit.

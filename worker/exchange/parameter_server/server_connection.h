@@ -46,7 +46,9 @@ struct ExchangeParts {
   WeightsSink* const sink;
   const int servers;
   const ExchangeSpec::Transport transport;
-  const bool answered;  // See ExchangeTraits::contributions_answered.
+  // True if servers answer each contribution with an Outcome; see
+  // ExchangeTraits::contributions_answered.
+  const bool answered;
   GradientEncoder encoder;
   ReceivedWeights weights;
   ChunkLatency latency;
