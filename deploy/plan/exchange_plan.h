@@ -28,7 +28,8 @@ struct PlanInputs {
   int threads = 1;  // Compute threads of each worker.
   // Bandwidth of every host's link in each direction, in bytes per second.
   double bandwidth = 0;
-  // Profile of one micro-batch on one of `threads` busy compute threads.
+  // Profile of one micro-batch on one compute thread, while all `threads`
+  // compute threads are busy.
   ComputeProfile micro_batch;
   // Time per element in which a server adds one contribution from each worker
   // and updates the weights, with all `server_threads` threads of the server

@@ -26,7 +26,7 @@ struct Task {
   enum class Kind {
     kInitialize,        // Send version 0 of every chunk.
     kReportSynced,      // Report that all chunks of `version` have arrived.
-    kRequestStepLease,  // Request another step (asynchronous mode).
+    kRequestStepLease,  // Request a further step (asynchronous mode).
     kEvaluate,          // Evaluate pieces `items` at `version`.
     kTrain,             // Train micro-batches `items` of step `version`.
     kFinish,            // End without an error: the job is done.
