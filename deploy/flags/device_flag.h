@@ -39,8 +39,8 @@ struct Gpus {
 // Returns the GPUs of this machine, for workers.
 Gpus MachineGpus();
 // Returns the GPUs of this machine without initializing any, assuming that all
-// of them work. For launcher processes: a process that initializes a GPU
-// occupies some of its memory.
+// of them work. Used by launcher processes, because a process that initializes
+// a GPU occupies some of the GPU's memory.
 Gpus ListedGpus();
 
 // Resolves `value`, the value of the flag `flag`; the result is never kAuto.

@@ -25,7 +25,7 @@ struct LogFlags {
 // Declares --log-format and --log-level.
 void AddLogFlags(CommandLine* line, LogFlags* flags);
 
-// Like AddLogFlags, but also declares --warning-fd. For processes that a
+// Like AddLogFlags, but also declares --warning-fd. Used by processes that a
 // launcher may start.
 void AddChildLogFlags(CommandLine* line, LogFlags* flags);
 
