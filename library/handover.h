@@ -18,8 +18,8 @@
 
 namespace tributary {
 
-// A micro-batch to train, or a piece of the evaluation data. The trainer owns
-// all memory that the pointers refer to.
+// A micro-batch whose gradient is to be computed, or a piece of the evaluation
+// data. The trainer owns all memory that the pointers refer to.
 struct Work {
   // True for a piece of the evaluation data.
   bool evaluates = false;

@@ -10,11 +10,12 @@
 
 namespace tributary {
 
-// Has the facts of the data set `data`, but yields batches that contain only
-// the indexes of samples, because the program reads the samples itself. The
-// program can therefore take part in a job together with built-in workers,
-// whose facts must be the same. Batches have `indexes`, `epoch` and, from which
-// the sample count follows, one label of 0 for each sample (token).
+// Has the same numbers of samples and the same fingerprint as the data set
+// `data`, but yields batches that contain only the indexes of samples, because
+// the program reads the samples itself. The program can therefore take part in
+// a job together with built-in workers, which read `data`. A batch has
+// `indexes`, `epoch`, and one label of 0 for each sample (for text, token),
+// from which its sample count follows.
 class IndexView final : public DataSet {
  public:
   explicit IndexView(std::unique_ptr<DataSet> data) : data_(std::move(data)) {}

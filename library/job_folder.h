@@ -12,9 +12,9 @@
 
 namespace tributary {
 
-// The output folder that the options name, claimed exclusively for this job. If
-// they name none, a temporary folder, which the destructor removes with its
-// contents.
+// The folder that Job::Options::output_directory names, claimed exclusively for
+// this job. If that option is empty, a temporary folder, which the destructor
+// removes with its contents.
 class JobFolder {
  public:
   // Claims or creates the folder. Returns the errors of OutputDirectory::Claim,

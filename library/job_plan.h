@@ -18,8 +18,8 @@ struct JobPlan {
   int server_threads = 1;  // Threads of each server.
   int workers = 1;
   int worker_threads = 1;  // Compute threads of each worker.
-  // The device of each worker, by rank; empty if Job::Options::worker computes
-  // the gradients.
+  // The device of each worker, indexed by rank; empty if Job::Options::worker
+  // computes the gradients.
   std::vector<DeviceName> devices;
 };
 

@@ -1,4 +1,4 @@
-// Reads what a Job returns from the files of its run.
+// Reads the result of a Job from the files of its run.
 #ifndef TRIBUTARY_LIBRARY_JOB_RESULT_H_
 #define TRIBUTARY_LIBRARY_JOB_RESULT_H_
 

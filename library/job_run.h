@@ -42,7 +42,8 @@ class JobRun {
   // A server or a worker.
   struct Process {
     Shutdown shutdown;
-    // Status of the end; nullopt while it runs. Guarded by mu_.
+    // The status with which this server or worker has ended; nullopt while it
+    // runs. Guarded by mu_.
     std::optional<absl::Status> end;
     Thread thread;
   };

@@ -20,9 +20,10 @@ namespace tributary {
 // Implements MicroBatch for one Work: maps parameters to their places in the
 // arenas, tells the observer which weights are needed and which gradients are
 // final, and checks the calls. Records the first error, and ignores later
-// calls. After an error or Finish, weights and gradient return memory of this
-// object, and so does weights once the micro-batch was given up, so the
-// returned spans are always usable. Used by the program's thread only.
+// calls. The spans that weights() and gradient() return are always usable:
+// after an error or Finish, both methods return memory of this object, and
+// weights() also does so if the micro-batch was given up. Used by the program's
+// thread only.
 class MicroBatchState {
  public:
   // Calls `done` once, when the micro-batch ends, with its status: OK, the
@@ -93,7 +94,8 @@ class MicroBatchState {
   // True for each parameter whose weights have arrived.
   std::vector<bool> arrived_;
   std::vector<bool> ready_;  // True for each parameter whose gradient is ready.
-  int sent_;  // Gradients of this and later parameters were passed on.
+  // The gradients of parameter sent_ and of all later ones were passed on.
+  int sent_;
   std::vector<float> zeros_;
   std::vector<float> spare_;
 };

@@ -1,4 +1,5 @@
-// Runs a worker for a program, and implements the program's side of it.
+// Runs a worker whose gradients a program computes, and implements the classes
+// with which the program does so.
 #ifndef TRIBUTARY_LIBRARY_WORKER_SESSION_H_
 #define TRIBUTARY_LIBRARY_WORKER_SESSION_H_
 
@@ -59,10 +60,12 @@ class WorkerSession {
   void LeaveItem();
   // Blocks until there is work, and returns it. Returns null when there is no
   // more work. After an error of the program, returns no further work, but
-  // finishes each with this error, which ends the worker.
+  // finishes each item of work with this error, which ends the worker.
   Work* AwaitWork();
-  // Returns the next work if it belongs to the step that NextStep has returned,
-  // and otherwise null.
+  // Ends the last item, and returns the next work if it belongs to the step
+  // that NextStep has returned. Otherwise returns null. `evaluates` is the kind
+  // of work that the caller wants (see Work::evaluates); returns null if the
+  // step is of the other kind.
   Work* AwaitWorkOfStep(bool evaluates);
 
   const std::unique_ptr<Logger> log_;

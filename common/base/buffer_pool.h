@@ -33,8 +33,9 @@ using PinMemory =
     std::function<std::shared_ptr<void>(void* memory, size_t bytes)>;
 
 // Pins the first `bytes` bytes of `buffer` with `pin`, and returns a reference
-// to the buffer that keeps them pinned. They are unpinned before the memory is
-// freed. Returns `buffer` itself if `pin` is null or returns null.
+// to the buffer. The bytes stay pinned until this reference and its copies are
+// released, and are unpinned before the memory is freed. Returns `buffer`
+// itself if `pin` is null or returns null.
 Buffer PinnedBuffer(Buffer buffer, size_t bytes, const PinMemory& pin);
 
 // A pool of equally sized buffers. Thread-safe. Buffers may outlive the pool.
@@ -44,8 +45,8 @@ class BufferPool {
   // MiB or more are aligned to 2 MiB and use huge pages if the kernel provides
   // them.
   explicit BufferPool(int64_t elements);
-  // When the pool needs a new buffer, it calls `source`, and allocates the
-  // buffer itself if `source` returns null.
+  // When the pool needs a new buffer, it calls `source`. If `source` returns
+  // null, the pool allocates the buffer.
   BufferPool(int64_t elements, std::function<Buffer()> source);
 
   // Returns a buffer with unspecified contents: one that has returned to the

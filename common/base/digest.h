@@ -6,8 +6,8 @@
 
 #include "absl/strings/string_view.h"
 
-// OpenSSL's digest state, declared here to keep OpenSSL's headers out of this
-// one.
+// OpenSSL's digest state, declared here so that this header need not include
+// OpenSSL's headers.
 struct evp_md_ctx_st;
 
 namespace tributary {

@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// Parses `text`. Returns a discarded value (is_discarded() is true) if it is
-// not valid JSON.
+// Parses `text`. Returns a discarded value (is_discarded() is true) if `text`
+// is not valid JSON.
 nlohmann::json ParseJson(absl::string_view text);
 // Like ParseJson, but keeps the members of objects in the order of the text.
 nlohmann::ordered_json ParseOrderedJson(absl::string_view text);

@@ -18,9 +18,9 @@ absl::Time MonotonicNow();
 // Like mu->Await, but also works in a simulation (see Runtime).
 void Await(absl::Mutex* mu, const absl::Condition& condition)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-// Like mu->AwaitWithTimeout and mu->AwaitWithDeadline, but measure time with
-// MonotonicNow. Return true if the condition holds, and false after the timeout
-// or the deadline.
+// These functions are like mu->AwaitWithTimeout and mu->AwaitWithDeadline, but
+// measure time with MonotonicNow. They return true if the condition holds, and
+// false after the timeout or the deadline.
 bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
               absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 bool AwaitUntil(absl::Mutex* mu, const absl::Condition& condition,

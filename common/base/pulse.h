@@ -34,8 +34,8 @@ class Pulse {
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
-  // Calls `beat` on the calling thread, unless it was last called less than
-  // half an interval ago.
+  // Calls `beat` on the calling thread, unless the last call of `beat` began
+  // less than half an interval ago.
   void BeatEarly() { BeatUnlessWithin(interval_ / 2); }
 
  private:
@@ -44,8 +44,8 @@ class Pulse {
     return AwaitFor(&mu_, absl::Condition(&stop_), timeout);
   }
 
-  // Calls `beat` unless it was last called less than `gap` ago. Returns the
-  // time until the next periodic call is due.
+  // Calls `beat` unless the last call of `beat` began less than `gap` ago.
+  // Returns the time until the next periodic call is due.
   absl::Duration BeatUnlessWithin(absl::Duration gap) ABSL_LOCKS_EXCLUDED(mu_) {
     {
       absl::MutexLock lock(&mu_);

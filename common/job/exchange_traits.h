@@ -52,9 +52,10 @@ struct ExchangeTraits {
   // True if workers compute the norm of the whole gradient before they send it,
   // and send the norm with it.
   bool contributions_await_norm = false;
-  // True if servers answer each contribution. They may then read its gradient
-  // until they have answered. Otherwise they may read the gradient until the
-  // chunk's next version is published.
+  // True if servers answer each contribution. A server may then read the
+  // gradient of a contribution until it has answered that contribution.
+  // Otherwise it may read the gradient until the chunk's next version is
+  // published.
   bool contributions_answered = false;
 };
 

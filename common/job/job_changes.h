@@ -24,9 +24,10 @@ struct JobChange {
 // training, in the order of job.proto. Both jobs must be results of ResolveJob.
 // `was` is the earlier job, `is` the new one, here and below. Ignores the
 // length of the run (steps, epochs), because a longer run continues a shorter
-// one. Ignores fields that never affect a result: names, output, checkpoints,
-// evaluation, recovery, transport, an all-reduce instead of mode synchronous,
-// and chunk_bytes where it has no effect.
+// one. Ignores fields that never affect a result: name, output, checkpoint,
+// evaluation, recovery, transport, and chunk_bytes where it has no effect. Also
+// ignores whether the job uses mode synchronous or an all-reduce, because both
+// compute the same result.
 std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is);
 
 // Returns true if the jobs differ in length (steps or epochs) and the learning

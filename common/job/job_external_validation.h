@@ -7,8 +7,8 @@
 
 namespace tributary {
 
-// Return InvalidArgument, naming the field, for a value that is invalid by
-// itself or in combination with the rest of the job.
+// These functions return InvalidArgument, naming the field, for a value that is
+// invalid by itself or in combination with the rest of the job.
 absl::Status ValidateExternalModel(const ExternalModelSpec& model);
 absl::Status ValidateExternalData(const JobSpec& job);
 

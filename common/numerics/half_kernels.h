@@ -46,8 +46,8 @@ struct Bfloat16 {
   static __attribute__((always_inline)) uint32_t Rounded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
     // Rounds to nearest, ties to even. Adds half a unit in the last place that
-    // is kept, or slightly less if its bit is 0 (even). A carry from this
-    // addition rounds up, and may increment the exponent.
+    // is kept, or slightly less if the bit in that place is 0 (even). A carry
+    // from this addition rounds up, and may increment the exponent.
     uint32_t result = bits + 0x7fff + (bits >> 16 & 1);
     result = magnitude > kInfinity ? kQuietNan | (bits & kSign) : result;
     // Denormal numbers count as zero.

@@ -28,9 +28,10 @@
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TRIBUTARY_MULTIVERSION \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-// For code that has separate functions for processors with HasWideRegisters
-// (TRIBUTARY_WIDE_VERSION) and without (TRIBUTARY_NARROW_VERSIONS). Each
-// function is then compiled only in the versions that can run.
+// For code that has one function for processors with wide registers (see
+// HasWideRegisters) and one for all others. Mark the first function
+// TRIBUTARY_WIDE_VERSION and the second TRIBUTARY_NARROW_VERSIONS, so that each
+// is compiled only in the versions that can run.
 #define TRIBUTARY_WIDE_VERSION __attribute__((target("arch=x86-64-v4")))
 #define TRIBUTARY_NARROW_VERSIONS \
   __attribute__((target_clones("arch=x86-64-v3", "default")))

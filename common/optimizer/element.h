@@ -4,7 +4,7 @@
 //
 // A rule is a struct whose fields are the coefficients of its formula at one
 // step, with
-//   static constexpr int kSlots: floats of state for each weight;
+//   static constexpr int kSlots: number of floats of state for each weight;
 //   template <typename Real>
 //   TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* slots) const: returns
 //     the new weight. g: gradient; w: weight; slots: the state [kSlots], which
@@ -47,6 +47,7 @@ struct ElementArrays {
   const float* gradient_sum = nullptr;
   // The second part of the sum; null if the sum is in one array.
   const float* other_gradient_sum = nullptr;
+  // Factor by which the sum is multiplied to get the gradient.
   float gradient_scale = 1;
   const float* weights = nullptr;
   float* new_weights = nullptr;

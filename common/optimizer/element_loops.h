@@ -45,7 +45,7 @@ TRIBUTARY_INLINE void UpdateAll(const Rule rule, const Gradient gradient,
                                 float* __restrict out, int64_t count,
                                 Slot* __restrict... slots) {
   for (int64_t i = 0; i < count; ++i) {
-    float state[] = {slots[i]..., 0.f};  // The 0 keeps it from being empty.
+    float state[] = {slots[i]..., 0.f};  // The 0 makes it nonempty.
     out[i] = rule.Update(gradient(i), w[i], state);
     const float* changed = state;
     ((slots[i] = *changed++), ...);

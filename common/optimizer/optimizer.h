@@ -59,9 +59,9 @@ struct UpdateArguments {
   absl::Span<const ChunkSegment> segments;
 };
 
-// An optimizer at one step, with the coefficients for all elements. Create one
-// for many updates: for Adam, creating it takes as long as updating 100
-// elements.
+// An optimizer at one step, with the coefficients for all elements. Use one
+// object for many updates: for Adam, creating the object takes as long as
+// updating 100 elements.
 struct OptimizerStep {
   // The rule for elements with weight decay, and the rule for elements without
   // weight decay.

@@ -22,9 +22,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 // Replaces the contents of `path` with the concatenation of `pieces`: writes a
 // new file in the same folder, syncs it, renames it to `path` and syncs the
 // folder. If OK is returned, the new contents survive a power failure. On an
-// error `path` has its old contents, or the new ones if only the folder could
-// not be synced; the new file is removed if possible. Does not copy the pieces
-// into one buffer. Blocks until the disk has written the file.
+// error, `path` has its old contents, or its new contents if only the folder
+// could not be synced; a new file that was not renamed is removed if possible.
+// Does not copy the pieces into one buffer. Blocks until the disk has written
+// the file.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces,
                                  FileSystem* files = FileSystem::Posix());

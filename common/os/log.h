@@ -87,7 +87,8 @@ class Logger {
   }
 
  private:
-  // spdlog's loggers, declared here to keep spdlog's headers out of this one.
+  // spdlog's loggers, defined in log.cc so that this header need not include
+  // spdlog's headers.
   struct Sinks;
 
   Logger(const LogOptions& options, std::unique_ptr<Sinks> sinks);

@@ -39,14 +39,16 @@ class SharedMemory {
 
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // The message from which another process maps this memory; see MappedMemory.
+  // The message with which other processes can map this memory; see
+  // MappedMemory::Map.
   const SharedMemoryOffer& offer() const { return offer_; }
 
  private:
   SharedMemory() = default;
 
   int descriptor_ = -1;
-  char* begin_ = nullptr;  // One page with the token, followed by the data.
+  // One page with the token that MappedMemory::Map verifies, then the data.
+  char* begin_ = nullptr;
   char* data_ = nullptr;
   int64_t bytes_ = 0;
   SharedMemoryOffer offer_;

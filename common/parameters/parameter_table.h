@@ -25,8 +25,8 @@ struct Parameter {
   OptimizerGroup group = DECAY;
   int64_t offset = 0;  // Offset of the first element in the arena.
   int64_t size = 0;    // Number of elements.
-  // Number of elements of the gap after the parameter that workers read
-  // together with the parameter. These elements are zero.
+  // Number of elements after the parameter that workers read as if they were
+  // part of it. They belong to the gap after the parameter and are zero.
   int64_t padding = 0;
 };
 

@@ -42,7 +42,7 @@ struct HostTraffic {
 
   double out() const { return up_out + down_out; }
   double in() const { return up_in + down_in; }
-  // Returns the number of bytes in the direction that carries more.
+  // Returns the larger of out() and in().
   double busier() const { return out() > in() ? out() : in(); }
 };
 

@@ -46,9 +46,8 @@ class ReceivedPayload {
                                           int64_t* begin) const;
 
   std::shared_ptr<const void> owner_;
-  // The payload, if it is in one piece. If it is in several, they are in
-  // `pieces_`, and `whole_.data` is null. `whole_.end` is always the payload's
-  // size.
+  // The payload, if it is in one piece. Otherwise `whole_.data` is null, and
+  // `pieces_` holds the pieces. `whole_.end` is always the payload's size.
   Piece whole_;
   std::vector<Piece> pieces_;
 };

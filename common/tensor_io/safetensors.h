@@ -58,8 +58,8 @@ struct TensorEntry {
 };
 
 // A safetensors file that is open for reading. Open validates the header by the
-// rules of the format's own implementation, and also rejects repeated and
-// unknown keys, which that implementation ignores. Thread-safe.
+// rules of the format's reference implementation, and also rejects repeated and
+// unknown keys, which the reference implementation ignores. Thread-safe.
 class SafetensorsFile {
  public:
   // Opens the file and reads its header. Returns DataLoss, naming the file and

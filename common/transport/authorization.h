@@ -46,7 +46,7 @@ class Authorizer {
                          const std::vector<absl::string_view>& dns_names) const;
 
   const bool certificates_;
-  // Digest of the expected metadata; empty if no token is expected.
+  // Digest of the expected metadata value; empty if no token is expected.
   const std::string digest_;
 };
 

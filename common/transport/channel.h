@@ -41,9 +41,9 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);
 
-// Returns a connected channel to the coordinator. Returns Unavailable if it
-// does not connect within `timeout`, Cancelled if `stop` returned true, and
-// FailedPrecondition as AwaitConnected does.
+// Returns a connected channel to the coordinator. Returns Unavailable if the
+// channel does not connect within `timeout`, Cancelled if `stop` returned true,
+// and FailedPrecondition as AwaitConnected does.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, const Security& security,
     absl::Duration timeout, const std::function<bool()>& stop);

@@ -20,9 +20,10 @@
 
 namespace tributary {
 
-// Encodes `message`. Its inner message (Initial, Contribution, Weights or
-// JournalPart) must have no payload; it is encoded with the bytes of `payload`.
-// The owner of the payload is held until gRPC no longer needs the bytes.
+// Encodes `message` with the bytes of `payload` as the field `payload` of its
+// inner message (Initial, Contribution, Weights or JournalPart). This field
+// must be empty in `message`. The owner of the payload is held until gRPC no
+// longer needs the bytes.
 grpc::ByteBuffer Encode(const WorkerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const ServerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const JournalMessage& message, OutgoingPayload payload);

@@ -35,10 +35,10 @@ class ConnectionAcceptor {
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
-  // Binds the addresses of "host:port"; port 0 selects a free port. Returns the
-  // port. Returns Unavailable if the host is unknown, if no address can be
-  // bound, or if the port is in use on any of them. Returns InvalidArgument if
-  // `address` is malformed.
+  // Binds every IP address of the host in `address`, "host:port"; port 0
+  // selects a free port. Returns the port. Returns Unavailable if the host is
+  // unknown, if none of its IP addresses can be bound, or if the port is in use
+  // on any of them. Returns InvalidArgument if `address` is malformed.
   absl::StatusOr<int> ListenTcp(const std::string& address, Handler handler);
 
   // Binds the abstract Unix socket "unix-abstract:NAME". If `own_user_only`,
@@ -80,7 +80,7 @@ class ConnectionAcceptor {
   const Limits limits_;
   Logger* const log_;
   const int most_connections_;
-  int wake_ = -1;   // Becomes readable to stop the thread.
+  int wake_ = -1;   // A descriptor; when it is readable, the thread stops.
   int spare_ = -1;  // A reserved descriptor for TurnOneAway.
   std::vector<Door> doors_;
   std::thread thread_;

@@ -29,10 +29,11 @@ class ConnectionTable {
   // Uses only those fields of `limits` that concern connections.
   explicit ConnectionTable(const Limits& limits);
 
-  // Decides whether the new connection `socket` is allowed. If so, the socket
-  // counts as a connection until it is closed. `peer` is the remote address
-  // without its port. When a limit is reached, a closed socket may still count
-  // for up to kLookInterval. `now` must never decrease.
+  // Returns kWelcome if the new connection `socket` is allowed, otherwise the
+  // reason why it is not. An allowed socket counts as a connection until it is
+  // closed. `peer` is the remote address without its port. When a limit is
+  // reached, a closed socket may still count for up to kLookInterval. `now`
+  // must never decrease.
   Answer Add(int socket, absl::string_view peer, absl::Time now);
 
   // Number of connections, including closed ones that were not detected yet.

@@ -22,7 +22,8 @@ namespace tributary {
 inline constexpr absl::Duration kReloadInterval = absl::Seconds(1);
 
 // Returns the credentials of a client. With TLS, they require the server to
-// present a certificate of the same authority that has the role kServer.
+// present a certificate that has the role kServer and that the same authority
+// has issued.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
     const Security& security);
 

@@ -1,5 +1,5 @@
-// Counts the calls in progress of a service, so that its dependencies are
-// destroyed after the last call.
+// Counts a service's calls in progress, so that the objects that these calls
+// use are destroyed after the last call.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_LIVE_CALLS_H_
 #define TRIBUTARY_COMMON_TRANSPORT_LIVE_CALLS_H_
 
@@ -15,7 +15,8 @@ namespace tributary {
 // the ownership of this object, because a call may outlive the service briefly.
 class LiveCalls {
  public:
-  // Held by a call until its last access to the service's dependencies.
+  // Counts one call. The call holds this object until its last access to the
+  // objects that the service uses.
   class Token {
    public:
     explicit Token(std::shared_ptr<LiveCalls> calls)

@@ -26,6 +26,8 @@ const char* RoleName(Role role);
 // certificate, such as "server.tributary". It does not contain the name of a
 // machine, so a certificate is valid on every machine.
 std::string RoleDnsName(Role role);
+// Returns the role that `name` states, or nullopt if `name` is not the
+// RoleDnsName of any role.
 absl::optional<Role> RoleOfDnsName(absl::string_view name);
 
 // The security settings of a process. An empty `tls_directory` disables TLS,
@@ -50,9 +52,9 @@ struct Security {
 // now. Uses the first of `roles` whose certificate exists. Reads the token from
 // `token_file`. Either path may be empty, which disables TLS or the token.
 // Returns InvalidArgument if there is no certificate for any of `roles` or a
-// file cannot be used, NotFound if a different file is missing, and the
-// system's error if a file cannot be read. The message names the file and the
-// problem.
+// file cannot be used, NotFound if the authority's certificate, the private key
+// or the token file is missing, and the system's error if a file cannot be
+// read. The message names the file and the problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);

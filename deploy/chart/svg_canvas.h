@@ -46,7 +46,7 @@ struct SvgTextStyle {
   double size = 13;
   bool bold = false;
   std::string color = "#222222";
-  bool upwards = false;  // Rotated to read from bottom to top.
+  bool upwards = false;  // True for text that reads from bottom to top.
 };
 
 // A picture on a white background. Coordinates must be finite. Texts and
@@ -65,8 +65,8 @@ class SvgCanvas {
   void Outline(const SvgBox& box, const SvgStroke& stroke);
   void Circle(SvgPoint center, double radius, const std::string& fill,
               absl::string_view tooltip = "");
-  // Draws `text`. `at` is on the baseline, at the place that `style.anchor`
-  // selects.
+  // Draws `text`. `at` is the point of the baseline at the start, the middle or
+  // the end of the text, as `style.anchor` selects.
   void Text(SvgPoint at, absl::string_view text, const SvgTextStyle& style);
 
   // Until EndClip, draws only the parts of shapes that are inside `box`. Calls

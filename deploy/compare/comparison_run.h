@@ -28,8 +28,8 @@ struct ComparisonOptions {
 };
 
 // Returns the job for a comparison: without checkpoints and evaluated only at
-// its end, so that the time of a step includes only training. If the job sets
-// `steps`, it has about a hundred lines of metrics.
+// its end, so that the time of a step includes only training. If `job` sets
+// `steps`, the returned job writes about a hundred lines of metrics.
 JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {

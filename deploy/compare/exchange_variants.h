@@ -34,10 +34,10 @@ struct ExchangeVariants {
 // servers) and all_reduce_sharded (all_reduce with shard_optimizer).
 const std::vector<std::string>& ExchangeNames();
 
-// Selects the exchange `name`, one of ExchangeNames, in `*exchange`. If this
-// kind of exchange is already selected, keeps its settings; otherwise it gets
-// default settings. Also keeps chunk_bytes and the fields that all exchanges
-// share, such as transport and wire_dtype.
+// Selects the exchange `name`, one of ExchangeNames, in `*exchange`. Keeps the
+// settings of this exchange if it is already selected, and otherwise selects it
+// with default settings. Always keeps chunk_bytes and the fields that all
+// exchanges share, such as transport and wire_dtype.
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
 // Returns the variants of `job` for the exchanges `names`, in this order, or

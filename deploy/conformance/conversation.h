@@ -63,8 +63,8 @@ class Conversation {
   // Returns the number of memberships that a server has ended with a transient
   // error, after which the worker joins again.
   int dismissals() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the next action that the protocol requires of the worker, as the
-  // fault of not having done it.
+  // Returns the fault of a worker that sends nothing more: it has not done what
+  // the protocol requires of it next.
   Fault Pending() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

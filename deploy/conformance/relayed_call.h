@@ -68,9 +68,9 @@ class RelayedCall final : public Call,
     RelayedCall* const call_;
   };
 
-  // Prepares a call of `method` on the server at `address`, which begins with
-  // the first message of the worker. If `refusal` is an error, that message
-  // ends the worker's call with `refusal` instead. `worker` must exist until
+  // Prepares a call of `method` on the server at `address`. The first message
+  // of the worker begins the call. If `refusal` is an error, that message ends
+  // the worker's call with `refusal` instead. `worker` must exist until
   // Front::OnGone is called, and `observer` must outlive this object.
   RelayedCall(const std::string& address, const std::string& method,
               absl::Status refusal,

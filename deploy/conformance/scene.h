@@ -99,7 +99,8 @@ class Scene {
   // Returns OK, or an error that no worker has caused, such as Cancelled after
   // a signal.
   const absl::Status& error() const { return error_; }
-  // Returns how the worker, which has ended, has ended, and its last error.
+  // Describes how the worker ended, with its last error. The worker must have
+  // ended.
   std::string DescribeEnd(const Worker& worker) const;
 
  private:

@@ -91,7 +91,7 @@ class WireTap {
   absl::Status refusal_ ABSL_GUARDED_BY(mu_);
   bool refuses_once_ ABSL_GUARDED_BY(mu_) = false;
   int memberships_ ABSL_GUARDED_BY(mu_) = 0;
-  // The version from which weights are held back; nullopt if none are.
+  // The first version that is held back; nullopt if none is.
   std::optional<int64_t> hold_ ABSL_GUARDED_BY(mu_);
   // True if a message is being held back.
   bool holds_ ABSL_GUARDED_BY(mu_) = false;

@@ -39,16 +39,17 @@ struct Gpus {
 // Returns the GPUs of this machine, for workers.
 Gpus MachineGpus();
 // Returns the GPUs of this machine without initializing any, assuming that all
-// of them work. For launcher processes: a process that initializes a GPU
-// occupies some of its memory.
+// of them work. Used by launcher processes, because a process that initializes
+// a GPU occupies some of the GPU's memory.
 Gpus ListedGpus();
 
 // Resolves `value`, the value of the flag `flag`; the result is never kAuto.
 // For "auto" and "cuda", selects one of the GPUs by `place`, the index of this
 // process among the job's processes on this machine. For "auto", selects the
-// CPU if the machine has no GPU or if Gpus::check returns an error for the
-// selected GPU, for example because its memory is full. In the second case,
-// `*remark` receives one line that states why; otherwise it is empty.
+// CPU if Gpus::count returns an error, as on a machine without a GPU, or if
+// Gpus::check returns an error for the selected GPU, for example because its
+// memory is full. After an error of Gpus::check, `*remark` receives one line
+// that states the error; otherwise it is empty.
 //
 // Returns InvalidArgument for an invalid value. If the selected GPU cannot be
 // used, and the CPU is not selected instead, returns the error of the GPU, with

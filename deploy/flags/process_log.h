@@ -25,7 +25,7 @@ struct LogFlags {
 // Declares --log-format and --log-level.
 void AddLogFlags(CommandLine* line, LogFlags* flags);
 
-// Like AddLogFlags, but also declares --warning-fd. For processes that a
+// Like AddLogFlags, but also declares --warning-fd. Used by processes that a
 // launcher may start.
 void AddChildLogFlags(CommandLine* line, LogFlags* flags);
 
@@ -37,10 +37,10 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
                                                         int rank);
 
 // Logs how the process ended and returns its exit code. `signal` is the signal
-// that stopped the process, or 0 if there was none. Unless `status` is
-// Cancelled, the exit code is ExitCodeOf(status), or kExitDone if it is OK. If
-// `status` is Cancelled, the exit code is ExitCodeOfSignal(signal), with two
-// exceptions: it is kExitPreempted for SIGTERM, and for 0, which means that the
+// that stopped the process, or 0 if there was none. If `status` is not
+// Cancelled, the exit code is ExitCodeOf(status). If `status` is Cancelled, the
+// exit code is ExitCodeOfSignal(signal), with two exceptions: it is
+// kExitPreempted if `signal` is SIGTERM, or if it is 0, which means that the
 // whole job was stopped.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 

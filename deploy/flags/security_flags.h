@@ -31,8 +31,8 @@ void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
-// Returns InvalidArgument if the token would be sent to another machine without
-// encryption, unless --insecure-network allows it. `address` is host:port.
+// Returns InvalidArgument if the token would be sent to a different machine
+// without encryption and --insecure-network is not set. `address` is host:port.
 absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,
                             const Security& security);

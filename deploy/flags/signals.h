@@ -11,11 +11,12 @@
 namespace tributary {
 
 // Receives SIGINT, SIGTERM and SIGHUP for this process, and SIGCHLD if
-// `with_children` is true. Construct it before any other thread starts: it
-// blocks these signals in the thread that constructs it, and threads started
-// later inherit this. The signals stay blocked after destruction. Also ignores
-// SIGPIPE, so that a job continues after the reader of its output has exited.
-// There may be at most one instance at a time.
+// `with_children` is true. Construct it before any other thread starts: the
+// constructor blocks these signals in the calling thread, and threads inherit
+// the blocked signals from the thread that starts them. The signals stay
+// blocked after destruction. Also ignores SIGPIPE, so that a job continues
+// after the reader of its output has exited. There may be at most one instance
+// at a time.
 class SignalQueue {
  public:
   explicit SignalQueue(bool with_children = false);

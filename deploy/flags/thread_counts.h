@@ -14,8 +14,8 @@ namespace tributary {
 int ServerThreads(int servers);
 
 // Returns the number of compute threads of each of `workers` workers: an equal
-// share of this machine's cores, or kThreadsPerGpu on a GPU, but at most the
-// number of micro-batches of a worker, and at least 1.
+// share of this machine's cores, or kThreadsPerGpu on a GPU, but at most an
+// equal share of the micro-batches (rounded up), and at least 1.
 int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                          const DeviceName& device);
 

@@ -24,7 +24,7 @@ struct LocalJobOptions {
   // The job fails if fewer workers than this run and no worker can be
   // restarted.
   int fewest_workers = 1;
-  // Return how to start each server and worker. `coordinator` is the host:port
+  // Describe how to start a server and a worker. `coordinator` is the host:port
   // that server 0 has reported. When server 0 is started for the first time,
   // `coordinator` is empty. When server 0 is restarted, it must listen on
   // `coordinator`, because all processes expect the coordinator there.
@@ -33,8 +33,8 @@ struct LocalJobOptions {
 
   // Called once, after all processes have started.
   std::function<void(const std::string& coordinator)> on_started;
-  // Called once all processes have started, at least every `tick` and after
-  // every signal. Must not block.
+  // Called repeatedly after `on_started`, until the job ends: at least every
+  // `tick`, and after every signal. Must not block.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
   // Receives one line for the user per event: the start or the end of a
@@ -59,8 +59,9 @@ struct LocalJobOptions {
 };
 
 struct LocalJobResult {
-  // Cancelled if a signal ended the job. Otherwise the message names the first
-  // process that failed, the reason and its log.
+  // OK if the job succeeded, and Cancelled if a signal ended it. Otherwise an
+  // error that names the process that failed, the reason and, if the process
+  // was started, its log.
   absl::Status status;
   // Exit code for the command; see deploy/flags/exit_code.h.
   int exit_code = 0;
@@ -73,14 +74,16 @@ struct LocalJobResult {
 // restarted, up to max_restarts times in total. No process is restarted before
 // all have started or after a server has succeeded. If a process is not
 // restarted, the job fails when the process is a server, or when fewer than
-// fewest_workers workers remain. If a worker fails with an error and server 0
-// then reports an error, too, the result is the error of server 0: it learns of
-// errors first, so its error is the cause.
+// fewest_workers workers remain. The exits of workers have no effect once a
+// server has succeeded. If a worker fails with an error and server 0 then
+// reports an error, too, the result is the error of server 0, because server 0
+// learns of errors first and reports the cause.
 //
 // Lines that processes write to kWarningFd become messages. Each text becomes a
-// message only once, with the name of the first process that wrote it, and
-// after 100 different texts no further ones do. After a failure, warnings are
-// no longer shown, so that the reason of the failure stands out.
+// message only once, with the name of the first process that wrote it. After
+// 100 different texts, one message refers to the logs for all others. After a
+// failure, warnings are no longer shown, so that the reason of the failure
+// stands out.
 //
 // The first SIGINT, SIGTERM or SIGHUP stops all processes in order, starting
 // with server 0, which writes a checkpoint. The second signal kills all

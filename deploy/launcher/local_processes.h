@@ -30,8 +30,9 @@ struct LocalProcesses {
   std::string server_device = "cpu";  // Value of --device for servers.
   std::string worker_device = "cpu";  // Value of --device for workers.
   // The command line, for the shell, that starts a worker in place of this
-  // program. The environment of this command contains each flag of `tributary
-  // worker` as a TRIBUTARY_* variable. If empty, workers run this program.
+  // program. In the environment of this command, TRIBUTARY_* variables hold the
+  // flags that this program would pass to `tributary worker`. If empty, workers
+  // run this program.
   std::string worker_command;
   std::string resume;  // Value of --resume for server 0; empty if not set.
   bool allow_job_changes = false;  // Value of --allow-job-changes for server 0.

@@ -12,7 +12,8 @@ namespace tributary {
 
 // Formats summary.json for the user: final loss, evaluation, time, and the path
 // of the model. Omits lines for missing values. `summary` is the text of the
-// file. Returns DataLoss if it is not a JSON object.
+// file, and `directory` is the folder of the run. Returns DataLoss if `summary`
+// is not a JSON object.
 absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
                                             const std::string& directory);
 

@@ -37,7 +37,7 @@ struct ProcessSpec {
 };
 
 struct ProcessExit {
-  int process = -1;
+  int process = -1;  // Number of the process, as returned by Start.
   // The status of the process at its end, as returned by waitpid.
   int wait_status = 0;
 
@@ -46,11 +46,12 @@ struct ProcessExit {
 };
 
 // Starts processes, detects their exits and ends them. The kernel kills the
-// children if this process ends for any reason: each child requests SIGKILL for
-// when its parent ends. To the kernel, the parent is the *thread* that started
-// the child, so start children from a thread that outlives them. Each child
-// leads its own process group, so that a terminal's Ctrl-C reaches only this
-// process, and so that the descendants of a child end with it. Not thread-safe.
+// children if this process ends for any reason: each child asks the kernel to
+// send it SIGKILL when its parent ends. To the kernel, the parent is the
+// *thread* that started the child, so start children from a thread that
+// outlives them. Each child leads its own process group, so that a terminal's
+// Ctrl-C reaches only this process, and so that the descendants of a child end
+// with it. Not thread-safe.
 class Supervisor {
  public:
   Supervisor() = default;
@@ -60,8 +61,8 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
 
   // Starts a process and returns its number: 0, 1, ... in the order of starts.
-  // Returns Internal or Unavailable, naming the process, if it cannot be
-  // started.
+  // Returns Internal, with the process's name and the system's error, if it
+  // cannot be started.
   absl::StatusOr<int> Start(const ProcessSpec& spec);
 
   // Returns the first line that the process has written to kReadyFd, without
@@ -114,7 +115,7 @@ class Supervisor {
 };
 
 // Describes how a process ended, for example as "exited with code 1" or "was
-// killed by SIGKILL (out of memory?)". `wait_status` is as returned by waitpid.
+// killed by SIGTERM". `wait_status` is as returned by waitpid.
 std::string DescribeExit(int wait_status);
 
 // Searches a log, starting at byte `begin`, for the last line that starts with

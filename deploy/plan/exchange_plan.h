@@ -28,7 +28,8 @@ struct PlanInputs {
   int threads = 1;  // Compute threads of each worker.
   // Bandwidth of every host's link in each direction, in bytes per second.
   double bandwidth = 0;
-  // Profile of one micro-batch on one of `threads` busy compute threads.
+  // Profile of one micro-batch on one compute thread, while all `threads`
+  // compute threads are busy.
   ComputeProfile micro_batch;
   // Time per element in which a server adds one contribution from each worker
   // and updates the weights, with all `server_threads` threads of the server
@@ -68,11 +69,12 @@ struct PlannedExchange {
   double bytes_in = 0;
   std::string busiest;  // Example: "the server's link".
   // Time for which the busiest link is busy, in its busier direction. If all
-  // processes run on one host, there is no link: the CPU time for sending all
-  // bytes through local sockets, for which receiving takes the same time again.
+  // processes run on one host, there is no link; this field is then the CPU
+  // time for sending all bytes through local sockets. Receiving the bytes takes
+  // the same CPU time again.
   double link_seconds = 0;
-  // Time of the busiest server's pass over memory or, with all-reduce, of the
-  // optimizer in a worker.
+  // Time of the busiest server's pass over memory. With all-reduce, the time of
+  // the optimizer in one worker.
   double pass_seconds = 0;
   double step_seconds = 0;
   std::string bottleneck;  // The resource that is busy longest.

@@ -22,8 +22,8 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 // The time of a server's pass over memory, in seconds per element, as measured
 // by TimePass.
 struct PassTiming {
-  double update = 0;        // Running the optimizer with one gradient.
-  double contribution = 0;  // Adding each further gradient.
+  double update = 0;        // Time to run the optimizer with one gradient.
+  double contribution = 0;  // Time to add each further gradient.
 };
 // Measures passes with `threads` threads over a model of `elements` elements,
 // but at most 4 Mi elements per thread. The size matters, because a small model

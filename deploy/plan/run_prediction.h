@@ -24,11 +24,11 @@ struct LocalRun {
 // and run the optimizer. It is the argument `threads` for TimePass.
 int UpdatingThreads(const LocalRun& run);
 
-// Returns the inputs of a plan for a completed run. Reads the computing time of
-// the slowest worker in a step from `summary`. `pass` must have been measured
-// with UpdatingThreads(run) threads. Assumes that all chunks have equal sizes.
-// The caller sets bandwidth and socket_seconds_per_byte. Returns nullopt for a
-// run without complete steps.
+// Returns the inputs of a plan for a completed run. The computing time is the
+// time per step of the worker in `summary` that computed longest. `pass` must
+// have been measured with UpdatingThreads(run) threads. Assumes that all chunks
+// have equal sizes. The caller sets bandwidth and socket_seconds_per_byte.
+// Returns nullopt for a run without complete steps.
 absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
                                          const nlohmann::ordered_json& summary,
                                          const PassTiming& pass);

@@ -58,7 +58,7 @@ absl::StatusOr<std::string> ReadSummary(const std::string& output);
 LocalRun RunOf(const LocalTraining& training);
 
 // Adds the predicted step time to summary.json. Call this after the job's end.
-// Has no effect unless `server_device` is "cpu", or for a run without complete
+// Has no effect if `server_device` is not "cpu" or the run has no complete
 // steps. Returns an error if summary.json cannot be read or written.
 absl::Status AddPrediction(const LocalTraining& training);
 

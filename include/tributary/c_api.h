@@ -21,10 +21,11 @@
  *   tributary_worker_status(worker, &error);
  *   tributary_worker_free(worker);
  *
- * tributary/worker.h describes what the functions do; this header adds only
- * what differs. One thread at a time may call the functions of a worker, its
- * steps, micro-batches and pieces, except tributary_worker_stop. Strings are
- * UTF-8. Handles must not be null.
+ * Most functions call a method of a class in tributary/worker.h. A comment here
+ * names the method, whose description applies, and adds only what differs. Only
+ * one thread at a time may call the functions of a worker, its steps,
+ * micro-batches and pieces, except tributary_worker_stop. Strings are UTF-8.
+ * Handles must not be null.
  */
 #ifndef TRIBUTARY_C_API_H_
 #define TRIBUTARY_C_API_H_
@@ -48,10 +49,10 @@ typedef struct tributary_step tributary_step;
 typedef struct tributary_micro_batch tributary_micro_batch;
 typedef struct tributary_piece tributary_piece;
 
-/* An error, in memory of the caller. Functions with this argument always set
- * it. `code` is a value of absl::StatusCode, which equals the status code of
- * gRPC: 0 is OK, 1 is Cancelled, 3 is InvalidArgument. `message` is one line,
- * which is truncated if it does not fit. It is empty if `code` is 0. */
+/* An error, in memory of the caller. Functions with a tributary_error argument
+ * always set it. `code` is a value of absl::StatusCode, which equals the status
+ * code of gRPC: 0 is OK, 1 is Cancelled, 3 is InvalidArgument. `message` is one
+ * line, which is truncated if it does not fit. It is empty if `code` is 0. */
 typedef struct tributary_error {
   int32_t code;
   char message[2044];
@@ -112,38 +113,41 @@ typedef struct tributary_piece_info {
 /* Returns the TRIBUTARY_C_API_VERSION with which the library was built. */
 int32_t tributary_c_api_version(void);
 
-/* Worker::Connect. `coordinator` is the address of server 0 as HOST:PORT. If it
- * is null, the address is read from the environment, like all other options.
- * Returns 0 and sets `*worker`, which the caller must free, or returns the code
- * of the error. After the first call, exit() flushes the standard streams and
- * ends the process without calling the exit handlers that were registered
- * before. */
+/* Calls Worker::Connect. `coordinator` is the address of server 0 as HOST:PORT.
+ * All other options are read from the environment; so is the address if
+ * `coordinator` is null. Returns 0 and sets `*worker`, which the caller must
+ * free, or returns the code of the error. After the first call, exit() flushes
+ * the standard streams and ends the process without calling the exit handlers
+ * that were registered before that call. */
 int32_t tributary_worker_connect(const char* coordinator,
                                  tributary_worker** worker,
                                  tributary_error* error);
 /* Leaves the job and frees everything that belongs to the worker. Blocks until
  * its connections are closed. */
 void tributary_worker_free(tributary_worker* worker);
-/* Worker::job. Sets `*job`. */
+/* Sets `*job` to the result of Worker::job. */
 void tributary_worker_get_job(const tributary_worker* worker,
                               tributary_job* job);
-/* Worker::Declare. Copies the arguments. Returns 0 or the code of the error. */
+/* Calls Worker::Declare. Copies the arguments. Returns 0 or the code of the
+ * error. */
 int32_t tributary_worker_declare(tributary_worker* worker,
                                  const tributary_parameter* parameters,
                                  size_t count, tributary_error* error);
-/* Worker::NextStep. Returns null when the job has ended for this worker. */
+/* Calls Worker::NextStep. Returns null when the job has ended for this
+ * worker. */
 tributary_step* tributary_worker_next_step(tributary_worker* worker);
-/* Worker::status. Sets `*error` and returns its code. */
+/* Sets `*error` to the result of Worker::status and returns its code. */
 int32_t tributary_worker_status(const tributary_worker* worker,
                                 tributary_error* error);
-/* Worker::Stop. May be called by any thread before tributary_worker_free is
- * called. */
+/* Calls Worker::Stop. May be called by any thread before tributary_worker_free
+ * is called. */
 void tributary_worker_stop(tributary_worker* worker);
 
-/* Step::number. */
+/* Returns Step::number. */
 int64_t tributary_step_number(const tributary_step* step);
-/* Return the next item of Step::micro_batches or Step::evaluation_pieces, and
- * set `*info`. Return null after the last item. */
+/* These functions return the next item of Step::micro_batches or of
+ * Step::evaluation_pieces, and set `*info`. They return null after the last
+ * item. */
 tributary_micro_batch* tributary_step_next_micro_batch(
     tributary_step* step, tributary_micro_batch_info* info);
 tributary_piece* tributary_step_next_piece(tributary_step* step,
@@ -156,7 +160,8 @@ tributary_piece* tributary_step_next_piece(tributary_step* step,
  * may be zeros. */
 int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
                                     const float** weights, float** gradients);
-/* MicroBatch::SetSampleCount, MicroBatch::Ready and MicroBatch::Finish. */
+/* These functions call MicroBatch::SetSampleCount, MicroBatch::Ready and
+ * MicroBatch::Finish. */
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count);
 void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
@@ -167,7 +172,7 @@ void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
 /* Writes the address of the weights of each parameter to `weights`, an array
  * with one element for each parameter. Does not block. */
 void tributary_piece_weights(tributary_piece* piece, const float** weights);
-/* EvaluationPiece::Report. */
+/* Calls EvaluationPiece::Report. */
 void tributary_piece_report(tributary_piece* piece, double loss_sum,
                             int64_t correct, int64_t count);
 

@@ -9,7 +9,8 @@
 //   if (!result.ok()) return result.status();
 //   const std::vector<float>& bias = result->weights["output.bias"].values;
 //
-// docs/cpp.md explains it, and examples/cpp/whole_job is a complete program.
+// docs/cpp.md explains this class, and examples/cpp/whole_job is a complete
+// program.
 #ifndef TRIBUTARY_JOB_H_
 #define TRIBUTARY_JOB_H_
 
@@ -37,13 +38,14 @@ class Worker;  // tributary/worker.h
 // or concurrently.
 class Job {
  public:
-  // One completed step.
+  // One completed step or, with local SGD, the completed steps between two
+  // exchanges.
   struct StepMetrics {
-    int64_t step = 0;  // Number of steps done; starts at 1.
-    double loss = 0;   // Mean loss of the step's samples; NaN if not finite.
+    int64_t step = 0;  // Number of steps done so far, including these.
+    double loss = 0;   // Mean loss of the samples; NaN if not finite.
     double learning_rate = 0;
-    int64_t samples = 0;  // Number of samples (tokens).
-    double seconds = 0;   // Time since the end of the previous step.
+    int64_t samples = 0;  // Number of samples (for text, tokens).
+    double seconds = 0;   // Mean time per step, excluding evaluations.
   };
 
   // One evaluation.
@@ -64,16 +66,18 @@ class Job {
     std::map<std::string, Tensor> weights;  // Indexed by name of the parameter.
     std::string weights_sha256;
     int64_t steps = 0;
-    double final_loss = 0;
+    double final_loss = 0;  // Training loss at the end; NaN if not finite.
     std::optional<Evaluation> evaluation;  // The last evaluation, if any.
-    double seconds = 0;
+    double seconds = 0;  // Time of training, including evaluations.
+    // Number of samples (for text, tokens) per second of training, excluding
+    // evaluations.
     double samples_per_second = 0;
     // The contents of summary.json; docs/metrics.md lists its fields.
     std::string summary;
   };
 
   struct Options {
-    // ---- The job: exactly one of these two.
+    // ---- The job. Set exactly one of `file` and `text`.
     // Path of a job file.
     std::string file;
     // The contents of a job file.
@@ -89,19 +93,19 @@ class Job {
     // knows. Called once for each worker, on a thread of its own, with a worker
     // that has received the job. The function must declare the parameters, and
     // compute until NextStep returns null. If it returns an error or throws a
-    // std::exception, the other workers take over its work; if there are none,
-    // the job fails with this error. If null, the workers compute the model
-    // that the job names.
+    // std::exception, the other workers take over the work of this worker; if
+    // there are none, the job fails with this error. If `worker` is null, the
+    // workers compute the model that the job names.
     std::function<absl::Status(Worker* worker)> worker;
 
-    // ---- Never change the result.
+    // ---- Options that never change the result.
     int servers = 1;
     // Number of workers. Fewer are started if the job has fewer micro-batches
     // than workers, except in mode `asynchronous`.
     int workers = 1;
-    // Compute threads of each worker. 0 selects 2 threads on a GPU; on the CPU,
-    // the number of cores divided by the number of workers, but at most the
-    // number of micro-batches of a worker. Not used with `worker`.
+    // Compute threads of each worker. 0 selects 2 threads on a GPU, and on the
+    // CPU the number of cores divided by the number of workers; on both, at
+    // most the number of micro-batches of a worker. Not used with `worker`.
     int threads = 0;
     // Device of the workers: "auto", "cpu", "cuda" or "cuda:N". Not used with
     // `worker`.

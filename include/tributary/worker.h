@@ -21,7 +21,8 @@
 //   }
 //   return worker->status();
 //
-// docs/cpp.md explains it, and examples/cpp/own_engine is a complete program.
+// docs/cpp.md explains these classes, and examples/cpp/own_engine is a complete
+// program.
 #ifndef TRIBUTARY_WORKER_H_
 #define TRIBUTARY_WORKER_H_
 
@@ -67,7 +68,7 @@ class Random {
 };
 
 struct ParameterDeclaration {
-  // A name that no other parameter has, at most 256 bytes.
+  // A name of at most 256 bytes, which must be unique in the model.
   std::string name;
   // At least one dimension, each at least 1.
   std::vector<int64_t> shape;
@@ -93,8 +94,8 @@ struct JobInfo {
   // data.external.fingerprint. A program that can compute the fingerprint of
   // its own data should compare the two before it declares its parameters.
   uint64_t fingerprint = 0;
-  // Samples in a batch, and the number of micro-batches that it is divided
-  // into.
+  // The number of samples in a batch, and the number of micro-batches into
+  // which a batch is divided.
   int64_t batch = 0;
   int micro_batches = 0;
 };
@@ -110,14 +111,17 @@ struct JobInfo {
 // to different parts of a span.
 class MicroBatch {
  public:
-  // Number of the step, from 0; with local SGD, an inner step.
+  // Number of the step, from 0. With local SGD, the steps within rounds are
+  // counted.
   int64_t step() const;
   int number() const;  // Number of the micro-batch in the batch, from 0.
   int64_t epoch() const;
-  // Returns the numbers of the samples in the data set. There is at least one.
+  // Returns the positions of the micro-batch's samples in the training data,
+  // counted from 0. There is at least one sample.
   absl::Span<const int64_t> indexes() const;
   // Returns a stream that depends only on the job's seed, step(), number() and
-  // `layer`, a number from 0 to 4095 that gives independent streams.
+  // `layer`, a number from 0 to 4095. Different layers have independent
+  // streams.
   Random random(int layer = 0) const;
 
   // Blocks until the parameter's weights have arrived, and returns them. If the
@@ -127,9 +131,9 @@ class MicroBatch {
   // contents are initially unspecified. The gradient is sent from this memory
   // without a copy.
   absl::Span<float> gradient(int parameter);
-  // States how many samples (tokens) count. By default, all samples do. The
-  // servers divide the sum of the gradients of a step by the sum of these
-  // numbers. Call before the first Ready or Add.
+  // States how many of the samples (for text, tokens) count. By default, all
+  // do. The servers divide the sum of the gradients of a step by the sum of the
+  // counts of its micro-batches. Call it before the first Ready or Add.
   void SetSampleCount(int64_t count);
   // States that gradient(parameter) is final. The program must not write to it
   // afterwards. Gradients are sent from the last parameter to the first, so
@@ -159,7 +163,7 @@ class MicroBatch {
 // errors.
 class EvaluationPiece {
  public:
-  // Return the range [begin(), end()) of the numbers of the samples in the
+  // The samples of the piece have the numbers [begin(), end()) in the
   // evaluation data.
   int64_t begin() const;
   int64_t end() const;
@@ -204,16 +208,17 @@ class ItemRange {
   const std::function<Item*()> next_;
 };
 
-// Either micro-batches of one training step or pieces of evaluations, whose
-// weights may differ. The loop over the other kind is empty. Contains only the part of the job's step that this worker computes. If a
-// server is lost, steps may be repeated.
+// Items of one kind for this worker to compute: either its micro-batches of one
+// training step, or pieces of evaluations. The range of the other kind is
+// empty. Pieces may belong to different evaluations and then have different
+// weights. If a server is lost, steps may be repeated.
 class Step {
  public:
   // Number of the training step, from 0; -1 for an evaluation.
   int64_t number() const;
-  // Return ranges for loops over the items of this step. A loop ends only when
-  // it is known that the next work belongs to a different step, so the end of a
-  // loop may block for as long as Worker::NextStep.
+  // These methods return ranges for loops over the items of this step. A loop
+  // ends only when it is known that the next work belongs to a different step,
+  // so the end of a loop may block for as long as Worker::NextStep.
   ItemRange<MicroBatch> micro_batches();
   ItemRange<EvaluationPiece> evaluation_pieces();
 
@@ -253,7 +258,7 @@ class Worker {
     static absl::StatusOr<Options> FromEnvironment();
   };
 
-  // Joins the job, and blocks until the coordinator has sent it. While no
+  // Joins the job, and blocks until the coordinator has sent the job. While no
   // server answers, retries for a minute. Without `options`, uses
   // Options::FromEnvironment. Returns InvalidArgument for an invalid option,
   // OutOfRange if the job is done, and the worker's error if it cannot join the
@@ -281,7 +286,7 @@ class Worker {
   // Returns OK while the worker takes part and after the job is done, Cancelled
   // if the job or this worker was stopped, and otherwise the error that ended
   // this worker: one line, for the user. After an error of the program, such as
-  // a missing gradient, the job's other workers take over; if there are none,
+  // a missing gradient, other workers take over its work; if there are none,
   // the job fails with this message.
   absl::Status status() const;
 

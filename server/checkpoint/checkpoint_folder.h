@@ -38,8 +38,8 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
 struct CheckpointRetention {
   // Number of newest checkpoints to keep; 0 keeps all.
   int64_t keep_last = 0;
-  // Also keeps each checkpoint whose step is a multiple of this number, unless
-  // it is 0.
+  // Also keeps each checkpoint whose step is a multiple of this number. If 0,
+  // keeps no checkpoints in addition to keep_last.
   int64_t keep_every = 0;
 };
 
@@ -53,7 +53,8 @@ class CheckpointFolder {
   // Creates a folder with a temporary name for the files of step `step` and
   // returns the folder's path. First removes all temporary folders and files,
   // which a crash or an error left behind. Therefore only one checkpoint may be
-  // in progress at a time.
+  // in progress at a time. Returns the system's error if the folder cannot be
+  // created.
   absl::StatusOr<std::string> Begin(int64_t step);
 
   // Turns the folder `temporary` into the checkpoint that `manifest` describes.
@@ -63,7 +64,7 @@ class CheckpointFolder {
   // The file `latest` is not changed; see PointToLatest.
   //
   // An existing checkpoint of the same step keeps its name until the new
-  // checkpoint is renamed to it. The existing one then remains for inspection
+  // checkpoint takes this name. The existing one then remains for inspection
   // as step-*.old-*. On a file system that cannot exchange two names
   // atomically, a crash may leave only the existing checkpoint, under the name
   // step-*.old-*.

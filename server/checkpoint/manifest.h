@@ -20,8 +20,8 @@ struct ShardFileNames {
   std::string model;
   std::string optimizer;  // Empty if there is no optimizer state.
 };
-// Returns the names of the files of server `shard` of `servers`. `has_state` is
-// true if the optimizer has state.
+// Returns the names of the files that server `shard` writes if there are
+// `servers` servers. `has_state` is true if the optimizer has state.
 ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state);
 
 // Returns the text of manifest.json. Returns Internal if protobuf cannot print

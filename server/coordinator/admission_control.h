@@ -31,9 +31,9 @@ namespace tributary {
 //      replicated), the workers receive Open: they connect to all servers and
 //      fetch the weights. In a new job, one worker initializes the weights
 //      first.
-//   4. Workers report Synced. Training begins when as many workers have done so
-//      as StartQuorum::awaited returns, or when the start timeout has passed
-//      since the first worker did.
+//   4. Workers report Synced. Training begins when StartQuorum::awaited()
+//      workers have reported Synced, or when the start timeout has passed since
+//      the first worker reported it.
 //
 // Modifies `attempt`, which must outlive this object. See Attempt for thread
 // safety and errors.
@@ -80,15 +80,16 @@ class AdmissionControl {
   // comment.
   void StartIfDue();
 
-  // Returns true if at least one worker has reported Synced in this attempt: it
-  // has all weights.
+  // Returns true if at least one worker has reported Synced in this attempt,
+  // which means that the worker has all weights.
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const { return memory_failed_; }
-  // Returns a text that names the last worker that was removed because it could
-  // not take part (it had a different model or different data, or failed before
-  // it was ready) or whose device failed, and the reason. Empty if there is
-  // none.
+  // Returns a text with the name of the last worker that was removed because it
+  // could not take part or its device failed, and with the reason. A worker
+  // cannot take part if it has a different model or different data, or fails
+  // before it is ready. The text is empty if no worker was removed for these
+  // reasons.
   const std::string& last_refusal() const { return last_refusal_; }
   // Adds a notice that the peer `who` is refused, for the reason in `status`:
   // it broke the protocol or may not join. No effect if the peer may join

@@ -65,10 +65,11 @@ struct AttemptOptions {
 // enforces timeouts; both call this object.
 //
 // Not thread-safe; no method blocks. The Coordinator holds its lock during each
-// call, so links, the committer and callbacks are called with that lock held.
-// If a method returns an error, the caller ends the connection of the peer
-// whose message it was handling. Errors that end the attempt are passed to
-// Fail, RollBack or GiveUp, which close all connections.
+// call. WorkerLinks, ServerLinks, the CheckpointCommitter and the callbacks are
+// therefore called with that lock held. If a method returns an error, the
+// caller ends the connection of the peer whose message it was handling. Errors
+// that end the attempt are passed to Fail, RollBack or GiveUp, which close all
+// connections.
 class Attempt {
  public:
   using Clock = std::function<absl::Time()>;
@@ -158,8 +159,8 @@ class Attempt {
   // not use that checkpoint. Otherwise fails the job.
   void OnServerFailure(int shard, const Failure& failure);
   // Handles a heartbeat of a server. `version` is the newest version that all
-  // chunks of the server have. Ends training if it waited only for this
-  // version.
+  // chunks of the server have. Ends training if nothing but this version was
+  // still missing.
   void OnServerVersion(int shard, int64_t version);
   // Ends the attempt because the server was asked to stop. During training,
   // first takes a checkpoint if checkpoints are enabled. No effect after
@@ -196,7 +197,7 @@ class Attempt {
   // Ends the attempt with `ending`, kRolledBack or kDamaged, and tells all
   // peers to join the next attempt. No effect if ending() is not kNone.
   void RollBack(AttemptEnding ending, const absl::Status& reason);
-  // Ends the attempt as kFailed, because another coordinator has taken over the
+  // Ends the attempt as kFailed, because a newer coordinator has taken over the
   // job, and tells all peers to join again. No effect in phases kDone,
   // kRecovering, kDrained and kFailed.
   void GiveUp(const absl::Status& reason);

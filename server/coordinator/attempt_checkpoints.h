@@ -21,8 +21,8 @@ namespace tributary {
 class AttemptCheckpoints {
  public:
   // `ready` describes the model and the data. `first` is the version of the
-  // newest checkpoint, or 0 if there is none. A null `committer` disables
-  // checkpoints.
+  // newest checkpoint when the attempt begins, or 0 if there is none; see
+  // CheckpointSchedule::Options. A null `committer` disables checkpoints.
   AttemptCheckpoints(const JobSpec& job, const Ready& ready, int servers,
                      int64_t first, CheckpointCommitter* committer);
 

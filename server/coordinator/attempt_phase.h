@@ -15,7 +15,7 @@ enum class AttemptEnding {
   // Ended early because the checkpoint in AttemptOptions::resume is damaged; a
   // new attempt follows.
   kDamaged,
-  // The job has failed, or another coordinator has taken it over; see
+  // The job has failed, or a newer coordinator has taken it over; see
   // AttemptPhase::failure.
   kFailed,
 };
@@ -70,7 +70,7 @@ class AttemptPhase {
   // Returns false, without effect, if ending(workers_left) is not kNone.
   bool RollBack(AttemptEnding ending, const absl::Status& reason,
                 bool workers_left);
-  // Ends the attempt as kFailed because another coordinator has taken over the
+  // Ends the attempt as kFailed because a newer coordinator has taken over the
   // job, but lets peers join again. Returns false, without effect, in phases
   // kDone, kRecovering, kDrained and kFailed.
   bool GiveUp(const absl::Status& reason);

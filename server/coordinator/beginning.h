@@ -77,10 +77,10 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,
                            int shard);
-// Returns the order (Open) for the workers of an all-reduce. It lets a worker
-// connect to the server and tells it where to begin. In all other jobs, the
-// order Open has none of these fields. `configure` is the ConfigureOrder of the
-// server.
+// Returns the order (Open) for the workers of an all-reduce. It contains the
+// version at which a worker begins, and the JournalScope with which the worker
+// connects to the server; in all other jobs, the order Open contains neither.
+// `configure` is the ConfigureOrder of the server.
 CoordinatorOrder OpenOrder(const ServerOrder& configure,
                            const Beginning& beginning);
 // Returns the order that tells the server of `shard` which server receives its

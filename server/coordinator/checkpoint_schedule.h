@@ -36,7 +36,9 @@ class CheckpointSchedule {
     // checkpoint too.
     int64_t last = 0;
     int servers = 1;
-    // The version of the newest checkpoint; 0 if there is none.
+    // The version of the newest checkpoint when the schedule is created; 0 if
+    // there is none. committed() is this version at first, and all checkpoints
+    // of the schedule have later versions.
     int64_t first = 0;
   };
   explicit CheckpointSchedule(const Options& options);
@@ -81,9 +83,9 @@ class CheckpointSchedule {
   void OnCommitted(const absl::Status& status);
 
   // Requests a checkpoint at the next possible version, in addition to the
-  // regular checkpoints. A checkpoint that a server has already copied
-  // satisfies the request; a checkpoint that is only planned is replaced. No
-  // effect if no more checkpoints follow.
+  // regular checkpoints. If a server has already copied the version of the
+  // checkpoint under way, that checkpoint satisfies the request; otherwise the
+  // requested checkpoint replaces it. No effect if no more checkpoints follow.
   void TakeSoon();
   // Like TakeSoon, but takes no further checkpoint after the requested one,
   // because the job is being stopped.

@@ -30,10 +30,10 @@ namespace tributary {
 //
 // Owns an Attempt with its AdmissionControl and Watchdog, and the lock that
 // guards them; passes each message to the object that handles it. Thread-safe.
-// Only the Await functions block. Links, the committer and the callbacks are
-// called with the lock held. If a method that handles a peer's message returns
-// an error, the caller ends that peer's connection. status() returns the error
-// that ended the attempt.
+// Only the Await functions block. WorkerLinks, ServerLinks, the
+// CheckpointCommitter and the callbacks are called with the lock held. If a
+// method that handles a peer's message returns an error, the caller ends that
+// peer's connection. status() returns the error that ended the attempt.
 class Coordinator {
  public:
   using Options = AttemptOptions;
@@ -83,8 +83,8 @@ class Coordinator {
   // error. No effect if the job is done, was stopped or has failed.
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Ends the attempt as kFailed because another coordinator has taken over the
-  // job. Tells all peers to join again, which they do at the other coordinator.
+  // Ends the attempt as kFailed because a newer coordinator has taken over the
+  // job. Tells all peers to join again, which they do at that coordinator.
   void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- The job's end, for the process that runs it.
@@ -102,13 +102,14 @@ class Coordinator {
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the data of this attempt. Returns nullopt until has_trained().
+  // Returns the facts of the data that this attempt uses, or nullopt while
+  // has_trained() is false.
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the log lines since the last call. Each names a worker that was
   // refused or removed, and the reason.
   std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if at least one worker has reported Synced in this attempt: it
-  // has all weights.
+  // Returns true if at least one worker has reported Synced in this attempt,
+  // which means that the worker has all weights.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all servers have disconnected. Returns false if some are still
   // connected after `timeout`.

@@ -12,8 +12,9 @@
 namespace tributary {
 
 // Returns the error that ends a job with on_nonfinite: STOP. The error names
-// the step, the parameter and, if its own contribution was not finite and it is
-// still a member, the worker. It also states what the user can do.
+// the step and the parameter, and states what the user can do. If a worker's
+// contribution was not finite and the worker is still a member, the error also
+// names the worker.
 absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
                             const ArenaLayout& layout,
                             const Membership& membership);

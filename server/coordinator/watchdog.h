@@ -10,9 +10,9 @@ namespace tributary {
 
 // Checks for processes whose lease has expired, servers and workers that do not
 // connect, a step that does not complete, and workers that do not leave after
-// training. A period longer than a quarter of the lease in which this process
-// itself did not run (because it was suspended or got no CPU time) does not
-// count toward any lease.
+// training. If this process itself did not run for longer than a quarter of the
+// lease (because it was suspended or got no CPU time), that time does not count
+// toward any lease.
 //
 // Modifies `attempt` and `admission`, which must outlive this object. See
 // Attempt for thread safety.

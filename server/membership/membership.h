@@ -141,10 +141,10 @@ class Membership {
   std::map<int64_t, Member> members_;
   int64_t next_incarnation_ = 1;
   int64_t generation_ = 0;
-  // The largest recent measurement of StepCosts::transfer_seconds. A smaller
-  // measurement replaces it only if it is at least as large as the old value
-  // after HalvedByAge, because the current assignment alone can make a
-  // measurement smaller.
+  // The largest recent measurement of StepCosts::transfer_seconds. A new
+  // measurement replaces it if the new one is at least as large as HalvedByAge
+  // of the old one. Smaller measurements are ignored, because the current
+  // assignment alone can make a measurement smaller.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
 };

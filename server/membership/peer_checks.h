@@ -42,15 +42,14 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 
-// Checks that `facts` are what data.external of the job states. Returns
-// InvalidArgument if not, which names the job's field. Returns OK for other
-// data.
+// Returns InvalidArgument, naming the job's field, unless `facts` are what
+// data.external of the job states. Returns OK if the job has no data.external.
 absl::Status CheckExternalData(const DataFacts& facts, const JobSpec& job);
 
 // Checks that there is at least one training sample, that the numbers of steps
 // in `facts` are those that proto/DATA.md defines for the job and this number
 // of samples, and that there are no evaluation pieces if evaluation is
-// disabled. Otherwise returns InvalidArgument, which states the value and the
+// disabled. Otherwise returns InvalidArgument, stating the value and the
 // expected value.
 absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 

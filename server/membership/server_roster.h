@@ -36,8 +36,9 @@ class ServerRoster {
     LocalAddress local_address;
     std::optional<JournalHoldings> replicas;
     bool configured = false;
-    // True if the next server holds a copy of this server's initial state, or
-    // if there is none because the attempt begins at version 0.
+    // True if the next server holds a copy of the state with which this server
+    // begins the attempt, or if the attempt begins at version 0, so that there
+    // is no state to copy.
     bool replicated = false;
     bool gone = false;
     // Time of the server's last message. absl::InfiniteFuture() for the server

@@ -49,8 +49,8 @@ class StartQuorum {
     // The workers that have this model and data, for example "worker 0 (host
     // alpha, process 4711) and 2 more".
     std::string whose;
-    // What the workers with a different model or different data reported, by
-    // incarnation.
+    // The reports of the workers with a different model or different data,
+    // indexed by incarnation.
     std::map<int64_t, Ready> outvoted;
   };
   // Returns the decision, or nullopt while undecided. Returns InvalidArgument
@@ -86,8 +86,9 @@ class StartQuorum {
   // requested or, if it has requested none, by -incarnation.
   std::set<int64_t> refused_;
   absl::Time first_ready_ = absl::InfiniteFuture();
-  // The number of workers that were ready when Decide stopped waiting for
-  // others because `timeout` had passed. Absent if it did not.
+  // The number of workers that were ready when Decide stopped waiting for other
+  // workers because `timeout` had passed. Absent if Decide has not stopped
+  // waiting for this reason.
   std::optional<int> arrived_;
 };
 

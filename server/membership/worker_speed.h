@@ -20,9 +20,10 @@ class WorkerSpeed {
   // workers so far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
-  // Begins a new measurement after leaves were reassigned, because workers on
-  // one host slow each other down. `has_micro_batches` is true if this worker
-  // has leaves now. The old measurement is used until the new one is complete.
+  // Begins a new measurement after leaves were reassigned, because the speed of
+  // a worker also depends on how busy other workers on its host are.
+  // `has_micro_batches` is true if this worker has leaves now. The old
+  // measurement is used until the new one is complete.
   void Restart(bool has_micro_batches, absl::Time now);
 
   // Returns true if the measurement since the last Restart is complete: it has

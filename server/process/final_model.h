@@ -27,7 +27,7 @@ struct FinalModelSources {
   ParameterStore* store = nullptr;
   // host:port of all servers, by shard. The first address is the caller's own.
   std::vector<std::string> addresses;
-  // Reads the shards of the other servers. Used only with `store`.
+  // Reads the shards of the other servers. Not used if `store` is null.
   ServerNetwork* network = nullptr;
   // Reads the in-memory replica of `shard` from the server `holder` into the
   // snapshot, as LocalServer::ReadCopies does. Set in jobs with
@@ -41,8 +41,8 @@ struct FinalModelSources {
 // workers have saved on this server. If the job was finished before this
 // attempt, or if any of these cannot be read, reads the checkpoint of the final
 // version. Logs a message if it uses a replica or the checkpoint. Returns an
-// error if that cannot be read either. Blocks for a bounded time, up to some
-// minutes per server.
+// error if the checkpoint cannot be read either. Blocks for a bounded time, up
+// to some minutes per server.
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena);

@@ -34,14 +34,14 @@ class LocalServer {
   struct Executors {
     // Runs tasks that block on the disk, one at a time.
     std::unique_ptr<Executor> writer;
-    // Runs all other tasks. They use `writer`, so `pool` must be destroyed
-    // before it.
+    // Runs all other tasks. These tasks use `writer`, so `pool` must be
+    // destroyed before `writer`.
     std::unique_ptr<Executor> pool;
   };
 
-  // Calls `report` with each report for the coordinator, on any thread; it must
-  // not block. `files` and `service` must outlive this object, and this object
-  // must outlive the streams of `service`.
+  // Calls `report` with each report for the coordinator, on any thread.
+  // `report` must not block. `files` and `service` must outlive this object,
+  // and this object must outlive the streams of `service`.
   LocalServer(int shard, Executors executors, FileSystem* files,
               WeightsService* service,
               std::function<void(const ServerReport&)> report);

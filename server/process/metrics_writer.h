@@ -34,8 +34,8 @@ class MetricsWriter {
                 std::unique_ptr<Executor> thread,
                 std::function<void(const std::string&)> on_line = nullptr);
 
-  // Queues a call of RunOutput::RewindMetrics. Then calls `done` with its
-  // result on the writing thread.
+  // Queues a call of RunOutput::RewindMetrics. Calls `done` with the result of
+  // that call, on the writing thread.
   void Rewind(int64_t step, int64_t evaluated_step,
               std::function<void(const absl::Status&)> done);
   // Queues a call of RunOutput::AppendMetrics. If kMostWaiting lines are

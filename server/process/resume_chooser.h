@@ -22,9 +22,10 @@ class ResumeChooser {
   explicit ResumeChooser(const ServerOptions& options);
 
   // From now on, prefers this run's own checkpoints, which are newer than the
-  // checkpoint in ServerOptions::resume_from. The latter is still used if this
-  // run has no usable checkpoint. With ServerOptions::resume, the chooser does
-  // so from the start.
+  // checkpoint in ServerOptions::resume_from. The checkpoint in resume_from is
+  // still used if this run has no usable checkpoint. With
+  // ServerOptions::resume, the chooser prefers this run's checkpoints from the
+  // start.
   void UseOwn() { use_own_ = true; }
   // Returns true if the chooser prefers this run's own checkpoints.
   bool uses_own() const { return use_own_; }

@@ -45,9 +45,9 @@ class AttemptServices {
   // Sets whether health checks report that this server takes part in the job.
   // Call it after Listen.
   virtual void SetReady(bool ready) = 0;
-  // Stops accepting calls and waits for those in progress to end. Cancels calls
-  // that are still open after `timeout`. After it returns, no call uses the
-  // objects that are served. Repeated calls have no effect.
+  // Stops accepting calls, and waits for the calls in progress to end. Cancels
+  // calls that are still open after `timeout`. After ShutDown has returned, no
+  // call uses the objects that are served. Has no effect if repeated.
   virtual void ShutDown(absl::Duration timeout) = 0;
 };
 
@@ -77,7 +77,7 @@ class ServerNetwork {
                                    float* arena) = 0;
 };
 
-// Returns a ServerNetwork that uses gRPC. `options` must outlive it.
+// Returns a ServerNetwork that uses gRPC. `options` must outlive the result.
 std::unique_ptr<ServerNetwork> MakeGrpcServerNetwork(
     const ServerOptions& options);
 

@@ -34,8 +34,8 @@ struct ServerOptions {
   int servers = 1;
   // host:port to listen on; port 0 selects a free port.
   std::string listen = "127.0.0.1:0";
-  // host or host:port at which other processes reach this one. If empty, they
-  // use the address on which the listener accepts connections.
+  // host or host:port at which other processes reach this one. If empty, the
+  // other processes use the address on which the listener accepts connections.
   std::string advertise;
 
   // Shard 0 only: the job, a valid result of ResolveJob, and the folder for
@@ -48,10 +48,11 @@ struct ServerOptions {
   // join the running job.
   int expected_workers = 1;
   absl::Duration start_timeout = absl::Seconds(60);
-  // Shard 0 only: a worker that sends no message for this long is removed; a
-  // server that does ends the attempt. A value that is too small removes slow
-  // peers. A value that is too large delays recovery from a process that fails
-  // without closing its connection.
+  // Shard 0 only: a worker that sends no message for this long is removed, and
+  // a server that sends no message for this long is lost, which ends the
+  // attempt. A value that is too small removes slow peers. A value that is too
+  // large delays recovery from a process that fails without closing its
+  // connection.
   absl::Duration lease = absl::Seconds(10);
   // Shard 0 only: the job fails after this long without any worker.
   absl::Duration no_worker_timeout = absl::Seconds(60);
@@ -75,16 +76,17 @@ struct ServerOptions {
   Security security;
   Limits limits;
 
-  // Other shards only: host:port of shard 0.
+  // Shards other than 0 only: host:port of shard 0.
   std::string coordinator;
-  // Other shards only: how long a server that has enlisted before tries to
-  // reach a coordinator that does not respond. The first time, it tries for 60
-  // seconds.
+  // Shards other than 0 only: how long a server that has enlisted before tries
+  // to reach a coordinator that does not respond. A server that has not
+  // enlisted yet tries for 60 seconds.
   absl::Duration reconnect_timeout = absl::Minutes(10);
 
   // Number of threads that sum and update chunks.
   int threads = 1;
-  // Starts threads. An executor with one thread must run tasks in order.
+  // Creates an executor with this many threads. An executor with one thread
+  // must run tasks in order.
   std::function<std::unique_ptr<Executor>(int threads)> make_executor =
       &MakeThreadPool;
   // Creates the implementation that sums and updates chunks.

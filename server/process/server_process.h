@@ -13,9 +13,9 @@ namespace tributary {
 // Cancelled when `shutdown` was requested or shard 0 has stopped the job before
 // its end, and otherwise the reason of the failure as one line for the user.
 // Before shard 0 stops during training, it takes a checkpoint if checkpoints
-// are enabled. Continues after the loss of other processes: shard 0 begins
-// another attempt, from the newest checkpoint or in-memory replicas, and the
-// other shards join it. `shutdown` must outlive the call.
+// are enabled. Continues after the loss of other processes: shard 0 begins a
+// new attempt, from the newest checkpoint or in-memory replicas, and the other
+// shards join it. `shutdown` must outlive the call.
 absl::Status RunServer(const ServerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

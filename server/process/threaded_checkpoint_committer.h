@@ -27,7 +27,7 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
     // Called before every commit. An error prevents the commit.
-    // FailedPrecondition means that another coordinator has taken over the job,
+    // FailedPrecondition means that a newer coordinator has taken over the job,
     // and is passed to Coordinator::Overtaken.
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;

@@ -25,7 +25,7 @@ class AttemptHistory {
   bool trusts_memory() const { return memory_failures_ < kMostMemoryFailures; }
   // Returns how long no attempt has trained. Only the attempts after the last
   // one that trained count: the result is the time from the end of the first of
-  // them to the end of the last. Negative if there is none.
+  // them to the end of the last. Negative if there are no such attempts.
   absl::Duration stuck() const { return last_ - stuck_since_; }
 
  private:

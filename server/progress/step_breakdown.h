@@ -35,8 +35,9 @@ struct WorkerStep {
 struct Straggler {
   int rank = 0;
   // Mean delay per step. The delay of a step is the median, over the other
-  // workers, of the time from their last contribution to this worker's last
-  // contribution. It is 0 if a different worker was the last to contribute.
+  // workers, of the time from the other worker's last contribution to this
+  // worker's last contribution. The delay is 0 if a different worker was the
+  // last to contribute.
   double seconds = 0;
   // The phase that takes this worker longer than the other workers: "data",
   // "forward" or "backward", or "exchange" if none of these explains the delay.

@@ -1,4 +1,4 @@
-// A server's stream to a coordinator in another process.
+// A server's stream to a coordinator in a different process.
 #ifndef TRIBUTARY_SERVER_SERVICE_ENLISTMENT_H_
 #define TRIBUTARY_SERVER_SERVICE_ENLISTMENT_H_
 

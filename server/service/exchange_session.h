@@ -64,7 +64,8 @@ class ExchangeSession final
     absl::Status refusal =
         absl::UnavailableError("this server does not know the model yet");
     // Called when a worker is refused after it has sent a message.
-    // `incarnation` is 0 if the worker has not sent it. May be null.
+    // `incarnation` is 0 if the worker has not sent its incarnation. May be
+    // null.
     std::function<void(int64_t incarnation, const absl::Status&)> on_refusal;
   };
 
@@ -89,10 +90,11 @@ class ExchangeSession final
  private:
   absl::Status Handle(const WorkerMessage& message, ReceivedPayload payload);
   absl::Status OnHello(const Hello& hello);
-  // Maps the worker's shared memory and offers the store's in `*welcome`. If
-  // that is not possible, or with compression, leaves `*welcome` unchanged, and
-  // payloads are sent in the stream. The offer is empty in modes in which
-  // workers need only the newest version; weights are then sent in the stream.
+  // Maps the worker's shared memory, and offers the store's shared memory in
+  // `*welcome`. If either is not possible, or with compression, leaves
+  // `*welcome` unchanged, and payloads are sent in the stream. The offer is
+  // empty in modes in which workers need only the newest version; weights are
+  // then sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
   void Subscribe(bool in_memory);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,

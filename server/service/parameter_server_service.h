@@ -57,7 +57,7 @@ class ParameterServerService final
  private:
   ExchangeSession::Served served() const ABSL_LOCKS_EXCLUDED(mu_);
   // Logs that a worker was refused permanently. `incarnation` is 0 if the
-  // worker has not sent it.
+  // worker has not sent its incarnation.
   void NoteRefusal(int64_t incarnation, const absl::Status& status);
 
   Logger* const log_;

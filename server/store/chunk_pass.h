@@ -72,14 +72,14 @@ class ChunkPass {
   virtual absl::Status CopyState(absl::Span<const Buffer> to) = 0;
 };
 
-// Runs the passes of several chunks together, with the same results as one by
-// one. A GPU thus updates several chunks in one launch. Thread-safe, but calls
-// with the same pass must not overlap.
+// Runs the passes of several chunks together, with the same results as if they
+// ran one by one. A GPU thus updates several chunks in one launch. Thread-safe,
+// but calls with the same pass must not overlap.
 class ChunkPassGroup {
  public:
   virtual ~ChunkPassGroup() = default;
 
-  // Returns the largest number of passes of a call.
+  // Returns the largest number of passes in one call.
   virtual int most() const = 0;
   // Returns the number of calls that can run at the same time.
   virtual int streams() const = 0;

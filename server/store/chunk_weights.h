@@ -14,17 +14,17 @@ namespace tributary {
 // The newest versions of one chunk's weights, in the form that the optimizer
 // uses and in the form that workers receive. The latter depends on the job's
 // exchange:
-//   * FLOAT32: the weights themselves. In shared memory the optimizer writes
-//     them where workers read them.
+//   * FLOAT32: the weights themselves. With shared memory, the optimizer writes
+//     them to the place where workers read them.
 //   * BFLOAT16, FLOAT16: the weights, rounded. They are encoded as 16 bits for
 //     streams, and as float32 in shared memory. They are converted once for
 //     each version, block by block, while the update has them in the cache.
 //   * compression: differences between published weights, which are the weights
-//     that workers have after adding all differences. They are kept beside the
-//     exact weights. Each difference is computed from the published weights to
-//     the exact weights, so it includes what earlier differences left out (Tang
-//     et al., 2019). A worker that lacks the previous published version
-//     receives a whole version.
+//     that workers have after adding all differences. This object keeps the
+//     published weights beside the exact weights. Each difference is computed
+//     from the published weights to the exact weights, so it includes what
+//     earlier differences left out (Tang et al., 2019). A worker that lacks the
+//     previous published version receives a whole version.
 //
 // Not thread-safe, except that one thread may call Write and Complete while a
 // different thread calls one of the remaining methods.
@@ -70,8 +70,8 @@ class ChunkWeights {
   Next Begin(bool for_streams);
   // Derives the forms that workers receive for elements [begin, begin + count),
   // where count is at most TreeSum::kBlock. `values` is next.values + begin or,
-  // for non-temporal stores, another array, which is copied to next.values +
-  // begin (see StreamingCopy).
+  // for non-temporal stores, a different array, which Write copies to
+  // next.values + begin (see StreamingCopy).
   void Write(const Next& next, int64_t begin, int64_t count,
              const float* values) const;
   // Completes `*next` after Write was called for all elements.

@@ -85,15 +85,17 @@ class WeightsSubscriber {
 // Holds one server's chunks and applies contributions to them. Thread-safe.
 //
 // Contributions to a chunk are added to its ContributionQueue, which the
-// consistency policy created. The contribution that makes an update possible
-// schedules it on the thread pool. The chunk's ChunkPass, on the CPU or on a
-// GPU, sums the gradients where they arrived, reads version s and writes
-// version s + 1 into another buffer, which is then published. When the
-// gradients of a step have been summed for all chunks of this server, `on_sums`
-// receives the step's StepSums, with the sum of squares. If updates wait for
-// the norm (see SetGradientNorm), a first pass computes only the squares, and
-// the update follows when SetGradientNorm provides the norm. In mode
-// `asynchronous` the norm arrives with the gradient instead.
+// ConsistencyPolicy of the job's mode has created. The contribution that makes
+// an update possible schedules the update on the thread pool or, if the pass is
+// brief (see ChunkPass), runs it at once. The chunk's ChunkPass, on the CPU or
+// on a GPU, sums the gradients where they arrived, reads version s of the
+// chunk, its newest, and writes version s + 1 into a different buffer. The
+// store then publishes version s + 1. When the gradients of a step have been
+// summed for all chunks of this server, `on_sums` receives the step's StepSums,
+// with the sum of squares. If updates wait for the norm (see SetGradientNorm),
+// a first pass computes only the squares, and the update follows when
+// SetGradientNorm provides the norm. In mode `asynchronous` the norm arrives
+// with the gradient instead.
 //
 // In synchronous mode, each chunk keeps the newest version and the one before
 // it, so that a step survives the loss of any worker. Chunk A may be at version
@@ -112,7 +114,7 @@ class WeightsSubscriber {
 // sending them when they are overwritten. The weights that workers read may
 // differ from the weights that the optimizer writes; see ChunkWeights.
 //
-// Writing to another buffer costs no more than updating in place: the CPU's
+// Writing to a different buffer costs no more than updating in place: the CPU's
 // pass reads gradients, weights and state once, and writes weights and state
 // once, either way.
 class ParameterStore {
@@ -140,8 +142,8 @@ class ParameterStore {
   };
   using SumsCallback = std::function<void(const StepSums&)>;
   // Receives a copy of each new version of a chunk before it is published.
-  // Called on any thread. The store publishes the version when the callback's
-  // receiver calls `kept`, during this call or later, on any thread.
+  // Called on any thread. The store publishes the version when `kept` is
+  // called: by the callback itself or later, on any thread.
   using ReplicateCallback = std::function<void(
       int64_t version, Snapshot::Chunk copy, std::function<void()> kept)>;
 

@@ -20,11 +20,11 @@ std::shared_ptr<const void> PinLater(Buffer memory, size_t bytes,
 
 // Memory in arenas of equal size, each of which is pinned when it is first
 // used. A worker shares one arena for each gradient that it may ever have in
-// flight. It always uses the first free arena, so few arenas are in use, and
-// pinning all arenas would take many times the memory that is in use. Arenas
-// stay pinned until this object and all handles are destroyed, because the next
-// step uses them again. Not thread-safe, and never blocks: a pool pins, because
-// this takes about 0.1 ms per MiB.
+// flight. The worker always uses the first free arena, so few arenas are in
+// use, and pinning all arenas would take many times the memory that is in use.
+// Arenas stay pinned until this object and all handles are destroyed, because
+// the next step uses them again. Not thread-safe. Never blocks: threads of a
+// pool pin the memory, because pinning takes about 0.1 ms per MiB.
 class PinnedArenas {
  public:
   // Largest number of bytes to pin, except that two arenas may always be
@@ -38,10 +38,10 @@ class PinnedArenas {
   PinnedArenas(Buffer memory, int64_t bytes, int64_t arena_bytes, PinMemory pin,
                Executor* pool);
 
-  // Returns a handle that keeps the memory alive, and the arena that contains
-  // [begin, begin + bytes) pinned once `pool` has pinned it. The range must be
-  // in the memory. It is not pinned if it is in more than one arena or if
-  // kMaximumBytes are pinned already.
+  // Returns a handle that keeps the memory alive, and that keeps the arena that
+  // contains [begin, begin + bytes) pinned once `pool` has pinned it. The range
+  // must be in the memory. A range in more than one arena is not pinned, and no
+  // further arena is pinned if kMaximumBytes are pinned already.
   std::shared_ptr<const void> Use(int64_t begin, int64_t bytes);
 
  private:

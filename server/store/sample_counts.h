@@ -13,7 +13,8 @@ namespace tributary {
 // reduction tree. The number depends only on the job and the size of its data,
 // so a server can check what workers send. proto/SAMPLING.md defines which
 // samples a micro-batch contains. With data.external only the workers know how
-// many of them count, and the number is an upper bound. Immutable.
+// many of these samples count, so the computed number is an upper bound.
+// Immutable.
 class SampleCounts {
  public:
   // `job` is a result of ResolveJob, and has `steps` steps. It must not be a

@@ -21,7 +21,7 @@ class SumReports {
     int place = 0;  // Index among this server's chunks.
     int64_t elements = 0;
     int64_t step = 0;
-    // The contributions to the chunk. Read only during Add.
+    // The contributions to the chunk. Used only during the call of Add.
     const TreeSum* sum = nullptr;
     double sum_of_squares = 0;
   };

@@ -14,9 +14,9 @@ namespace tributary {
 // Returns a new certificate authority.
 CertificateAndKey TestAuthority();
 
-// Creates or replaces a folder that holds `authorities` as ca.pem, and a
-// certificate issued by `issuer` for each role. The certificates are valid for
-// `validity`, starting one hour ago.
+// Creates or replaces a folder that holds `authorities` (PEM text) as ca.pem,
+// and a certificate issued by `issuer` for each role. The certificates are
+// valid for `validity`, starting one hour ago.
 void WriteTlsDirectory(const std::string& directory,
                        const CertificateAndKey& issuer,
                        const std::string& authorities,

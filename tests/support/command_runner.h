@@ -25,8 +25,9 @@ struct CommandResult {
 // A program that runs concurrently with the test. Not thread-safe.
 class BackgroundCommand {
  public:
-  // Starts the program `arguments[0]`. Its environment is PATH, HOME and
-  // `environment` ("NAME=value"). Aborts the test program if it cannot start.
+  // Starts the program `arguments[0]`. Its environment consists of PATH, HOME
+  // and `environment` ("NAME=value"). Aborts the test program if the program
+  // cannot be started.
   BackgroundCommand(const std::vector<std::string>& arguments,
                     const std::vector<std::string>& environment = {});
   // Kills the program with SIGKILL if it still runs.
@@ -42,8 +43,8 @@ class BackgroundCommand {
   // Return what the program has written so far.
   std::string StandardOutput() const;
   std::string StandardError() const;
-  // Waits for a line on stderr that contains `text` and returns it. Returns an
-  // empty string after a long timeout.
+  // Waits for a line on stderr that contains `text` and returns the line.
+  // Returns an empty string if there is none after 60 seconds.
   std::string AwaitStandardError(const std::string& text) const;
 
  private:
@@ -67,8 +68,8 @@ bool IsAlive(pid_t pid);
 // Returns the command line of a process, with spaces between the arguments.
 std::string CommandLineOf(pid_t pid);
 
-// Waits until `path` has at least `lines` lines. Returns false after a long
-// timeout.
+// Waits until the file at `path` has at least `lines` lines. Returns false if
+// that takes longer than 60 seconds.
 bool AwaitLines(const std::string& path, int lines);
 
 // Creates a new folder for the running test and returns its path.

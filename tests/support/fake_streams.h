@@ -40,9 +40,9 @@ class FakeQueue {
                                      static_cast<size_t>(payload.bytes)),
                          std::move(payload.owner)});
   }
-  // Returns the next message in the order of priorities. If there is none,
-  // returns the message of the session's TakeMore, or nullopt if there is none
-  // either.
+  // Returns the next message in the order of priorities. If the queue is empty,
+  // returns the message that TakeMore of `session` provides, or nullopt if it
+  // provides none.
   template <typename Session>
   std::optional<SentMessage<Out>> Take(Session* session) {
     if (queue_.empty()) {
@@ -60,9 +60,9 @@ class FakeQueue {
   std::multimap<int64_t, SentMessage<Out>> queue_;
 };
 
-// The client's end of a stream. A test plays the server: it reads what the
-// session sends with Read, sends messages to the session with Receive, and ends
-// the call with End. Not thread-safe.
+// The client's end of a stream. A test plays the server: it calls Read for each
+// message that the session has sent, Receive to send a message to the session,
+// and End to end the call. Not thread-safe.
 template <typename In, typename Out>
 class FakeClientStream final : public ClientStream<In, Out> {
  public:
@@ -104,9 +104,9 @@ class FakeClientStream final : public ClientStream<In, Out> {
   absl::Status status_;
 };
 
-// The server's end of a stream. A test plays the client: it reads what the
-// session sends with Read, and calls the session to deliver messages. Not
-// thread-safe.
+// The server's end of a stream. A test plays the client: it calls Read for each
+// message that the session has sent, and calls OnMessage of the session to send
+// a message to the session. Not thread-safe.
 template <typename Out>
 class FakeServerStream final : public ServerStream<Out> {
  public:
@@ -126,8 +126,8 @@ class FakeServerStream final : public ServerStream<Out> {
     return queue_.Take(session);
   }
   size_t queued() const { return queue_.size(); }
-  // Returns the status with which the session has closed the call; nullopt if
-  // it has not.
+  // Returns the status with which the session has closed the call, or nullopt
+  // if the call is not closed.
   const std::optional<absl::Status>& closed() const { return closed_; }
 
  private:

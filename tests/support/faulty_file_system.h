@@ -24,8 +24,9 @@ namespace tributary {
 // alone:
 // - the synced bytes of a file, whatever its name;
 // - the names in a folder at the time when that folder was synced.
-// Nothing else is guaranteed: a file may have lost its name, a name its bytes,
-// and the syncs of different folders are independent. Thread-safe.
+// Nothing else is guaranteed. For example, a power failure may remove the name
+// of a file whose bytes were synced, or the bytes of a file whose name was
+// synced. Thread-safe.
 class FaultyFileSystem : public FileSystem {
  public:
   struct Fault {
@@ -50,8 +51,9 @@ class FaultyFileSystem : public FileSystem {
 
   const std::string& root() const { return root_; }
 
-  // Returns the calls so far, including failed ones, in the form "append
-  // checkpoints/f". Close counts as a call; the destructor of a file does not.
+  // Returns the calls so far, including failed ones, each with its path within
+  // root(), such as "append /checkpoints/f". Close counts as a call; the
+  // destructor of a file does not.
   std::vector<std::string> Operations() const;
 
   void SetFault(const Fault& fault);
@@ -95,19 +97,21 @@ class FaultyFileSystem : public FileSystem {
   // Returns null if the path does not exist or is unknown to this object.
   std::shared_ptr<Node> Find(const std::string& path) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Makes the name `path` refer to `node`, or removes the name if `node` is
-  // null. The changes of one call in one folder are atomic: all or none of them
-  // reach the disk.
+  // A change of a name: `path` now refers to `node`, or no longer exists if
+  // `node` is null.
   struct Change {
     std::string path;
     std::shared_ptr<Node> node;
   };
+  // Applies the changes in memory. Those in one folder are atomic: a power
+  // failure preserves all or none of them.
   void Apply(const std::vector<Change>& changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Append(Node* node, absl::string_view bytes, WritableFile* file,
                       const std::string& path);
   absl::Status Sync(Node* node, const std::string& path);
-  // If `random` is null, all unsynced data is lost.
+  // Simulates a power failure. Loses all unsynced data if `random` is null, and
+  // otherwise a random part of it.
   void CutPower(std::mt19937_64* random);
 
   const std::string root_;

@@ -33,7 +33,7 @@ struct ClusterSecurity {
 // Options for the servers, in addition to the job.
 struct ClusterServers {
   ChunkPassMaker make_passes = &MakeBlockPasses;
-  std::string resume_from;  // See ServerOptions; empty: begin at step 0.
+  std::string resume_from;  // See ServerOptions; empty to begin at step 0.
 };
 
 // Runs one job on a cluster of threads. Not thread-safe.

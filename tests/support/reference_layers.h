@@ -19,19 +19,20 @@ using Values = std::vector<double>;
 using ReferenceLayer = std::function<Values(
     const std::vector<Values>& inputs, const std::vector<Values>& weights)>;
 
-// Has no bias if there is only one weight.
+// The layer has no bias if `weights` has only one element.
 ReferenceLayer ReferenceLinear(int64_t rows, int64_t inputs, int64_t outputs);
-// Has no bias if there is only one weight.
+// The layer has no bias if `weights` has only one element.
 ReferenceLayer ReferenceConvolution(const ConvolutionShape& shape);
 ReferenceLayer ReferenceMaxPool(const PoolShape& shape);
 ReferenceLayer ReferenceAveragePool(const PoolShape& shape);
 ReferenceLayer ReferenceGlobalAveragePool(int64_t pixels);
 ReferenceLayer ReferenceRelu();
 ReferenceLayer ReferenceGelu();
-// The identity if the rate is 0.
+// Returns the identity if `rate` is 0.
 ReferenceLayer ReferenceDropout(const RandomStream& stream, float rate);
 ReferenceLayer ReferenceLayerNorm(int64_t rows, int64_t width);
-// Computes in training mode. If there is an input 1, adds it to the result.
+// Normalizes with the mean and variance of the batch, as in training. A second
+// input is the residual, which is added before the ReLU of `shape`.
 ReferenceLayer ReferenceBatchNorm(const BatchNormShape& shape);
 ReferenceLayer ReferenceEmbedding(int64_t context, int64_t width,
                                   const std::vector<int32_t>& tokens);

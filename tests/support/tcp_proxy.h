@@ -24,7 +24,7 @@ class TcpProxy {
   enum Direction { kToServer = 0, kToClient = 1 };
   struct Statistics {
     int connections = 0;    // Connections so far, including replayed ones.
-    int refused = 0;        // Refused connections, not counted above.
+    int refused = 0;        // Refused connections, not in `connections`.
     int faults = 0;         // Cuts, resets and flips so far.
     int64_t bytes[2] = {};  // Bytes delivered, by direction.
   };
@@ -43,10 +43,11 @@ class TcpProxy {
 
   // ---- Lasting settings, for all connections together.
 
-  // Delays each piece by `mean` +/- `jitter`; the order stays the same.
+  // Delays data by a random time from `mean` - `jitter` to `mean` + `jitter`.
+  // The order of the data stays the same.
   void SetDelay(Direction direction, absl::Duration mean, absl::Duration jitter)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Limits the rate; 0: no limit.
+  // Limits the rate; 0 stands for no limit.
   void SetRate(Direction direction, int64_t bytes_per_second)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Holds all bytes back. Nothing is lost, and connections stay open.
@@ -58,6 +59,8 @@ class TcpProxy {
 
   // ---- One-time faults. Each hits the connection that delivers the byte after
   // `bytes` more bytes in this direction, counted over all connections.
+  //
+  // Closes (CutAfter) or resets (ResetAfter) the connection before that byte.
   void CutAfter(Direction direction, int64_t bytes);
   void ResetAfter(Direction direction, int64_t bytes);
   // Flips one bit of that byte.
@@ -82,14 +85,15 @@ class TcpProxy {
   enum class Kind { kCut, kReset, kFlip };
   struct Trigger {
     Kind kind = Kind::kCut;
-    int64_t at = 0;  // Number of bytes delivered in its direction.
+    // The fault hits when this many bytes have been delivered in its direction.
+    int64_t at = 0;
   };
   // The settings and pending faults of one direction.
   struct Link {
     absl::Duration delay;
     absl::Duration jitter;
     int64_t rate = 0;
-    double allowance = 0;  // Bytes that may be sent at once.
+    double allowance = 0;  // Bytes that the rate permits to send now.
     bool held = false;
     std::vector<Trigger> triggers;
   };
@@ -99,12 +103,12 @@ class TcpProxy {
   };
   struct Pipe {
     int from = -1;
-    int to = -1;  // -1: received bytes are discarded.
+    int to = -1;  // -1 to discard the received bytes.
     std::deque<Piece> pieces;
     size_t queued = 0;
-    bool full = false;    // The receiver's buffer was full.
-    bool ended = false;   // The sender has closed its direction.
-    bool passed = false;  // The end has been passed on to the receiver.
+    bool full = false;    // True if the receiver's buffer was full.
+    bool ended = false;   // True once the sender has closed this direction.
+    bool passed = false;  // True once the receiver's side has been closed.
   };
   struct Connection {
     int number = 0;

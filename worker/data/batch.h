@@ -40,8 +40,9 @@ struct Batch {
   std::vector<int32_t> labels;
   // Targets of a regression, [samples].
   std::vector<float> values;
-  // Indexes of the samples in the training or the held-out part, [samples]. Set
-  // only by data sets of kind kIndexes and by IndexView, like `epoch`.
+  // Indexes of the samples in the training or the held-out part, [samples].
+  // Like `epoch`, set only by data sets of kind kIndexes and by IndexView (see
+  // library/index_view.h).
   std::vector<int64_t> indexes;
   // Epoch of the samples. Meaningful for training samples only.
   int64_t epoch = 0;

@@ -1,4 +1,4 @@
-// The data sets that a program adds to those of this system.
+// The data sets that a program adds to those of Tributary.
 #ifndef TRIBUTARY_WORKER_DATA_DATA_REGISTRY_H_
 #define TRIBUTARY_WORKER_DATA_DATA_REGISTRY_H_
 

@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// A source of samples, verified completely when opened and read by index.
-// Immutable after Open and therefore thread-safe.
+// A source of samples, which are read by index. All data is verified when the
+// data set is opened. Immutable afterwards and therefore thread-safe.
 class DataSet {
  public:
   virtual ~DataSet() = default;

@@ -36,8 +36,8 @@ class Sampler {
 
   // Returns the number of batches in an epoch, including a short last one.
   int64_t steps_per_epoch() const;
-  // Returns the samples of a micro-batch of a step, which is counted from 0
-  // over all epochs.
+  // Returns the samples of a micro-batch of step number `step`. Steps are
+  // counted from 0 over all epochs.
   MicroBatch MicroBatchOf(int64_t step, int micro_batch) const;
 
  private:

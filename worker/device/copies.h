@@ -33,10 +33,10 @@ class CopyStream {
  public:
   virtual ~CopyStream() = default;
 
-  // These methods queue a copy. `from` and `to` are in use until an event that
-  // is recorded after the copy has been reached. With host memory that is not
-  // pinned, the call may block until this copy and all earlier ones are
-  // complete.
+  // These methods queue a copy. The memory at `from` and `to` is in use until
+  // the copy is complete: record an event after the call, and wait for it. If
+  // the host memory is not pinned, the call may block until this copy and all
+  // earlier ones are complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
 

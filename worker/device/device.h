@@ -65,7 +65,8 @@ class Device {
   virtual std::optional<int64_t> AvailableMemoryBytes() const {
     return std::nullopt;
   }
-  // Copies host memory to the device. `from` may be changed on return.
+  // Copies host memory to the device. The memory at `from` may be changed once
+  // the call has returned.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   // Copies device memory to the host. Blocks until the copy is complete.
   // Returns the errors of Synchronize.
@@ -74,9 +75,10 @@ class Device {
   virtual void Zero(float* to, int64_t count) = 0;
   // Blocks until all operations are complete. Returns the first error of this
   // device, or OK. After an error, the device runs no operations, the content
-  // of its memory is undefined, and all calls return the same error. Internal
-  // means that the GPU, its driver or a library failed; ResourceExhausted, that
-  // memory did not suffice. Both name the operation and the GPU.
+  // of its memory is undefined, and all calls return the same error. The error
+  // is Internal if the GPU, its driver or a library failed, and
+  // ResourceExhausted if memory did not suffice. Both name the operation and
+  // the GPU.
   virtual absl::Status Synchronize() = 0;
 
   // Sets the offset that is added to the random streams (see RandomBase) of all

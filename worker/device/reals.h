@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Cast pointers to floats in the memory of a device whose precision is
-// kFloat32.
+// Cast pointers to floats, which must be in the memory of a device whose
+// precision is kFloat32, to pointers to Real.
 inline const Real* AsReals(const float* numbers) {
   return reinterpret_cast<const Real*>(numbers);
 }

@@ -31,6 +31,7 @@ struct NodeChunk {
   // The version of the weights from which the gradient was computed. Used in
   // asynchronous mode only; see the message Contribution.
   int64_t base_version = 0;
+  // Norm of the mean gradient of the batch. 0 unless a NormGate has set it.
   double gradient_norm = 0;
 };
 

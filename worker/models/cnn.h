@@ -13,8 +13,9 @@ namespace tributary {
 // applied to document recognition", 1998): images -> [convolution, activation,
 // pool] for each block -> [dropout, linear, activation] for each hidden width
 // -> dropout -> linear -> loss. Parameters: "blocks.<i>.convolution.weight" and
-// "...bias", then as in the multilayer perceptron. Returns InvalidArgument,
-// naming the field, if a field of model.cnn is invalid.
+// "blocks.<i>.convolution.bias", followed by the parameters of BuildMlp (see
+// mlp.h). Returns InvalidArgument, naming the field, if a field of model.cnn is
+// invalid.
 absl::StatusOr<Graph> BuildCnn(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary

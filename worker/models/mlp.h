@@ -21,10 +21,10 @@ namespace tributary {
 // a field of model.mlp is invalid.
 absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info);
 
-// The hidden layers of BuildMlp, without the output layer. BuildCnn uses such
-// layers, too. It sets `dropout_first`, which applies dropout to the input of
-// each linear layer instead of the output of each hidden layer. All fields must
-// have been validated.
+// Describes the hidden layers of BuildMlp and BuildCnn. BuildCnn sets
+// `dropout_first`, which applies dropout to the input of each linear layer
+// instead of the output of each hidden layer. All fields must have been
+// validated.
 struct LinearStack {
   absl::Span<const int64_t> hidden;
   Activation activation = RELU;

@@ -54,10 +54,10 @@ class Model {
 
   // Computes forward and backward of one micro-batch in training mode. Writes
   // every element of `gradients` (zero in gaps) with the gradient of the *sum*
-  // of the losses; for group STATISTICS see OptimizerGroup. An empty batch
-  // yields zeros. `seed`, `step` and `micro_batch` select the random numbers of
-  // dropout. Returns Aborted if the observer requested it; the gradients are
-  // then undefined.
+  // of the losses; for parameters of group STATISTICS, OptimizerGroup defines
+  // the values. An empty batch yields zeros. `seed`, `step` and `micro_batch`
+  // select the random numbers of dropout. Returns Aborted if `observer` gave up
+  // the micro-batch; the gradients are then undefined.
   virtual absl::StatusOr<LossSums> ForwardBackward(
       const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
       const float* weights, float* gradients, StepObserver* observer) = 0;
@@ -101,9 +101,10 @@ absl::StatusOr<ModelMemory> PlanModelMemory(
 // ResourceExhausted if the model does not fit into memory. May return other
 // errors of an external model's factory.
 //
-// `copies`, which must outlive the model, are shared with other models that
-// have the same spec and receive the same weights. Their owner invalidates them
-// when the weights change. If null, the model copies the weights in every call.
+// `copies`, which must outlive the model, may be shared with other models that
+// have the same spec and receive the same weights. The owner of `copies` calls
+// Renew when the weights change. If `copies` is null, the model copies the
+// weights in every call.
 //
 // An external model is looked up in `registered`.
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(

@@ -1,4 +1,4 @@
-// The networks that a program adds to those of this system.
+// The networks that a program adds to those of Tributary.
 #ifndef TRIBUTARY_WORKER_MODELS_MODEL_REGISTRY_H_
 #define TRIBUTARY_WORKER_MODELS_MODEL_REGISTRY_H_
 

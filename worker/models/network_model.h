@@ -55,9 +55,9 @@ class NetworkModel : public Model {
   const std::unique_ptr<Network> network_;
   const DataInfo info_;
   Device* const device_;
-  // The batch that the network has prefetched, or null if none is usable.
-  // Holding a reference ensures that no other batch is created at the same
-  // address, which identifies the batch.
+  // The batch that the network has prefetched, or null if none is usable. The
+  // address of a batch identifies it; holding a reference ensures that no new
+  // batch is created at the same address.
   std::shared_ptr<const Batch> prefetched_;
   std::vector<int32_t> window_;  // Input of NextTokenLogits.
 };

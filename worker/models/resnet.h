@@ -18,12 +18,14 @@ namespace tributary {
 // convolution of 1 x 1 and a batch norm. The stem is a convolution, batch norm,
 // ReLU and, for IMAGENET, pooling.
 //
-// Parameters are named as in torchvision, but in forward order: "conv1.weight",
-// "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var",
-// "layer<stage>.<block>.conv1.weight", "....bn1...", "....conv2.weight",
-// "....downsample.0.weight", "....downsample.1...", "....bn2...", "fc.weight",
-// "fc.bias"; stages count from 1. Returns InvalidArgument, naming the field, if
-// a field of model.resnet is invalid.
+// Parameters are named as in torchvision, but in forward order. The stem has
+// "conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean" and
+// "bn1.running_var". With the prefix "layer<stage>.<block>.", a block has
+// "conv1.weight", the four parameters of "bn1", "conv2.weight", in some blocks
+// "downsample.0.weight" and the four parameters of "downsample.1", and the four
+// parameters of "bn2". Stages count from 1, blocks from 0. The output layer has
+// "fc.weight" and "fc.bias". Returns InvalidArgument, naming the field, if a
+// field of model.resnet is invalid.
 absl::StatusOr<Graph> BuildResnet(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary

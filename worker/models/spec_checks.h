@@ -29,9 +29,9 @@ absl::Status CheckDropout(absl::string_view field, double rate);
 // Returns InvalidArgument if there is no layer for the activation.
 absl::Status CheckActivation(absl::string_view field, Activation activation);
 
-// Returns the loss for one prediction per sample. The prediction has one
-// element for each class, or one element for regression. Returns
-// InvalidArgument if model.loss does not match the data.
+// Returns the loss of a model that makes one prediction per sample. The
+// prediction has one element for each class, or one element for regression.
+// Returns InvalidArgument if model.loss does not match the data.
 absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info);
 
 // Adds a layer that applies `activation`, which must have been validated, to

@@ -21,8 +21,8 @@ struct MicroBatchInput {
   // needed.
   const void* target = nullptr;
   // True if this micro-batch is the one that was prefetched last. `input` is
-  // then not read, and `target` is read only to count the rows without label
-  // -1.
+  // then not read, and `target` is read only to count the rows whose label is
+  // not -1.
   bool prefetched = false;
 };
 
@@ -43,7 +43,8 @@ class DeviceInputs {
   // ResourceExhausted when device memory is full.
   static absl::StatusOr<std::unique_ptr<DeviceInputs>> Create(
       const Graph& graph, int64_t max_samples, Device* device);
-  // Waits for copies, and for operations of the device, in progress.
+  // Blocks until all copies of this object and all operations of the device are
+  // complete.
   ~DeviceInputs();
   DeviceInputs(const DeviceInputs&) = delete;
   DeviceInputs& operator=(const DeviceInputs&) = delete;
@@ -57,11 +58,12 @@ class DeviceInputs {
   // training, Bring is normally called so late that it does not have to wait.
   void Bring(const MicroBatchInput& micro_batch);
 
-  // Operations that read input() and target() must be queued between Await and
-  // Release. These operations find there the last micro-batch that was
-  // transferred, with the same elements as in host memory (see
-  // MicroBatchInput). If the transfer has failed, operations queued after Await
-  // fail, too.
+  // Operations that read input() and target() must be queued between the calls
+  // of Await and Release. Await delays them until the transfer that Bring
+  // started last is complete; input() and target() then hold the same elements
+  // as the micro-batch in host memory (see MicroBatchInput). Release lets the
+  // next transfer overwrite them when the operations queued so far are done. If
+  // the transfer has failed, operations queued after Await fail, too.
   void Await() { device_->copies()->Await(*copied_); }
   void Release() { device_->copies()->Record(released_.get()); }
   const void* input() const { return memory_.get(); }
@@ -94,7 +96,7 @@ class DeviceInputs {
   const HostMemory staging_;
   std::shared_ptr<void> pinned_;  // Null if pinning failed; copies still work.
   std::unique_ptr<CopyStream> copies_;
-  std::unique_ptr<Event> copied_;  // The last micro-batch has been copied.
+  std::unique_ptr<Event> copied_;  // Reached when the last transfer has ended.
   // Reached when the operations that read the previous micro-batch have ended.
   std::unique_ptr<Event> released_;
 };

@@ -32,7 +32,7 @@ class Graph {
     LayerSpec spec;
     std::vector<ValueId> inputs;
     ValueId output = 0;
-    std::vector<int> parameters;  // Indices into the table.
+    std::vector<int> parameters;  // Indices into table().
   };
 
   // `input_elements` is the number of four-byte elements (floats or int32
@@ -49,8 +49,8 @@ class Graph {
   // "<name>.<name within the layer>".
   ValueId Add(absl::string_view name, std::unique_ptr<Layer> layer,
               std::vector<ValueId> inputs);
-  // Like Add, but parameter 0 of the layer is the existing parameter of the
-  // name `shared`, which belongs to an earlier layer and has the same shape.
+  // Like Add, but parameter 0 of the layer is the existing parameter named
+  // `shared`, which belongs to an earlier layer and must have the same shape.
   ValueId AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
                   std::vector<ValueId> inputs, absl::string_view shared);
   // Sets the training objective: `loss` of `value`, usually the output of the
@@ -60,7 +60,7 @@ class Graph {
   // Returns OK, or InvalidArgument with the first error and the layer's name.
   const absl::Status& status() const { return status_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Returns the number of elements per sample of each value.
+  // Returns the number of elements per sample of each value, by ValueId.
   const std::vector<int64_t>& values() const { return values_; }
   // Returns the parameter table, in which `chunk_elements` is not set.
   const ParameterTable& table() const;

@@ -10,7 +10,8 @@
 namespace tributary {
 
 // A buffer to place. It has `size` bytes and is in use from time `first` to
-// time `last`, inclusive.
+// time `last`, inclusive. The caller chooses the times; only their order
+// matters.
 struct PlannedBuffer {
   int64_t size = 0;
   int first = 0;

@@ -31,8 +31,8 @@ namespace tributary {
 // together, and its gradients become final together. When a second micro-batch
 // with the same seed, number of samples and arenas is computed, the operations
 // of each segment are captured; for all further such micro-batches they are
-// launched as a unit. Micro-batches in which some rows do not count are not
-// captured. The results are bit-identical with and without capture.
+// launched as a unit. Micro-batches with rows that do not count (label -1) are
+// not captured. The results are bit-identical with and without capture.
 //
 // Not thread-safe. Each compute thread uses an instance of its own; instances
 // share nothing.
@@ -43,8 +43,8 @@ class Network {
   // it does not fit into memory.
   //
   // `copies` must outlive the network and may be shared with other networks.
-  // Their owner invalidates them when the weights change. If null, the network
-  // copies the weights in every call.
+  // The owner of `copies` calls Renew when the weights change. If `copies` is
+  // null, the network copies the weights in every call.
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       Graph graph, int64_t max_samples, Device* device,
       WeightCopies* copies = nullptr);
@@ -116,9 +116,9 @@ class Network {
     int end = 0;
     // The weights that forward reads, in ascending order.
     std::vector<Range> weights;
-    // Backward of this segment makes the gradients of the parameter with this
-    // index, and of all later parameters, final. -1 if it makes no gradients
-    // final.
+    // Index of a parameter. When backward of this segment is done, the
+    // gradients of this parameter and of all later parameters are final. -1 if
+    // no gradients become final.
     int ready_parameter = -1;
   };
   // The captured segments of one kind of micro-batch. Micro-batches are of the
@@ -163,8 +163,8 @@ class Network {
   // needed.
   void CopyIn(const MicroBatchInput& micro_batch);
   // The part of CopyIn for devices with their own memory: queues the copy of
-  // the micro-batch from the buffers of inputs_, which has started its transfer
-  // to the device.
+  // the micro-batch from the buffers of inputs_. The transfer of the
+  // micro-batch into these buffers must have been started.
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
   // Returns the number of rows of the target that count, that is, whose label

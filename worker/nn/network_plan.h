@@ -42,9 +42,9 @@ struct NetworkPlan {
     // contribute, if the layer cannot add to it; otherwise -1.
     std::array<int64_t, kMaxLayerInputs> scratch{-1, -1};
     bool accumulate_weight = false;
-    // Backward of this layer makes the gradients of the parameter with this
-    // index, and of all later parameters, final. -1 if it makes no gradients
-    // final.
+    // Index of a parameter. When backward of this layer is done, the gradients
+    // of this parameter and of all later parameters are final. -1 if no
+    // gradients become final.
     int ready_parameter = -1;
   };
   std::vector<Node> nodes;

@@ -19,18 +19,19 @@ class StepObserver {
   // memory and the host is about to wait for it. Not called on other devices or
   // for an empty micro-batch.
   virtual void DeviceBusy() {}
-  // Replaces the number of samples (tokens) of the micro-batch, by which the
-  // sum of the gradients of a step is divided. Called at most once, before the
-  // first GradientsReady, by models of which some samples do not count. By
-  // default every label of the batch counts.
+  // Replaces the number of samples (tokens) of the micro-batch, which by
+  // default is the number of labels that count. The gradient sum of a step is
+  // divided by the sum of these numbers over its micro-batches. Called at most
+  // once, before the first GradientsReady, by models that leave samples out of
+  // the loss.
   virtual void SetSampleCount(int64_t /*sample_count*/) {}
   // Called after forward, including the loss. On a device with its own memory
   // backward has already been queued. Not called for an empty micro-batch.
   virtual void ForwardDone() {}
   // Called when the elements from `begin` to the end of the gradient arena are
-  // final: operations queued from now on may read them, and so may the host on
-  // devices that run operations at once. Called with decreasing `begin`; the
-  // last call has `begin` 0.
+  // final: operations queued from now on may read them. On devices that run
+  // operations synchronously, the host may also read them. Called with
+  // decreasing `begin`; the last call has `begin` 0.
   virtual void GradientsReady(int64_t begin) = 0;
 };
 

@@ -19,9 +19,9 @@ namespace tributary {
 // Renew. On other devices it holds nothing and returns the weights themselves.
 //
 // May be shared by networks of the same graph and the same weights, either on
-// devices that work in host memory or on a single device that has its own. The
-// queue of such a device orders a copy before the operations that read it, so
-// making copies never blocks the host.
+// devices that work in host memory or on a single device with its own memory.
+// The queue of a device with its own memory runs a copy before the operations
+// that read it, so making copies never blocks the host.
 class WeightCopies {
  public:
   // Returns the size in bytes of the device memory that Prepare allocates.
@@ -38,10 +38,10 @@ class WeightCopies {
   // use.
   void Renew();
 
-  // Returns parameter number `parameter` of the table, which must be an operand
-  // of matrix products; `from` points to its weights. May be called from any
-  // thread, with that thread's device. If a different thread is making the
-  // copy, waits for it.
+  // Returns the weights of parameter number `parameter` of the table, in the
+  // device's precision. The parameter must be an operand of matrix products.
+  // `from` points to its weights in float32. May be called from any thread,
+  // with that thread's device. Blocks while a different thread makes the copy.
   const Real* Get(Device* device, int parameter, const float* from);
 
   // Returns the bytes of device memory that this object has allocated.

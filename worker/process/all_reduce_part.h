@@ -20,13 +20,14 @@ namespace tributary {
 struct AllReducePartOptions {
   std::string coordinator;  // Address of the coordinator, as host:port.
   WorkerNetwork* network = nullptr;  // Must not be null.
-  // True if the job uses certificates or a token.
+  // True if the job uses certificates or a token. Traffic between workers on
+  // different machines then requires `insecure_network`.
   bool secured = false;
   int64_t attempt = 0;
   // Name or address of this machine that other workers use to reach it. Empty
   // selects the local address of the connection to the coordinator.
   std::string host;
-  // Permits unencrypted traffic between workers on different machines.
+  // True to permit unencrypted traffic between workers on different machines.
   bool insecure_network = false;
   // Pins the memory of gradient arenas. If null, the memory is not pinned.
   PinMemory pin;

@@ -42,18 +42,20 @@ struct WorkerOptions {
   WorkerNetwork* network = nullptr;
   // All-reduce only. `host` is the name or address of this machine that other
   // workers use to reach it; empty selects the local address of the connection
-  // to the coordinator. `insecure_network` permits unencrypted gradients even
-  // though `security` is set.
+  // to the coordinator. `insecure_network` is true to permit unencrypted
+  // gradients even if `security` is set.
   std::string host;
   bool insecure_network = false;
   // The worker's log. Required; must outlive the call of RunWorker.
   Logger* log = nullptr;
-  // Time limit for the first connection to the coordinator and to each server.
+  // Time limit for connecting to the coordinator until it first admits this
+  // worker and, in each attempt, for connecting to all servers.
   absl::Duration connect_timeout = absl::Seconds(60);
-  // Time limit for reconnecting after a lost connection.
+  // Time limit for connecting to the coordinator again after a lost connection.
   absl::Duration reconnect_timeout = absl::Minutes(10);
-  // Maximum interval between heartbeats. At the end of a step a heartbeat may
-  // be sent after half of this interval. A short lease shortens the interval.
+  // Maximum interval between heartbeats; a short lease shortens it. At the end
+  // of a step, a heartbeat is sent if half of the interval has passed since the
+  // previous one.
   absl::Duration heartbeat_interval = absl::Seconds(1);
   // Clock for time measurements, which determine the worker's speed.
   std::function<absl::Time()> clock = &MonotonicNow;

@@ -36,7 +36,8 @@ class AsynchronousWork final : public BoundedStalenessWork {
 
  private:
   struct StepLease {
-    // True until a task computes the step, and again after a refusal.
+    // True if the step must be computed: until a task begins to compute it, and
+    // again after a gradient of the step was refused.
     bool waiting = true;
     // True if an outcome refused a gradient as too stale.
     bool refused = false;

@@ -64,9 +64,9 @@ class BoundedStalenessWork : public WorkState {
   struct Chunk {
     int64_t version = -1;  // Version in the back arena.
     int64_t front = -1;    // Version in the front arena.
-    bool writing = false;  // The exchange is writing to the back arena.
-    bool copying = false;  // A compute thread is copying from the back arena.
-    bool taken = false;    // The task under way has taken the chunk.
+    bool writing = false;  // True while the exchange writes to the back arena.
+    bool copying = false;  // True while a thread copies from the back arena.
+    bool taken = false;    // True if the task under way has taken the chunk.
   };
   // Waits until the chunk may be taken, and copies it to the front arena unless
   // the task has already taken it. Returns false if the task must be given up.

@@ -45,6 +45,7 @@ class SynchronousWork final : public WorkState {
   }
 
  private:
+  // The contents of one arena.
   struct Slot {
     int64_t version = -1;
     int present = 0;              // Number of chunks at `version`.

@@ -37,8 +37,8 @@ class WeightsSink {
   // Ends the delivery after the values have been written. Must be called once
   // after each BeginWrite that returned kWrite.
   virtual void EndWrite(int chunk, int64_t version) = 0;
-  // Returns the arena that holds this version of the weights. For exchanges
-  // that compute the next version from it.
+  // Returns the arena that holds this version of the weights. Used by exchanges
+  // that compute the next version from this version.
   virtual const float* Weights(int64_t version) const = 0;
   // Sets the callback that runs whenever BeginWrite may be retried for parked
   // chunks. No locks are held during the callback. Must be called once, before

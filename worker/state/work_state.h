@@ -24,13 +24,13 @@ namespace tributary {
 // A unit of work for the trainer.
 struct Task {
   enum class Kind {
-    kInitialize,  // Send version 0 of every chunk.
-    kReportSynced,
-    kRequestStepLease,  // Request another step (asynchronous mode).
+    kInitialize,        // Send version 0 of every chunk.
+    kReportSynced,      // Report that all chunks of `version` have arrived.
+    kRequestStepLease,  // Request a further step (asynchronous mode).
     kEvaluate,          // Evaluate pieces `items` at `version`.
     kTrain,             // Train micro-batches `items` of step `version`.
-    kFinish,
-    kFail,  // See status().
+    kFinish,            // End without an error: the job is done.
+    kFail,              // End with the error that status() returns.
   };
   Kind kind = Kind::kFail;
   int64_t version = 0;
@@ -65,7 +65,7 @@ class WorkState : public WeightsSink {
   // ---- Called by the membership client.
   // Requests a kInitialize task: this worker must send version 0.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
-  // Sets the assignment, unless it is older than the current one.
+  // Replaces the assignment if `assignment` has a higher generation.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);

@@ -37,8 +37,8 @@ class ComputeThreadItems {
 
   // Returns the thread's next item, or nullopt if none is left.
   std::optional<int64_t> Take(int thread);
-  // Returns the item that the next Take will return, and reserves it for the
-  // thread.
+  // Returns the item that this thread's next Take will return, and reserves it
+  // for the thread. Returns nullopt if none is left.
   std::optional<int64_t> Peek(int thread);
 
   // Returns the thread's first item. It is the same for every task with the

@@ -42,8 +42,8 @@ class TimeSpent {
 };
 
 // Measures the time of one thread, which reports its changes of activity.
-// `activity` may be called from any thread, all other methods only from the
-// measured thread.
+// `activity` may be called from any thread. All other methods may be called
+// only from the measured thread.
 class ComputeThreadTimer {
  public:
   using Clock = std::function<absl::Time()>;

@@ -89,8 +89,8 @@ class DeviceArenas {
   DeviceArenas(Device* device, const ArenaLayout* layout,
                Device::Memory weights, Device::Memory gradients);
   absl::Status CreateQueues();
-  // Sets the version of a chunk in weights(). Returns false if it was the same
-  // before.
+  // Records the version of a chunk in weights(). Returns true if this version
+  // differs from the recorded one.
   bool Replace(int chunk, const Version& version);
   // Queues a copy of chunks [first, last) to weights().
   void Copy(int first, int last, const float* host);
@@ -107,8 +107,8 @@ class DeviceArenas {
   std::unique_ptr<Event> loaded_;
   std::unique_ptr<Event> computed_;
   std::vector<Version> versions_;  // Versions of the chunks in weights_.
-  // The number of the copy that saves a chunk, by chunk: the first chunk of the
-  // copy.
+  // Indexed by chunk: the number of the copy that saves the chunk. A copy has
+  // the number of its first chunk.
   std::vector<int> copy_of_;
   std::vector<SavedCopy> saved_;  // Indexed by number of the copy.
 };

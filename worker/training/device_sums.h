@@ -49,14 +49,15 @@ class DeviceSums {
   // host: the sum of a largest node of the task or, if memory does not suffice,
   // of a lower node.
   bool complete() const { return complete_; }
-  // Return the node of the sum that the micro-batch contributes to, the arena
-  // that holds this sum (valid until the next BeginMicroBatch), and the number
-  // of samples in it.
+  // Returns the node whose sum the micro-batch contributes to.
   int node() const { return node_; }
+  // Returns the arena that holds the sum of node(). Valid until the next
+  // BeginMicroBatch.
   const float* sum() const { return sum_; }
+  // Returns the sample count of sum().
   int64_t sample_count() const { return sample_count_; }
-  // Ends the micro-batch, whose loss is `loss_sum`. Returns the loss of all
-  // micro-batches of node() so far, summed in the tree's order.
+  // Ends the micro-batch. `loss_sum` is the sum of its losses. Returns the sum
+  // of the losses of all micro-batches in sum(), added in the tree's order.
   double EndMicroBatch(double loss_sum);
 
  private:
@@ -84,7 +85,8 @@ class DeviceSums {
 
   // State of the current micro-batch.
   float* gradients_ = nullptr;
-  // Ordered from the lowest level to the highest.
+  // The waiting sums to which the micro-batch is added, from the lowest level
+  // to the highest.
   std::vector<Waiting> siblings_;
   int node_ = 0;
   float* sum_ = nullptr;

@@ -51,7 +51,7 @@ class LocalSgd {
   // Computes out = total_sample_count() * (start - weights()), element by
   // element for the whole arena. The sum of the results of all micro-batches,
   // divided by their total sample count, is the mean gradient that the outer
-  // optimizer uses. `out` must not overlap either operand.
+  // optimizer uses. `out` must not overlap `start` or weights().
   void OuterGradient(float* out) const;
 
  private:
@@ -65,7 +65,7 @@ class LocalSgd {
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
   std::vector<std::vector<ChunkSegment>> segments_;  // Indexed by chunk.
-  std::vector<ChunkSegment> arena_segments_;         // Whole arena.
+  std::vector<ChunkSegment> arena_segments_;         // Of the whole arena.
   Buffer arenas_[2];
   std::vector<Buffer> slots_;
 

@@ -71,7 +71,8 @@ class MicroBatchObserver final : public StepObserver {
   // Queues the additions for chunks [first, last_added_) and starts to copy
   // completed sums to the host. Requires a device with its own memory.
   void AddUp(int first);
-  // Passes on the last chunk that has not been passed on.
+  // Passes chunk last_chunk_ to the reducer. `loss_sum` must be 0 except for
+  // chunk 0.
   void HandOn(double loss_sum);
 
   MicroBatch micro_batch_;
@@ -79,7 +80,7 @@ class MicroBatchObserver final : public StepObserver {
   WorkState* const state_;
   SubtreeReducer* const reducer_;
   ComputeThreadTimer* const timer_;
-  int last_chunk_;  // Chunks after it have been passed on.
+  int last_chunk_;  // The last chunk not passed on yet; -1 if there is none.
   int last_added_;  // AddUp has covered this chunk and all later ones.
 };
 

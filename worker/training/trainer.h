@@ -58,9 +58,9 @@ class Trainer {
   void PinWeights();
   // Initializes the weights (version 0) and sends them to the servers.
   void Initialize();
-  // Reduces the number of compute threads after memory ran out. Returns an
-  // error, which says what to do, if only one thread was in use, or the device
-  // of a thread that would remain has failed.
+  // Halves the number of compute threads after memory ran out; `reason` is the
+  // error. Returns ResourceExhausted, with the remedy, if only one thread was
+  // in use, or if the device of a thread that would remain has failed.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
   // Computes the gradients of one micro-batch of `task` on compute thread

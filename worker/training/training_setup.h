@@ -81,11 +81,11 @@ class TrainingSetup {
   DeviceArenas* arenas(int thread) const {
     return threads_[thread].arenas.get();
   }
-  // Returns the sums of the thread in device memory, or null if arenas() is
-  // null or the job uses local steps.
+  // Returns the object that sums the thread's gradients in device memory, or
+  // null if arenas() is null or the job's consistency mode is local_steps.
   DeviceSums* sums(int thread) const { return threads_[thread].sums.get(); }
-  // Returns the local steps of the thread, or null unless the job's consistency
-  // mode is local_steps.
+  // Returns the object that takes the thread's local steps, or null unless the
+  // job's consistency mode is local_steps.
   LocalSgd* local_sgd(int thread) const {
     return threads_[thread].local_sgd.get();
   }
@@ -117,7 +117,8 @@ class TrainingSetup {
   absl::Status Open(const TrainingSources& sources);
   MicroBatchMemoryInputs MemoryInputs() const;
   // Returns ResourceExhausted, with an explanation, if memory does not suffice
-  // for one more thread.
+  // for compute thread number `thread`. `host_bytes` is the host memory that
+  // was free before the first thread was added, or nullopt if unknown.
   absl::Status CheckMemory(int thread, const Device& device,
                            std::optional<int64_t> host_bytes);
   absl::Status AddThread(const DeviceMaker& make_device,

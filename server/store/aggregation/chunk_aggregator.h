@@ -110,7 +110,7 @@ class ChunkAggregator {
   // must already be rounded to `dtype`.
   ChunkAggregator(int leaves, WireDtype dtype);
 
-  // Adds a contribution. Returns false if it is a duplicate, which is dropped.
+  // Adds a contribution and returns true. Drops a duplicate and returns false.
   // `sum.node` must be a node of the tree.
   bool Add(NodeSum sum);
 

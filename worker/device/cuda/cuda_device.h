@@ -13,8 +13,9 @@
 //     same size reuse these buffers, so an operation that has run before
 //     allocates nothing.
 //   - Captured work is a CUDA graph.
-//   - CopyFromHost waits for the stream, so that it has read `from` when it
-//     returns: CUDA may copy even pageable memory later.
+//   - CopyFromHost blocks until the stream has executed the copy. Otherwise,
+//     CUDA could read `from` after the call has returned, even if the memory is
+//     pageable.
 //   - Results are bit-identical on GPUs of the same kind with the same versions
 //     of CUDA and cuDNN: there are no atomics on floats and no algorithms that
 //     the libraries call non-deterministic, and the shape alone selects the

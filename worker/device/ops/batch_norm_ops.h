@@ -36,7 +36,7 @@ class BatchNormOps {
     const float* scale = nullptr;     // [channels]
     const float* shift = nullptr;     // [channels]
     const float* mean = nullptr;      // [channels]
-    const float* variance = nullptr;  // [channels]; below 0 counts as 0.
+    const float* variance = nullptr;  // [channels]; negative values count as 0.
     const Real* residual = nullptr;   // Shape of x; null stands for 0.
     Real* y = nullptr;                // Shape of x.
   };

@@ -32,15 +32,15 @@ class ConvolutionOps {
   };
   struct BackwardInputArguments {
     ConvolutionShape shape;
-    const Real* dy = nullptr;  // Shape of y.
+    const Real* dy = nullptr;  // [batch, out_channels, out_height, out_width]
     const Real* weight =
         nullptr;         // [out_channels, in_channels, kernel, kernel]
-    Real* dx = nullptr;  // Shape of x.
+    Real* dx = nullptr;  // [batch, in_channels, in_height, in_width]
   };
   struct BackwardWeightArguments {
     ConvolutionShape shape;
     const Real* x = nullptr;   // [batch, in_channels, in_height, in_width]
-    const Real* dy = nullptr;  // Shape of y.
+    const Real* dy = nullptr;  // [batch, out_channels, out_height, out_width]
     float* dweight = nullptr;  // [out_channels, in_channels, kernel, kernel]
     float* dbias = nullptr;    // [out_channels]; null skips it.
   };

@@ -23,7 +23,7 @@ class EmbeddingOps {
     int64_t batch = 0, time = 0, width = 0, vocabulary = 0;
     const int32_t* tokens = nullptr;   // [batch, time]
     const Real* dy = nullptr;          // [batch, time, width]
-    bool accumulate = false;           // Add to dtoken_table.
+    bool accumulate = false;           // True to add to dtoken_table.
     float* dtoken_table = nullptr;     // [vocabulary, width]
     float* dposition_table = nullptr;  // [at least time, width]
   };

@@ -29,7 +29,7 @@ class LayerNormOps {
     const float* mean = nullptr;               // [rows]
     const float* inverse_deviation = nullptr;  // [rows]
     const Real* dy = nullptr;                  // [rows, width]
-    bool accumulate = false;                   // Add to dx.
+    bool accumulate = false;                   // True to add to dx.
     Real* dx = nullptr;                        // [rows, width]
     float* dscale = nullptr;                   // [width]
     float* dshift = nullptr;                   // [width]; null skips it.

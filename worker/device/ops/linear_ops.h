@@ -31,14 +31,14 @@ class LinearOps {
     LinearShape shape;
     const Real* dy = nullptr;      // [rows, outputs]
     const Real* weight = nullptr;  // [outputs, inputs]
-    bool accumulate = false;       // Add to dx.
+    bool accumulate = false;       // True to add to dx.
     Real* dx = nullptr;            // [rows, inputs]
   };
   struct BackwardWeightArguments {
     LinearShape shape;
     const Real* x = nullptr;   // [rows, inputs]
     const Real* dy = nullptr;  // [rows, outputs]
-    bool accumulate = false;   // Add to dweight.
+    bool accumulate = false;   // True to add to dweight.
     float* dweight = nullptr;  // [outputs, inputs]
     float* dbias = nullptr;    // [outputs]; null skips it.
   };

@@ -140,8 +140,8 @@ class AllReduceExchange final : public Exchange {
   const std::unique_ptr<PeerMesh> mesh_;
   const std::unique_ptr<MemberOptimizer> optimizer_;
   const int tree_leaves_;
-  const bool gated_;    // Updates wait for the norm of the whole gradient.
-  const bool sharded_;  // The job sets shard_optimizer.
+  const bool gated_;    // True if updates wait for the norm of the gradient.
+  const bool sharded_;  // True if the job sets shard_optimizer.
   std::vector<std::vector<int>> nodes_;  // Nodes computed by each member.
   BufferPool arenas_;
   BufferPool sums_;  // Buffers for one chunk each.

@@ -33,9 +33,9 @@ class ParameterServerExchange final : public Exchange {
     LocalAddress local;
   };
   // Connects to the server at `address`. Calls `stop` repeatedly, on the
-  // calling thread. Returns DeadlineExceeded if the server is not reached by
-  // `deadline`, or soon after `stop` returns true, and FailedPrecondition if
-  // the security settings are incompatible.
+  // calling thread. Returns DeadlineExceeded if `deadline` passes or `stop`
+  // returns true before the server is reached, and FailedPrecondition if the
+  // security settings are incompatible.
   using Connector =
       std::function<absl::StatusOr<std::unique_ptr<ExchangeStream>>(
           const std::string& address, absl::Time deadline,
@@ -58,8 +58,8 @@ class ParameterServerExchange final : public Exchange {
   // Connects to every server and sends Hello. `layout` and `sink` must outlive
   // the exchange. Returns Unavailable, naming shard and address, if a server
   // cannot be reached in time; FailedPrecondition if the requested transport
-  // cannot reach it or the security settings are incompatible; and the error of
-  // `sink` if it has one.
+  // cannot reach a server or the security settings are incompatible; and
+  // sink->status() if that is an error.
   static absl::StatusOr<std::unique_ptr<ParameterServerExchange>> Create(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       const Connector& connect);

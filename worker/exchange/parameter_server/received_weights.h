@@ -32,18 +32,18 @@ class ReceivedWeights {
   // the reason, for malformed messages.
   absl::StatusOr<ReceivedFloats> Take(const Weights& weights,
                                       ReceivedPayload payload);
-  // Writes the chunk's values, at the version of the message for which Take
-  // returned `floats`, to `to`. The message must not be older than a message
-  // that was passed to Take before. Must be called before the next Take for
-  // this chunk. Between two calls with the same `to`, no other code may write
-  // there.
+  // Writes the chunk's values to `to`, at the version of the newest message for
+  // this chunk. `floats` is the result of Take for that message. Must be called
+  // before the next Take for this chunk. Between two calls with the same `to`,
+  // no other code may write there.
   void Write(int chunk, const ReceivedFloats& floats, float* to);
 
  private:
   // The state of one chunk.
   struct Copy {
     int64_t version = -1;
-    // Deltas that resulted in the newest two versions, indexed by version % 2.
+    // The deltas that led to the newest two versions, indexed by version % 2;
+    // nullopt for a version that was received in full.
     std::optional<ReceivedFloats> changes[2];
     // Destinations to which Write wrote the newest two versions, indexed by
     // version % 2. They allow Write to update only the values that have

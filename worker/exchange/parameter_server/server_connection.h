@@ -37,7 +37,8 @@ class ServerConnection;
 
 // State that the connections of one exchange share.
 struct ExchangeParts {
-  // All arguments must outlive this object.
+  // `outcomes` is the value of `answered`. `arena_layout` and `weights_sink`
+  // must outlive this object.
   ExchangeParts(const ExchangeSpec& exchange, bool outcomes, int server_count,
                 const ArenaLayout* arena_layout, WeightsSink* weights_sink);
 
@@ -45,7 +46,9 @@ struct ExchangeParts {
   WeightsSink* const sink;
   const int servers;
   const ExchangeSpec::Transport transport;
-  const bool answered;  // ExchangeTraits::contributions_answered.
+  // True if servers answer each contribution with an Outcome; see
+  // ExchangeTraits::contributions_answered.
+  const bool answered;
   GradientEncoder encoder;
   ReceivedWeights weights;
   ChunkLatency latency;

@@ -9,9 +9,9 @@
 
 namespace tributary {
 
-// A linear layer: Y = X W^T + b on each row, with X[samples * rows, inputs],
-// W[outputs, inputs] as torch.nn.Linear stores it, b[outputs], Y[samples *
-// rows, outputs].
+// A linear layer: Y = X W^T + b on each row, with the shapes X[samples * rows,
+// inputs], W[outputs, inputs] (as in torch.nn.Linear), b[outputs] and
+// Y[samples * rows, outputs].
 //   dX = dY W;  dW = dY^T X;  db = column sums of dY.
 // With `padding`, each row of Y has `padding` more elements, which are
 // kPaddingLogit: in a softmax, their probability and their gradient are 0.

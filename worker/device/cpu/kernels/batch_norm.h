@@ -12,10 +12,10 @@ namespace tributary::cpu {
 inline constexpr float kBatchNormEpsilon = 1e-5f;
 
 // BatchNormForward computes mean and variance, and normalizes with them;
-// BatchNormEvaluate normalizes with the given ones. x, residual (may be null)
-// and y have the shape [batch, channels, pixels]; all other tensors have the
-// shape [channels]. Sums are computed over the pixels of one image at a time,
-// then over the images in order.
+// BatchNormEvaluate normalizes with the given ones. x, residual and y have the
+// shape [batch, channels, pixels]; all other tensors have the shape [channels].
+// Only residual may be null, which stands for zeros. Sums are computed over the
+// pixels of one image at a time, then over the images in order.
 void BatchNormForward(const BatchNormShape& shape, const float* x,
                       const float* scale, const float* shift,
                       const float* residual, float* y, float* mean,
@@ -25,8 +25,9 @@ void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
                        const float* mean, const float* variance,
                        const float* residual, float* y);
 
-// Computes the gradients of BatchNormForward. dy, dx (may be dy) and dresidual
-// (may be null) have the shape of x; dscale and dshift, [channels].
+// Computes the gradients of BatchNormForward. x, y, dy, dx and dresidual have
+// the shape [batch, channels, pixels]; all other tensors have the shape
+// [channels]. dx may equal dy. dresidual may be null; it is then not computed.
 void BatchNormBackward(const BatchNormShape& shape, const float* x,
                        const float* scale, const float* mean,
                        const float* variance, const float* y, const float* dy,

@@ -9,15 +9,15 @@
 namespace tributary::cpu {
 
 // Returns the sum of the rows' losses and the number of correct rows. Writes
-// the gradient of the sum to dlogits. logits and dlogits (may be null; may be
-// logits) have the shape [rows, classes]. Labels are in [-1, classes). A row
-// with the label -1 does not count. A row is correct if its label is the index
-// of its first maximum.
+// the gradient of the sum to dlogits, which may be null or equal to logits.
+// logits and dlogits have the shape [rows, classes]. Labels are in [-1,
+// classes). A row with the label -1 does not count. A row is correct if its
+// label is the index of its first maximum.
 Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
                          const int32_t* labels, float* dlogits);
 
-// Returns the sum of the rows' losses, and writes its gradient to dx. x, target
-// and dx (may be null; may be x) have the shape [rows, width].
+// Returns the sum of the rows' losses, and writes its gradient to dx, which may
+// be null or equal to x. x, target and dx have the shape [rows, width].
 Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
                       const float* target, float* dx);
 

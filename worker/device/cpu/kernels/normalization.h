@@ -10,15 +10,17 @@ namespace tributary::cpu {
 inline constexpr float kLayerNormEpsilon = 1e-5f;
 
 // Normalizes each row of x, and writes the row's mean and inverse standard
-// deviation. x and y have the shape [rows, width]; scale and shift (may be
-// null), [width]; mean and inverse_deviation, [rows].
+// deviation. x and y have the shape [rows, width]; scale and shift, [width];
+// mean and inverse_deviation, [rows]. Only shift may be null, which stands for
+// zeros.
 void LayerNormForward(int64_t rows, int64_t width, const float* x,
                       const float* scale, const float* shift, float* y,
                       float* mean, float* inverse_deviation);
 
 // Computes the gradients of LayerNormForward. x, dy and dx have the shape
-// [rows, width]; dscale and dshift (may be null), [width]. dscale and dshift
-// are summed in row order.
+// [rows, width]; scale, dscale and dshift, [width]; mean and inverse_deviation,
+// [rows]. Only dshift may be null; it is then not computed. If `accumulate` is
+// true, adds to dx. dscale and dshift are summed in row order.
 void LayerNormBackward(int64_t rows, int64_t width, const float* x,
                        const float* scale, const float* mean,
                        const float* inverse_deviation, const float* dy,

@@ -12,7 +12,8 @@ namespace tributary::cpu {
 // widest registers.
 inline constexpr int64_t kSkinnyRows = 16;
 
-// In both functions the matrix w is float32 or bfloat16.
+// Both functions have an overload for a matrix w in float32 and an overload for
+// a matrix w in bfloat16.
 //
 // Computes y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T. With
 // `accumulate`, adds the product to y instead. `packed`, inputs * kSkinnyRows

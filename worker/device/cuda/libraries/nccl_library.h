@@ -45,9 +45,10 @@ class NcclLibrary {
   // Creates the id of a new communicator. One of the two processes of the
   // communicator calls this, and passes the id to the other process.
   virtual absl::StatusOr<std::string> MakeId() = 0;
-  // Starts to create the communicator with this id. It consists of two
-  // processes; this one has number `rank` and uses the GPU at `bus_id`. Does
-  // not block; see NcclCommunicator::Ready.
+  // Starts to create the communicator with this id. It connects two processes.
+  // `rank` is the number of this process in the communicator, 0 or 1, and
+  // `bus_id` is the PCI address of the GPU that this process uses. Does not
+  // block; see NcclCommunicator::Ready.
   virtual absl::StatusOr<std::unique_ptr<NcclCommunicator>> Begin(
       const std::string& id, int rank, const std::string& bus_id) = 0;
 

@@ -22,9 +22,9 @@ struct GpuProcess {
 
 struct GpuReport {
   std::string name;
-  std::string bus_id;  // "0000:3b:00.0", in lower case.
-  int64_t memory_bytes = 0;
-  int64_t used_bytes = 0;
+  std::string bus_id;  // PCI address, such as "0000:3b:00.0", in lower case.
+  int64_t memory_bytes = 0;  // Total memory of the GPU.
+  int64_t used_bytes = 0;    // Memory in use, by all processes.
   // Utilization: the percentage of time during which the GPU computed, over
   // about the last second. nullopt if the driver does not report it.
   std::optional<int> utilization_percent;

@@ -16,8 +16,8 @@ namespace tributary::cuda {
 // and driver callbacks need its code.
 class SharedLibrary {
  public:
-  // Loads the library by its name for linking, such as "libcublasLt.so.13",
-  // from the program's run path or the system's search path. Returns
+  // Loads the library with the soname `name`, such as "libcublasLt.so.13", from
+  // the program's run path or the system's search path. Returns
   // FailedPrecondition, with the loader's reason, on failure.
   static absl::StatusOr<SharedLibrary> Open(const std::string& name);
 
