@@ -68,6 +68,7 @@ class CudaOptimizer final : public GpuOptimizer {
     pass.elements = elements_;
     pass.rows = rows_;
     pass.sum = gradients[0];
+    pass.from = weights[0];
     pass.weights = weights[0];
     pass.slots = slots_;
     pass.gradient_scale = numbers.gradient_scale;

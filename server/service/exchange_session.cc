@@ -25,6 +25,10 @@ int64_t WritePriority(int64_t version, int chunk) {
   return ((version + 1) << 24 | chunk) << 1;
 }
 
+// Largest number of gradient arenas of a worker in the memory of the GPU. A
+// worker has a few compute threads.
+constexpr int kMostDeviceArenas = 64;
+
 // Returns how many differences of a chunk fit into the bytes of the whole
 // chunk, but at least 2.
 int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
@@ -180,11 +184,7 @@ absl::Status ExchangeSession::Handle(const WorkerMessage& message,
     case WorkerMessage::kInMemory:
       return OnContributionsInMemory(message.in_memory());
     case WorkerMessage::kMemoryAnswer:
-      if (subscribed_) {
-        return absl::FailedPreconditionError("MemoryAnswer without an offer");
-      }
-      Subscribe(/*in_memory=*/message.memory_answer().mapped());
-      return absl::OkStatus();
+      return OnMemoryAnswer(message.memory_answer());
     case WorkerMessage::kHello:
     case WorkerMessage::MESSAGE_NOT_SET:
       break;
@@ -242,27 +242,45 @@ absl::Status ExchangeSession::AddContribution(
 
 absl::Status ExchangeSession::OnContributionsInMemory(
     const ContributionsInMemory& message) {
-  if (memory_ == nullptr) {
-    return absl::FailedPreconditionError(
-        "gradients in shared memory that the server has not mapped");
-  }
-  const int64_t elements = memory_->bytes() / int64_t{sizeof(float)};
   for (const Contribution& c : message.contribution()) {
     TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(c.chunk()));
-    const int64_t size = store_->layout().ChunkSize(c.chunk());
-    if (c.offset() < 0 || c.offset() > elements - size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a gradient at element ", c.offset(), " of ", elements,
-                       " in the worker's memory"));
-    }
-    const float* values =
-        reinterpret_cast<const float*>(memory_->data()) + c.offset();
-    TRIBUTARY_RETURN_IF_ERROR(AddContribution(
-        c, GradientAt(values, store_->exchange().wire_dtype(),
-                      gradients_->Use(c.offset() * int64_t{sizeof(float)},
-                                      size * int64_t{sizeof(float)}))));
+    TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<const GradientSource> gradient,
+                               GradientOf(c));
+    TRIBUTARY_RETURN_IF_ERROR(AddContribution(c, std::move(gradient)));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const GradientSource>>
+ExchangeSession::GradientOf(const Contribution& c) const {
+  const bool there =
+      c.on_device() ? device_gradients_.memory != nullptr : memory_ != nullptr;
+  if (!there) {
+    return absl::FailedPreconditionError(
+        c.on_device()
+            ? "gradients in GPU memory that the worker has not mapped"
+            : "gradients in shared memory that the server has not mapped");
+  }
+  const int64_t bytes =
+      c.on_device() ? device_gradients_.handle.bytes : memory_->bytes();
+  const int64_t elements = bytes / int64_t{sizeof(float)};
+  const int64_t size = store_->layout().ChunkSize(c.chunk());
+  if (c.offset() < 0 || c.offset() > elements - size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a gradient at element ", c.offset(), " of ", elements,
+                     c.on_device() ? " in the memory of the server's GPU"
+                                   : " in the worker's memory"));
+  }
+  if (c.on_device()) {
+    return std::make_shared<GradientOnDevice>(
+        device_gradients_.memory.get() + c.offset(), device_gradients_.memory,
+        store_->device_share());
+  }
+  const float* const values =
+      reinterpret_cast<const float*>(memory_->data()) + c.offset();
+  return GradientAt(values, store_->exchange().wire_dtype(),
+                    gradients_->Use(c.offset() * int64_t{sizeof(float)},
+                                    size * int64_t{sizeof(float)}));
 }
 
 absl::Status ExchangeSession::OnHello(const Hello& hello) {
@@ -289,9 +307,11 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
     welcome.mutable_welcome()->add_chunk(chunk);
   }
   if (hello.has_memory()) AgreeOnMemory(hello.memory(), &welcome);
+  // The host's memory proves that the worker is on this host.
+  if (memory_ != nullptr) AgreeOnDevice(hello.device_arenas(), &welcome);
   stream_->Send(welcome, /*priority=*/-1);
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
-  if (memory_ == nullptr) Subscribe(/*in_memory=*/false);
+  if (memory_ == nullptr) Subscribe(ParameterStore::Place::kStream);
   return absl::OkStatus();
 }
 
@@ -317,9 +337,44 @@ void ExchangeSession::AgreeOnMemory(const SharedMemoryOffer& offer,
   *welcome->mutable_welcome()->mutable_memory() = *ours;
 }
 
-void ExchangeSession::Subscribe(bool in_memory) {
+void ExchangeSession::AgreeOnDevice(int arenas, ServerMessage* welcome) {
+  const std::shared_ptr<DeviceShare>& share = store_->device_share();
+  if (share == nullptr || arenas <= 0) return;
+  const int64_t elements = store_->layout().arena_elements();
+  absl::StatusOr<DeviceShare::Gradients> gradients =
+      share->AllocateGradients(std::min(arenas, kMostDeviceArenas) * elements);
+  if (!gradients.ok()) return;
+  device_gradients_ = *std::move(gradients);
+  const auto offer = [](const DeviceMemoryHandle& memory) {
+    DeviceMemoryOffer message;
+    message.set_process(memory.process);
+    message.set_handle(memory.handle);
+    message.set_bytes(memory.bytes);
+    return message;
+  };
+  Welcome* const offers = welcome->mutable_welcome();
+  *offers->mutable_device_weights() = offer(share->weights());
+  *offers->mutable_device_gradients() = offer(device_gradients_.handle);
+}
+
+absl::Status ExchangeSession::OnMemoryAnswer(const MemoryAnswer& answer) {
+  if (subscribed_ ||
+      (answer.device_mapped() && device_gradients_.memory == nullptr)) {
+    return absl::FailedPreconditionError("MemoryAnswer without an offer");
+  }
+  if (answer.device_mapped()) {
+    Subscribe(ParameterStore::Place::kDevice);
+    return absl::OkStatus();
+  }
+  device_gradients_ = DeviceShare::Gradients();
+  Subscribe(answer.mapped() ? ParameterStore::Place::kSharedMemory
+                            : ParameterStore::Place::kStream);
+  return absl::OkStatus();
+}
+
+void ExchangeSession::Subscribe(ParameterStore::Place place) {
   subscribed_ = true;
-  store_->Subscribe(this, in_memory);
+  store_->Subscribe(this, place);
 }
 
 }  // namespace tributary

@@ -22,6 +22,7 @@
 #include "proto/parameter_server.pb.h"
 #include "server/progress/step_arrivals.h"
 #include "server/store/aggregation/gradient_source.h"
+#include "server/store/device_share.h"
 #include "server/store/parameter_store.h"
 #include "server/store/pinned_arenas.h"
 
@@ -42,7 +43,9 @@ struct TransportCounters {
 //    shared memory that the session can map, gradients stay in that memory
 //    from then on, Welcome offers the store's shared memory, and the worker
 //    answers with MemoryAnswer. If the worker has mapped the store's memory,
-//    weights stay in it too.
+//    weights stay in it too. If the store's device has memory to share,
+//    Welcome offers it as well. A worker that has mapped it leaves gradients in
+//    it, and reads weights there instead.
 // 2. The session subscribes to the store, and sends every version of every
 //    chunk: older versions first, and within a version the first layers first.
 //    It drops versions that the worker no longer needs from the queue, which
@@ -96,7 +99,11 @@ class ExchangeSession final
   // empty in modes in which workers need only the newest version; weights are
   // then sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
-  void Subscribe(bool in_memory);
+  // Offers the memory of the store's device in `*welcome`, with `arenas` arenas
+  // for the worker's gradients, if workers may map it.
+  void AgreeOnDevice(int arenas, ServerMessage* welcome);
+  absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
+  void Subscribe(ParameterStore::Place place);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,
                                          ReceivedPayload payload);
   absl::Status AddInitial(const Initial& initial, ReceivedPayload payload);
@@ -104,6 +111,9 @@ class ExchangeSession final
   absl::Status AddContribution(const Contribution& c,
                                std::shared_ptr<const GradientSource> gradient);
   absl::Status OnContributionsInMemory(const ContributionsInMemory& message);
+  // Returns the gradient of a contribution in shared memory or on the device.
+  absl::StatusOr<std::shared_ptr<const GradientSource>> GradientOf(
+      const Contribution& c) const;
 
   void Send(int64_t version, int chunk, const EncodedFloats& values,
             bool difference);
@@ -123,7 +133,7 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // The next five members are accessed only in calls that the stream makes.
+  // The next six members are accessed only in calls that the stream makes.
   bool welcomed_ = false;
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
@@ -132,6 +142,9 @@ class ExchangeSession final
   std::shared_ptr<const MappedMemory> memory_;
   // The arenas in `memory_`, which are pinned when they are used.
   std::unique_ptr<PinnedArenas> gradients_;
+  // Memory of the store's device for the worker's gradients. Its `memory` is
+  // null if the worker does not use it.
+  DeviceShare::Gradients device_gradients_;
 
   absl::Mutex in_place_mu_;
   // The (version, chunk) pairs of weights in shared memory that were not

@@ -19,6 +19,7 @@
 #include "proto/job.pb.h"
 #include "server/store/aggregation/chunk_aggregator.h"
 #include "server/store/chunk_weights.h"
+#include "server/store/device_share.h"
 
 namespace tributary {
 
@@ -50,6 +51,10 @@ class ChunkPass {
     const ChunkWeights* weights = nullptr;
     // `next->from` is the result of the last Run, or the chunk's first version.
     const ChunkWeights::Next* next = nullptr;
+    // If false, only the device needs the new weights: the pass writes neither
+    // next->values nor the forms that ChunkWeights::Write derives. May be false
+    // only if ChunkPasses::share is not null.
+    bool to_host = true;
     // If true, the pass writes the new weights with non-temporal stores.
     bool streams = false;
     // If true, the new weights are a copy of the old weights, and the state is
@@ -64,6 +69,17 @@ class ChunkPass {
   // the same value as SumOfSquares.
   virtual absl::StatusOr<double> Run(const Arguments& arguments) = 0;
 
+  // Copies a version of the weights to DeviceShare::weights(). Called for the
+  // first version, before Run, if ChunkPasses::share is not null.
+  virtual absl::Status Place(int64_t /*version*/, const float* /*values*/) {
+    return absl::OkStatus();
+  }
+  // Copies a version of the weights, which must be one of the newest two, from
+  // DeviceShare::weights() to `to`. Called only if ChunkPasses::share is not
+  // null, and not during Run of the version after the next one.
+  virtual absl::Status Fetch(int64_t /*version*/, float* /*to*/) {
+    return absl::OkStatus();
+  }
   // Sets the optimizer's state: one array with the chunk's elements for each
   // slot (see Optimizer::slot_names). If Restore is not called, all elements
   // are zero at first. The pass may keep the buffers and write to them.
@@ -125,6 +141,8 @@ struct ChunkPasses {
   // the passes. The function is null or returns null if ordinary memory is as
   // fast.
   std::function<Buffer()> host_buffer;
+  // The memory that workers may map. Null if they may not.
+  std::shared_ptr<DeviceShare> share;
   // Pins memory from which contributions are read or to which weights are
   // written. Null if memory need not be pinned.
   PinMemory pin;

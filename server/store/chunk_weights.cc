@@ -106,6 +106,7 @@ void ChunkWeights::Finish(Next next) {
       place == nullptr || place == next.values || place == next.rounded;
   newest_.values = std::move(next.values);
   newest_.published = std::move(next.published);
+  newest_.on_device = next.on_device;
   difference_ = std::move(next.difference);
   if (next.halves != nullptr) {
     const Encoding encoding = WeightsEncoding(exchange_);
@@ -132,6 +133,7 @@ ChunkWeights::Version* ChunkWeights::Find(int64_t version) {
 EncodedFloats ChunkWeights::Encoded(int64_t version) {
   Version* const found = Find(version);
   if (found == nullptr) return EncodedFloats();
+  FetchIfNeeded(version, found);
   if (found->published != nullptr) {
     return Float32(found->published, elements_);
   }
@@ -150,6 +152,7 @@ EncodedFloats ChunkWeights::Encoded(int64_t version) {
 EncodedFloats ChunkWeights::Exact(int64_t version) {
   Version* const found = Find(version);
   if (found == nullptr) return EncodedFloats();
+  FetchIfNeeded(version, found);
   const Buffer& values = found->values;
   if (values != shared_[0] && values != shared_[1]) {
     return Float32(values, elements_);
@@ -172,9 +175,21 @@ void ChunkWeights::Share(Buffer even, Buffer odd) {
   }
 }
 
+void ChunkWeights::BringToHost(int64_t version) {
+  Version* const found = Find(version);
+  if (found != nullptr) FetchIfNeeded(version, found);
+}
+
+void ChunkWeights::FetchIfNeeded(int64_t version, Version* place) const {
+  if (!place->on_device) return;
+  fetch_(version, place->values.get());
+  place->on_device = false;
+}
+
 void ChunkWeights::CopyToShared(int64_t version, Version* from) {
   const Buffer& place = shared_[version % 2];
   if (place == nullptr) return;
+  FetchIfNeeded(version, from);
   RoundedCopy(dtype_, from->values.get(), place.get(), elements_);
   if (dtype_ == ExchangeSpec::FLOAT32) from->values = place;
 }

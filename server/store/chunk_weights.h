@@ -4,6 +4,8 @@
 #define TRIBUTARY_SERVER_STORE_CHUNK_WEIGHTS_H_
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "common/base/buffer_pool.h"
 #include "common/codec/encoding.h"
@@ -38,6 +40,13 @@ class ChunkWeights {
 
   // Returns the newest version, or -1 if there are no weights yet.
   int64_t version() const { return version_; }
+  // Returns the optimizer's weights of that version, or null.
+  const Buffer& Newest() const { return newest_.values; }
+
+  // Sets the function that copies a version from the device of the passes to
+  // `to`, for versions with Next::on_device. It may block.
+  using Fetch = std::function<void(int64_t version, float* to)>;
+  void SetFetch(Fetch fetch) { fetch_ = std::move(fetch); }
 
   // Sets the first version: 0, or the version that the job resumes from.
   void Initialize(int64_t version, Buffer values);
@@ -62,6 +71,10 @@ class ChunkWeights {
     // True if `values` is in shared memory, which is overwritten two versions
     // later.
     bool in_place = false;
+    // True if only the device holds the weights; `values` then have unspecified
+    // contents until a method needs them, which fetches them. Set between Begin
+    // and Finish. Requires FLOAT32.
+    bool on_device = false;
   };
   // Begins to compute version() + 1 and releases version() - 1. The released
   // version is no longer needed: workers need only the newest version or, in
@@ -84,6 +97,9 @@ class ChunkWeights {
   // Returns this whole version in the form that streams send. The result has no
   // data if the version is not available.
   EncodedFloats Encoded(int64_t version);
+  // Copies this version to the host if only the device holds it. Has no effect
+  // if the version is not available.
+  void BringToHost(int64_t version);
   // Returns the difference between the newest two published versions. The
   // result has no data if the newest version must be sent whole.
   const EncodedFloats& difference() const { return difference_; }
@@ -103,12 +119,15 @@ class ChunkWeights {
     Buffer published;
     // The cached result of Encoded; has no data if there is none.
     EncodedFloats encoded;
+    bool on_device = false;  // See Next.
   };
 
   const Version* Find(int64_t version) const;
   Version* Find(int64_t version);
   // Copies `version`, which is stored in `*place`, into shared memory.
   void CopyToShared(int64_t version, Version* place);
+  // Does the work of BringToHost.
+  void FetchIfNeeded(int64_t version, Version* place) const;
   Buffer CopyOf(const Buffer& values) const;
 
   const ExchangeSpec& exchange_;
@@ -116,6 +135,7 @@ class ChunkWeights {
   const int64_t elements_;
   BufferPool* const buffers_;
   BufferPool* const halves_;
+  Fetch fetch_;
 
   int64_t version_ = -1;
   Version newest_;

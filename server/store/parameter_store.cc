@@ -14,7 +14,6 @@
 #include "common/parameters/reduction_tree.h"
 #include "common/text/counted.h"
 #include "server/store/consistency/create_consistency_policy.h"
-#include "server/store/pinned_arenas.h"
 
 namespace tributary {
 namespace {
@@ -69,6 +68,7 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
       slots_(optimizer_->slots()),
       on_sums_(std::move(on_sums)),
       pin_memory_(passes.pin),
+      device_share_(std::move(passes.share)),
       chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
       buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements()),
                SourceOf(passes)),
@@ -92,7 +92,12 @@ ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place,
       weights(&store->options_.job.exchange(), elements, &store->buffers_,
               &store->halves_),
       contributions(store->policy_->NewQueue()),
-      pass(std::move(pass)) {}
+      pass(std::move(pass)) {
+  weights.SetFetch([this, store](int64_t version, float* to) {
+    const absl::Status fetched = this->pass->Fetch(version, to);
+    if (!fetched.ok()) store->Fail(*this, fetched);
+  });
+}
 
 ParameterStore::Chunk* ParameterStore::Find(int chunk) const {
   const auto place =
@@ -111,11 +116,26 @@ absl::Status ParameterStore::CheckChunk(int chunk) const {
 absl::Status ParameterStore::AddInitial(int number, Buffer values) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   Chunk* chunk = Find(number);
+  if (device_share_ == nullptr) {
+    SetInitial(chunk, std::move(values));
+  } else {
+    // The caller must not wait for the device.
+    pool_->Run([this, chunk, values = std::move(values)] {
+      SetInitial(chunk, values);
+    });
+  }
+  return absl::OkStatus();
+}
+
+void ParameterStore::SetInitial(Chunk* chunk, Buffer values) {
   absl::MutexLock lock(&chunk->mu);
-  if (chunk->weights.version() >= 0) return absl::OkStatus();
+  if (chunk->weights.version() >= 0) return;
+  if (device_share_ != nullptr) {
+    const absl::Status placed = chunk->pass->Place(/*version=*/0, values.get());
+    if (!placed.ok()) return Fail(*chunk, placed);
+  }
   chunk->weights.Initialize(/*version=*/0, std::move(values));
   Publish(chunk, /*more=*/false);
-  return absl::OkStatus();
 }
 
 Snapshot ParameterStore::BlankSnapshot() {
@@ -127,7 +147,11 @@ void ParameterStore::Restore(Snapshot snapshot) {
     Snapshot::Chunk& from = snapshot.chunks[chunk->place];
     absl::MutexLock lock(&chunk->mu);
     chunk->weights.Initialize(snapshot.version, std::move(from.values));
-    const absl::Status restored = chunk->pass->Restore(std::move(from.slots));
+    absl::Status restored = chunk->pass->Restore(std::move(from.slots));
+    if (device_share_ != nullptr) {
+      restored.Update(
+          chunk->pass->Place(snapshot.version, chunk->weights.Newest().get()));
+    }
     if (!restored.ok()) Fail(*chunk, restored);
   }
 }
@@ -336,10 +360,16 @@ std::unique_ptr<ParameterStore::ChunkRun> ParameterStore::BeginRun(
     }
     run->next = chunk->weights.Begin(/*for_streams=*/std::any_of(
         chunk->subscriptions.begin(), chunk->subscriptions.end(),
-        [](const Subscription& s) { return !s.in_memory; }));
+        [](const Subscription& s) { return s.place == Place::kStream; }));
+    run->next.on_device =
+        !chunk->subscriptions.empty() &&
+        std::all_of(
+            chunk->subscriptions.begin(), chunk->subscriptions.end(),
+            [](const Subscription& s) { return s.place == Place::kDevice; });
   }
   if (run->capture != nullptr || replicate_) {
     run->copy = BlankCopy(*chunk, run->next);
+    run->next.on_device = false;
   }
   ChunkPass::Arguments& pass = run->arguments;
   pass.sum = &chunk->update.sum;
@@ -347,6 +377,7 @@ std::unique_ptr<ParameterStore::ChunkRun> ParameterStore::BeginRun(
   pass.step.learning_rate /= chunk->update.learning_rate_divisor;
   pass.weights = run->weights;
   pass.next = &run->next;
+  pass.to_host = !run->next.on_device;
   pass.streams = streams_;
   pass.skip = recipe_.Skips(norm);
   pass.copy = run->copy.has_value() ? &*run->copy : nullptr;
@@ -402,99 +433,6 @@ void ParameterStore::FinishUpdate(Chunk* chunk, ChunkWeights::Next next,
   // Schedules instead of calling directly, to bound the recursion for a chunk
   // with a long queue.
   Begin(chunk);
-}
-
-void ParameterStore::Publish(Chunk* chunk, bool more) {
-  ChunkWeights& weights = chunk->weights;
-  WeightsVersion newest;
-  newest.chunk = chunk->number;
-  newest.version = weights.version();
-  newest.more = more;
-  for (const Subscription& subscription : chunk->subscriptions) {
-    if (subscription.in_memory) {
-      subscription.subscriber->OnWeights(newest);
-      continue;
-    }
-    WeightsVersion sent = newest;
-    sent.values = weights.Encoded(newest.version);
-    sent.difference = weights.difference();
-    if (sent.difference.data != nullptr) {
-      sent.previous = weights.Encoded(newest.version - 1);
-    }
-    subscription.subscriber->OnWeights(sent);
-  }
-}
-
-absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
-  absl::MutexLock share_lock(&share_mu_);
-  if (memory_ != nullptr) return memory_->offer();
-  const int64_t span =
-      RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)});
-  TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
-  auto* const arenas = reinterpret_cast<float*>(memory_->data());
-  const std::shared_ptr<const void> pinned =
-      PinLater(Buffer(memory_, arenas), static_cast<size_t>(memory_->bytes()),
-               pin_memory_, pool_);
-  for (const auto& chunk : chunks_) {
-    absl::MutexLock lock(&chunk->mu);
-    const auto place = [&](int arena) {
-      return Buffer(pinned, arenas + arena * span / int64_t{sizeof(float)} +
-                                layout_.ChunkBegin(chunk->number));
-    };
-    chunk->weights.Share(place(0), place(1));
-  }
-  return memory_->offer();
-}
-
-void ParameterStore::Subscribe(WeightsSubscriber* subscriber, bool in_memory) {
-  for (const auto& chunk : chunks_) {
-    absl::MutexLock lock(&chunk->mu);
-    ChunkWeights& weights = chunk->weights;
-    for (const int64_t version : {weights.version() - 1, weights.version()}) {
-      if (!weights.Has(version)) continue;
-      WeightsVersion there;
-      there.chunk = chunk->number;
-      there.version = version;
-      if (!in_memory) there.values = weights.Encoded(version);
-      subscriber->OnWeights(there);
-    }
-    chunk->subscriptions.push_back({subscriber, in_memory});
-  }
-  absl::MutexLock lock(&subscribers_mu_);
-  subscribers_.push_back(subscriber);
-}
-
-void ParameterStore::Unsubscribe(WeightsSubscriber* subscriber) {
-  for (const auto& chunk : chunks_) {
-    absl::MutexLock lock(&chunk->mu);
-    auto& list = chunk->subscriptions;
-    list.erase(std::remove_if(list.begin(), list.end(),
-                              [subscriber](const Subscription& s) {
-                                return s.subscriber == subscriber;
-                              }),
-               list.end());
-  }
-  absl::MutexLock lock(&subscribers_mu_);
-  subscribers_.erase(
-      std::remove(subscribers_.begin(), subscribers_.end(), subscriber),
-      subscribers_.end());
-}
-
-absl::StatusOr<WeightsVersion> ParameterStore::Read(int number,
-                                                    int64_t version) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
-  Chunk* chunk = Find(number);
-  absl::MutexLock lock(&chunk->mu);
-  WeightsVersion exact;
-  exact.chunk = number;
-  exact.version = version;
-  exact.values = chunk->weights.Exact(version);
-  if (exact.values.data == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "chunk ", number, " is at version ", chunk->weights.version(),
-        "; version ", version, " is not there"));
-  }
-  return exact;
 }
 
 }  // namespace tributary

@@ -33,6 +33,7 @@
 #include "server/store/chunk_weights.h"
 #include "server/store/consistency/consistency_policy.h"
 #include "server/store/contribution_check.h"
+#include "server/store/device_share.h"
 #include "server/store/sample_counts.h"
 #include "server/store/sum_reports.h"
 #include "server/store/update_queue.h"
@@ -180,7 +181,8 @@ class ParameterStore {
   // Returns InvalidArgument if the chunk does not belong to this server.
   absl::Status CheckChunk(int chunk) const;
 
-  // Sets version 0 of a chunk. No effect if the chunk already has a version.
+  // Sets version 0 of a chunk, at once or on the pool. No effect if the chunk
+  // already has a version.
   // Returns InvalidArgument if the chunk does not belong to this server.
   absl::Status AddInitial(int chunk, Buffer values);
 
@@ -227,10 +229,24 @@ class ParameterStore {
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 
+  // Returns the memory of the device that updates the weights, if workers may
+  // map it, and otherwise null.
+  const std::shared_ptr<DeviceShare>& device_share() const {
+    return device_share_;
+  }
+
+  // Where a subscriber reads the values of versions.
+  enum class Place {
+    kStream,        // WeightsVersion::values.
+    kSharedMemory,  // See ShareWeights, which must have been called before.
+    kDevice,        // DeviceShare::weights().
+  };
   // Calls `subscriber` for the existing versions, and for every new version
-  // until Unsubscribe returns. With `in_memory`, omits the values, which the
-  // worker reads from shared memory; ShareWeights must have been called before.
-  void Subscribe(WeightsSubscriber* subscriber, bool in_memory);
+  // until Unsubscribe returns. Omits the values unless `place` is kStream.
+  // While all subscribers read from the device, versions are not copied to the
+  // host. The first subscriber with a different place makes this call wait for
+  // copies of the existing versions.
+  void Subscribe(WeightsSubscriber* subscriber, Place place);
   void Unsubscribe(WeightsSubscriber* subscriber);
 
   // Returns the optimizer's weights of this version of the chunk, in float32.
@@ -241,7 +257,7 @@ class ParameterStore {
  private:
   struct Subscription {
     WeightsSubscriber* subscriber = nullptr;
-    bool in_memory = false;
+    Place place = Place::kStream;
   };
   struct Chunk {
     Chunk(ParameterStore* store, int number, int place,
@@ -275,6 +291,8 @@ class ParameterStore {
                  SumsCallback on_sums);
 
   Chunk* Find(int chunk) const;
+  // Does the work of AddInitial.
+  void SetInitial(Chunk* chunk, Buffer values) ABSL_LOCKS_EXCLUDED(chunk->mu);
   // Takes the chunk's next update from the queue, if there is one and no update
   // is under way. Returns true if it took an update; the caller must then call
   // Begin or OnTaken. Sends the outcomes of contributions that cause no update.
@@ -343,7 +361,8 @@ class ParameterStore {
   const std::unique_ptr<Optimizer> optimizer_;
   const int slots_;  // Number of the optimizer's slots.
   const SumsCallback on_sums_;
-  const PinMemory pin_memory_;   // Null if memory need not be pinned.
+  const PinMemory pin_memory_;  // Null if memory need not be pinned.
+  const std::shared_ptr<DeviceShare> device_share_;
   ReplicateCallback replicate_;  // Null in jobs without replicas.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;

@@ -68,7 +68,7 @@ TEST_P(EmulatedGpuServersTest, AGpuThatFailsEndsTheJobAndSaysWhy) {
        {Case{emulated_gpu::Failing::kLaunch, 3,
              "cudaErrorLaunchOutOfResources"},
         Case{emulated_gpu::Failing::kCopy, 30, "cudaErrorIllegalAddress"},
-        Case{emulated_gpu::Failing::kWait, 4, "cudaErrorLaunchFailure"}}) {
+        Case{emulated_gpu::Failing::kWait, 6, "cudaErrorLaunchFailure"}}) {
     SCOPED_TRACE(c.error);
     ClusterServers servers;
     servers.make_passes = GetParam().make_passes;

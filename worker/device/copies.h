@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/device_memory_handle.h"
 
 namespace tributary {
 
@@ -39,6 +40,8 @@ class CopyStream {
   // earlier ones are complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
+  // Both are in device memory, of this process or mapped by Copies::MapMemory.
+  virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
 
   // Sets `event` to the point after everything queued so far.
   virtual void Record(Event* event) = 0;
@@ -68,6 +71,13 @@ class Copies {
   // handle exists, which may outlive the device. Thread-safe. Returns null if
   // pinning fails; copies still work.
   virtual std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) = 0;
+  // Maps device memory of another process of this host, so that copies and
+  // operations can use it, until the last reference is released. The mapping
+  // must not outlive the device, and no queued work may use it by then.
+  // Thread-safe. Returns FailedPrecondition, with the reason, if the memory
+  // cannot be mapped.
+  virtual absl::StatusOr<std::shared_ptr<float>> MapMemory(
+      const DeviceMemoryHandle& handle) = 0;
   // Like CopyStream::Record and CopyStream::Await, but for the queue of the
   // device's operations.
   virtual void Record(Event* event) = 0;

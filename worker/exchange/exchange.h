@@ -50,6 +50,20 @@ class Exchange {
   // Returns a gradient arena in memory that Push can send without copying.
   virtual Buffer TakeArena() = 0;
 
+  // Returns true if sums and weights may be in the memory of the worker's GPU
+  // (or of a GPU that it can access). Does not change once a version of the
+  // weights has arrived. The next two methods return null if it is false.
+  virtual bool on_device() const { return false; }
+  // Returns a gradient arena in that memory, which Push can send like one of
+  // TakeArena. Returns null if all of them are in use.
+  virtual Buffer TakeDeviceArena() { return nullptr; }
+  // Returns the arena in that memory that holds this version of the weights,
+  // instead of WorkState::Weights. Its chunks are there once AwaitWeights has
+  // returned true for them.
+  virtual const float* DeviceWeights(int64_t /*version*/) const {
+    return nullptr;
+  }
+
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
   // Sends the sum of one node for one chunk of step `step`. Keeps a reference

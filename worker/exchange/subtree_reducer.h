@@ -60,6 +60,10 @@ class SubtreeReducer {
   // Like ChunkReady, for a node whose leaves have already been summed and
   // rounded in the same way (see DeviceSums).
   void NodeReady(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
+  // Sends the sum of a node as it is, even if its sibling is in this step too.
+  // For sums in device memory, which only the server can add. All sums of a
+  // step must be passed in this way or none.
+  void Send(NodeChunk sum) const { send_(std::move(sum)); }
 
  private:
   const ArenaLayout* const layout_;

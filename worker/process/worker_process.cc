@@ -66,12 +66,31 @@ PinMemory PinFor(const TrainingSetup& setup) {
   };
 }
 
+// Returns the function that maps the memory of a server's GPU, or null if the
+// worker computes on a CPU, or adds or inspects gradients on the host.
+MapDeviceMemory MapperFor(const TrainingSetup& setup) {
+  Device* const device = setup.device(/*thread=*/0);
+  if (!device->has_own_memory() || setup.traits().local_sgd ||
+      setup.traits().contributions_await_norm) {
+    return nullptr;
+  }
+  return [device](const DeviceMemoryHandle& handle) {
+    return device->copies()->MapMemory(handle);
+  };
+}
+
 absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
                                                   const Admission& admission,
                                                   const TrainingSetup& setup,
                                                   WorkState* state) {
   ParameterServerExchange::Options exchange_options;
   exchange_options.pin = PinFor(setup);
+  exchange_options.map_device = MapperFor(setup);
+  // The ranges of most numbers of micro-batches consist of up to two subtrees.
+  exchange_options.device_arenas = 2 * setup.threads();
+  exchange_options.log = [log = options.log](const std::string& line) {
+    log->Info("%s", line);
+  };
   for (int shard = 0; shard < admission.server_address_size(); ++shard) {
     exchange_options.servers.push_back(
         {shard == 0 ? options.coordinator : admission.server_address(shard),

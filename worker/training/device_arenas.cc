@@ -58,20 +58,25 @@ bool DeviceArenas::Replace(int chunk, const Version& version) {
   return true;
 }
 
-void DeviceArenas::Copy(int first, int last, const float* host) {
+void DeviceArenas::Copy(int first, int last, const float* from, Memory memory) {
   const int64_t begin = layout_->ChunkBegin(first);
-  loads_->CopyFromHost(weights() + begin, host + begin, BytesOf(first, last));
+  const size_t bytes = BytesOf(first, last);
+  if (memory == Memory::kDevice) {
+    loads_->CopyOnDevice(weights() + begin, from + begin, bytes);
+  } else {
+    loads_->CopyFromHost(weights() + begin, from + begin, bytes);
+  }
 }
 
 void DeviceArenas::Load(int first, absl::Span<const Version> versions,
-                        const float* host) {
+                        const float* from, Memory memory) {
   const int last = first + static_cast<int>(versions.size());
   bool copied = false;
   for (int chunk = first; chunk < last; ++chunk) {
     const int begin = chunk;
     while (chunk < last && Replace(chunk, versions[chunk - first])) ++chunk;
     if (begin == chunk) continue;
-    Copy(begin, chunk, host);
+    Copy(begin, chunk, from, memory);
     copied = true;
   }
   if (!copied) return;
@@ -81,12 +86,13 @@ void DeviceArenas::Load(int first, absl::Span<const Version> versions,
 
 void DeviceArenas::LoadAll(const float* host) {
   versions_.assign(versions_.size(), Version());
-  Copy(0, layout_->chunk_count(), host);
+  Copy(0, layout_->chunk_count(), host, Memory::kHost);
   loads_->Record(loaded_.get());
   device_->copies()->Await(*loaded_);
 }
 
-void DeviceArenas::Save(int first, int last, const float* from, float* host) {
+void DeviceArenas::Save(int first, int last, const float* from, float* to,
+                        Memory memory) {
   if (first >= last) return;
   device_->copies()->Record(computed_.get());
   saves_->Await(*computed_);
@@ -95,15 +101,20 @@ void DeviceArenas::Save(int first, int last, const float* from, float* host) {
     while (begin > first && BytesOf(begin - 1, last) <= kMaximumCopyBytes) {
       --begin;
     }
-    SaveInOneCopy(begin, last, from, host);
+    SaveInOneCopy(begin, last, from, to, memory);
     last = begin;
   }
 }
 
 void DeviceArenas::SaveInOneCopy(int first, int last, const float* from,
-                                 float* host) {
+                                 float* to, Memory memory) {
   const int64_t begin = layout_->ChunkBegin(first);
-  saves_->CopyToHost(host + begin, from + begin, BytesOf(first, last));
+  const size_t bytes = BytesOf(first, last);
+  if (memory == Memory::kDevice) {
+    saves_->CopyOnDevice(to + begin, from + begin, bytes);
+  } else {
+    saves_->CopyToHost(to + begin, from + begin, bytes);
+  }
   saves_->Record(saved_[first].end.get());
   saved_[first].ended = false;
   std::fill(copy_of_.begin() + first, copy_of_.begin() + last, first);

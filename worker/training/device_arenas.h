@@ -1,5 +1,6 @@
 // A compute thread's weights and gradients in device memory, and their
-// transfers from and to host memory, where the exchange works.
+// transfers from and to the memory where the exchange works: host memory, or
+// the memory of the server's GPU.
 #ifndef TRIBUTARY_WORKER_TRAINING_DEVICE_ARENAS_H_
 #define TRIBUTARY_WORKER_TRAINING_DEVICE_ARENAS_H_
 
@@ -51,25 +52,29 @@ class DeviceArenas {
     int64_t step = -1;
     int64_t base = -1;
   };
+  // The memory of an arena from which, or to which, this class copies.
+  enum class Memory { kHost, kDevice };
   // Queues copies of the chunks [first, first + versions.size()), which have
-  // these versions, from the host arena `host` to weights(): one copy for each
+  // these versions, from the arena `from` to weights(): one copy for each
   // run of neighbouring chunks that weights() does not hold in this version.
   // Operations queued from now on run after the copies; operations queued
-  // before must not read the chunks. The chunks must not change in `host` until
+  // before must not read the chunks. The chunks must not change in `from` until
   // Synchronize.
-  void Load(int first, absl::Span<const Version> versions, const float* host);
+  void Load(int first, absl::Span<const Version> versions, const float* from,
+            Memory memory = Memory::kHost);
   // Like Load, for all chunks, even if weights() already holds them. Forgets
   // their versions, so that the next Load of each chunk copies it again.
   void LoadAll(const float* host);
 
   // Queues a copy of chunks [first, last) from `from`, an arena in device
-  // memory such as gradients(), to the host arena `host`, in as few copies of
+  // memory such as gradients(), to the arena `to`, in as few copies of
   // up to kMaximumCopyBytes as possible, last chunks first. A larger chunk is
   // one copy. The copies include the effect of all operations queued so far.
-  void Save(int first, int last, const float* from, float* host);
+  void Save(int first, int last, const float* from, float* to,
+            Memory memory = Memory::kHost);
   // Returns true if Save has finished copying the chunk. Returns an error if
-  // the copy, or an operation before it, has failed; the chunk in host memory
-  // is then undefined.
+  // the copy, or an operation before it, has failed; the chunk at its
+  // destination is then undefined.
   absl::StatusOr<bool> Saved(int chunk);
   // Blocks until Save has finished copying the chunk. Returns the errors of
   // Saved.
@@ -93,9 +98,10 @@ class DeviceArenas {
   // differs from the recorded one.
   bool Replace(int chunk, const Version& version);
   // Queues a copy of chunks [first, last) to weights().
-  void Copy(int first, int last, const float* host);
-  // Queues one copy of chunks [first, last) to the host.
-  void SaveInOneCopy(int first, int last, const float* from, float* host);
+  void Copy(int first, int last, const float* from, Memory memory);
+  // Queues one copy of chunks [first, last) to `to`.
+  void SaveInOneCopy(int first, int last, const float* from, float* to,
+                     Memory memory);
   size_t BytesOf(int first, int last) const;
 
   Device* const device_;

@@ -10,7 +10,7 @@ namespace tributary {
 
 void LoadWeights(const WorkState& state, const Task& task,
                  const ArenaLayout& layout, int64_t begin, int64_t end,
-                 DeviceArenas* device) {
+                 const float* on_device, DeviceArenas* device) {
   if (begin >= end) return;
   const int first = static_cast<int>(begin / layout.chunk_elements());
   const int last = static_cast<int>((end - 1) / layout.chunk_elements()) + 1;
@@ -19,7 +19,11 @@ void LoadWeights(const WorkState& state, const Task& task,
   for (int chunk = first; chunk < last; ++chunk) {
     versions.push_back({task.version, state.BaseVersion(chunk)});
   }
-  device->Load(first, versions, state.Weights(task.version));
+  if (on_device != nullptr) {
+    device->Load(first, versions, on_device, DeviceArenas::Memory::kDevice);
+  } else {
+    device->Load(first, versions, state.Weights(task.version));
+  }
 }
 
 MicroBatchObserver::MicroBatchObserver(const MicroBatch& micro_batch,
@@ -51,7 +55,7 @@ bool MicroBatchObserver::LoadAsTheyArrive(int64_t begin, int64_t end) {
     const int64_t stop = std::min(begin + kPiece, end);
     if (!state_->AwaitWeights(*micro_batch_.task, begin, stop)) return false;
     LoadWeights(*state_, *micro_batch_.task, *layout_, begin, stop,
-                micro_batch_.device);
+                micro_batch_.device_weights, micro_batch_.device);
   }
   return true;
 }
@@ -105,7 +109,7 @@ void MicroBatchObserver::AddUp(int first) {
   micro_batch_.sums->Add(first, last_added_);
   if (micro_batch_.sums->complete()) {
     micro_batch_.device->Save(first, last_added_, micro_batch_.sums->sum(),
-                              micro_batch_.arena.get());
+                              micro_batch_.arena.get(), micro_batch_.memory);
   }
   last_added_ = first;
 }
@@ -115,9 +119,14 @@ void MicroBatchObserver::HandOn(double loss_sum) {
   if (micro_batch_.sums == nullptr) {
     reducer_->ChunkReady(micro_batch_.number, chunk, micro_batch_.arena,
                          micro_batch_.sample_count, loss_sum);
+    return;
+  }
+  NodeChunk sum = {micro_batch_.sums->node(), chunk, micro_batch_.arena,
+                   micro_batch_.sums->sample_count(), loss_sum};
+  if (micro_batch_.on_device) {
+    reducer_->Send(std::move(sum));
   } else {
-    reducer_->NodeReady({micro_batch_.sums->node(), chunk, micro_batch_.arena,
-                         micro_batch_.sums->sample_count(), loss_sum});
+    reducer_->NodeReady(std::move(sum));
   }
 }
 

@@ -17,26 +17,32 @@
 namespace tributary {
 
 // Copies elements [begin, end) of the task's weights, which must be available,
-// to the device. They must not change in host memory until the device is
+// to the device: from `on_device` (see Exchange::DeviceWeights), or from the
+// host if it is null. They must not change there until the device is
 // synchronized.
 void LoadWeights(const WorkState& state, const Task& task,
                  const ArenaLayout& layout, int64_t begin, int64_t end,
-                 DeviceArenas* device);
+                 const float* on_device, DeviceArenas* device);
 
 // Waits for the weights of one micro-batch and passes its gradients to the
 // reducer chunk by chunk. Runs on the compute thread, like every StepObserver.
 // On a device with its own memory the host runs ahead of backward, so a chunk
-// is passed on once its copy to the host is complete. Most chunks are passed on
-// in Finish.
+// is passed on once its copy to the exchange's arena is complete. Most chunks
+// are passed on in Finish.
 class MicroBatchObserver final : public StepObserver {
  public:
   struct MicroBatch {
     const Task* task = nullptr;
     int number = 0;
     int64_t sample_count = 0;  // Samples (tokens).
-    // Host arena for the gradients, or for the sum that the micro-batch
-    // completes. Null if the micro-batch completes no sum.
+    // Arena for the gradients, or for the sum that the micro-batch completes.
+    // Null if the micro-batch completes no sum.
     Buffer arena;
+    // Where `arena` is. With Exchange::on_device, both are possible.
+    DeviceArenas::Memory memory = DeviceArenas::Memory::kHost;
+    // See Exchange::on_device and Exchange::DeviceWeights.
+    bool on_device = false;
+    const float* device_weights = nullptr;
     // Device arenas and sums. Both are null if the model computes in `arena`.
     DeviceArenas* device = nullptr;
     DeviceSums* sums = nullptr;

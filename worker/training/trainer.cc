@@ -272,12 +272,16 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
     sums->BeginMicroBatch(micro_batch, SampleCountOf(*batch),
                           device->gradients());
   }
-  const Buffer gradients =
-      sums == nullptr || sums->complete() ? exchange_->TakeArena() : nullptr;
-  MicroBatchObserver observer(
-      {&task, micro_batch, SampleCountOf(*batch), gradients, device, sums,
-       [&] { PrefetchNext(task, thread, items); }},
-      &setup_->layout(), state_, reducer, timer);
+  MicroBatchObserver::MicroBatch work;
+  work.task = &task;
+  work.number = micro_batch;
+  work.sample_count = SampleCountOf(*batch);
+  work.device = device;
+  work.sums = sums;
+  work.device_busy = [&] { PrefetchNext(task, thread, items); };
+  TakeArena(task, &work);
+  const Buffer gradients = work.arena;
+  MicroBatchObserver observer(work, &setup_->layout(), state_, reducer, timer);
   absl::Status status = [&]() -> absl::Status {
     TRIBUTARY_ASSIGN_OR_RETURN(
         const LossSums loss,
@@ -297,6 +301,23 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
   timer->Switch(Activity::kIdle);
   times_.CountMicroBatch(MicroBatchTime(timer->spent()) - before);
   return absl::OkStatus();
+}
+
+void Trainer::TakeArena(const Task& task,
+                        MicroBatchObserver::MicroBatch* work) {
+  if (work->sums == nullptr) {
+    work->arena = exchange_->TakeArena();
+    return;
+  }
+  work->on_device = exchange_->on_device();
+  work->device_weights = exchange_->DeviceWeights(task.version);
+  if (!work->sums->complete()) return;
+  work->arena = exchange_->TakeDeviceArena();
+  if (work->arena != nullptr) {
+    work->memory = DeviceArenas::Memory::kDevice;
+  } else {
+    work->arena = exchange_->TakeArena();
+  }
 }
 
 absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
@@ -411,8 +432,9 @@ absl::Status Trainer::EvaluatePiece(const Task& task, int thread,
   const float* weights = state_->Weights(task.version);
   if (DeviceArenas* const device = setup_->arenas(thread)) {
     LoadWeights(*state_, task, setup_->layout(), /*begin=*/0,
-                setup_->layout().arena_elements(), device);
-    // The host's weights may change once the task ends.
+                setup_->layout().arena_elements(),
+                exchange_->DeviceWeights(task.version), device);
+    // The weights may change once the task ends.
     TRIBUTARY_RETURN_IF_ERROR(device->Synchronize());
     weights = device->weights();
   }

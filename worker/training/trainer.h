@@ -19,6 +19,7 @@
 #include "worker/state/work_state.h"
 #include "worker/training/compute_thread_items.h"
 #include "worker/training/compute_thread_timer.h"
+#include "worker/training/micro_batch_observer.h"
 #include "worker/training/training_setup.h"
 #include "worker/training/work_times.h"
 
@@ -69,6 +70,9 @@ class Trainer {
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
+  // Takes an arena of the exchange for the sum that `work` completes, and sets
+  // where the task's weights are.
+  void TakeArena(const Task& task, MicroBatchObserver::MicroBatch* work);
   // Like TrainMicroBatch, but takes the local steps of a round, and passes the
   // outer gradient to `reducer`.
   absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,

@@ -25,6 +25,11 @@ class GradientSource {
   // The result is valid as long as the source exists.
   virtual const float* InOnePiece() const { return nullptr; }
 
+  // Returns all elements as one array in the memory of the device that runs the
+  // passes (see DeviceShare), which the host cannot access. Returns null if
+  // they are not there. The result is valid as long as the source exists.
+  virtual const float* OnDevice() const { return nullptr; }
+
   // Returns true if most elements usually are 0, so that Add takes less time
   // than Read.
   virtual bool sparse() const { return false; }

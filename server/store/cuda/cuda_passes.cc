@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,13 +51,13 @@ int64_t RowElements(const ArenaLayout& layout, int chunk) {
 class CudaPass final : public ChunkPass {
  public:
   // `gpu` must have memory for it. `keeps_sum`: SumOfSquares is called before
-  // Run.
+  // Run. `offset` is the chunk's place in an arena of shared weights.
   CudaPass(std::shared_ptr<PassGpu> gpu, const ChunkPassPlan& plan, int chunk,
-           bool keeps_sum)
+           int64_t offset, bool keeps_sum)
       : gpu_(std::move(gpu)),
         elements_(plan.layout->ChunkSize(chunk)),
         optimizer_(*plan.optimizer),
-        weights_(gpu_->Take(elements_)),
+        weights_(PlaceWeights(gpu_.get(), elements_, offset)),
         sum_(keeps_sum ? gpu_->Take(elements_) : nullptr),
         rows_(reinterpret_cast<ChunkRow*>(
             gpu_->Take(RowElements(*plan.layout, chunk)))) {
@@ -89,9 +90,9 @@ class CudaPass final : public ChunkPass {
   // Queues the sum and returns what to compute the squares of.
   cuda::SquareSums BeginSum(const TreeSum& sum, int place,
                             PassStream* pass_stream) {
-    float* const total = sum_ == nullptr ? pass_stream->sum(place) : sum_;
-    pass_stream->Sum(sum, elements_, total);
-    return {elements_, total, rows_, pass_stream->partial_squares(place)};
+    total_ = pass_stream->Sum(sum, elements_,
+                              sum_ == nullptr ? pass_stream->sum(place) : sum_);
+    return {elements_, total_, rows_, pass_stream->partial_squares(place)};
   }
   double EndSum(int place, const PassStream& pass_stream) {
     summed_ = sum_ != nullptr;
@@ -105,20 +106,27 @@ class CudaPass final : public ChunkPass {
                 std::vector<cuda::ChunkUpdatePass>* updates,
                 std::vector<cuda::SquareSums>* squares) {
     if (!has_weights_) {
-      pass_stream->CopyIn(arguments.next->from.get(), elements_, weights_);
+      pass_stream->CopyIn(arguments.next->from.get(), elements_,
+                          WeightsAt(arguments.step.number));
     }
     has_weights_ = true;
-    cuda::SquareSums sum = {elements_, sum_, rows_, nullptr};
+    cuda::SquareSums sum = {elements_, total_, rows_, nullptr};
     if (!summed_) sum = BeginSum(*arguments.sum, place, pass_stream);
     if (!arguments.skip) {
       updates->push_back(UpdateOf(sum, arguments));
-    } else if (!summed_) {
-      squares->push_back(sum);
+      return;
     }
+    if (!summed_) squares->push_back(sum);
+    const float* const from = WeightsAt(arguments.step.number);
+    float* const to = WeightsAt(arguments.step.number + 1);
+    if (from != to) pass_stream->CopyOnDevice(from, elements_, to);
   }
   // Queues the copies of the results to the host.
   void CopyResults(const Arguments& arguments, PassStream* pass_stream) const {
-    pass_stream->CopyOut(weights_, elements_, arguments.next->values.get());
+    if (arguments.to_host) {
+      pass_stream->CopyOut(WeightsAt(arguments.step.number + 1), elements_,
+                           arguments.next->values.get());
+    }
     if (arguments.copy != nullptr) {
       QueueStateCopies(pass_stream, arguments.copy->slots);
     }
@@ -126,8 +134,19 @@ class CudaPass final : public ChunkPass {
   double EndRun(const Arguments& arguments, int place,
                 const PassStream& pass_stream) {
     if (!std::exchange(summed_, false)) squares_ = pass_stream.squares(place);
-    GiveOut(arguments);
+    if (arguments.to_host) GiveOut(arguments);
     return squares_;
+  }
+
+  absl::Status Place(int64_t version, const float* values) override {
+    const PassGpu::PassStreamUse pass_stream(gpu_.get());
+    pass_stream->CopyIn(values, elements_, WeightsAt(version));
+    has_weights_ = true;
+    return pass_stream->Wait();
+  }
+
+  absl::Status Fetch(int64_t version, float* to) override {
+    return gpu_->share()->CopyToHost(WeightsAt(version), elements_, to);
   }
 
   absl::Status Restore(std::vector<Buffer> slots) override {
@@ -146,13 +165,25 @@ class CudaPass final : public ChunkPass {
   }
 
  private:
+  // Returns the places of even and odd versions.
+  static std::array<float*, 2> PlaceWeights(PassGpu* gpu, int64_t elements,
+                                            int64_t offset) {
+    if (gpu->share() != nullptr) {
+      return {gpu->share()->arena(0) + offset, gpu->share()->arena(1) + offset};
+    }
+    float* const place = gpu->Take(elements);
+    return {place, place};
+  }
+  float* WeightsAt(int64_t version) const { return weights_[version % 2]; }
+
   cuda::ChunkUpdatePass UpdateOf(const cuda::SquareSums& sum,
                                  const Arguments& arguments) const {
     cuda::ChunkUpdatePass pass;
     pass.elements = elements_;
     pass.rows = rows_;
     pass.sum = sum.x;
-    pass.weights = weights_;
+    pass.from = WeightsAt(arguments.step.number);
+    pass.weights = WeightsAt(arguments.step.number + 1);
     pass.slots = slots_;
     const OptimizerStep step = optimizer_.At(arguments.step);
     pass.gradient_scale = step.gradient_scale;
@@ -186,14 +217,16 @@ class CudaPass final : public ChunkPass {
   const int64_t elements_;
   const Optimizer& optimizer_;
   // In the GPU's memory.
-  float* const weights_;
-  float* const sum_;  // Null: not kept.
+  const std::array<float*, 2> weights_;  // Of even and of odd versions.
+  float* const sum_;                     // Null: not kept.
   ChunkRow* const rows_;
   std::vector<float*> slots_;
 
   bool has_weights_ = false;  // False: they are only on the host.
-  bool summed_ = false;       // `sum_` holds the sum for the next Run.
-  double squares_ = 0;        // Of the last sum.
+  // Where the last sum is: `sum_`, working memory, or the only contribution.
+  const float* total_ = nullptr;
+  bool summed_ = false;  // `total_` is the sum for the next Run.
+  double squares_ = 0;   // Of the last sum.
 };
 
 // Runs up to kGroupChunks passes on one PassStream: their updates, and the sums
@@ -291,6 +324,19 @@ absl::StatusOr<double> CudaPass::Run(const Arguments& arguments) {
   return squares[0];
 }
 
+// Returns true if workers may read weights and write gradients on the GPU.
+// Other jobs exchange them in another form or need other versions. With several
+// servers, the arenas of a worker would be in the memory of several GPUs.
+bool SharesWeights(const ChunkPassPlan& plan) {
+  const ExchangeSpec& exchange = plan.job->exchange();
+  return ResolveExchange(*plan.job).kind == ExchangeKind::kSynchronous &&
+         exchange.wire_dtype() == ExchangeSpec::FLOAT32 &&
+         !exchange.has_compression() &&
+         (exchange.transport() == ExchangeSpec::AUTO ||
+          exchange.transport() == ExchangeSpec::MEMORY) &&
+         static_cast<int>(plan.chunks.size()) == plan.layout->chunk_count();
+}
+
 Buffer PinnedHostBuffer(int ordinal, size_t bytes) {
   void* memory = nullptr;
   if (cudaSetDevice(ordinal) != cudaSuccess ||
@@ -344,12 +390,15 @@ absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
   memory.state = memory.weights * plan.optimizer->slots();
   memory.sums = keeps_sums ? memory.weights : 0;
   memory.pass_streams = pass_streams;
+  memory.shares = SharesWeights(plan);
   memory.working = pass_streams * PassStream::DeviceElements(most, depth);
   TRIBUTARY_ASSIGN_OR_RETURN(const std::shared_ptr<PassGpu> gpu,
                              PassGpu::Create(ordinal, memory, most, depth));
   ChunkPasses made;
+  made.share = gpu->share();
   for (const int chunk : plan.chunks) {
-    auto pass = std::make_unique<CudaPass>(gpu, plan, chunk, keeps_sums);
+    auto pass = std::make_unique<CudaPass>(
+        gpu, plan, chunk, layout.ChunkBegin(chunk), keeps_sums);
     TRIBUTARY_RETURN_IF_ERROR(pass->Upload(RowsOf(layout, chunk)));
     made.passes.push_back(std::move(pass));
   }

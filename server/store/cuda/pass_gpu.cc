@@ -39,6 +39,13 @@ absl::Status NoMemory(int ordinal, const MemoryPlan& plan, size_t free,
       "--device cpu"));
 }
 
+// Returns null if the weights are not shared, or the GPU has no memory for them
+// or cannot share it; passes then work without.
+std::shared_ptr<PassShare> ShareOf(int ordinal, const MemoryPlan& plan) {
+  if (!plan.shares || plan.weights == 0) return nullptr;
+  return PassShare::Create(ordinal, plan.weights).value_or(nullptr);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
@@ -48,7 +55,15 @@ absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaSetDevice(ordinal), absl::StrCat("cuda:", ordinal)));
   void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, BytesOf(plan.total()));
+  std::shared_ptr<PassShare> share = ShareOf(ordinal, plan);
+  int64_t elements = plan.total() - (share == nullptr ? 0 : plan.weights);
+  cudaError_t error = cudaMalloc(&memory, BytesOf(elements));
+  if (error == cudaErrorMemoryAllocation && share != nullptr) {
+    cudaGetLastError();  // Clears the error.
+    share = nullptr;
+    elements = plan.total();
+    error = cudaMalloc(&memory, BytesOf(elements));
+  }
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // Clears the error.
     size_t free = 0, total = 0;
@@ -57,11 +72,11 @@ absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
   }
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
   std::shared_ptr<PassGpu> gpu(
-      new PassGpu(ordinal, static_cast<float*>(memory)));
+      new PassGpu(ordinal, std::move(share), static_cast<float*>(memory)));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream,
                              Stream::Create(ordinal));
   TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(cudaMemsetAsync(memory, 0, BytesOf(plan.total()), stream->get()),
+      ToStatus(cudaMemsetAsync(memory, 0, BytesOf(elements), stream->get()),
                "cudaMemsetAsync"));
   TRIBUTARY_RETURN_IF_ERROR(stream->Wait());
   for (int i = 0; i < plan.pass_streams; ++i) {

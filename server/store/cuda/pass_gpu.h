@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "server/store/cuda/pass_share.h"
 #include "server/store/cuda/pass_stream.h"
 
 namespace tributary::cuda {
@@ -21,6 +23,9 @@ struct MemoryPlan {
   int64_t rows = 0;
   int64_t working = 0;
   int pass_streams = 1;
+  // True if workers may map the weights. They then take twice the memory, which
+  // is not part of total(), if there is enough.
+  bool shares = false;
 
   int64_t total() const { return weights + state + sums + rows + working; }
 };
@@ -40,6 +45,10 @@ class PassGpu {
   ~PassGpu();
   PassGpu(const PassGpu&) = delete;
   PassGpu& operator=(const PassGpu&) = delete;
+
+  // Returns the weights that workers may map. Null if they may not; the weights
+  // are then part of the memory of Take.
+  const std::shared_ptr<PassShare>& share() const { return share_; }
 
   // Allocates zeroed memory. The total must not exceed the plan. Not
   // thread-safe: call it only while the passes are created.
@@ -66,11 +75,13 @@ class PassGpu {
   };
 
  private:
-  PassGpu(int ordinal, float* memory) : ordinal_(ordinal), memory_(memory) {}
+  PassGpu(int ordinal, std::shared_ptr<PassShare> share, float* memory)
+      : ordinal_(ordinal), share_(std::move(share)), memory_(memory) {}
   PassStream* TakePassStream() ABSL_LOCKS_EXCLUDED(mu_);
   void ReturnPassStream(PassStream* pass_stream) ABSL_LOCKS_EXCLUDED(mu_);
 
   const int ordinal_;
+  const std::shared_ptr<PassShare> share_;
   float* const memory_;
   int64_t taken_ = 0;  // Number of elements that Take has allocated.
   std::vector<std::unique_ptr<PassStream>> pass_streams_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
@@ -108,6 +109,13 @@ void PassStream::CopyOut(const float* device, int64_t elements, float* host) {
   });
 }
 
+void PassStream::CopyOnDevice(const float* from, int64_t elements, float* to) {
+  stream_->Enqueue("copying on the GPU", [&](cudaStream_t queue) {
+    return cudaMemcpyAsync(to, from, BytesOf(elements),
+                           cudaMemcpyDeviceToDevice, queue);
+  });
+}
+
 PassStream::Staging& PassStream::NextStaging() {
   Staging& next = staging_[next_staging_];
   next_staging_ = (next_staging_ + 1) % staging_.size();
@@ -129,26 +137,46 @@ float* PassStream::PlaceOf(int height, float* first) const {
   return height == 0 ? first : stack_ + (height - 1) * chunk_elements_;
 }
 
-void PassStream::Sum(const TreeSum& sum, int64_t elements, float* to) {
+const float* PassStream::Sum(const TreeSum& sum, int64_t elements, float* to) {
   const NodeFormat format = NodeFormatOf(sum.dtype());
-  if (HasSparse(sum)) return SumOnHost(sum, format, elements, to);
-  int height = 0;
-  for (const auto& source : sum.steps()) {
-    if (source != nullptr) {
-      CopySource(*source, format, elements, PlaceOf(height++, to));
-    } else {
-      --height;
-      AddNode(*stream_, format, elements, PlaceOf(height, to),
-              PlaceOf(height - 1, to));
-    }
+  if (HasSparse(sum)) {
+    SumOnHost(sum, format, elements, to);
+    return to;
   }
+  const auto steps = sum.steps();
+  std::vector<const float*> stack;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i] == nullptr) {
+      const float* const added = stack.back();
+      stack.pop_back();
+      AddNode(*stream_, format, elements, added,
+              PlaceOf(static_cast<int>(stack.size()) - 1, to));
+      continue;
+    }
+    // A sum is added to the array below it, so what is below must be a copy.
+    const bool stays_on_top = i + 1 == steps.size() || steps[i + 1] == nullptr;
+    const float* const there = steps[i]->OnDevice();
+    if (there != nullptr && stays_on_top && format == NodeFormat::kFloat32) {
+      stack.push_back(there);
+      continue;
+    }
+    float* const place = PlaceOf(static_cast<int>(stack.size()), to);
+    CopySource(*steps[i], format, elements, place);
+    stack.push_back(place);
+  }
+  return stack.back();
 }
 
 void PassStream::CopySource(const GradientSource& source, NodeFormat format,
                             int64_t elements, float* to) {
+  const float* const there = source.OnDevice();
   const float* const values = source.InOnePiece();
-  if (values != nullptr) {
-    CopyIn(values, elements, to);
+  if (there != nullptr || values != nullptr) {
+    if (there != nullptr) {
+      CopyOnDevice(there, elements, to);
+    } else {
+      CopyIn(values, elements, to);
+    }
     RoundNode(*stream_, format, elements, to, to);
     return;
   }

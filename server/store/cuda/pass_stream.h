@@ -44,13 +44,16 @@ class PassStream {
   // device.
   void CopyIn(const float* host, int64_t elements, float* device);
   void CopyOut(const float* device, int64_t elements, float* host);
+  // Like CopyIn, from device memory.
+  void CopyOnDevice(const float* from, int64_t elements, float* to);
 
   // Queues the sum of `elements` elements of all contributions, in the tree's
   // order. Contributions that are arrays in memory are copied from that memory
-  // and must stay valid until Wait returns. Other contributions are decoded on
-  // the calling thread, each while the previous one is being copied. Writes the
-  // sum to `to`.
-  void Sum(const TreeSum& sum, int64_t elements, float* to);
+  // and must stay valid until Wait returns. Contributions in device memory are
+  // read there. Other contributions are decoded on the calling thread, each
+  // while the previous one is being copied. Returns where the sum is: `to`, or
+  // the only contribution if it is in device memory.
+  const float* Sum(const TreeSum& sum, int64_t elements, float* to);
   // Returns working memory for the sum of pass number `place` of a group.
   float* sum(int place) const { return sums_ + place * chunk_elements_; }
 

@@ -22,7 +22,7 @@ struct UpdateElement {
       return;
     }
     const Flushed total(sum[i]);
-    const Flushed w(weights[i]);
+    const Flushed w(from[i]);
     if (row.group == RowGroup::kStatistics) {
       const Flushed g = total * Flushed(statistics_scale);
       Flushed* const no_state = nullptr;
@@ -40,6 +40,7 @@ struct UpdateElement {
   // As in ChunkUpdatePass.
   const ChunkRow* rows;
   const float* sum;
+  const float* from;
   float* weights;
   float gradient_scale;
   float statistics_scale;
@@ -85,6 +86,7 @@ UpdateGroup<Rule> GroupOf(absl::Span<const ChunkUpdatePass> chunks) {
     group.elements[n] = pass.elements;
     group.updates[n] = {pass.rows,
                         pass.sum,
+                        pass.from,
                         pass.weights,
                         pass.gradient_scale,
                         pass.statistics_scale,

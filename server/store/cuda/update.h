@@ -21,7 +21,9 @@ struct ChunkUpdatePass {
   const ChunkRow* rows = nullptr;
   // The sum of the contributions, which is not modified.
   const float* sum = nullptr;
-  // The chunk's weights, which are updated in place. Zero in gaps.
+  // The chunk's weights, which are read from `from` and written to `weights`;
+  // both may be the same array. Zero in gaps.
+  const float* from = nullptr;
   float* weights = nullptr;
   // For each slot of the rule, an array of `elements` floats, which is updated
   // in place. The span itself is read only during the call.

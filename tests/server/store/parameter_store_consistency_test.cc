@@ -80,12 +80,12 @@ TEST_F(ParameterStoreTest, ANewStreamInTheMemoryOfAnOldOneIsAnother) {
   Make(/*clip_norm=*/0, /*steps=*/4, "asynchronous {}");
   std::optional<Recorder> place;
   place.emplace();
-  store_->Subscribe(&*place, /*in_memory=*/false);
+  store_->Subscribe(&*place, ParameterStore::Place::kStream);
   NodeSum sum = Sum(/*step=*/0, /*chunk=*/1, /*node=*/1, /*value=*/2);
   sum.sender = place->id();
   store_->Unsubscribe(&*place);
   place.emplace();
-  store_->Subscribe(&*place, /*in_memory=*/false);
+  store_->Subscribe(&*place, ParameterStore::Place::kStream);
   EXPECT_TRUE(store_->AddContribution(1, std::move(sum)).ok());
   EXPECT_TRUE(place->outcomes().empty());
   store_->Unsubscribe(&*place);

@@ -126,7 +126,7 @@ class ParameterStoreTest : public ::testing::Test {
                                        absl::MutexLock lock(&mu_);
                                        sums_.push_back(sums);
                                      });
-    store_->Subscribe(&recorder_, /*in_memory=*/false);
+    store_->Subscribe(&recorder_, ParameterStore::Place::kStream);
     if (first_version > 0) return;
     for (int chunk = 0; chunk < 3; ++chunk) {
       ASSERT_TRUE(store_->AddInitial(chunk, Filled(chunk, 1)).ok());

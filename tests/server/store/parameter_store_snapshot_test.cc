@@ -88,7 +88,7 @@ TEST_F(ParameterStoreTest, GoesOnFromASnapshotToTheSameBits) {
   Make(/*clip_norm=*/0, /*steps=*/4, "", /*first_version=*/2);
   store_->Unsubscribe(&recorder_);
   store_->Restore(std::move(taken));
-  store_->Subscribe(&recorder_, /*in_memory=*/false);
+  store_->Subscribe(&recorder_, ParameterStore::Place::kStream);
   EXPECT_EQ(store_->CompleteVersion(), 2);
   // What belongs to a step that is in it already is dropped.
   EXPECT_TRUE(Contribute(1, 0, 1, 99).ok());

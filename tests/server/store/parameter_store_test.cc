@@ -57,7 +57,7 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
   }
   EXPECT_TRUE(store->AddInitial(0, random()).ok());
   Recorder recorder;
-  store->Subscribe(&recorder, /*in_memory=*/false);
+  store->Subscribe(&recorder, ParameterStore::Place::kStream);
   for (int64_t step = 0; step < 2; ++step) {
     for (const int leaf : {2, 3}) {
       const Buffer gradient = random();
@@ -170,7 +170,7 @@ TEST_F(ParameterStoreTest, KeepsTheVersionBefore) {
   EXPECT_EQ(Floats(*store_->Read(0, 0))[0], 1);
   EXPECT_EQ(Floats(*store_->Read(0, 1))[0], 0);
   Recorder late;
-  store_->Subscribe(&late, /*in_memory=*/false);
+  store_->Subscribe(&late, ParameterStore::Place::kStream);
   EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
   store_->Unsubscribe(&late);
   ContributeAll(1, 4);
@@ -201,7 +201,7 @@ TEST_F(ParameterStoreTest, SharesItsWeights) {
     EXPECT_EQ(place(1, chunk)[0], 0);
   }
   Recorder in_memory;
-  store_->Subscribe(&in_memory, /*in_memory=*/true);
+  store_->Subscribe(&in_memory, ParameterStore::Place::kSharedMemory);
   EXPECT_EQ(in_memory.versions()[0], (std::vector<int64_t>{0, 1}));
   const WeightsVersion before = *store_->Read(1, 1);
   for (int64_t step = 1; step < 4; ++step) {

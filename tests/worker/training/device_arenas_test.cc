@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/device/cuda/emulation/emulated_memory.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/reals.h"
@@ -154,6 +155,48 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
   EXPECT_TRUE(arenas_->Synchronize().ok());
   EXPECT_EQ(gradients_[kChunk - 1], 10);
   EXPECT_EQ(gradients_[kChunk], 5);
+}
+
+// As with the memory of a server's GPU.
+TEST_F(DeviceArenasTest, LoadsAndSavesInDeviceMemory) {
+  using Memory = DeviceArenas::Memory;
+  const size_t bytes = kChunk * kChunks * sizeof(float);
+  const Device::Memory memory = *device_->Allocate(bytes);
+  float* const arena = static_cast<float*>(memory.get());
+  Fill(3);
+  device_->CopyFromHost(arena, weights_.data(), bytes);
+  const emulated_gpu::Calls before = emulated_gpu::CountCalls();
+  arenas_->Load(1, {{7, 0}, {7, 0}}, arena, Memory::kDevice);
+  device_->ops().elementwise->Add({kChunk * kChunks,
+                                   AsReals(arenas_->weights()),
+                                   AsReals(arenas_->gradients())});
+  arenas_->Save(/*first=*/1, /*last=*/2, arenas_->gradients(), arena,
+                Memory::kDevice);
+  EXPECT_TRUE(arenas_->AwaitSaved(1).ok());
+  const emulated_gpu::Calls calls = emulated_gpu::CountCalls() - before;
+  EXPECT_EQ(calls.copies_to_device, 0);
+  EXPECT_EQ(calls.copies_to_host, 0);
+  EXPECT_THAT(Chunk(0), Each(0));
+  EXPECT_THAT(Chunk(2), Each(3));
+  std::vector<float> saved(kChunk * kChunks);
+  EXPECT_TRUE(device_->CopyToHost(saved.data(), arena, bytes).ok());
+  EXPECT_EQ(saved[kChunk], 3);
+  EXPECT_EQ(saved[2 * kChunk - 1], 3);
+}
+
+TEST_F(DeviceArenasTest, ACopyOnTheDeviceIsSavedOnceItIsComplete) {
+  const size_t bytes = kChunk * kChunks * sizeof(float);
+  const Device::Memory memory = *device_->Allocate(bytes);
+  float* const arena = static_cast<float*>(memory.get());
+  Fill(3);
+  arenas_->LoadAll(weights_.data());
+  EXPECT_TRUE(arenas_->Synchronize().ok());
+  arenas_->Save(/*first=*/0, kChunks, arenas_->weights(), arena,
+                DeviceArenas::Memory::kDevice);
+  EXPECT_TRUE(arenas_->Saved(0).value());
+  // What another process finds after the notice.
+  const emulated_gpu::Running running;
+  EXPECT_EQ(arena[0], 3);
 }
 
 TEST(DeviceArenasOfALargeModelTest, SaveInCopiesOfBoundedSize) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_status.h"
+#include "common/cuda/ipc_memory.h"
 #include "common/cuda/pinned_memory.h"
 
 namespace tributary::cuda {
@@ -88,6 +89,12 @@ void CudaCopyStream::CopyToHost(void* to, const void* from, size_t bytes) {
   });
 }
 
+void CudaCopyStream::CopyOnDevice(void* to, const void* from, size_t bytes) {
+  Current().Enqueue("CopyOnDevice", [&](cudaStream_t queue) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, queue);
+  });
+}
+
 void CudaCopyStream::Record(Event* event) {
   static_cast<CudaEvent*>(event)->RecordOn(Current());
 }
@@ -114,6 +121,11 @@ absl::StatusOr<std::unique_ptr<Event>> CudaCopies::CreateEvent() {
 std::shared_ptr<void> CudaCopies::PinHostMemory(void* memory, size_t bytes) {
   // May run on any thread, so errors are not recorded in the stream.
   return cuda::PinHostMemory(context_->ordinal(), memory, bytes);
+}
+
+absl::StatusOr<std::shared_ptr<float>> CudaCopies::MapMemory(
+    const DeviceMemoryHandle& handle) {
+  return MapSharedMemory(context_->ordinal(), handle);
 }
 
 void CudaCopies::Record(Event* event) {

@@ -54,6 +54,7 @@ class CudaCopyStream final : public CopyStream {
 
   void CopyFromHost(void* to, const void* from, size_t bytes) override;
   void CopyToHost(void* to, const void* from, size_t bytes) override;
+  void CopyOnDevice(void* to, const void* from, size_t bytes) override;
   void Record(Event* event) override;
   void Await(const Event& event) override;
   absl::Status Synchronize() override;
@@ -74,6 +75,8 @@ class CudaCopies final : public Copies {
   absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
   std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override;
+  absl::StatusOr<std::shared_ptr<float>> MapMemory(
+      const DeviceMemoryHandle& handle) override;
   void Record(Event* event) override;
   void Await(const Event& event) override;
 

@@ -33,6 +33,9 @@ Hello MakeHello(const ParameterServerExchange::Options& options,
   hello.set_attempt(options.attempt);
   hello.set_job_id(options.job_id);
   hello.set_signature(layout.signature());
+  if (options.servers.size() == 1 && options.map_device != nullptr) {
+    hello.set_device_arenas(options.device_arenas);
+  }
   return hello;
 }
 
@@ -42,7 +45,10 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
                                                  const ArenaLayout* layout,
                                                  WeightsSink* sink)
     : parts_(options.exchange, options.traits.contributions_answered,
-             static_cast<int>(options.servers.size()), layout, sink) {}
+             static_cast<int>(options.servers.size()), layout, sink) {
+  if (options.servers.size() == 1) parts_.map_device = options.map_device;
+  parts_.log = options.log;
+}
 
 absl::StatusOr<std::unique_ptr<ParameterServerExchange>>
 ParameterServerExchange::Create(const Options& options,
@@ -150,6 +156,10 @@ void ParameterServerExchange::Push(int64_t step, NodeChunk sum) {
 
 void ParameterServerExchange::Finish() {
   parts_.finishing = true;
+  // The server frees its GPU's memory after the end of the stream. CUDA
+  // requires that no process maps it by then.
+  parts_.on_device = false;
+  parts_.device = nullptr;
   for (const auto& connection : connections_) connection->HalfClose();
   for (const auto& connection : connections_) connection->AwaitDone();
 }

@@ -17,6 +17,7 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/parameter_server/device_exchange_memory.h"
 #include "worker/exchange/parameter_server/server_connection.h"
 #include "worker/state/weights_sink.h"
 
@@ -54,6 +55,15 @@ class ParameterServerExchange final : public Exchange {
     // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
     // null, the memory is not pinned.
     PinMemory pin;
+    // Maps the memory of the server's GPU for this worker's GPU. If null, or if
+    // there are several servers, gradients and weights pass through the host's
+    // memory.
+    MapDeviceMemory map_device;
+    // Number of gradient arenas to request in the memory of the server's GPU.
+    // Sums for which there is no arena pass through the host's memory.
+    int device_arenas = 0;
+    // Logs whether GPU memory is used. May be null. Called from any thread.
+    std::function<void(const std::string&)> log;
   };
   // Connects to every server and sends Hello. `layout` and `sink` must outlive
   // the exchange. Returns Unavailable, naming shard and address, if a server
@@ -67,6 +77,13 @@ class ParameterServerExchange final : public Exchange {
   ~ParameterServerExchange() override;
 
   Buffer TakeArena() override { return arenas_->Take(); }
+  bool on_device() const override { return parts_.on_device; }
+  Buffer TakeDeviceArena() override {
+    return parts_.on_device ? parts_.device->Take() : nullptr;
+  }
+  const float* DeviceWeights(int64_t version) const override {
+    return parts_.on_device ? parts_.device->Weights(version) : nullptr;
+  }
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override;
   void Finish() override;

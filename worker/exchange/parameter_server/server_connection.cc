@@ -87,7 +87,11 @@ void ServerConnection::Push(int64_t step, NodeChunk sum) {
   contribution.set_base_version(sum.base_version);
   contribution.set_gradient_norm(sum.gradient_norm);
   const int64_t begin = parts_->layout->ChunkBegin(sum.chunk);
-  const int64_t offset = OffsetOf(sum.arena);
+  int64_t offset = OffsetOf(sum.arena);
+  if (parts_->on_device && offset < 0) {
+    offset = parts_->device->OffsetOf(sum.arena);
+    contribution.set_on_device(offset >= 0);
+  }
   if (agreed_ && offset >= 0) {
     contribution.set_offset(offset + begin);
     const int most = static_cast<int>(
@@ -210,6 +214,9 @@ bool ServerConnection::OnWelcome(const Welcome& welcome) {
     if (offered) status = MapWeights(welcome.memory());
     WorkerMessage answer;
     answer.mutable_memory_answer()->set_mapped(offered && status.ok());
+    if (parts_->map_device != nullptr) {
+      answer.mutable_memory_answer()->set_device_mapped(MapDevice(welcome));
+    }
     stream_->Send(answer);
   }
   if (!status.ok() && parts_->transport == ExchangeSpec::MEMORY) {
@@ -218,6 +225,24 @@ bool ServerConnection::OnWelcome(const Welcome& welcome) {
         "; set exchange.transport to AUTO, which falls back to another "
         "transport")));
   }
+  return true;
+}
+
+bool ServerConnection::MapDevice(const Welcome& welcome) {
+  const int64_t elements = parts_->layout->arena_elements();
+  absl::StatusOr<std::shared_ptr<DeviceExchangeMemory>> mapped =
+      DeviceExchangeMemory::Map(welcome, elements, parts_->map_device);
+  if (parts_->log != nullptr) {
+    parts_->log(mapped.ok()
+                    ? "gradients and weights stay in the memory of the "
+                      "server's GPU"
+                    : absl::StrCat("gradients and weights pass through the "
+                                   "host's memory: ",
+                                   mapped.status().message()));
+  }
+  if (!mapped.ok()) return false;
+  parts_->device = *std::move(mapped);
+  parts_->on_device = true;
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "worker/exchange/chunk_latency.h"
+#include "worker/exchange/parameter_server/device_exchange_memory.h"
 #include "worker/exchange/parameter_server/gradient_encoder.h"
 #include "worker/exchange/parameter_server/received_weights.h"
 #include "worker/exchange/subtree_reducer.h"
@@ -54,6 +56,14 @@ struct ExchangeParts {
   ChunkLatency latency;
   // Shared memory for gradients. Null if no server can map it.
   std::shared_ptr<SharedMemory> memory;
+  // Maps the memory of the server's GPU. Null if this worker uses none.
+  MapDeviceMemory map_device;
+  // Logs a line about the memory that is used. May be null.
+  std::function<void(const std::string&)> log;
+  // The memory of the server's GPU. Set once, before the first weights arrive,
+  // by the connection to the only server, which then sets `on_device`.
+  std::shared_ptr<DeviceExchangeMemory> device;
+  std::atomic<bool> on_device{false};
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> bytes_received{0};
   std::atomic<bool> finishing{false};
@@ -113,6 +123,9 @@ class ServerConnection final
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   // Maps the server's weights if both sides offered their memory.
   bool OnWelcome(const Welcome& welcome);
+  // Maps the memory of the server's GPU. Returns false, and logs the reason, if
+  // gradients and weights pass through the host's memory instead.
+  bool MapDevice(const Welcome& welcome);
   bool OnWeights(const Weights& weights, ReceivedPayload payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool Write(const Weights& weights, ReceivedFloats floats)

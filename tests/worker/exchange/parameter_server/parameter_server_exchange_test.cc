@@ -1,6 +1,7 @@
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -301,6 +302,128 @@ TEST_F(ParameterServerExchangeTest, KeepsASharedArenaUntilItsStepIsApplied) {
   EXPECT_FALSE(kept.expired());
   streams_[0]->Receive(WeightsOf(0, 6), Bytes(1));
   EXPECT_TRUE(kept.expired());
+}
+
+// One server, on this host, whose GPU's memory is simulated in host memory.
+class DeviceExchangeTest : public ParameterServerExchangeTest {
+ protected:
+  static constexpr int64_t kArena = kChunks * kElements;
+  static constexpr int64_t kArenaBytes = kArena * int64_t{sizeof(float)};
+
+  DeviceExchangeTest() {
+    options_.servers.resize(1);
+    ShareHost();
+    options_.exchange.set_transport(ExchangeSpec::AUTO);
+    options_.device_arenas = 2;
+    options_.map_device = [this](const DeviceMemoryHandle& handle)
+        -> absl::StatusOr<std::shared_ptr<float>> {
+      if (!mappable_) return absl::FailedPreconditionError("no peer access");
+      const auto mapped = std::make_shared<std::vector<float>>(
+          static_cast<size_t>(handle.bytes) / sizeof(float));
+      mapped_[handle.handle] = mapped;
+      return std::shared_ptr<float>(mapped, mapped->data());
+    };
+    options_.log = [this](const std::string& line) { log_.push_back(line); };
+  }
+
+  static ServerMessage WelcomeWith(int64_t weight_bytes,
+                                   int64_t gradient_bytes) {
+    ServerMessage welcome;
+    welcome.mutable_welcome()->mutable_memory();
+    auto* const weights = welcome.mutable_welcome()->mutable_device_weights();
+    weights->set_handle("weights");
+    weights->set_bytes(weight_bytes);
+    auto* const gradients =
+        welcome.mutable_welcome()->mutable_device_gradients();
+    gradients->set_handle("gradients");
+    gradients->set_bytes(gradient_bytes);
+    return welcome;
+  }
+
+  // Delivers the welcome, and returns whether the worker has mapped the device.
+  bool Greet(const ServerMessage& welcome) {
+    Connect();
+    streams_[0]->Receive(welcome);
+    const auto answer = streams_[0]->Read();
+    return answer.has_value() && answer->message.has_memory_answer() &&
+           answer->message.memory_answer().device_mapped();
+  }
+  bool Greet() { return Greet(WelcomeWith(2 * kArenaBytes, 2 * kArenaBytes)); }
+
+  bool mappable_ = true;
+  std::map<std::string, std::weak_ptr<std::vector<float>>> mapped_;
+  std::vector<std::string> log_;
+};
+
+TEST_F(DeviceExchangeTest, FindsWeightsAndRoomOnTheDevice) {
+  ASSERT_TRUE(Greet());
+  EXPECT_TRUE(exchange_->on_device());
+  const float* const weights = mapped_["weights"].lock()->data();
+  EXPECT_EQ(exchange_->DeviceWeights(4), weights);
+  EXPECT_EQ(exchange_->DeviceWeights(5), weights + kArena);
+  const Buffer first = exchange_->TakeDeviceArena();
+  Buffer second = exchange_->TakeDeviceArena();
+  EXPECT_EQ(second.get() - first.get(), kArena);
+  EXPECT_EQ(exchange_->TakeDeviceArena(), nullptr);
+  const float* const place = second.get();
+  second = nullptr;
+  EXPECT_EQ(exchange_->TakeDeviceArena().get(), place);
+  EXPECT_THAT(log_, ElementsAre("gradients and weights stay in the memory of "
+                                "the server's GPU"));
+}
+
+TEST_F(DeviceExchangeTest, SendsNoticesOfGradientsOnTheDevice) {
+  ASSERT_TRUE(Greet());
+  const Buffer first = exchange_->TakeDeviceArena();
+  Buffer second = exchange_->TakeDeviceArena();
+  const std::weak_ptr<float> kept = second;
+  Push(5, 3, std::move(second));
+  Push(5, 0, TakeArena());  // On the host.
+  const auto notice = streams_[0]->Read();
+  ASSERT_TRUE(notice.has_value());
+  const ContributionsInMemory& sent = notice->message.in_memory();
+  ASSERT_EQ(sent.contribution_size(), 2);
+  EXPECT_TRUE(sent.contribution(0).on_device());
+  EXPECT_EQ(sent.contribution(0).offset(), kArena + 3 * kElements);
+  EXPECT_FALSE(sent.contribution(1).on_device());
+  // The server may read the gradient until it has applied the step.
+  EXPECT_FALSE(kept.expired());
+  ServerMessage applied;
+  Weights* const weights = applied.mutable_in_memory()->add_weights();
+  weights->set_chunk(3);
+  weights->set_version(6);
+  streams_[0]->Receive(applied);
+  EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheDeviceCannotBeMapped) {
+  mappable_ = false;
+  EXPECT_FALSE(Greet());
+  EXPECT_FALSE(exchange_->on_device());
+  EXPECT_EQ(exchange_->TakeDeviceArena(), nullptr);
+  EXPECT_EQ(exchange_->DeviceWeights(0), nullptr);
+  EXPECT_EQ(sink_.first, absl::OkStatus());
+  EXPECT_THAT(log_, ElementsAre("gradients and weights pass through the "
+                                "host's memory: no peer access"));
+}
+
+TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheSizesAreWrong) {
+  EXPECT_FALSE(Greet(WelcomeWith(2 * kArenaBytes - 4, 2 * kArenaBytes)));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr(" bytes of GPU memory for arenas")));
+}
+
+TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheServerHasNoGpu) {
+  ServerMessage welcome;
+  welcome.mutable_welcome()->mutable_memory();
+  EXPECT_FALSE(Greet(welcome));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("the server offers no GPU memory")));
+}
+
+TEST_F(DeviceExchangeTest, UnmapsTheMemoryBeforeTheStreamEnds) {
+  ASSERT_TRUE(Greet());
+  exchange_->Finish();
+  EXPECT_TRUE(mapped_["weights"].expired());
+  EXPECT_TRUE(mapped_["gradients"].expired());
 }
 
 }  // namespace

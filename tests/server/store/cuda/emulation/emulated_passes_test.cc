@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "common/base/buffer_pool.h"
+#include "common/cuda/stream.h"
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/parameter_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/chunk_weights.h"
 #include "server/store/cuda/cuda_passes.h"
+#include "server/store/device_share.h"
 #include "tests/server/store/chunk_pass_conformance.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/device/cuda/emulation/emulated_failures.h"
@@ -178,11 +180,124 @@ TEST_F(CudaPassMemoryTest, OneLaunchUpdatesAllChunksOfAGroup) {
 }
 
 TEST_F(CudaPassMemoryTest, AnAllocationThatFailsIsAnErrorOfTheStart) {
+  job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
   emulated_gpu::FailNext(emulated_gpu::Failing::kAllocation);
   const absl::Status status = Make().status();
   emulated_gpu::StopFailing();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
                                HasSubstr("cuda:0 has no memory")));
+}
+
+TEST_F(CudaPassMemoryTest, SharesItsWeightsOnlyWithWorkersThatReadThemThere) {
+  EXPECT_NE(Make()->share, nullptr);
+  job_.mutable_exchange()->set_wire_dtype(ExchangeSpec::BFLOAT16);
+  EXPECT_EQ(Make()->share, nullptr);
+  job_.mutable_exchange()->clear_wire_dtype();
+  job_.mutable_exchange()->set_transport(ExchangeSpec::UNIX_SOCKET);
+  EXPECT_EQ(Make()->share, nullptr);
+}
+
+TEST_F(CudaPassMemoryTest, WithoutMemoryToShareItWorksWithout) {
+  emulated_gpu::FailNext(emulated_gpu::Failing::kAllocation);
+  const absl::StatusOr<ChunkPasses> made = Make();
+  emulated_gpu::StopFailing();
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->share, nullptr);
+}
+
+// Two contributions, of which one is added in place and the other is copied
+// first, as on the host; each step on the device and on the host alike.
+TEST_F(CudaPassMemoryTest, UpdatesOnTheDeviceAloneHaveTheSameBits) {
+  const absl::StatusOr<ChunkPasses> device = Make(), host = Make();
+  ASSERT_TRUE(device.ok() && host.ok());
+  const ExchangeSpec exchange;
+  BufferPool buffers(1024), halves(512);
+  ChunkWeights on_device(&exchange, 1024, &buffers, &halves);
+  ChunkWeights on_host(&exchange, 1024, &buffers, &halves);
+  Buffer initial = buffers.Take();
+  for (int i = 0; i < 1024; ++i) initial.get()[i] = 1.0f / (1 + i);
+  EXPECT_TRUE(device->passes[1]->Place(/*version=*/0, initial.get()).ok());
+  on_device.Initialize(0, initial);
+  on_host.Initialize(0, initial);
+  on_device.SetFetch([&](int64_t version, float* to) {
+    EXPECT_TRUE(device->passes[1]->Fetch(version, to).ok());
+  });
+  const DeviceShare::Gradients gradients =
+      *device->share->AllocateGradients(2048);
+  const std::unique_ptr<cuda::Stream> stream = *cuda::Stream::Create(0);
+  for (int64_t step = 0; step < 3; ++step) {
+    for (const int sources : {1, 2}) {
+      if (sources == 2 && step < 2) continue;
+      std::vector<float> values(2048);
+      for (int i = 0; i < 2048; ++i) {
+        values[i] = 0.37f * static_cast<float>(i % 13 - 5 + step);
+      }
+      stream->Activate();
+      cudaMemcpyAsync(const_cast<float*>(gradients.memory.get()), values.data(),
+                      2048 * sizeof(float), cudaMemcpyHostToDevice,
+                      stream->get());
+      EXPECT_TRUE(stream->Wait().ok());
+      const auto sum_of = [&](bool there) {
+        ChunkAggregator aggregator(/*leaves=*/sources, ExchangeSpec::FLOAT32);
+        for (int leaf = 0; leaf < sources; ++leaf) {
+          NodeSum node;
+          node.node = sources + leaf;
+          if (there) {
+            node.gradient = std::make_shared<GradientOnDevice>(
+                gradients.memory.get() + 1024 * leaf, gradients.memory,
+                device->share);
+          } else {
+            node.gradient = std::make_shared<GradientInMemory>(
+                values.data() + 1024 * leaf, nullptr);
+          }
+          aggregator.Add(std::move(node));
+        }
+        return aggregator.Take();
+      };
+      const auto run = [&](const ChunkPasses& passes, ChunkWeights* weights,
+                           bool there) {
+        const TreeSum sum = sum_of(there);
+        ChunkWeights::Next next = weights->Begin(/*for_streams=*/false);
+        next.on_device = there;
+        ChunkPass::Arguments arguments;
+        arguments.sum = &sum;
+        arguments.step.number = weights->version();
+        arguments.step.learning_rate = 0.01;
+        arguments.weights = weights;
+        arguments.next = &next;
+        arguments.to_host = !there;
+        arguments.skip = step == 1;
+        const double squares = *passes.passes[1]->Run(arguments);
+        weights->Finish(std::move(next));
+        return squares;
+      };
+      const emulated_gpu::Calls before = emulated_gpu::CountCalls();
+      const double squares = run(*device, &on_device, /*there=*/true);
+      const emulated_gpu::Calls calls = emulated_gpu::CountCalls() - before;
+      EXPECT_EQ(calls.copies_to_device, 0);
+      EXPECT_EQ(calls.copies_to_host, 1) << "the sums of squares";
+      EXPECT_EQ(run(*host, &on_host, /*there=*/false), squares);
+      const auto bits = [](ChunkWeights* weights) {
+        const float* const newest =
+            static_cast<const float*>(weights->Exact(weights->version()).data);
+        return std::vector<float>(newest, newest + 1024);
+      };
+      EXPECT_EQ(bits(&on_device), bits(&on_host)) << "step " << step;
+    }
+  }
+}
+
+TEST_F(CudaPassMemoryTest, TheHostReadsAGradientOnTheDevice) {
+  const absl::StatusOr<ChunkPasses> made = Make();
+  ASSERT_TRUE(made.ok()) << made.status();
+  const DeviceShare::Gradients gradients =
+      *made->share->AllocateGradients(1024);
+  const GradientOnDevice gradient(gradients.memory.get(), gradients.memory,
+                                  made->share);
+  std::vector<float> values(4, 7.0f);
+  EXPECT_EQ(gradient.Read(/*begin=*/1020, /*count=*/4, values.data()),
+            values.data());
+  EXPECT_EQ(values, std::vector<float>(4, 0.0f));
 }
 
 TEST_F(CudaPassMemoryTest, RefusesGpusThatThereAreNot) {

@@ -8,31 +8,39 @@
 #include <fstream>
 #include <string>
 
+#include "absl/base/call_once.h"
+
 namespace emulated_gpu {
 namespace {
 
 // By kind: the calls that succeed before the one that fails; -1: none fails.
-std::array<std::atomic<int64_t>, 5>& CallsBeforeFailure() {
-  static std::array<std::atomic<int64_t>, 5> calls = {-1, -1, -1, -1, -1};
+std::array<std::atomic<int64_t>, 6>& CallsBeforeFailure() {
+  static std::array<std::atomic<int64_t>, 6> calls = {-1, -1, -1, -1, -1, -1};
   return calls;
 }
 
-// Lets a test make another process fail: at its first call, reads the file that
-// $EMULATED_GPU_FAILURE names, such as "product 5" or "allocation 0", and
-// removes it. FailNext is called with these arguments.
-void FailAsFileAsks() {
-  static const bool asked = [] {
+Failing KindOf(const std::string& name) {
+  if (name == "allocation") return Failing::kAllocation;
+  if (name == "mapping") return Failing::kMapping;
+  return Failing::kProduct;
+}
+
+// Lets a test make another process fail: at its first call of each kind, reads
+// the file that $EMULATED_GPU_FAILURE names, such as "product 5", "mapping 0"
+// or "allocation 0". The first process that makes such a call removes the file,
+// and calls FailNext with these arguments.
+void FailAsFileAsks(Failing kind) {
+  static std::array<absl::once_flag, 6> asked;
+  absl::call_once(asked[static_cast<size_t>(kind)], [kind] {
     const char* const path = std::getenv("EMULATED_GPU_FAILURE");
     std::ifstream file(path == nullptr ? "" : path);
-    std::string kind;
+    std::string name;
     int64_t calls = 0;
-    if (!(file >> kind >> calls)) return false;
-    std::remove(path);
-    FailNext(kind == "allocation" ? Failing::kAllocation : Failing::kProduct,
-             calls);
-    return true;
-  }();
-  static_cast<void>(asked);
+    if (file >> name >> calls && KindOf(name) == kind &&
+        std::remove(path) == 0) {
+      FailNext(kind, calls);
+    }
+  });
 }
 
 }  // namespace
@@ -46,7 +54,7 @@ void StopFailing() {
 }
 
 bool Fails(Failing kind) {
-  FailAsFileAsks();
+  FailAsFileAsks(kind);
   std::atomic<int64_t>& calls = CallsBeforeFailure()[static_cast<size_t>(kind)];
   int64_t now = calls;
   while (now >= 0) {

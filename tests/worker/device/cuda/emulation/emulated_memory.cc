@@ -1,9 +1,15 @@
 #include "tests/worker/device/cuda/emulation/emulated_memory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -53,7 +59,8 @@ class Memory {
   bool Free(void* memory) {
     absl::MutexLock lock(&mu_);
     const auto block = blocks_.find(static_cast<char*>(memory));
-    if (block == blocks_.end()) return false;
+    if (block == blocks_.end() || mapped_.count(memory) > 0) return false;
+    Unshare(memory, block->second);
     if (block->first >= region_ && block->first < region_ + kRegion) {
       // Its addresses are not used again.
       madvise(memory, RoundUp(block->second, kPage), MADV_DONTNEED);
@@ -62,6 +69,79 @@ class Memory {
     }
     used_ -= block->second;
     blocks_.erase(block);
+    return true;
+  }
+
+  // Returns the file descriptor of the block that begins here, and sets its
+  // size. Returns -1 if there is none.
+  int Share(void* memory, size_t* bytes) {
+    absl::MutexLock lock(&mu_);
+    const auto block = blocks_.find(static_cast<char*>(memory));
+    if (block == blocks_.end() || mapped_.count(memory) > 0) return -1;
+    *bytes = block->second;
+    const auto known = shared_.find(memory);
+    if (known != shared_.end()) return known->second;
+    if (*bytes % kPage != 0) std::abort();
+    const int file = memfd_create("emulated_gpu", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(*bytes)) != 0) {
+      std::abort();
+    }
+    if (InRegion(memory)) SetAccess(PROT_READ | PROT_WRITE);
+    for (size_t done = 0; done < *bytes;) {
+      const ssize_t written = pwrite(file, block->first + done, *bytes - done,
+                                     static_cast<off_t>(done));
+      if (written <= 0) std::abort();
+      done += static_cast<size_t>(written);
+    }
+    MapFile(memory, *bytes, file);
+    shared_[memory] = file;
+    return file;
+  }
+
+  // Maps the file that `block` names.
+  void* Map(const SharedBlock& block) {
+    absl::MutexLock lock(&mu_);
+    for (auto& [memory, mapping] : mapped_) {
+      if (mapping.process != block.process ||
+          mapping.descriptor != block.descriptor) {
+        continue;
+      }
+      ++mapping.count;
+      return memory;
+    }
+    const std::string path = "/proc/" + std::to_string(block.process) + "/fd/" +
+                             std::to_string(block.descriptor);
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    struct stat status;
+    if (file < 0) return nullptr;
+    // The owner may have freed the memory, and the number be another file's.
+    if (fstat(file, &status) != 0 ||
+        status.st_size != static_cast<off_t>(block.bytes)) {
+      close(file);
+      return nullptr;
+    }
+    // Tells the owner that the memory is mapped, as long as this process lives.
+    flock(file, LOCK_SH);
+    void* const memory = mmap(nullptr, block.bytes, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    blocks_[static_cast<char*>(memory)] = block.bytes;
+    mapped_[memory] = {block.process, block.descriptor, file, block.bytes, 1};
+    MapFile(memory, block.bytes, file);
+    return memory;
+  }
+
+  bool Unmap(void* memory) {
+    absl::MutexLock lock(&mu_);
+    const auto mapping = mapped_.find(memory);
+    if (mapping == mapped_.end()) return false;
+    if (--mapping->second.count > 0) return true;
+    const auto block = blocks_.find(static_cast<char*>(memory));
+    // Its addresses are not used again: an access raises SIGSEGV.
+    mmap(memory, block->second, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    close(mapping->second.file);
+    blocks_.erase(block);
+    mapped_.erase(mapping);
     return true;
   }
 
@@ -97,12 +177,57 @@ class Memory {
   }
 
  private:
+  struct Mapping {
+    int process = 0, descriptor = 0;  // Of the owner.
+    int file = -1;
+    size_t bytes = 0;
+    int count = 0;
+  };
+
+  bool InRegion(const void* memory) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const char* const at = static_cast<const char*>(memory);
+    return region_ != nullptr && at >= region_ && at < region_ + kRegion;
+  }
+
+  void MapFile(void* memory, size_t bytes, int file)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+             file, 0) == MAP_FAILED) {
+      std::abort();
+    }
+    if (protect_ && running_ == 0) SetAccess(PROT_NONE);
+  }
+
+  // Makes shared memory private again, with unspecified contents.
+  void Unshare(void* memory, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const auto shared = shared_.find(memory);
+    if (shared == shared_.end()) return;
+    const int file = shared->second;
+    const std::string path = "/proc/self/fd/" + std::to_string(file);
+    const int again = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (flock(again, LOCK_EX | LOCK_NB) != 0) {
+      std::fprintf(stderr,
+                   "emulated GPU: memory was freed while another process had "
+                   "it mapped\n");
+    }
+    const std::string nan(bytes, '\xff');
+    if (pwrite(again, nan.data(), bytes, 0) < 0) std::abort();
+    close(again);
+    mmap(memory, bytes, InRegion(memory) ? PROT_NONE : PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (InRegion(memory) && running_ > 0) SetAccess(PROT_READ | PROT_WRITE);
+    close(file);
+    shared_.erase(shared);
+  }
+
   static size_t RoundUp(size_t bytes, size_t unit) {
     return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
   }
 
   static void* TakeHeap(size_t bytes) {
-    return std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));
+    // Whole pages, because ShareMemory maps them again.
+    const size_t unit = bytes % kPage == 0 ? kPage : kAlignment;
+    return std::aligned_alloc(unit, RoundUp(bytes, unit));
   }
 
   void* TakeProtected(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -113,9 +238,13 @@ class Memory {
     return memory;
   }
 
-  // Of all memory ever taken: one call of the system.
+  // Of all memory ever taken: one call of the system, and one for each mapping.
   void SetAccess(int access) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (!protect_) return;
     if (taken_ > 0) mprotect(region_, taken_, access);
+    for (const auto& [memory, mapping] : mapped_) {
+      mprotect(memory, mapping.bytes, access);
+    }
   }
 
   absl::Mutex mu_;
@@ -124,6 +253,8 @@ class Memory {
   size_t limit_ ABSL_GUARDED_BY(mu_) = size_t{1} << 40;
   size_t used_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<char*, size_t> blocks_ ABSL_GUARDED_BY(mu_);  // Their bytes.
+  std::map<void*, int> shared_ ABSL_GUARDED_BY(mu_);     // Their files.
+  std::map<void*, Mapping> mapped_ ABSL_GUARDED_BY(mu_);
   // Of protected memory; null: there is none.
   char* region_ ABSL_GUARDED_BY(mu_) = nullptr;
   size_t taken_ ABSL_GUARDED_BY(mu_) = 0;
@@ -168,6 +299,27 @@ int DeviceOf(const void* memory) {
   }
   return -1;
 }
+bool ShareMemory(void* memory, SharedBlock* block) {
+  block->process = getpid();
+  block->device = DeviceOf(memory);
+  if (block->device < 0) return false;
+  block->descriptor = MemoryOf(block->device).Share(memory, &block->bytes);
+  return block->descriptor >= 0;
+}
+void* MapMemory(int device, const SharedBlock& block) {
+  return MemoryOf(device).Map(block);
+}
+bool UnmapMemory(void* memory) {
+  const int device = DeviceOf(memory);
+  return device >= 0 && MemoryOf(device).Unmap(memory);
+}
+
+namespace {
+std::atomic<bool> peer_access{true};
+}  // namespace
+void SetPeerAccess(bool possible) { peer_access = possible; }
+bool HasPeerAccess() { return peer_access; }
+
 void SetMemoryBytes(size_t bytes) {
   for (int device = 0; device < kDevices; ++device) {
     MemoryOf(device).SetLimit(bytes);

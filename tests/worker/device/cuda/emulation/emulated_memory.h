@@ -24,6 +24,29 @@ int DeviceOf(const void* memory);
 // Limits the memory that can be allocated on each GPU. The limit is 1 TiB
 // initially.
 void SetMemoryBytes(size_t bytes);
+
+// Memory that processes share; see cudaIpcGetMemHandle.
+struct SharedBlock {
+  int process = 0;
+  int descriptor = -1;  // In that process.
+  int device = 0;
+  size_t bytes = 0;
+};
+// Lets other processes map memory of AllocateMemory, whose size must be a
+// multiple of 4096 bytes. `memory` must be its begin. Returns false if there is
+// no such memory. From then on, a read of the memory after it was freed finds
+// NaN, in any process.
+bool ShareMemory(void* memory, SharedBlock* block);
+// Maps the memory of another process as memory of `device`. A second call for
+// the same block returns the same address, and needs a second call of
+// UnmapMemory. Returns null if the block does not exist.
+void* MapMemory(int device, const SharedBlock& block);
+// Returns false if the memory is not mapped.
+bool UnmapMemory(void* memory);
+// Sets whether GPUs can access each other's memory; initially they can.
+void SetPeerAccess(bool possible);
+bool HasPeerAccess();
+
 // Return the limit of each GPU, and the bytes that can still be allocated on
 // one GPU.
 size_t MemoryBytes();

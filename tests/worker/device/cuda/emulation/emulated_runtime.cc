@@ -1,5 +1,7 @@
 // The functions of cuda_runtime.h. Most use the current GPU's context; see
 // UseContext.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -140,6 +142,40 @@ cudaError_t cudaFree(void* memory) {
   emulated_gpu::ReachAll(device);
   emulated_gpu::ReleaseMemory(memory);
   return cudaSuccess;
+}
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory) {
+  UseContext();
+  emulated_gpu::SharedBlock block;
+  if (!emulated_gpu::ShareMemory(memory, &block)) {
+    return Keep(cudaErrorInvalidValue);
+  }
+  *handle = {};
+  std::memcpy(handle->reserved, &block, sizeof(block));
+  return cudaSuccess;
+}
+cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle,
+                                 unsigned flags) {
+  const int device = UseContext();
+  if (Fails(Failing::kMapping)) return Keep(cudaErrorMapBufferObjectFailed);
+  emulated_gpu::SharedBlock block;
+  std::memcpy(&block, handle.reserved, sizeof(block));
+  if (block.process == getpid()) return Keep(cudaErrorDeviceUninitialized);
+  if (block.device != device &&
+      ((flags & cudaIpcMemLazyEnablePeerAccess) == 0 ||
+       !emulated_gpu::HasPeerAccess())) {
+    return Keep(cudaErrorPeerAccessUnsupported);
+  }
+  *memory = emulated_gpu::MapMemory(device, block);
+  return Keep(*memory == nullptr ? cudaErrorInvalidResourceHandle
+                                 : cudaSuccess);
+}
+cudaError_t cudaIpcCloseMemHandle(void* memory) {
+  UseContext();
+  const int device = emulated_gpu::DeviceOf(memory);
+  // Like CUDA, after all work queued before.
+  if (device >= 0) emulated_gpu::ReachAll(device);
+  return Keep(emulated_gpu::UnmapMemory(memory) ? cudaSuccess
+                                                : cudaErrorInvalidValue);
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   if (Captures()) return cudaErrorStreamCaptureUnsupported;

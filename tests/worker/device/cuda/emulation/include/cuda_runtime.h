@@ -70,7 +70,10 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorDeviceUninitialized = 201,
+  cudaErrorMapBufferObjectFailed = 205,
   cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorPeerAccessUnsupported = 217,
   cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
@@ -89,6 +92,10 @@ inline const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation:
       return "cudaErrorMemoryAllocation";
+    case cudaErrorMapBufferObjectFailed:
+      return "cudaErrorMapBufferObjectFailed";
+    case cudaErrorPeerAccessUnsupported:
+      return "cudaErrorPeerAccessUnsupported";
     case cudaErrorIllegalAddress:
       return "cudaErrorIllegalAddress";
     case cudaErrorLaunchOutOfResources:
@@ -174,6 +181,20 @@ cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaMallocHost(void** memory, size_t bytes);
 cudaError_t cudaFreeHost(void* memory);
+// Let another process map device memory. Like CUDA, cudaIpcOpenMemHandle fails
+// in the process that owns the memory, and for memory of a different GPU unless
+// the GPUs can access each other's memory and `flags` allows it. Accesses after
+// cudaIpcCloseMemHandle raise SIGSEGV. cudaFree of memory that a living process
+// has mapped writes a line to stderr.
+struct cudaIpcMemHandle_t {
+  char reserved[64];
+};
+inline constexpr unsigned cudaIpcMemLazyEnablePeerAccess = 1;
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* memory);
+cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle,
+                                 unsigned flags);
+cudaError_t cudaIpcCloseMemHandle(void* memory);
+
 inline constexpr unsigned cudaHostRegisterPortable = 1;
 inline constexpr unsigned cudaHostRegisterReadOnly = 8;
 // Returns an error for memory that this process cannot write, unless `flags`

@@ -1,0 +1,67 @@
+// Memory of a server's GPU that workers on the same host map.
+#ifndef TRIBUTARY_SERVER_STORE_DEVICE_SHARE_H_
+#define TRIBUTARY_SERVER_STORE_DEVICE_SHARE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/device_memory_handle.h"
+#include "server/store/aggregation/gradient_source.h"
+
+namespace tributary {
+
+// The memory of the device that runs the passes, for workers that compute on
+// the same device or on one that can access its memory. The server owns all of
+// this memory, even the gradients that workers write: a worker that is killed
+// thus takes no memory away from passes that read it. Thread-safe.
+class DeviceShare {
+ public:
+  virtual ~DeviceShare() = default;
+
+  // Returns the memory of the weights: two arenas of
+  // ArenaLayout::arena_elements(). Version v is in arena v % 2.
+  virtual const DeviceMemoryHandle& weights() const = 0;
+
+  // Memory for the gradients of one worker.
+  struct Gradients {
+    std::shared_ptr<const float> memory;
+    DeviceMemoryHandle handle;
+  };
+  // Allocates memory for `elements` floats. Returns ResourceExhausted if the
+  // device's memory does not suffice. May block for a millisecond.
+  virtual absl::StatusOr<Gradients> AllocateGradients(int64_t elements) = 0;
+
+  // Copies device memory to the host. Blocks until the copy is complete.
+  // Returns the device's error if it has failed.
+  virtual absl::Status CopyToHost(const float* from, int64_t elements,
+                                  float* to) = 0;
+};
+
+// A gradient in the device's memory, which `owner` keeps allocated.
+class GradientOnDevice final : public GradientSource {
+ public:
+  GradientOnDevice(const float* values, std::shared_ptr<const void> owner,
+                   std::shared_ptr<DeviceShare> share)
+      : values_(values), owner_(std::move(owner)), share_(std::move(share)) {}
+
+  // Copies the elements to the host: for searches for an element that is not
+  // finite, which ends the job. If the device has failed, the pass reports it.
+  const float* Read(int64_t begin, int64_t count,
+                    float* scratch) const override {
+    share_->CopyToHost(values_ + begin, count, scratch).IgnoreError();
+    return scratch;
+  }
+  const float* OnDevice() const override { return values_; }
+
+ private:
+  const float* const values_;
+  const std::shared_ptr<const void> owner_;
+  const std::shared_ptr<DeviceShare> share_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_STORE_DEVICE_SHARE_H_

@@ -1,0 +1,111 @@
+// What a ParameterStore gives to its subscribers, and the memory that it shares
+// with workers.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/store/parameter_store.h"
+#include "server/store/pinned_arenas.h"
+
+namespace tributary {
+
+void ParameterStore::Publish(Chunk* chunk, bool more) {
+  ChunkWeights& weights = chunk->weights;
+  WeightsVersion newest;
+  newest.chunk = chunk->number;
+  newest.version = weights.version();
+  newest.more = more;
+  for (const Subscription& subscription : chunk->subscriptions) {
+    if (subscription.place == Place::kSharedMemory) {
+      weights.BringToHost(newest.version);
+    }
+    if (subscription.place != Place::kStream) {
+      subscription.subscriber->OnWeights(newest);
+      continue;
+    }
+    WeightsVersion sent = newest;
+    sent.values = weights.Encoded(newest.version);
+    sent.difference = weights.difference();
+    if (sent.difference.data != nullptr) {
+      sent.previous = weights.Encoded(newest.version - 1);
+    }
+    subscription.subscriber->OnWeights(sent);
+  }
+}
+
+absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
+  absl::MutexLock share_lock(&share_mu_);
+  if (memory_ != nullptr) return memory_->offer();
+  const int64_t span =
+      RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)});
+  TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
+  auto* const arenas = reinterpret_cast<float*>(memory_->data());
+  const std::shared_ptr<const void> pinned =
+      PinLater(Buffer(memory_, arenas), static_cast<size_t>(memory_->bytes()),
+               pin_memory_, pool_);
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    const auto place = [&](int arena) {
+      return Buffer(pinned, arenas + arena * span / int64_t{sizeof(float)} +
+                                layout_.ChunkBegin(chunk->number));
+    };
+    chunk->weights.Share(place(0), place(1));
+  }
+  return memory_->offer();
+}
+
+void ParameterStore::Subscribe(WeightsSubscriber* subscriber, Place place) {
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    ChunkWeights& weights = chunk->weights;
+    for (const int64_t version : {weights.version() - 1, weights.version()}) {
+      if (!weights.Has(version)) continue;
+      WeightsVersion there;
+      there.chunk = chunk->number;
+      there.version = version;
+      if (place == Place::kStream) there.values = weights.Encoded(version);
+      if (place == Place::kSharedMemory) weights.BringToHost(version);
+      subscriber->OnWeights(there);
+    }
+    chunk->subscriptions.push_back({subscriber, place});
+  }
+  absl::MutexLock lock(&subscribers_mu_);
+  subscribers_.push_back(subscriber);
+}
+
+void ParameterStore::Unsubscribe(WeightsSubscriber* subscriber) {
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    auto& list = chunk->subscriptions;
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [subscriber](const Subscription& s) {
+                                return s.subscriber == subscriber;
+                              }),
+               list.end());
+  }
+  absl::MutexLock lock(&subscribers_mu_);
+  subscribers_.erase(
+      std::remove(subscribers_.begin(), subscribers_.end(), subscriber),
+      subscribers_.end());
+}
+
+absl::StatusOr<WeightsVersion> ParameterStore::Read(int number,
+                                                    int64_t version) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
+  Chunk* chunk = Find(number);
+  absl::MutexLock lock(&chunk->mu);
+  WeightsVersion exact;
+  exact.chunk = number;
+  exact.version = version;
+  exact.values = chunk->weights.Exact(version);
+  if (exact.values.data == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "chunk ", number, " is at version ", chunk->weights.version(),
+        "; version ", version, " is not there"));
+  }
+  return exact;
+}
+
+}  // namespace tributary

@@ -1,0 +1,59 @@
+// The memory of the server's GPU in which a worker leaves its gradients and
+// reads the weights.
+#ifndef TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_DEVICE_EXCHANGE_MEMORY_H_
+#define TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_DEVICE_EXCHANGE_MEMORY_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/device_memory_handle.h"
+#include "proto/parameter_server.pb.h"
+
+namespace tributary {
+
+// Maps GPU memory of another process; see Copies::MapMemory.
+using MapDeviceMemory = std::function<absl::StatusOr<std::shared_ptr<float>>(
+    const DeviceMemoryHandle& handle)>;
+
+// The arenas of one server, mapped. Thread-safe. Buffers of Take keep the
+// mapping alive.
+class DeviceExchangeMemory {
+ public:
+  // Maps the memory that `welcome` offers, for arenas of `arena_elements`.
+  // Returns FailedPrecondition, with the reason, if it offers none, the sizes
+  // are wrong, or `map` cannot map it.
+  static absl::StatusOr<std::shared_ptr<DeviceExchangeMemory>> Map(
+      const Welcome& welcome, int64_t arena_elements,
+      const MapDeviceMemory& map);
+
+  // Returns a gradient arena that is not in use, or null if there is none.
+  Buffer Take();
+  // Returns the offset of the buffer in the gradients, in elements, or -1 if it
+  // lies elsewhere.
+  int64_t OffsetOf(const Buffer& arena) const;
+  // Returns the arena that holds this version of the weights.
+  const float* Weights(int64_t version) const {
+    return weights_.get() + version % 2 * arena_elements_;
+  }
+
+ private:
+  struct FreeArenas;
+
+  DeviceExchangeMemory(std::shared_ptr<float> weights,
+                       std::shared_ptr<float> gradients, int64_t arenas,
+                       int64_t arena_elements);
+
+  const std::shared_ptr<float> weights_;
+  const std::shared_ptr<float> gradients_;
+  const int64_t arenas_;
+  const int64_t arena_elements_;
+  const std::shared_ptr<FreeArenas> free_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_DEVICE_EXCHANGE_MEMORY_H_
