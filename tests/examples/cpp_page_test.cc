@@ -1,4 +1,5 @@
-// The code that docs/cpp.md shows is that of the examples, which are compiled.
+// The code that docs/cpp.md and docs/libtorch.md show is that of the examples,
+// which are compiled.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -42,16 +43,17 @@ std::vector<std::string> Sources() {
 
 TEST(CppPageTest, ShowsCodeOfTheExamples) {
   const std::vector<std::string> sources = Sources();
-  const std::vector<std::string> blocks =
-      CodeBlocks(ReadWholeFile("docs/cpp.md"));
   ASSERT_FALSE(sources.empty());
-  ASSERT_GE(blocks.size(), 4u);
-  for (const std::string& block : blocks) {
-    bool found = false;
-    for (const std::string& source : sources) {
-      found = found || absl::StrContains(source, block);
+  for (const char* page : {"docs/cpp.md", "docs/libtorch.md"}) {
+    const std::vector<std::string> blocks = CodeBlocks(ReadWholeFile(page));
+    ASSERT_GE(blocks.size(), 4u) << page;
+    for (const std::string& block : blocks) {
+      bool found = false;
+      for (const std::string& source : sources) {
+        found = found || absl::StrContains(source, block);
+      }
+      EXPECT_TRUE(found) << page << ": no example contains\n" << block;
     }
-    EXPECT_TRUE(found) << "no example contains\n" << block;
   }
 }
 

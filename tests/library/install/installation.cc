@@ -27,14 +27,16 @@ CommandResult RunScript(const std::string& script, const std::string& folder,
   return command.Wait(absl::Minutes(10));
 }
 
-std::vector<std::string> BuildBlocks(const std::string& language) {
+std::vector<std::string> CodeBlocks(const std::string& page,
+                                    const std::string& section,
+                                    const std::string& language) {
   std::vector<std::string> blocks;
   bool in_section = false;
   std::string block_language;  // Empty outside of blocks.
-  const std::string page = ReadWholeFile("docs/cpp.md");
-  for (const absl::string_view line : absl::StrSplit(page, '\n')) {
+  const std::string text = ReadWholeFile(page);
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (absl::StartsWith(line, "## ")) {
-      in_section = line == "## Use it from your own build";
+      in_section = line == section;
     } else if (!block_language.empty() && line == "```") {
       block_language.clear();
     } else if (block_language == "```" + language) {
@@ -46,6 +48,10 @@ std::vector<std::string> BuildBlocks(const std::string& language) {
     }
   }
   return blocks;
+}
+
+std::vector<std::string> BuildBlocks(const std::string& language) {
+  return CodeBlocks("docs/cpp.md", "## Use it from your own build", language);
 }
 
 }  // namespace tributary

@@ -20,8 +20,13 @@ std::string UnpackInstallation();
 CommandResult RunScript(const std::string& script, const std::string& folder,
                         const std::vector<std::string>& environment = {});
 
-// Returns the blocks of code in the section "Use it from your own build" of
-// docs/cpp.md whose first line is "```<language>", in their order.
+// Returns the blocks of code in a section of a page whose first line is
+// "```<language>", in their order. `section` is the line "## <title>".
+std::vector<std::string> CodeBlocks(const std::string& page,
+                                    const std::string& section,
+                                    const std::string& language);
+
+// Returns those of the section "Use it from your own build" of docs/cpp.md.
 std::vector<std::string> BuildBlocks(const std::string& language);
 
 }  // namespace tributary
