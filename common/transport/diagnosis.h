@@ -13,9 +13,10 @@ namespace tributary {
 // Connects to the server at host:port, checks whether it uses TLS as `security`
 // does and whether either side refuses the other's certificate, and
 // disconnects. If one of these prevents a connection, returns
-// FailedPrecondition with the reason and the remedy. Otherwise returns OK;
-// there may be other reasons, for example that the server is not listening.
-// Blocks for up to about two seconds.
+// FailedPrecondition with the reason and the remedy. Otherwise returns OK,
+// which does not mean that a connection is possible: for example, the server
+// may not be listening. Blocks while the name is resolved, and then for up to
+// one second in each network operation, usually less than two seconds in all.
 absl::Status Diagnose(const std::string& address, const Security& security);
 
 }  // namespace tributary

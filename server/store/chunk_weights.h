@@ -21,12 +21,14 @@ namespace tributary {
 //   * BFLOAT16, FLOAT16: the weights, rounded. They are encoded as 16 bits for
 //     streams, and as float32 in shared memory. They are converted once for
 //     each version, block by block, while the update has them in the cache.
-//   * compression: differences between published weights, which are the weights
-//     that workers have after adding all differences. This object keeps the
-//     published weights beside the exact weights. Each difference is computed
-//     from the published weights to the exact weights, so it includes what
-//     earlier differences left out (Tang et al., 2019). A worker that lacks the
-//     previous published version receives a whole version.
+//   * compression: the change since the previous version, encoded with loss.
+//     Besides the exact weights, this object keeps the published weights, which
+//     are the weights that workers have. For each version it encodes the
+//     difference (exact - published), and adds the decoded result to the
+//     published weights. The next difference therefore includes what one
+//     encoding has left out (error feedback; Tang et al., 2019). A worker that
+//     lacks the previous published version receives the published weights
+//     whole.
 //
 // Not thread-safe, except that one thread may call Write and Complete while a
 // different thread calls one of the remaining methods.

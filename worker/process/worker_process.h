@@ -28,7 +28,8 @@ struct WorkerOptions {
   // changes the result.
   int threads = 1;
   // Creates the device of a compute thread. Called once for each compute
-  // thread, when the job is known.
+  // thread, when the job is known; not called for synthetic models, which use
+  // the CPU.
   DeviceMaker make_device = &MakeCpuDevice;
   // The functions that open the job's data and create its models.
   TrainingSources sources;

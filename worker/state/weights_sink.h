@@ -41,8 +41,9 @@ class WeightsSink {
   // that compute the next version from this version.
   virtual const float* Weights(int64_t version) const = 0;
   // Sets the callback that runs whenever BeginWrite may be retried for parked
-  // chunks. No locks are held during the callback. Must be called once, before
-  // the first BeginWrite.
+  // chunks. No locks are held during the callback. Must be called before the
+  // first BeginWrite if the caller uses parked chunks. Null removes the
+  // callback.
   virtual void SetUnparked(std::function<void()> unparked) = 0;
   // Reports whether a server applied or refused a gradient of this worker.
   // Ignored except in asynchronous mode.
