@@ -60,7 +60,17 @@ bool DeviceArenas::Replace(int chunk, const Version& version) {
 
 void DeviceArenas::Copy(int first, int last, const float* host) {
   const int64_t begin = layout_->ChunkBegin(first);
-  loads_->CopyFromHost(weights() + begin, host + begin, BytesOf(first, last));
+  const size_t bytes = BytesOf(first, last);
+  if (on_device_) return CopyOnDevice(host + begin, bytes, weights() + begin);
+  loads_->CopyFromHost(weights() + begin, host + begin, bytes);
+}
+
+void DeviceArenas::CopyOnDevice(const float* from, size_t bytes, float* to) {
+  NodeSumOps::Arguments copy;  // Does not round.
+  copy.count = static_cast<int64_t>(bytes / sizeof(float));
+  copy.x = from;
+  copy.sum = to;
+  device_->ops().node_sum->Keep(copy);
 }
 
 void DeviceArenas::Load(int first, absl::Span<const Version> versions,
@@ -74,7 +84,7 @@ void DeviceArenas::Load(int first, absl::Span<const Version> versions,
     Copy(begin, chunk, host);
     copied = true;
   }
-  if (!copied) return;
+  if (!copied || on_device_) return;
   loads_->Record(loaded_.get());
   device_->copies()->Await(*loaded_);
 }
@@ -82,14 +92,17 @@ void DeviceArenas::Load(int first, absl::Span<const Version> versions,
 void DeviceArenas::LoadAll(const float* host) {
   versions_.assign(versions_.size(), Version());
   Copy(0, layout_->chunk_count(), host);
+  if (on_device_) return;
   loads_->Record(loaded_.get());
   device_->copies()->Await(*loaded_);
 }
 
 void DeviceArenas::Save(int first, int last, const float* from, float* host) {
   if (first >= last) return;
-  device_->copies()->Record(computed_.get());
-  saves_->Await(*computed_);
+  if (!on_device_) {
+    device_->copies()->Record(computed_.get());
+    saves_->Await(*computed_);
+  }
   while (first < last) {
     int begin = last - 1;
     while (begin > first && BytesOf(begin - 1, last) <= kMaximumCopyBytes) {
@@ -103,8 +116,14 @@ void DeviceArenas::Save(int first, int last, const float* from, float* host) {
 void DeviceArenas::SaveInOneCopy(int first, int last, const float* from,
                                  float* host) {
   const int64_t begin = layout_->ChunkBegin(first);
-  saves_->CopyToHost(host + begin, from + begin, BytesOf(first, last));
-  saves_->Record(saved_[first].end.get());
+  const size_t bytes = BytesOf(first, last);
+  if (on_device_) {
+    CopyOnDevice(from + begin, bytes, host + begin);
+    device_->copies()->Record(saved_[first].end.get());
+  } else {
+    saves_->CopyToHost(host + begin, from + begin, bytes);
+    saves_->Record(saved_[first].end.get());
+  }
   saved_[first].ended = false;
   std::fill(copy_of_.begin() + first, copy_of_.begin() + last, first);
 }

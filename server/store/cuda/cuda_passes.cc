@@ -15,11 +15,11 @@
 #include "common/cuda/cuda_status.h"
 #include "common/cuda/pinned_memory.h"
 #include "common/job/exchange_traits.h"
-#include "server/store/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/square_sums.h"
+#include "common/optimizer/cuda/update.h"
 #include "server/store/cuda/pass_gpu.h"
 #include "server/store/cuda/pass_stream.h"
-#include "server/store/cuda/square_sums.h"
-#include "server/store/cuda/update.h"
 
 namespace tributary {
 namespace {
@@ -153,6 +153,7 @@ class CudaPass final : public ChunkPass {
     pass.rows = rows_;
     pass.sum = sum.x;
     pass.weights = weights_;
+    pass.new_weights = weights_;
     pass.slots = slots_;
     const OptimizerStep step = optimizer_.At(arguments.step);
     pass.gradient_scale = step.gradient_scale;
