@@ -227,7 +227,7 @@ TEST_P(DeviceAllReduceTest, AFailureOfTheGpuEndsTheExchangeAndNamesTheGpu) {
   }
   const auto names_the_gpu =
       StatusIs(absl::StatusCode::kInternal,
-               AllOf(HasSubstr("UpdateChunks on cuda:0"),
+               AllOf(HasSubstr(" on cuda:0"),
                      HasSubstr("cudaErrorLaunchOutOfResources")));
   EXPECT_THAT(worker->sink()->AwaitFailure(), names_the_gpu);
   // The worker thus knows that its GPU has failed.
