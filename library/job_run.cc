@@ -8,6 +8,7 @@
 #include "common/base/monotonic_clock.h"
 #include "library/job_worker.h"
 #include "server/process/server_process.h"
+#include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/factory/device_factory.h"
 
@@ -117,6 +118,7 @@ WorkerOptions JobRun::OptionsOfWorker(int rank) {
     };
   }
   worker.load_nccl = &LoadNccl;
+  worker.make_reduction_stream = &CreateCudaReductionStream;
   logs_.push_back(QuietLog());
   worker.log = logs_.back().get();
   absl::MutexLock lock(&mu_);

@@ -1,6 +1,6 @@
 // Declarations for update rules. A rule is the formula that updates one
 // element. It is compiled into both the CPU's loops (element_loops.h) and the
-// GPU's kernel (server/store/cuda/update.cu).
+// GPU's kernel (common/optimizer/cuda/update.cu).
 //
 // A rule is a struct whose fields are the coefficients of its formula at one
 // step, with

@@ -10,8 +10,8 @@
 #include "common/cuda/cuda_status.h"
 #include "common/cuda/node_sums.h"
 #include "common/cuda/stream.h"
-#include "server/store/cuda/chunk_rows.h"
-#include "server/store/cuda/update.h"
+#include "common/optimizer/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/update.h"
 
 namespace tributary {
 namespace {
@@ -68,8 +68,8 @@ class CudaOptimizer final : public GpuOptimizer {
     pass.elements = elements_;
     pass.rows = rows_;
     pass.sum = gradients[0];
-    pass.from = weights[0];
     pass.weights = weights[0];
+    pass.new_weights = weights[0];
     pass.slots = slots_;
     pass.gradient_scale = numbers.gradient_scale;
     pass.statistics_scale = numbers.statistics_scale;

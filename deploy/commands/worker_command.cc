@@ -17,6 +17,7 @@
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
+#include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/process/worker_process.h"
@@ -177,6 +178,7 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
     return CreateDevice(device, precision);
   };
   options.load_nccl = &LoadNccl;
+  options.make_reduction_stream = &CreateCudaReductionStream;
   options.threads = static_cast<int>(flags.threads);
   options.connect_timeout = absl::Seconds(flags.connect_timeout);
   options.log = log->get();

@@ -15,6 +15,7 @@
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/process/worker_process.h"
 #include "worker/training/micro_batch_memory.h"
 
@@ -49,11 +50,21 @@ class EmulatedGpuTest : public testing::Test {
     EXPECT_EQ(std::system(absl::StrCat("mkdir -p ", output).c_str()), 0);
     LocalCluster cluster(job_, /*servers=*/1, workers, output);
     for (int i = 0; i < workers; ++i) {
-      cluster.StartWorkerOn(&MakeEmulatedGpu, threads, nccl);
+      cluster.StartWorkerOn(&MakeEmulatedGpu, threads, nccl,
+                            &CreateCudaReductionStream);
     }
     *status = cluster.Await();
     return status->ok() ? cluster.Summary().value("weights_sha256", "none")
                         : "";
+  }
+
+  // Gives the job a model of at least four chunks.
+  void MakeModelOfManyChunks() {
+    MlpSpec* const mlp = job_.mutable_model()->mutable_mlp();
+    mlp->clear_hidden();
+    mlp->add_hidden(256);
+    mlp->add_hidden(256);
+    job_.mutable_exchange()->mutable_all_reduce()->set_chunk_bytes(65536);
   }
 
   // Returns the memory that one lane needs.
@@ -78,14 +89,12 @@ class EmulatedGpuTest : public testing::Test {
 };
 
 TEST_F(EmulatedGpuTest, AllReducesByNcclToTheSameBits) {
-  // Makes the chunks large enough for NCCL.
-  MlpSpec* const mlp = job_.mutable_model()->mutable_mlp();
-  mlp->clear_hidden();
-  mlp->add_hidden(256);
-  mlp->add_hidden(256);
+  MakeModelOfManyChunks();
   AllReduceSpec* const all_reduce =
       job_.mutable_exchange()->mutable_all_reduce();
-  all_reduce->set_chunk_bytes(65536);
+  // Each compute thread has a micro-batch, and their sums are added.
+  job_.mutable_batch()->set_global(4);
+  job_.mutable_batch()->set_micro_batches(4);
   FakeNccl nccl;
   absl::Status status;
   // Both workers have the same GPU, which NCCL does not support.
@@ -93,11 +102,58 @@ TEST_F(EmulatedGpuTest, AllReducesByNcclToTheSameBits) {
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(nccl.messages(), 0);
   all_reduce->set_backend(AllReduceSpec::NCCL);
-  EXPECT_EQ(Train(&nccl, /*threads=*/1, &status), by_gloo);
-  EXPECT_TRUE(status.ok()) << status;
-  // Each step sends each of the model's whole chunks in both directions.
-  EXPECT_GE(nccl.messages(), 2 * 4 * job_.steps());
+  for (const int threads : {1, 2}) {
+    all_reduce->set_shard_optimizer(threads == 1);
+    const int64_t before = nccl.messages();
+    EXPECT_EQ(Train(&nccl, threads, &status), by_gloo);
+    EXPECT_TRUE(status.ok()) << status;
+    // Each step sends each of the model's chunks in both directions.
+    EXPECT_GE(nccl.messages() - before, 2 * 4 * job_.steps());
+  }
   EXPECT_EQ(nccl.communicators(), 0);
+}
+
+// The optimizer has state, and waits for the norm.
+TEST_F(EmulatedGpuTest, ClipsInAnAllReduceByNcclToTheSameBits) {
+  MakeModelOfManyChunks();
+  job_.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.01);
+  job_.set_clip_norm(0.1);
+  AllReduceSpec* const all_reduce =
+      job_.mutable_exchange()->mutable_all_reduce();
+  FakeNccl nccl;
+  absl::Status status;
+  const std::string by_gloo = Train(&nccl, /*threads=*/1, &status);
+  EXPECT_TRUE(status.ok()) << status;
+  all_reduce->set_backend(AllReduceSpec::NCCL);
+  for (const bool shard_optimizer : {false, true}) {
+    all_reduce->set_shard_optimizer(shard_optimizer);
+    EXPECT_EQ(Train(&nccl, /*threads=*/1, &status), by_gloo);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST_F(EmulatedGpuTest, AnAllReduceByNcclLeavesGradientsAndWeightsOnTheGpu) {
+  MakeModelOfManyChunks();
+  job_.clear_evaluation();
+  job_.mutable_evaluation()->set_disabled(true);
+  AllReduceSpec* const all_reduce =
+      job_.mutable_exchange()->mutable_all_reduce();
+  all_reduce->set_backend(AllReduceSpec::NCCL);
+  FakeNccl nccl;
+  const auto bytes_of = [&](int64_t steps) {
+    job_.set_steps(steps);
+    const int64_t before = emulated_gpu::BytesToHost();
+    absl::Status status;
+    Train(&nccl, /*threads=*/1, &status);
+    EXPECT_TRUE(status.ok()) << status;
+    return emulated_gpu::BytesToHost() - before;
+  };
+  constexpr int kWorkers = 2;
+  const int64_t bytes_of_a_step =
+      (bytes_of(8) - bytes_of(4)) / (4 * int64_t{kWorkers});
+  // The partial sums of squares and the loss, but not one of the chunks.
+  EXPECT_GT(bytes_of_a_step, 0);
+  EXPECT_LT(bytes_of_a_step, all_reduce->chunk_bytes() / 16);
 }
 
 TEST_F(EmulatedGpuTest, TheJobAsksForTf32) {

@@ -77,11 +77,13 @@ int LocalCluster::StartWorker(int threads) {
 }
 
 int LocalCluster::StartWorkerOn(const DeviceMaker& make_device, int threads,
-                                NcclLibrary* nccl) {
+                                NcclLibrary* nccl,
+                                ReductionStreamMaker make_reduction_stream) {
   WorkerOptions options;
   options.threads = threads;
   options.make_device = make_device;
   if (nccl != nullptr) options.load_nccl = [nccl] { return nccl; };
+  options.make_reduction_stream = std::move(make_reduction_stream);
   options.security = security_.workers;
   return Start(options);
 }

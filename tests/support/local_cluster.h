@@ -51,9 +51,10 @@ class LocalCluster {
   // Starts a worker and returns its number.
   int StartWorker(int threads = 1);
   // Like StartWorker, but computes on devices from `make_device`, and uses
-  // `nccl` unless it is null.
+  // `nccl`, with streams from `make_reduction_stream`, unless it is null.
   int StartWorkerOn(const DeviceMaker& make_device, int threads = 1,
-                    NcclLibrary* nccl = nullptr);
+                    NcclLibrary* nccl = nullptr,
+                    ReductionStreamMaker make_reduction_stream = nullptr);
   // Like StartWorker, but the worker's clock runs `slowness` times as fast. The
   // worker therefore measures and reports a compute time that is longer by this
   // factor; no thread is delayed.

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/device/reduction_stream.h"
 #include "worker/exchange/subtree_reducer.h"
 
 namespace tributary {
@@ -46,6 +47,12 @@ namespace tributary {
 class Exchange {
  public:
   virtual ~Exchange() = default;
+
+  // Returns the device stream of this exchange, or null. If it is not null, the
+  // arenas of TakeArena and of the WeightsSink are in the memory of its device,
+  // which must be the device of the trainer. Its functions may be used at any
+  // time.
+  virtual ReductionStream* device() { return nullptr; }
 
   // Returns a gradient arena in memory that Push can send without copying.
   virtual Buffer TakeArena() = 0;

@@ -9,11 +9,13 @@ namespace tributary {
 SubtreeReducer::SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
                                WireDtype dtype,
                                const std::vector<int64_t>& leaves,
-                               std::function<void(NodeChunk)> send)
+                               std::function<void(NodeChunk)> send,
+                               ReductionStream* device)
     : layout_(layout),
       tree_leaves_(tree_leaves),
       dtype_(dtype),
-      send_(std::move(send)) {
+      send_(std::move(send)),
+      device_(device) {
   for (const int node : MaximalSubtreesOf(leaves, tree_leaves)) {
     tops_.insert(node);
   }
@@ -27,7 +29,6 @@ void SubtreeReducer::ChunkReady(int leaf, int chunk, Buffer arena,
 
 void SubtreeReducer::NodeReady(NodeChunk sum) {
   const int chunk = sum.chunk;
-  const int64_t begin = layout_->ChunkBegin(chunk);
   while (tops_.count(sum.node) == 0) {
     NodeChunk sibling;
     {
@@ -41,18 +42,35 @@ void SubtreeReducer::NodeReady(NodeChunk sum) {
       sibling = std::move(found->second);
       waiting_.erase(found);
     }
-    // Add into the sibling's arena, which is already in use, and free this one
-    // for the next micro-batch. Addition is commutative, so the bits do not
-    // change.
-    const auto add = sum.node >= tree_leaves_ ? RoundAndAdd : AddRounded;
-    add(dtype_, sum.arena.get() + begin, sibling.arena.get() + begin,
-        layout_->ChunkSize(chunk));
     sibling.sample_count += sum.sample_count;
     sibling.loss_sum += sum.loss_sum;
+    Add(std::move(sum), &sibling);
     sibling.node /= 2;
     sum = std::move(sibling);
   }
   send_(std::move(sum));
+}
+
+// Adds into the sibling's arena, which is already in use, and frees the other
+// one for the next micro-batch. Addition is commutative, so the bits do not
+// change.
+void SubtreeReducer::Add(NodeChunk sum, NodeChunk* sibling) {
+  if (device_ != nullptr) return AddOnDevice(std::move(sum), sibling);
+  const int64_t begin = layout_->ChunkBegin(sum.chunk);
+  const auto add = sum.node >= tree_leaves_ ? RoundAndAdd : AddRounded;
+  add(dtype_, sum.arena.get() + begin, sibling->arena.get() + begin,
+      layout_->ChunkSize(sum.chunk));
+}
+
+void SubtreeReducer::AddOnDevice(NodeChunk sum, NodeChunk* sibling) {
+  const int64_t begin = layout_->ChunkBegin(sum.chunk);
+  device_->Add(sum.arena.get() + begin, layout_->ChunkSize(sum.chunk),
+               sibling->arena.get() + begin);
+  sibling->ready = device_->Record();
+  sibling->summands.push_back(std::move(sum.arena));
+  for (Buffer& summand : sum.summands) {
+    sibling->summands.push_back(std::move(summand));
+  }
 }
 
 }  // namespace tributary

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "common/base/buffer_pool.h"
 #include "common/numerics/half.h"
 #include "common/parameters/parameter_table.h"
+#include "worker/device/copies.h"
+#include "worker/device/reduction_stream.h"
 
 namespace tributary {
 
@@ -33,6 +36,11 @@ struct NodeChunk {
   int64_t base_version = 0;
   // Norm of the mean gradient of the batch. 0 unless a NormGate has set it.
   double gradient_norm = 0;
+  // If not null, the exchange's ReductionStream is still adding up the sum:
+  // other streams may read it when this event is reached. Until then, the
+  // stream reads the arenas `summands`.
+  std::shared_ptr<Event> ready = nullptr;
+  std::vector<Buffer> summands = {};
 };
 
 // Sums the gradients of one step's micro-batches, which are the leaves of the
@@ -46,10 +54,13 @@ class SubtreeReducer {
   // receives the sum of each of these nodes once, on the thread that completes
   // it, and must be thread-safe. Leaves and sums are rounded to `dtype`, except
   // for a leaf that is sent individually: the receiver rounds it, which yields
-  // the same bits and saves a pass.
+  // the same bits and saves a pass. If `device` is not null, arenas are in its
+  // memory, `dtype` is FLOAT32, and sums may be sent before they are complete:
+  // see NodeChunk::ready.
   SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
                  const std::vector<int64_t>& leaves,
-                 std::function<void(NodeChunk)> send);
+                 std::function<void(NodeChunk)> send,
+                 ReductionStream* device = nullptr);
 
   // Passes the final gradient of `leaf` for `chunk`. `arena` is a gradient
   // arena that this object may modify. `sample_count` and `loss_sum` are the
@@ -66,10 +77,15 @@ class SubtreeReducer {
   void Send(NodeChunk sum) const { send_(std::move(sum)); }
 
  private:
+  // Adds `sum` to `sibling`.
+  void Add(NodeChunk sum, NodeChunk* sibling);
+  void AddOnDevice(NodeChunk sum, NodeChunk* sibling);
+
   const ArenaLayout* const layout_;
   const int tree_leaves_;
   const WireDtype dtype_;
   const std::function<void(NodeChunk)> send_;
+  ReductionStream* const device_;
   std::set<int> tops_;  // The nodes whose sums are sent.
 
   absl::Mutex mu_;

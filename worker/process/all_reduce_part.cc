@@ -15,6 +15,7 @@
 #include "common/os/local_host.h"
 #include "common/parameters/snapshot.h"
 #include "common/stream/replica_stream.h"
+#include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
 
@@ -24,6 +25,8 @@ namespace {
 // CUDA streams of a compute thread: for its operations, for inputs, and for
 // weights to and gradients from the device.
 constexpr int kStreamsPerThread = 4;
+// The ReductionStream of the exchange.
+constexpr int kExchangeStreams = 1;
 
 // Sends this member's part of the state to the server, and reports each version
 // of which all chunks are stored. Thread-safe.
@@ -103,9 +106,9 @@ absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
   return first;
 }
 
-absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
+absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectOverNetwork(
     const AllReducePartOptions& options, const Group& group,
-    TrainingSetup* setup, MembershipClient* membership) {
+    MembershipClient* membership) {
   GlooMeshOptions mesh;
   mesh.rank = group.member();
   mesh.size = group.leaf_begin_size();
@@ -136,18 +139,39 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
   mesh.find = [membership](const std::string& name) {
     return membership->AwaitPublication(name);
   };
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> gloo,
-                             options.network->ConnectToMembers(mesh));
-  if (!group.nccl()) return gloo;
+  return options.network->ConnectToMembers(mesh);
+}
+
+// Begins the exchange: in the GPU's memory if the group uses NCCL, otherwise in
+// host memory. `mesh` connects the members over the network.
+absl::StatusOr<std::unique_ptr<AllReduceExchange>> BeginExchange(
+    const AllReducePartOptions& options,
+    const AllReduceExchange::Options& exchange, const Group& group,
+    std::unique_ptr<PeerMesh> mesh, TrainingSetup* setup, WorkState* state) {
+  const ArenaLayout* const layout = &setup->layout();
+  if (!group.nccl()) {
+    return AllReduceExchange::Create(exchange, layout, state, std::move(mesh));
+  }
   if (options.nccl == nullptr) {
     return absl::InternalError(
         "the all-reduce group uses NCCL, which this worker has not loaded");
   }
+  Device* const device = setup->device(/*thread=*/0);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const ReductionStream::Plan plan,
+      AllReduceExchange::PlanFor(exchange.job, layout, mesh->rank(),
+                                 mesh->size()));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<ReductionStream> stream,
+      options.make_reduction_stream(device->bus_id(), plan));
   NcclMeshOptions nccl;
   nccl.library = options.nccl;
-  nccl.device = setup->device(/*thread=*/0);
-  nccl.other_streams = kStreamsPerThread * setup->threads();
-  return ConnectNcclMesh(nccl, std::move(gloo));
+  nccl.device = device;
+  nccl.other_streams = kStreamsPerThread * setup->threads() + kExchangeStreams;
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMesh> device_mesh,
+                             ConnectNcclMesh(nccl, std::move(mesh)));
+  return AllReduceExchange::CreateOnDevice(
+      exchange, layout, state, std::move(device_mesh), std::move(stream));
 }
 
 std::vector<LeafRange> AssignmentsOf(const Group& group, int micro_batches) {
@@ -222,7 +246,7 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   exchange.assignments = AssignmentsOf(
       group, static_cast<int>(setup->job().batch().micro_batches()));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> mesh,
-                             Connect(options, group, setup, membership));
+                             ConnectOverNetwork(options, group, membership));
   exchange.on_sums = [membership](const StepSums& sums) {
     WorkerReport report;
     *report.mutable_sums() = sums;
@@ -235,7 +259,7 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   };
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<AllReduceExchange> joined,
-      AllReduceExchange::Create(exchange, &layout, state, std::move(mesh)));
+      BeginExchange(options, exchange, group, std::move(mesh), setup, state));
   membership->SetSave([exchange = joined.get(), membership](int64_t version) {
     if (!exchange->SaveAt(version)) {
       SendSaved(version, /*passed=*/true, membership);

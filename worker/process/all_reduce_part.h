@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
+#include "worker/device/reduction_stream.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
 #include "worker/process/membership_client.h"
 #include "worker/process/worker_network.h"
@@ -33,6 +34,8 @@ struct AllReducePartOptions {
   PinMemory pin;
   // The NCCL library; null if NCCL is not used.
   NcclLibrary* nccl = nullptr;
+  // Creates the stream of an exchange that uses NCCL.
+  ReductionStreamMaker make_reduction_stream;
 };
 
 // Joins the all-reduce group: creates version 0 of the weights or reads a later

@@ -146,6 +146,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
     WorkState* state) {
   AllReducePartOptions part;
   part.nccl = nccl;
+  part.make_reduction_stream = options.make_reduction_stream;
   part.coordinator = options.coordinator;
   part.network = options.network;
   part.secured = options.security.any();
@@ -260,6 +261,10 @@ absl::Status TakePart(const WorkerOptions& options,
     pulse.reset();
     for (int thread = 0; !trained.ok() && thread < setup->threads(); ++thread) {
       if (setup->device(thread)->Synchronize().ok()) continue;
+      stay->device_failed = true;
+    }
+    if (!trained.ok() && exchange->device() != nullptr &&
+        !exchange->device()->Synchronize().ok()) {
       stay->device_failed = true;
     }
     TRIBUTARY_RETURN_IF_ERROR(trained);

@@ -14,6 +14,7 @@
 #include "common/os/log.h"
 #include "common/transport/security.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
+#include "worker/device/reduction_stream.h"
 #include "worker/process/worker_network.h"
 #include "worker/training/training_setup.h"
 
@@ -36,6 +37,8 @@ struct WorkerOptions {
   // Loads NCCL. Called for an all-reduce on GPUs. Null if NCCL is not
   // available.
   std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;
+  // Creates the stream of an all-reduce on GPUs. Required if load_nccl is set.
+  ReductionStreamMaker make_reduction_stream;
   // Credentials of this worker.
   Security security;
   // Opens the streams to the other processes of the job. Null selects gRPC with

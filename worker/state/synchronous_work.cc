@@ -64,8 +64,7 @@ WorkState::Arrival SynchronousWork::BeginWrite(int chunk, int64_t version,
     slot.version = version;
     slot.present = 0;
   }
-  *to = reinterpret_cast<float*>(arenas_[version % 2].data()) +
-        layout().ChunkBegin(chunk);
+  *to = Arena(version) + layout().ChunkBegin(chunk);
   return Arrival::kWrite;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "worker/state/work_state.h"
@@ -31,15 +32,21 @@ class SynchronousWork final : public WorkState {
 
   absl::Status MapChunks(const MappedMemory& memory, int shard,
                          int servers) override;
+  absl::Status SetArenas(Buffer even, Buffer odd) override {
+    own_arenas_[0] = std::move(even);
+    own_arenas_[1] = std::move(odd);
+    return absl::OkStatus();
+  }
   Arrival BeginWrite(int chunk, int64_t version, float** to) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
   bool AwaitWeights(const Task& task, int64_t begin, int64_t end) override
       ABSL_LOCKS_EXCLUDED(mu_);
   const float* Weights(int64_t version) const override {
-    return reinterpret_cast<const float*>(arenas_[version % 2].data());
+    return Arena(version);
   }
   std::vector<absl::Span<char>> WeightMemory() const override {
+    if (own_arenas_[0] != nullptr) return {};
     return {{arenas_[0].data(), static_cast<size_t>(arenas_[0].bytes())},
             {arenas_[1].data(), static_cast<size_t>(arenas_[1].bytes())}};
   }
@@ -64,7 +71,16 @@ class SynchronousWork final : public WorkState {
   bool HasRange(int64_t version, int first, int last) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
+  // Returns the arena of this version.
+  float* Arena(int64_t version) const {
+    const Buffer& own = own_arenas_[version % 2];
+    return own != nullptr
+               ? own.get()
+               : reinterpret_cast<float*>(arenas_[version % 2].data());
+  }
+
   const PrivatePages arenas_[2];
+  Buffer own_arenas_[2];  // See SetArenas. Null: arenas_ are in use.
 
   Slot slots_[2] ABSL_GUARDED_BY(mu_);
   // Version that must not be overwritten; -1 if there is none.

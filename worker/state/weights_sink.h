@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "common/base/buffer_pool.h"
 #include "common/os/shared_memory.h"
 #include "proto/parameter_server.pb.h"
 
@@ -24,6 +25,13 @@ class WeightsSink {
   // chunk size does not permit mapping.
   virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
                                  int servers) = 0;
+  // Makes `even` and `odd`, whose memory may belong to a device, the arenas of
+  // the weights of even and odd versions. They must hold the weights that have
+  // been written. Must be called before the first task. Returns
+  // FailedPrecondition if the mode does not permit it.
+  virtual absl::Status SetArenas(Buffer /*even*/, Buffer /*odd*/) {
+    return absl::FailedPreconditionError("this mode keeps its own arenas");
+  }
   enum class Arrival {
     kWrite,  // Write to `*to` unless the chunk is mapped, then call EndWrite.
     // A task is reading the destination: retry when the SetUnparked callback

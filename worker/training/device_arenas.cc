@@ -61,11 +61,21 @@ bool DeviceArenas::Replace(int chunk, const Version& version) {
 void DeviceArenas::Copy(int first, int last, const float* from, Memory memory) {
   const int64_t begin = layout_->ChunkBegin(first);
   const size_t bytes = BytesOf(first, last);
-  if (memory == Memory::kDevice) {
+  if (on_device_) {
+    CopyOnDevice(from + begin, bytes, weights() + begin);
+  } else if (memory == Memory::kDevice) {
     loads_->CopyOnDevice(weights() + begin, from + begin, bytes);
   } else {
     loads_->CopyFromHost(weights() + begin, from + begin, bytes);
   }
+}
+
+void DeviceArenas::CopyOnDevice(const float* from, size_t bytes, float* to) {
+  NodeSumOps::Arguments copy;  // Does not round.
+  copy.count = static_cast<int64_t>(bytes / sizeof(float));
+  copy.x = from;
+  copy.sum = to;
+  device_->ops().node_sum->Keep(copy);
 }
 
 void DeviceArenas::Load(int first, absl::Span<const Version> versions,
@@ -79,7 +89,7 @@ void DeviceArenas::Load(int first, absl::Span<const Version> versions,
     Copy(begin, chunk, from, memory);
     copied = true;
   }
-  if (!copied) return;
+  if (!copied || on_device_) return;
   loads_->Record(loaded_.get());
   device_->copies()->Await(*loaded_);
 }
@@ -87,6 +97,7 @@ void DeviceArenas::Load(int first, absl::Span<const Version> versions,
 void DeviceArenas::LoadAll(const float* host) {
   versions_.assign(versions_.size(), Version());
   Copy(0, layout_->chunk_count(), host, Memory::kHost);
+  if (on_device_) return;
   loads_->Record(loaded_.get());
   device_->copies()->Await(*loaded_);
 }
@@ -94,8 +105,10 @@ void DeviceArenas::LoadAll(const float* host) {
 void DeviceArenas::Save(int first, int last, const float* from, float* to,
                         Memory memory) {
   if (first >= last) return;
-  device_->copies()->Record(computed_.get());
-  saves_->Await(*computed_);
+  if (!on_device_) {
+    device_->copies()->Record(computed_.get());
+    saves_->Await(*computed_);
+  }
   while (first < last) {
     int begin = last - 1;
     while (begin > first && BytesOf(begin - 1, last) <= kMaximumCopyBytes) {
@@ -110,12 +123,17 @@ void DeviceArenas::SaveInOneCopy(int first, int last, const float* from,
                                  float* to, Memory memory) {
   const int64_t begin = layout_->ChunkBegin(first);
   const size_t bytes = BytesOf(first, last);
-  if (memory == Memory::kDevice) {
-    saves_->CopyOnDevice(to + begin, from + begin, bytes);
+  if (on_device_) {
+    CopyOnDevice(from + begin, bytes, to + begin);
+    device_->copies()->Record(saved_[first].end.get());
   } else {
-    saves_->CopyToHost(to + begin, from + begin, bytes);
+    if (memory == Memory::kDevice) {
+      saves_->CopyOnDevice(to + begin, from + begin, bytes);
+    } else {
+      saves_->CopyToHost(to + begin, from + begin, bytes);
+    }
+    saves_->Record(saved_[first].end.get());
   }
-  saves_->Record(saved_[first].end.get());
   saved_[first].ended = false;
   std::fill(copy_of_.begin() + first, copy_of_.begin() + last, first);
 }

@@ -23,6 +23,9 @@ namespace tributary {
 // leave while backward proceeds. Host arenas should be pinned (see
 // Copies::PinHostMemory); otherwise the host takes part in the copies.
 //
+// If the exchange works in the device's memory (see UseDeviceArenas), the "host
+// arenas" of the comments are in that memory.
+//
 // Not thread-safe.
 class DeviceArenas {
  public:
@@ -40,6 +43,11 @@ class DeviceArenas {
   ~DeviceArenas();
   DeviceArenas(const DeviceArenas&) = delete;
   DeviceArenas& operator=(const DeviceArenas&) = delete;
+
+  // Declares that the arenas that Load reads and Save writes are in the
+  // device's memory, too. Copies are then operations of the device. Must be
+  // called before Load and Save.
+  void UseDeviceArenas() { on_device_ = true; }
 
   // Arenas in device memory, each of layout.arena_elements() elements.
   float* weights() const { return static_cast<float*>(weights_.get()); }
@@ -104,10 +112,14 @@ class DeviceArenas {
                      Memory memory);
   size_t BytesOf(int first, int last) const;
 
+  // Queues a copy within the device's memory, as an operation of the device.
+  void CopyOnDevice(const float* from, size_t bytes, float* to);
+
   Device* const device_;
   const ArenaLayout* const layout_;
   const Device::Memory weights_;
   const Device::Memory gradients_;
+  bool on_device_ = false;
   std::unique_ptr<CopyStream> loads_;
   std::unique_ptr<CopyStream> saves_;
   std::unique_ptr<Event> loaded_;

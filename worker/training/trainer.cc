@@ -60,7 +60,12 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
           /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
       threads_(setup->threads() - 1),
       times_(&setup->rounds(), hooks_.clock, setup->threads()),
-      prefetched_(setup->threads()) {}
+      prefetched_(setup->threads()) {
+  for (int thread = 0; thread < setup->threads(); ++thread) {
+    if (exchange->device() == nullptr) break;
+    setup->arenas(thread)->UseDeviceArenas();
+  }
+}
 
 absl::Status Trainer::Run() {
   while (true) {
@@ -177,13 +182,15 @@ absl::Status Trainer::Train(const Task& task) {
   SubtreeReducer reducer(
       &setup_->layout(),
       static_cast<int>(setup_->job().batch().micro_batches()), dtype,
-      task.items, [&](NodeChunk sum) {
+      task.items,
+      [&](NodeChunk sum) {
         if (hold_for_norm) {
           norm_gate.Add(std::move(sum));
         } else {
           push(std::move(sum));
         }
-      });
+      },
+      exchange_->device());
   // Contiguous ranges let neighbours be added in device memory.
   const bool adds_up = setup_->sums(/*thread=*/0) != nullptr;
   ComputeThreadItems items(task.items, setup_->threads(),

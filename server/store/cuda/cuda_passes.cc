@@ -16,11 +16,11 @@
 #include "common/cuda/cuda_status.h"
 #include "common/cuda/pinned_memory.h"
 #include "common/job/exchange_traits.h"
-#include "server/store/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/square_sums.h"
+#include "common/optimizer/cuda/update.h"
 #include "server/store/cuda/pass_gpu.h"
 #include "server/store/cuda/pass_stream.h"
-#include "server/store/cuda/square_sums.h"
-#include "server/store/cuda/update.h"
 
 namespace tributary {
 namespace {
@@ -182,8 +182,8 @@ class CudaPass final : public ChunkPass {
     pass.elements = elements_;
     pass.rows = rows_;
     pass.sum = sum.x;
-    pass.from = WeightsAt(arguments.step.number);
-    pass.weights = WeightsAt(arguments.step.number + 1);
+    pass.weights = WeightsAt(arguments.step.number);
+    pass.new_weights = WeightsAt(arguments.step.number + 1);
     pass.slots = slots_;
     const OptimizerStep step = optimizer_.At(arguments.step);
     pass.gradient_scale = step.gradient_scale;

@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "common/cuda/node_sums.h"
 #include "common/cuda/stream.h"
+#include "common/optimizer/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/square_sums.h"
 #include "server/store/aggregation/chunk_aggregator.h"
-#include "server/store/cuda/chunk_rows.h"
-#include "server/store/cuda/square_sums.h"
 
 namespace tributary::cuda {
 

@@ -8,8 +8,11 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
+#include "common/optimizer/optimizer.h"
 #include "common/text/counted.h"
 #include "worker/exchange/all_reduce/all_reduce_step.h"
+#include "worker/exchange/all_reduce/device_optimizer.h"
+#include "worker/exchange/all_reduce/host_optimizer.h"
 
 namespace tributary {
 namespace {
@@ -24,11 +27,14 @@ bool ShardsOptimizer(const JobSpec& job) {
   return job.exchange().all_reduce().shard_optimizer();
 }
 
-}  // namespace
+// Returns the chunks that a member updates.
+std::vector<int> ChunksToUpdate(const JobSpec& job, const ArenaLayout& layout,
+                                int rank, int size) {
+  return ShardsOptimizer(job) ? layout.ChunksOf(rank, size) : AllChunks(layout);
+}
 
-absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
-    const Options& options, const ArenaLayout* layout, WeightsSink* sink,
-    std::unique_ptr<PeerMesh> mesh) {
+absl::Status CheckAssignments(const AllReduceExchange::Options& options,
+                              int members) {
   const int micro_batches =
       static_cast<int>(options.job.batch().micro_batches());
   int covered = 0;
@@ -38,46 +44,114 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
     covered = range.end;
   }
   if (covered != micro_batches ||
-      static_cast<int>(options.assignments.size()) != mesh->size()) {
+      static_cast<int>(options.assignments.size()) != members) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the assignments of ", Counted(mesh->size(), "member"),
+        absl::StrCat("the assignments of ", Counted(members, "member"),
                      " of the all-reduce do not cover ",
                      Counted(micro_batches, "micro-batch", "micro-batches")));
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      std::unique_ptr<MemberOptimizer> optimizer,
-      MemberOptimizer::Create(options.job, options.steps, layout,
-                              ShardsOptimizer(options.job)
-                                  ? layout->ChunksOf(mesh->rank(), mesh->size())
-                                  : AllChunks(*layout)));
-  for (const Snapshot::Chunk& chunk : options.first.chunks) {
-    optimizer->Restore(chunk);
+  return absl::OkStatus();
+}
+
+// Returns the function that allocates buffers of `elements` floats for a pool.
+std::function<Buffer()> Allocator(int64_t elements, ReductionStream* device,
+                                  const PinMemory& pin) {
+  if (device != nullptr) {
+    return [elements, device] { return device->Allocate(elements); };
   }
-  auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
-      options, layout, sink, std::move(mesh), std::move(optimizer)));
-  exchange->thread_ = Thread([e = exchange.get()] { e->RunSteps(); });
+  return [elements, pin] {
+    return PinnedBuffer(AllocateBuffer(elements), elements * sizeof(float),
+                        pin);
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
+    const Options& options, const ArenaLayout* layout, WeightsSink* sink,
+    std::unique_ptr<PeerMesh> mesh) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckAssignments(options, mesh->size()));
+  auto exchange = std::unique_ptr<AllReduceExchange>(
+      new AllReduceExchange(options, layout, sink, std::move(mesh),
+                            /*device_mesh=*/nullptr, /*device=*/nullptr));
+  TRIBUTARY_RETURN_IF_ERROR(exchange->Start());
   return exchange;
+}
+
+absl::StatusOr<std::unique_ptr<AllReduceExchange>>
+AllReduceExchange::CreateOnDevice(const Options& options,
+                                  const ArenaLayout* layout, WeightsSink* sink,
+                                  std::unique_ptr<DeviceMesh> mesh,
+                                  std::unique_ptr<ReductionStream> stream) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckAssignments(options, mesh->size()));
+  DeviceMesh* const device_mesh = mesh.get();
+  auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
+      options, layout, sink, std::move(mesh), device_mesh, std::move(stream)));
+  TRIBUTARY_RETURN_IF_ERROR(
+      WithinMemory([&] { return exchange->MoveWeights(); }));
+  TRIBUTARY_RETURN_IF_ERROR(exchange->Start());
+  return exchange;
+}
+
+absl::StatusOr<ReductionStream::Plan> AllReduceExchange::PlanFor(
+    const JobSpec& job, const ArenaLayout* layout, int rank, int size) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(job.optimizer()));
+  ReductionStream::Plan plan;
+  plan.layout = layout;
+  plan.chunks = ChunksToUpdate(job, *layout, rank, size);
+  plan.slots = optimizer->slots();
+  return plan;
+}
+
+absl::Status AllReduceExchange::Start() {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      optimizer_,
+      device_ != nullptr
+          ? CreateDeviceOptimizer(options_.job, options_.steps, layout_,
+                                  device_.get())
+          : CreateHostOptimizer(options_.job, options_.steps, layout_,
+                                ChunksToUpdate(options_.job, *layout_,
+                                               mesh_->rank(), mesh_->size())));
+  for (const Snapshot::Chunk& chunk : options_.first.chunks) {
+    optimizer_->Restore(chunk);
+  }
+  thread_ = Thread([this] { RunSteps(); });
+  return absl::OkStatus();
+}
+
+absl::Status AllReduceExchange::MoveWeights() {
+  Buffer arenas[2];
+  for (Buffer& arena : arenas) {
+    arena = device_->Allocate(layout_->arena_elements());
+  }
+  device_->CopyIn(sink_->Weights(options_.first_step),
+                  layout_->arena_elements(),
+                  arenas[options_.first_step % 2].get());
+  TRIBUTARY_RETURN_IF_ERROR(device_->Synchronize());
+  return sink_->SetArenas(arenas[0], arenas[1]);
 }
 
 AllReduceExchange::AllReduceExchange(const Options& options,
                                      const ArenaLayout* layout,
                                      WeightsSink* sink,
                                      std::unique_ptr<PeerMesh> mesh,
-                                     std::unique_ptr<MemberOptimizer> optimizer)
+                                     DeviceMesh* device_mesh,
+                                     std::unique_ptr<ReductionStream> device)
     : options_(options),
       layout_(layout),
       sink_(sink),
+      device_(std::move(device)),
       mesh_(std::move(mesh)),
-      optimizer_(std::move(optimizer)),
+      device_mesh_(device_mesh),
       tree_leaves_(static_cast<int>(options.job.batch().micro_batches())),
       gated_(ResolveExchange(options.job).updates_await_norm),
       sharded_(ShardsOptimizer(options.job)),
       arenas_(layout->arena_elements(),
-              [elements = layout->arena_elements(), pin = options.pin] {
-                return PinnedBuffer(AllocateBuffer(elements),
-                                    elements * sizeof(float), pin);
-              }),
-      sums_(layout->chunk_elements()),
+              Allocator(layout->arena_elements(), device_.get(), options.pin)),
+      sums_(layout->chunk_elements(),
+            Allocator(layout->chunk_elements(), device_.get(),
+                      /*pin=*/nullptr)),
       latency_(layout->chunk_count()),
       next_step_(options.first_step) {
   for (const LeafRange& range : options.assignments) {
@@ -108,6 +182,33 @@ AllReduceExchange::Transfer AllReduceExchange::Receive(int from, uint64_t tag,
   return mesh_->Receive(from, tag, data, bytes);
 }
 
+AllReduceExchange::Transfer AllReduceExchange::SendChunk(
+    int to, uint64_t tag, const float* values, int64_t bytes,
+    std::shared_ptr<Event> ready) {
+  if (device_mesh_ == nullptr) return Send(to, tag, values, bytes);
+  bytes_sent_ += bytes;
+  return device_mesh_->SendFromDevice(to, tag, values, bytes, std::move(ready));
+}
+
+AllReduceExchange::Transfer AllReduceExchange::ReceiveChunk(int from,
+                                                            uint64_t tag,
+                                                            float* values,
+                                                            int64_t bytes) {
+  if (device_mesh_ == nullptr) return Receive(from, tag, values, bytes);
+  bytes_received_ += bytes;
+  return device_mesh_->ReceiveOnDevice(from, tag, values, bytes);
+}
+
+void AllReduceExchange::CopyWeights(const float* from, int64_t count,
+                                    float* to) {
+  if (device_ == nullptr) {
+    std::copy_n(from, count, to);
+    return;
+  }
+  device_->Copy(from, count, to);
+  device_->Synchronize().IgnoreError();  // The first step returns the error.
+}
+
 void AllReduceExchange::PushInitial(Buffer arena) {
   for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
     float* to = nullptr;
@@ -115,7 +216,7 @@ void AllReduceExchange::PushInitial(Buffer arena) {
         WeightsSink::Arrival::kWrite) {
       continue;
     }
-    std::copy_n(arena.get() + layout_->ChunkBegin(chunk),
+    CopyWeights(arena.get() + layout_->ChunkBegin(chunk),
                 layout_->ChunkSize(chunk), to);
     sink_->EndWrite(chunk, /*version=*/0);
   }
@@ -151,11 +252,11 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   // Send may copy the chunk, so call it without the lock.
   Transfer sent;
   if (owner != rank) {
-    sent =
-        Send(owner,
-             AllReduceTag(AllReduceKind::kGradient, step, sum.chunk, sum.node),
-             sum.arena.get() + layout_->ChunkBegin(sum.chunk),
-             layout_->ChunkSize(sum.chunk) * int64_t{sizeof(float)});
+    sent = SendChunk(
+        owner,
+        AllReduceTag(AllReduceKind::kGradient, step, sum.chunk, sum.node),
+        sum.arena.get() + layout_->ChunkBegin(sum.chunk),
+        layout_->ChunkSize(sum.chunk) * int64_t{sizeof(float)}, sum.ready);
   }
   absl::MutexLock again(&mu_);
   --own.pushing;

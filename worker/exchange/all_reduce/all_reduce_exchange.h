@@ -23,9 +23,11 @@
 #include "common/parameters/snapshot.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/device/reduction_stream.h"
 #include "worker/exchange/all_reduce/member_optimizer.h"
 #include "worker/exchange/chunk_latency.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/peer_mesh.h"
 #include "worker/state/weights_sink.h"
 
@@ -44,6 +46,11 @@ namespace tributary {
 // optimizer. With shard_optimizer it distributes new weights instead: each
 // member updates its own chunks and keeps their optimizer state, which is the
 // first stage of ZeRO (Rajbhandari et al., 2020).
+//
+// Gradients, weights and the optimizer's state are in host memory, or in the
+// memory of a GPU (see CreateOnDevice), where GPUs exchange chunks directly.
+// Only sums of squares, losses and counts then pass through the host, and the
+// chunks that Options::save receives.
 //
 // Communication overlaps with backward: a chunk is sent when its last local
 // node is complete. One thread receives, adds, updates and forwards chunks. New
@@ -77,13 +84,27 @@ class AllReduceExchange final : public Exchange {
   };
   // `layout` and `sink` must outlive the exchange. Returns InvalidArgument if
   // the assignments do not match the members of the mesh or do not cover the
-  // micro-batches of the job, and the errors of MemberOptimizer::Create.
+  // micro-batches of the job, and the errors of Optimizer::Create.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> Create(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<PeerMesh> mesh);
+  // Like Create, but keeps gradients, weights and the optimizer's state in the
+  // memory of the GPU of `mesh` and `stream`. Copies the weights of version
+  // first_step from the sink's arenas, and replaces these arenas. `stream` must
+  // have been created with PlanFor. Options::pin is unused. Returns
+  // ResourceExhausted if the GPU's memory does not suffice.
+  static absl::StatusOr<std::unique_ptr<AllReduceExchange>> CreateOnDevice(
+      const Options& options, const ArenaLayout* layout, WeightsSink* sink,
+      std::unique_ptr<DeviceMesh> mesh,
+      std::unique_ptr<ReductionStream> stream);
+  // Returns the plan for the stream of member `rank` of `size` members. Returns
+  // the errors of Optimizer::Create.
+  static absl::StatusOr<ReductionStream::Plan> PlanFor(
+      const JobSpec& job, const ArenaLayout* layout, int rank, int size);
   // Aborts transfers that Finish has not completed.
   ~AllReduceExchange() override;
 
+  ReductionStream* device() override { return device_.get(); }
   Buffer TakeArena() override { return arenas_.Take(); }
   // Requests a call of Options::save at `version` for each chunk that this
   // member reduces. Returns false if the exchange has already computed this
@@ -118,13 +139,25 @@ class AllReduceExchange final : public Exchange {
 
   AllReduceExchange(const Options& options, const ArenaLayout* layout,
                     WeightsSink* sink, std::unique_ptr<PeerMesh> mesh,
-                    std::unique_ptr<MemberOptimizer> optimizer);
+                    DeviceMesh* device_mesh,
+                    std::unique_ptr<ReductionStream> device);
+  // Sets optimizer_, and restores its state. Begins to run the steps.
+  absl::Status Start();
+  // Moves the sink's weights to the device.
+  absl::Status MoveWeights();
+  // Copies weights within the memory where the exchange works.
+  void CopyWeights(const float* from, int64_t count, float* to);
 
   int OwnerOf(int chunk) const {
     return ArenaLayout::ShardOf(chunk, mesh_->size());
   }
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
+  // The same for a chunk, in the memory where the exchange works. `ready` is
+  // null, or the event after which the values may be read.
+  Transfer SendChunk(int to, uint64_t tag, const float* values, int64_t bytes,
+                     std::shared_ptr<Event> ready);
+  Transfer ReceiveChunk(int from, uint64_t tag, float* values, int64_t bytes);
   void RunSteps();
   // Returns the address to which to write the version of the chunk that `step`
   // computes. Returns Internal if the sink does not accept this version.
@@ -137,8 +170,12 @@ class AllReduceExchange final : public Exchange {
   const Options options_;
   const ArenaLayout* const layout_;
   WeightsSink* const sink_;
+  // The stream is destroyed last, after all buffers in its device's memory.
+  // Null if the exchange works in host memory.
+  const std::unique_ptr<ReductionStream> device_;
   const std::unique_ptr<PeerMesh> mesh_;
-  const std::unique_ptr<MemberOptimizer> optimizer_;
+  DeviceMesh* const device_mesh_;               // mesh_, or null.
+  std::unique_ptr<MemberOptimizer> optimizer_;  // Constant after Start.
   const int tree_leaves_;
   const bool gated_;    // True if updates wait for the norm of the gradient.
   const bool sharded_;  // True if the job sets shard_optimizer.

@@ -8,7 +8,6 @@
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
-#include "common/numerics/vector_ops.h"
 
 namespace tributary {
 namespace {
@@ -18,14 +17,8 @@ namespace {
 // cycle.
 constexpr int kLag = 2;
 
-// Adds up the parts below `node` in place. Returns the location of the sum.
-float* AddUp(int node, int64_t count, const std::map<int, float*>& parts) {
-  const auto found = parts.find(node);
-  if (found != parts.end()) return found->second;
-  float* const left = AddUp(2 * node, count, parts);
-  AddInto(AddUp(2 * node + 1, count, parts), left, count);
-  return left;
-}
+// Number of chunks that a device updates in one launch once the norm is known.
+constexpr size_t kGroup = 8;
 
 double AddUpLosses(int node, const std::map<int, double>& parts) {
   const auto found = parts.find(node);
@@ -33,26 +26,10 @@ double AddUpLosses(int node, const std::map<int, double>& parts) {
   return AddUpLosses(2 * node, parts) + AddUpLosses(2 * node + 1, parts);
 }
 
-// Returns the two operands of the root's sum. The caller performs the last
-// addition.
-ChunkGradient Halves(int64_t count, const std::map<int, float*>& parts) {
-  if (parts.count(1) > 0) return {parts.at(1), nullptr};
-  return {AddUp(2, count, parts), AddUp(3, count, parts)};
-}
-
-int64_t FirstNonfinite(const ChunkGradient& gradient, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float other =
-        gradient.other_half == nullptr ? 0 : gradient.other_half[i];
-    if (!std::isfinite(gradient.half[i] + other)) return i;
-  }
-  return 0;  // All elements are finite; only the sum of squares overflows.
-}
-
 }  // namespace
 
 absl::Status AllReduceExchange::Step::Run() {
-  const absl::Status status = Work();
+  const absl::Status status = WithinMemory([this] { return Work(); });
   // Abort first: no transfer may write to memory that is released now.
   if (!status.ok()) exchange_.mesh_->Abort();
   return status;
@@ -74,6 +51,7 @@ absl::Status AllReduceExchange::Step::Work() {
     }
   }
   if (exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(UpdateGated());
+  TRIBUTARY_RETURN_IF_ERROR(EndWrites(/*wait=*/true));
   // A member that updates no chunk has not waited for the counts yet.
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   TRIBUTARY_RETURN_IF_ERROR(Report());
@@ -106,7 +84,7 @@ void AllReduceExchange::Step::ReceiveParts() {
         Part part;
         part.node = node;
         part.sum = exchange_.sums_.Take();
-        part.transfer = exchange_.Receive(
+        part.transfer = exchange_.ReceiveChunk(
             member,
             AllReduceTag(AllReduceKind::kGradient, number_, chunk, node),
             part.sum.get(), Bytes(chunk));
@@ -139,7 +117,7 @@ absl::Status AllReduceExchange::Step::ReceiveReduced() {
       gathered.sum = exchange_.sums_.Take();
       to = gathered.sum.get();
     }
-    gathered.transfer = exchange_.Receive(
+    gathered.transfer = exchange_.ReceiveChunk(
         exchange_.OwnerOf(chunk),
         AllReduceTag(AllReduceKind::kReduced, number_, chunk, 0), to,
         Bytes(chunk));
@@ -155,19 +133,23 @@ absl::StatusOr<ChunkGradient> AllReduceExchange::Step::AwaitGradient(
     parts[part.node] = part.sum.get();
   }
   const size_t nodes = exchange_.nodes_[rank_].size();
-  absl::MutexLock lock(&exchange_.mu_);
-  const std::map<int, NodeChunk>& own = exchange_.own_[number_].chunks[chunk];
-  const auto there = [&]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
-    return own.size() == nodes || exchange_.ending_;
-  };
-  tributary::Await(&exchange_.mu_, absl::Condition(&there));
-  if (exchange_.ending_) {
-    return absl::AbortedError("the all-reduce was cancelled");
+  {
+    absl::MutexLock lock(&exchange_.mu_);
+    const std::map<int, NodeChunk>& own = exchange_.own_[number_].chunks[chunk];
+    const auto there = [&]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
+      return own.size() == nodes || exchange_.ending_;
+    };
+    tributary::Await(&exchange_.mu_, absl::Condition(&there));
+    if (exchange_.ending_) {
+      return absl::AbortedError("the all-reduce was cancelled");
+    }
+    for (const auto& [node, sum] : own) {
+      parts[node] = sum.arena.get() + exchange_.layout_->ChunkBegin(chunk);
+    }
   }
-  for (const auto& [node, sum] : own) {
-    parts[node] = sum.arena.get() + exchange_.layout_->ChunkBegin(chunk);
-  }
-  return Halves(Count(chunk), parts);
+  // The others receive the sum as one buffer.
+  return exchange_.optimizer_->AddUp(Count(chunk), parts,
+                                     /*whole=*/!exchange_.sharded_);
 }
 
 absl::Status AllReduceExchange::Step::AwaitSampleCount() {
@@ -184,65 +166,85 @@ absl::Status AllReduceExchange::Step::AwaitSampleCount() {
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::Update(int chunk,
-                                             const ChunkGradient& gradient,
-                                             float* to) {
-  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
-  exchange_.optimizer_->Update(chunk, gradient, {number_, sample_count_, norm_},
-                               Weights(chunk), to);
-  return absl::OkStatus();
-}
-
 absl::Status AllReduceExchange::Step::Reduce(int chunk) {
-  TRIBUTARY_ASSIGN_OR_RETURN(ChunkGradient gradient, AwaitGradient(chunk));
-  // The others receive the sum as one buffer.
-  if (!exchange_.sharded_ && gradient.other_half != nullptr) {
-    AddInto(gradient.other_half, const_cast<float*>(gradient.half),
-            Count(chunk));
-    gradient.other_half = nullptr;
+  TRIBUTARY_ASSIGN_OR_RETURN(const ChunkGradient gradient,
+                             AwaitGradient(chunk));
+  exchange_.optimizer_->BeginFacts(chunk, gradient);
+  if (!exchange_.sharded_) {
+    SendReduced(chunk, gradient.half, exchange_.optimizer_->Record());
   }
-  Facts& facts = facts_[rank_][chunk / size_];
-  facts.squares = exchange_.optimizer_->SumOfSquares(chunk, gradient);
-  if (!std::isfinite(facts.squares)) {
-    facts.nonfinite = FirstNonfinite(gradient, Count(chunk));
-  }
-  if (!exchange_.sharded_) SendReduced(chunk, gradient.half);
   if (exchange_.gated_) {
     reduced_[chunk] = gradient;
     return absl::OkStatus();
   }
-  return UpdateReduced(chunk, gradient);
+  return Update({{chunk, gradient}});
 }
 
-absl::Status AllReduceExchange::Step::UpdateReduced(
-    int chunk, const ChunkGradient& gradient) {
-  TRIBUTARY_ASSIGN_OR_RETURN(float* const to,
-                             exchange_.BeginWrite(number_, chunk));
-  TRIBUTARY_RETURN_IF_ERROR(Update(chunk, gradient, to));
-  LedgerEntry(exchange_.options_.attempt, chunk, number_, sample_count_);
-  if (exchange_.sharded_) SendReduced(chunk, to);
-  if (saves_) Save(chunk, to);
-  exchange_.EndWrite(number_, chunk);
+absl::Status AllReduceExchange::Step::Update(
+    const std::vector<std::pair<int, ChunkGradient>>& gradients) {
+  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
+  std::vector<MemberOptimizer::ChunkUpdate> updates;
+  for (const auto& [chunk, gradient] : gradients) {
+    const auto gathered = gathered_.find(chunk);
+    float* to = nullptr;
+    if (gathered != gathered_.end()) {
+      to = gathered->second.weights;
+    } else {
+      TRIBUTARY_ASSIGN_OR_RETURN(to, exchange_.BeginWrite(number_, chunk));
+    }
+    updates.push_back({chunk, gradient, Weights(chunk), to});
+  }
+  exchange_.optimizer_->Update({number_, sample_count_, norm_}, updates);
+  const std::shared_ptr<Event> updated = exchange_.optimizer_->Record();
+  for (const MemberOptimizer::ChunkUpdate& update : updates) {
+    const int chunk = update.chunk;
+    if (exchange_.OwnerOf(chunk) == rank_) {
+      LedgerEntry(exchange_.options_.attempt, chunk, number_, sample_count_);
+      if (exchange_.sharded_) SendReduced(chunk, update.new_weights, updated);
+      if (saves_) TRIBUTARY_RETURN_IF_ERROR(Save(chunk, update.new_weights));
+    }
+    TRIBUTARY_RETURN_IF_ERROR(EndWrite(chunk, updated));
+  }
   return absl::OkStatus();
 }
 
-void AllReduceExchange::Step::Save(int chunk, const float* weights) {
-  const std::vector<Buffer>& slots = exchange_.optimizer_->slots(chunk);
-  Snapshot copy =
-      MakeSnapshot(*exchange_.layout_, {chunk}, static_cast<int>(slots.size()));
-  std::copy_n(weights, Count(chunk), copy.chunks[0].values.get());
-  for (size_t i = 0; i < slots.size(); ++i) {
-    std::copy_n(slots[i].get(), Count(chunk), copy.chunks[0].slots[i].get());
-  }
-  exchange_.options_.save(number_ + 1, copy.chunks[0]);
+absl::Status AllReduceExchange::Step::EndWrite(int chunk,
+                                               std::shared_ptr<Event> ready) {
+  writes_.emplace_back(chunk, std::move(ready));
+  return EndWrites(/*wait=*/false);
 }
 
-void AllReduceExchange::Step::SendReduced(int chunk, const float* values) {
+absl::Status AllReduceExchange::Step::EndWrites(bool wait) {
+  while (!writes_.empty()) {
+    const auto& [chunk, ready] = writes_.front();
+    if (ready != nullptr && wait) {
+      TRIBUTARY_RETURN_IF_ERROR(ready->Wait());
+    } else if (ready != nullptr) {
+      TRIBUTARY_ASSIGN_OR_RETURN(const bool done, ready->Done());
+      if (!done) return absl::OkStatus();
+    }
+    exchange_.EndWrite(number_, chunk);
+    writes_.pop_front();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AllReduceExchange::Step::Save(int chunk, const float* weights) {
+  const Snapshot copy =
+      MakeSnapshot(*exchange_.layout_, {chunk}, exchange_.optimizer_->slots());
+  TRIBUTARY_RETURN_IF_ERROR(
+      exchange_.optimizer_->CopyState(weights, copy.chunks[0]));
+  exchange_.options_.save(number_ + 1, copy.chunks[0]);
+  return absl::OkStatus();
+}
+
+void AllReduceExchange::Step::SendReduced(int chunk, const float* values,
+                                          const std::shared_ptr<Event>& ready) {
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
-    sends_.push_back(exchange_.Send(
+    sends_.push_back(exchange_.SendChunk(
         member, AllReduceTag(AllReduceKind::kReduced, number_, chunk, 0),
-        values, Bytes(chunk)));
+        values, Bytes(chunk), ready));
   }
 }
 
@@ -256,24 +258,28 @@ absl::Status AllReduceExchange::Step::Gather(int chunk) {
     return absl::OkStatus();
   }
   if (!exchange_.sharded_) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        Update(chunk, {gathered.sum.get(), nullptr}, gathered.weights));
+    return Update({{chunk, {gathered.sum.get(), nullptr}}});
   }
-  exchange_.EndWrite(number_, chunk);
-  return absl::OkStatus();
+  return EndWrite(chunk, /*ready=*/nullptr);
 }
 
-void AllReduceExchange::Step::SendFacts() {
+absl::Status AllReduceExchange::Step::SendFacts() {
+  TRIBUTARY_ASSIGN_OR_RETURN(const auto facts,
+                             exchange_.optimizer_->EndFacts());
+  for (const auto& [chunk, facts_of_chunk] : facts) {
+    facts_[rank_][chunk / size_] = facts_of_chunk;
+  }
   for (int member = 0; member < (exchange_.gated_ ? size_ : 1); ++member) {
     if (member == rank_) continue;
     sends_.push_back(exchange_.Send(
         member, AllReduceTag(AllReduceKind::kFacts, number_, 0, 0),
         facts_[rank_].data(), BytesOfFacts(rank_)));
   }
+  return absl::OkStatus();
 }
 
 absl::Status AllReduceExchange::Step::UpdateGated() {
-  SendFacts();
+  TRIBUTARY_RETURN_IF_ERROR(SendFacts());
   TRIBUTARY_RETURN_IF_ERROR(Await(&fact_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   double squares = 0;
@@ -283,16 +289,15 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
   norm_ = std::sqrt(squares) /
           static_cast<double>(std::max<int64_t>(sample_count_, 1));
   // Ascending order: the next forward pass starts with the first layers.
+  const size_t most = exchange_.device_ == nullptr ? 1 : kGroup;
+  std::vector<std::pair<int, ChunkGradient>> group;
   for (const auto& [chunk, gradient] : reduced_) {
-    const auto gathered = gathered_.find(chunk);
-    if (gathered == gathered_.end()) {
-      TRIBUTARY_RETURN_IF_ERROR(UpdateReduced(chunk, gradient));
-    } else {
-      TRIBUTARY_RETURN_IF_ERROR(
-          Update(chunk, gradient, gathered->second.weights));
-      exchange_.EndWrite(number_, chunk);
-    }
+    group.emplace_back(chunk, gradient);
+    if (group.size() < most) continue;
+    TRIBUTARY_RETURN_IF_ERROR(Update(std::exchange(group, {})));
   }
+  if (!group.empty()) TRIBUTARY_RETURN_IF_ERROR(Update(group));
+  TRIBUTARY_RETURN_IF_ERROR(EndWrites(/*wait=*/true));
   if (!exchange_.sharded_) return absl::OkStatus();
   for (auto& [chunk, gathered] : gathered_) {
     TRIBUTARY_RETURN_IF_ERROR(gathered.transfer->Wait());
@@ -302,7 +307,7 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
 }
 
 absl::Status AllReduceExchange::Step::Report() {
-  if (!exchange_.gated_) SendFacts();
+  if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(SendFacts());
   if (rank_ != 0) return absl::OkStatus();
   if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(Await(&fact_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(Await(&loss_transfers_));

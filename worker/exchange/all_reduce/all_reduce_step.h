@@ -3,7 +3,11 @@
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_ALL_REDUCE_STEP_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,7 +29,7 @@ enum class AllReduceKind : uint64_t {
   kReduced,
   kSampleCount,  // int64: number of samples in a member's part of the batch.
   kLoss,         // double: loss of a node, sent to member 0.
-  // The AllReduceExchange::Step::Facts of all chunks that a member reduces.
+  // The MemberOptimizer::Facts of all chunks that a member reduces.
   kFacts,
 };
 
@@ -36,6 +40,18 @@ inline uint64_t AllReduceTag(AllReduceKind kind, int64_t step, int chunk,
   return static_cast<uint64_t>(kind) << 56 |
          static_cast<uint64_t>(step % 4) << 52 |
          static_cast<uint64_t>(node) << 32 | static_cast<uint64_t>(chunk);
+}
+
+// Returns the result of `work`, or ResourceExhausted if it throws
+// std::bad_alloc.
+template <typename Work>
+absl::Status WithinMemory(const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        "there is not enough memory for the sums of an all-reduce");
+  }
 }
 
 // Runs one step. Used by the exchange's thread only.
@@ -52,14 +68,8 @@ class AllReduceExchange::Step {
   absl::Status Run();
 
  private:
-  // Facts about the gradient of a chunk, which the member that reduces the
-  // chunk sends to other members.
-  struct Facts {
-    // Sum of the squares of the gradient's elements.
-    double squares = 0;
-    // Index within the chunk of the first element that is not finite, or -1.
-    int64_t nonfinite = -1;
-  };
+  using Facts = MemberOptimizer::Facts;
+
   // A gradient sum that this member receives for a chunk that it reduces.
   struct Part {
     int node = 0;
@@ -88,17 +98,24 @@ class AllReduceExchange::Step {
   // ChunkGradient.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
-  // Sends the Facts of the chunks that this member reduces to the members that
-  // need them.
-  void SendFacts();
+  // Waits for the Facts of the chunks that this member reduces, and sends them
+  // to the members that need them.
+  absl::Status SendFacts();
   // Sends the reduced chunk to all other members.
-  void SendReduced(int chunk, const float* values);
-  // Computes the next version of a chunk.
-  absl::Status Update(int chunk, const ChunkGradient& gradient, float* to);
-  absl::Status UpdateReduced(int chunk, const ChunkGradient& gradient);
+  void SendReduced(int chunk, const float* values,
+                   const std::shared_ptr<Event>& ready);
+  // Computes the next version of the chunks, whose gradients are known, and
+  // passes it on.
+  absl::Status Update(
+      const std::vector<std::pair<int, ChunkGradient>>& gradients);
   // Passes a copy of the chunk's new weights and optimizer state to
   // Options::save.
-  void Save(int chunk, const float* weights);
+  absl::Status Save(int chunk, const float* weights);
+  // Makes the new weights of a chunk available to the trainer once `ready`,
+  // unless it is null, is reached.
+  absl::Status EndWrite(int chunk, std::shared_ptr<Event> ready);
+  // Does so for the chunks whose events have been reached, or for all.
+  absl::Status EndWrites(bool wait);
   // Updates all chunks once the norm is known.
   absl::Status UpdateGated();
   absl::Status Report();
@@ -141,6 +158,8 @@ class AllReduceExchange::Step {
   std::vector<std::vector<Facts>> facts_;
   std::vector<Transfer> fact_transfers_;
   double norm_ = 0;
+  // Chunks whose new weights are being computed, and the end of this work.
+  std::deque<std::pair<int, std::shared_ptr<Event>>> writes_;
   // Reduced gradients by chunk; used only if updates wait for the norm.
   std::map<int, ChunkGradient> reduced_;
 };

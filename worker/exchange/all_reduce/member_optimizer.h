@@ -1,18 +1,17 @@
-// The optimizer of one member of an all-reduce.
+// The arithmetic of one member of an all-reduce.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_MEMBER_OPTIMIZER_H_
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_MEMBER_OPTIMIZER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
-#include "common/optimizer/optimizer.h"
-#include "common/optimizer/update_recipe.h"
-#include "common/parameters/parameter_table.h"
 #include "common/parameters/snapshot.h"
-#include "proto/job.pb.h"
+#include "worker/device/copies.h"
 
 namespace tributary {
 
@@ -24,22 +23,40 @@ struct ChunkGradient {
   const float* other_half = nullptr;
 };
 
-// Owns the optimizer state of the chunks that the member updates. Updates these
-// chunks as UpdateRecipe describes, with results that are bit-identical to the
-// results of a server's ChunkPass. Different chunks may be updated
-// concurrently.
+// Adds gradients and updates weights, which are in host memory or in a device's
+// memory, as UpdateRecipe describes, with results that are bit-identical to the
+// results of a server's ChunkPass. Owns the optimizer state of the chunks that
+// the member updates, in the same memory.
+//
+// A device runs the operations after the calls have returned, in the order of
+// the calls; see Record. An error of the device is returned by all later calls
+// that return a status.
+//
+// Not thread-safe.
 class MemberOptimizer {
  public:
-  // Creates the state of `chunks` for a job of `steps` steps, initialized to
-  // zero. `layout` must outlive this object. Returns the errors of
-  // Optimizer::Create.
-  static absl::StatusOr<std::unique_ptr<MemberOptimizer>> Create(
-      const JobSpec& job, int64_t steps, const ArenaLayout* layout,
-      const std::vector<int>& chunks);
+  virtual ~MemberOptimizer() = default;
 
-  // Returns the sum of the squares of the chunk's gradient, added in the same
-  // order as in a server's ChunkPass.
-  double SumOfSquares(int chunk, const ChunkGradient& gradient) const;
+  // Adds up the gradient sums of nodes of the reduction tree for one chunk,
+  // which are indexed by node, in place, in the order of the tree. If `whole`
+  // is false, may leave the last addition to the caller.
+  virtual ChunkGradient AddUp(int64_t count, const std::map<int, float*>& parts,
+                              bool whole) = 0;
+
+  // Facts about the gradient of a chunk.
+  struct Facts {
+    // Sum of the squares of the gradient's elements, added in the same order as
+    // in a server's ChunkPass.
+    double squares = 0;
+    // If the sum is not finite, the index within the chunk of the first element
+    // that is not finite, or 0 if all are finite; otherwise -1.
+    int64_t nonfinite = -1;
+  };
+  // BeginFacts starts to compute the facts of a chunk, whose gradient must not
+  // change until EndFacts. EndFacts blocks until the facts of all chunks since
+  // the last EndFacts are known, and returns them by chunk.
+  virtual void BeginFacts(int chunk, const ChunkGradient& gradient) = 0;
+  virtual absl::StatusOr<std::map<int, Facts>> EndFacts() = 0;
 
   // The values of a step that are the same for all chunks.
   struct Step {
@@ -49,29 +66,31 @@ class MemberOptimizer {
     // with gradients that are not finite.
     double norm = 0;
   };
-  // Reads version step.number of the chunk's weights and writes the next
-  // version. Leaves gaps between parameters unchanged.
-  void Update(int chunk, const ChunkGradient& gradient, const Step& step,
-              const float* weights, float* new_weights);
+  struct ChunkUpdate {
+    int chunk = 0;
+    ChunkGradient gradient;
+    const float* weights = nullptr;  // Version Step::number.
+    float* new_weights = nullptr;    // The next version.
+  };
+  // Updates chunks, whose sums of gradients must be whole on a device. The
+  // contents of gaps between parameters do not matter.
+  virtual void Update(const Step& step,
+                      absl::Span<const ChunkUpdate> updates) = 0;
 
+  // Returns an event that is reached when all operations so far are complete.
+  // Null: they are.
+  virtual std::shared_ptr<Event> Record() = 0;
+
+  // Copies the weights and the optimizer state of a chunk to the buffers of
+  // `to`, in host memory. Blocks.
+  virtual absl::Status CopyState(const float* weights,
+                                 const Snapshot::Chunk& to) = 0;
   // Replaces the optimizer state of a chunk with the state in `chunk`. Has no
   // effect if this object does not update that chunk.
-  void Restore(const Snapshot::Chunk& chunk);
+  virtual void Restore(const Snapshot::Chunk& chunk) = 0;
 
-  // Returns the optimizer state of the chunk, in the order of
-  // Optimizer::slot_names.
-  const std::vector<Buffer>& slots(int chunk) const { return slots_[chunk]; }
-
- private:
-  MemberOptimizer(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
-                  std::unique_ptr<Optimizer> optimizer);
-
-  const UpdateRecipe recipe_;
-  const ArenaLayout* const layout_;
-  const std::unique_ptr<Optimizer> optimizer_;
-  // Both vectors are indexed by chunk.
-  std::vector<std::vector<ChunkSegment>> segments_;
-  std::vector<std::vector<Buffer>> slots_;
+  // Returns the number of arrays of optimizer state of a chunk.
+  virtual int slots() const = 0;
 };
 
 }  // namespace tributary

@@ -1,5 +1,6 @@
 #include "tests/worker/exchange/conformance/exchange_worker.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <thread>
@@ -137,15 +138,39 @@ void ExchangeWorker::Leave() {
 }
 
 void ExchangeWorker::PushInitial() {
-  Buffer arena = exchange_->TakeArena();
-  workload_->Initialize(arena.get());
-  exchange_->PushInitial(std::move(arena));
+  std::vector<float> weights(workload_->layout.arena_elements());
+  workload_->Initialize(weights.data());
+  exchange_->PushInitial(ArenaOf(weights));
 }
 
 Buffer ExchangeWorker::Compute(int64_t step, int node) {
-  Buffer sum = exchange_->TakeArena();
-  workload_->NodeSum(step, node, sink_.Weights(step), sum.get());
-  return sum;
+  std::vector<float> sum(workload_->layout.arena_elements());
+  workload_->NodeSum(step, node, WeightsOf(step).data(), sum.data());
+  return ArenaOf(sum);
+}
+
+Buffer ExchangeWorker::ArenaOf(const std::vector<float>& values) {
+  Buffer arena = exchange_->TakeArena();
+  const int64_t count = static_cast<int64_t>(values.size());
+  if (exchange_->device() == nullptr) {
+    std::copy_n(values.data(), count, arena.get());
+  } else {
+    exchange_->device()->CopyIn(values.data(), count, arena.get());
+  }
+  return arena;
+}
+
+std::vector<float> ExchangeWorker::WeightsOf(int64_t version) {
+  std::vector<float> weights(workload_->layout.arena_elements());
+  const int64_t count = static_cast<int64_t>(weights.size());
+  if (exchange_->device() == nullptr) {
+    std::copy_n(sink_.Weights(version), count, weights.data());
+  } else {
+    EXPECT_TRUE(exchange_->device()
+                    ->CopyOut(sink_.Weights(version), count, weights.data())
+                    .ok());
+  }
+  return weights;
 }
 
 void ExchangeWorker::Push(int64_t step, int node, int chunk,
@@ -190,7 +215,7 @@ void ExchangeWorker::Train(int64_t begin, int64_t end,
 void ExchangeWorker::ExpectVersion(int64_t version,
                                    const ExchangeReference& reference) {
   const std::vector<float>& expected = reference.versions[version];
-  EXPECT_EQ(std::memcmp(sink_.Weights(version), expected.data(),
+  EXPECT_EQ(std::memcmp(WeightsOf(version).data(), expected.data(),
                         expected.size() * sizeof(float)),
             0)
       << "version " << version;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -27,6 +28,9 @@ class CheckingSink final : public WeightsSink {
 
   absl::Status MapChunks(const MappedMemory& memory, int shard,
                          int servers) override;
+  absl::Status SetArenas(Buffer even, Buffer odd) override {
+    return work_.SetArenas(std::move(even), std::move(odd));
+  }
   Arrival BeginWrite(int chunk, int64_t version, float** to) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
@@ -100,6 +104,11 @@ class ExchangeWorker {
   void ExpectVersion(int64_t version, const ExchangeReference& reference);
 
  private:
+  // Return an arena of the exchange with these values, and a copy of the
+  // weights of a version. The arenas may be in a device's memory.
+  Buffer ArenaOf(const std::vector<float>& values);
+  std::vector<float> WeightsOf(int64_t version);
+
   const ExchangeWorkload* const workload_;
   const std::vector<int> nodes_;
   CheckingSink sink_;

@@ -155,22 +155,22 @@ int64_t FakeNccl::communicators() const {
   return hub_->communicators;
 }
 
-std::vector<std::unique_ptr<PeerMesh>> MakeNcclMeshes(int size, FakeNccl* nccl,
-                                                      size_t least_bytes,
-                                                      absl::Duration timeout) {
+int EmulatedGpuOf(int rank) { return rank % emulated_gpu::kDevices; }
+
+std::vector<std::unique_ptr<DeviceMesh>> MakeNcclMeshes(
+    int size, FakeNccl* nccl, absl::Duration timeout) {
   emulated_gpu::ProtectMemory();
   std::vector<std::unique_ptr<PeerMesh>> controls = MakeLocalMeshes(size);
-  std::vector<std::unique_ptr<PeerMesh>> meshes(size);
+  std::vector<std::unique_ptr<DeviceMesh>> meshes(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       absl::StatusOr<std::unique_ptr<Device>> device =
-          CreateCudaDevice(rank % emulated_gpu::kDevices);
+          CreateCudaDevice(EmulatedGpuOf(rank));
       ASSERT_TRUE(device.ok()) << device.status();
       NcclMeshOptions options;
       options.library = nccl;
       options.device = device->get();
-      options.least_bytes = least_bytes;
       options.timeout = timeout;
       auto mesh = ConnectNcclMesh(options, std::move(controls[rank]));
       ASSERT_TRUE(mesh.ok()) << mesh.status();

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
-#include "worker/exchange/mesh/peer_mesh.h"
+#include "worker/exchange/mesh/device_mesh.h"
 
 namespace tributary {
 
@@ -44,12 +44,15 @@ class FakeNccl final : public NcclLibrary {
   int hardware_queues_ = 32;
 };
 
-// Returns the NcclMeshes of `size` members, by rank. They use `nccl`, emulated
-// GPUs that the members share in turn, and control meshes of MakeLocalMeshes.
-// `nccl` must outlive the meshes.
-std::vector<std::unique_ptr<PeerMesh>> MakeNcclMeshes(
-    int size, FakeNccl* nccl, size_t least_bytes,
-    absl::Duration timeout = absl::Minutes(10));
+// Returns the NcclMeshes of `size` members, by rank. They use `nccl`, the
+// emulated GPUs of EmulatedGpuOf, and control meshes of MakeLocalMeshes. `nccl`
+// must outlive the meshes.
+std::vector<std::unique_ptr<DeviceMesh>> MakeNcclMeshes(
+    int size, FakeNccl* nccl, absl::Duration timeout = absl::Minutes(10));
+
+// Returns the number of the emulated GPU that a member uses; members share the
+// GPUs in turn.
+int EmulatedGpuOf(int rank);
 
 }  // namespace tributary
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +19,9 @@
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "tests/worker/exchange/mesh/gloo_meshes.h"
 #include "tests/worker/exchange/mesh/local_mesh.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/device.h"
+#include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/hardware_queues.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
@@ -28,13 +32,81 @@ namespace {
 using ::testing::HasSubstr;
 using Transfers = std::vector<std::unique_ptr<PeerMesh::Transfer>>;
 
+// Sends messages through the memory of a member's emulated GPU, which it copies
+// there as late as CUDA allows.
+class DeviceMemoryMesh final : public PeerMesh {
+ public:
+  explicit DeviceMemoryMesh(std::unique_ptr<DeviceMesh> mesh)
+      : device_(*CreateCudaDevice(EmulatedGpuOf(mesh->rank()))),
+        stream_(*device_->copies()->CreateStream()),
+        mesh_(std::move(mesh)) {}
+
+  int rank() const override { return mesh_->rank(); }
+  int size() const override { return mesh_->size(); }
+  std::unique_ptr<Transfer> Send(int to, uint64_t tag, const void* data,
+                                 size_t bytes) override {
+    if (bytes == 0) return mesh_->Send(to, tag, data, bytes);
+    auto message = std::make_unique<Message>(this, bytes);
+    std::shared_ptr<Event> ready = *device_->copies()->CreateEvent();
+    stream_->CopyFromHost(message->memory.get(), data, bytes);
+    stream_->Record(ready.get());
+    message->transfer =
+        mesh_->SendFromDevice(to, tag, message->memory.get(), bytes, ready);
+    return message;
+  }
+  std::unique_ptr<Transfer> Receive(int from, uint64_t tag, void* data,
+                                    size_t bytes) override {
+    if (bytes == 0) return mesh_->Receive(from, tag, data, bytes);
+    auto message = std::make_unique<Message>(this, bytes);
+    message->to = data;
+    message->transfer =
+        mesh_->ReceiveOnDevice(from, tag, message->memory.get(), bytes);
+    return message;
+  }
+  void Abort() override { mesh_->Abort(); }
+
+ private:
+  struct Message final : Transfer {
+    Message(DeviceMemoryMesh* mesh, size_t bytes)
+        : mesh(mesh), bytes(bytes), memory(*mesh->device_->Allocate(bytes)) {}
+    absl::Status Wait() override {
+      const absl::Status status = transfer->Wait();
+      if (!status.ok() || to == nullptr) return status;
+      return mesh->device_->CopyToHost(to, memory.get(), bytes);
+    }
+
+    DeviceMemoryMesh* const mesh;
+    const size_t bytes;
+    const Device::Memory memory;
+    void* to = nullptr;  // Of a message to receive.
+    std::unique_ptr<Transfer> transfer;
+  };
+
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<CopyStream> stream_;
+  const std::unique_ptr<DeviceMesh> mesh_;
+};
+
+std::vector<std::unique_ptr<PeerMesh>> MakeDeviceMemoryMeshes(
+    int size, FakeNccl* nccl, absl::Duration timeout = absl::Minutes(10)) {
+  std::vector<std::unique_ptr<PeerMesh>> meshes;
+  for (auto& mesh : MakeNcclMeshes(size, nccl, timeout)) {
+    meshes.push_back(std::make_unique<DeviceMemoryMesh>(std::move(mesh)));
+  }
+  return meshes;
+}
+
 std::vector<std::unique_ptr<PeerMesh>> MakeMeshes(const std::string& kind,
                                                   int size) {
   static auto* const nccl = new FakeNccl;
   if (kind == "gloo") return MakeGlooMeshes(size);
-  if (kind == "nccl") return MakeNcclMeshes(size, nccl, /*least_bytes=*/1);
-  if (kind == "nccl_and_small") {
-    return MakeNcclMeshes(size, nccl, /*least_bytes=*/100000);
+  if (kind == "nccl") return MakeDeviceMemoryMeshes(size, nccl);
+  if (kind == "nccl_host") {
+    std::vector<std::unique_ptr<PeerMesh>> meshes;
+    for (auto& mesh : MakeNcclMeshes(size, nccl)) {
+      meshes.push_back(std::move(mesh));
+    }
+    return meshes;
   }
   return MakeLocalMeshes(size);
 }
@@ -130,8 +202,7 @@ TEST_P(PeerMeshTest, AbortEndsWaits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PeerMeshTest,
-                         testing::Values("local", "gloo", "nccl",
-                                         "nccl_and_small"),
+                         testing::Values("local", "gloo", "nccl", "nccl_host"),
                          [](const auto& info) { return info.param; });
 
 TEST(GlooMeshTest, AMemberThatSaysNothingEndsWaits) {
@@ -194,7 +265,7 @@ TEST(GlooMeshTest, SaysWhyItCannotConnect) {
 
 TEST(NcclMeshTest, AnErrorOfNcclsEndsWaitsAndNamesTheMember) {
   FakeNccl nccl;
-  auto meshes = MakeNcclMeshes(2, &nccl, /*least_bytes=*/1);
+  auto meshes = MakeDeviceMemoryMeshes(2, &nccl);
   std::vector<char> memory(100);
   const auto waiting = meshes[0]->Receive(1, 7, memory.data(), memory.size());
   nccl.Break(absl::UnavailableError("NCCL, of a message: unhandled"));
@@ -206,30 +277,56 @@ TEST(NcclMeshTest, AnErrorOfNcclsEndsWaitsAndNamesTheMember) {
   }
 }
 
-TEST(NcclMeshTest, LargeMessagesAloneGoByNccl) {
+TEST(NcclMeshTest, MessagesInHostMemoryDoNotGoByNccl) {
   FakeNccl nccl;
   {
-    auto meshes = MakeNcclMeshes(2, &nccl, /*least_bytes=*/100);
+    auto meshes = MakeNcclMeshes(2, &nccl);
     const int64_t before = nccl.messages();
-    std::string small(99, 's'), large(100, 'l'), got_small(99, 0),
-        got_large(100, 0);
-    Transfers transfers;
-    transfers.push_back(meshes[0]->Send(1, 1, small.data(), small.size()));
-    transfers.push_back(meshes[0]->Send(1, 2, large.data(), large.size()));
-    transfers.push_back(meshes[1]->Receive(0, 2, got_large.data(), 100));
-    transfers.push_back(meshes[1]->Receive(0, 1, got_small.data(), 99));
-    for (const auto& transfer : transfers) EXPECT_TRUE(transfer->Wait().ok());
-    EXPECT_EQ(got_small, small);
-    EXPECT_EQ(got_large, large);
-    EXPECT_EQ(nccl.messages() - before, 1);
+    std::string sent(100000, 's'), received(100000, 0);
+    const auto send = meshes[0]->Send(1, 1, sent.data(), sent.size());
+    const auto receive =
+        meshes[1]->Receive(0, 1, received.data(), received.size());
+    EXPECT_EQ(send->Wait(), absl::OkStatus());
+    EXPECT_EQ(receive->Wait(), absl::OkStatus());
+    EXPECT_EQ(received, sent);
+    EXPECT_EQ(nccl.messages(), before);
     EXPECT_EQ(nccl.communicators(), 2);
   }
   EXPECT_EQ(nccl.communicators(), 0);
 }
 
+// A message that its receiver does not wait for yet has no place to go.
+TEST(NcclMeshTest, SendsAMessageOnceItsReceiverWaitsForIt) {
+  FakeNccl nccl;
+  auto meshes = MakeDeviceMemoryMeshes(2, &nccl);
+  std::string first = "first", second = "other", received(5, 0);
+  const auto early = meshes[0]->Send(1, 1, first.data(), 5);
+  const auto late = meshes[0]->Send(1, 2, second.data(), 5);
+  EXPECT_EQ(meshes[1]->Receive(0, 2, received.data(), 5)->Wait(),
+            absl::OkStatus());
+  EXPECT_EQ(received, second);
+  EXPECT_EQ(late->Wait(), absl::OkStatus());
+  EXPECT_EQ(meshes[1]->Receive(0, 1, received.data(), 5)->Wait(),
+            absl::OkStatus());
+  EXPECT_EQ(received, first);
+  EXPECT_EQ(early->Wait(), absl::OkStatus());
+}
+
+TEST(NcclMeshTest, AMessageOfAnotherSizeThanExpectedEndsWaits) {
+  FakeNccl nccl;
+  auto meshes = MakeDeviceMemoryMeshes(2, &nccl);
+  std::string sent(6, 's'), received(5, 0);
+  const auto send = meshes[0]->Send(1, 1, sent.data(), sent.size());
+  const auto receive = meshes[1]->Receive(0, 1, received.data(), 5);
+  EXPECT_THAT(send->Wait(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       "member 1 of 2 of the all-reduce: expects a message of "
+                       "5 bytes, but the message has 6"));
+}
+
 TEST(NcclMeshTest, ConnectsInBothDirectionsBeforeTheFirstMessage) {
   FakeNccl nccl;
-  const auto meshes = MakeNcclMeshes(3, &nccl, /*least_bytes=*/1);
+  const auto meshes = MakeNcclMeshes(3, &nccl);
   EXPECT_EQ(nccl.messages(), 6);
 }
 
@@ -240,8 +337,8 @@ TEST(NcclMeshTest, TwoDirectionsMayShareAHardwareQueue) {
     SCOPED_TRACE(queues);
     FakeNccl nccl;
     emulated_gpu::SetConnections(queues);
-    auto meshes = MakeNcclMeshes(2, &nccl, /*least_bytes=*/1,
-                                 /*timeout=*/absl::Seconds(30));
+    auto meshes = MakeDeviceMemoryMeshes(2, &nccl,
+                                         /*timeout=*/absl::Seconds(30));
     emulated_gpu::SetConnections(0);
     constexpr int kTags = 10;
     std::string sent[2], received[2];

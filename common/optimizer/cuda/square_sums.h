@@ -1,7 +1,7 @@
 // Sums of the squares of gradients, with the same bits as
 // common/parameters/gradient_squares.h. All arrays are in GPU memory.
-#ifndef TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_H_
-#define TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_H_
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_CUDA_SQUARE_SUMS_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_CUDA_SQUARE_SUMS_H_
 
 #include <cuda_runtime.h>
 
@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 #include "common/cuda/stream.h"
-#include "server/store/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/chunk_rows.h"
 
 namespace tributary::cuda {
 
@@ -17,9 +17,13 @@ namespace tributary::cuda {
 // GPU.
 cudaError_t FindSumKernels();
 
-// Largest number of chunks of one launch. The arguments of a kernel have room
-// for about 30.
+// Largest number of chunks of one launch that updates them. The arguments of a
+// kernel have room for about 30.
 inline constexpr int kGroupChunks = 8;
+
+// Largest number of chunks of one launch that only sums their squares. The
+// arguments of a kernel have room for 4 KiB.
+inline constexpr int kSquareChunks = 100;
 
 // Number of partial sums of a chunk.
 inline constexpr int kSquareSums = 32;
@@ -38,9 +42,9 @@ struct SquareSums {
   double* sums = nullptr;  // The results: kSquareSums numbers.
 };
 
-// Computes the sums of up to kGroupChunks chunks, in one launch.
+// Computes the sums of up to kSquareChunks chunks, in one launch.
 void SumSquares(Stream& stream, absl::Span<const SquareSums> chunks);
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_H_
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_CUDA_SQUARE_SUMS_H_

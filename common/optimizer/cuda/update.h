@@ -1,15 +1,15 @@
 // Runs the optimizers of common/optimizer/optimizer.h on a GPU, with the same
 // bits.
-#ifndef TRIBUTARY_SERVER_STORE_CUDA_UPDATE_H_
-#define TRIBUTARY_SERVER_STORE_CUDA_UPDATE_H_
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_CUDA_UPDATE_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_CUDA_UPDATE_H_
 
 #include <cstdint>
 
 #include "absl/types/span.h"
 #include "common/cuda/stream.h"
+#include "common/optimizer/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/square_sums.h"
 #include "common/optimizer/optimizer_list.h"
-#include "server/store/cuda/chunk_rows.h"
-#include "server/store/cuda/square_sums.h"
 
 namespace tributary::cuda {
 
@@ -21,10 +21,10 @@ struct ChunkUpdatePass {
   const ChunkRow* rows = nullptr;
   // The sum of the contributions, which is not modified.
   const float* sum = nullptr;
-  // The chunk's weights, which are read from `from` and written to `weights`;
-  // both may be the same array. Zero in gaps.
-  const float* from = nullptr;
-  float* weights = nullptr;
+  // The chunk's weights, and where to write its new weights, which may be the
+  // same array. The new weights are zero in gaps.
+  const float* weights = nullptr;
+  float* new_weights = nullptr;
   // For each slot of the rule, an array of `elements` floats, which is updated
   // in place. The span itself is read only during the call.
   absl::Span<float* const> slots;
@@ -44,4 +44,4 @@ void UpdateChunks(Stream& stream, absl::Span<const ChunkUpdatePass> chunks);
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_SERVER_STORE_CUDA_UPDATE_H_
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_CUDA_UPDATE_H_

@@ -1,12 +1,12 @@
 // The part of a kernel that sums squares. For .cu files only.
-#ifndef TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_KERNEL_H_
-#define TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_KERNEL_H_
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_CUDA_SQUARE_SUMS_KERNEL_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_CUDA_SQUARE_SUMS_KERNEL_H_
 
 #include <cstdint>
 
 #include "common/cuda/flushed.h"
 #include "common/cuda/launch.h"
-#include "server/store/cuda/square_sums.h"
+#include "common/optimizer/cuda/square_sums.h"
 
 namespace tributary::cuda {
 
@@ -68,4 +68,4 @@ __device__ inline void SumSquaresInBlock(const SquareSums& chunk,
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_KERNEL_H_
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_CUDA_SQUARE_SUMS_KERNEL_H_

@@ -1,4 +1,4 @@
-#include "server/store/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/chunk_rows.h"
 
 #include <algorithm>
 

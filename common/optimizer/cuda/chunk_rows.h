@@ -1,7 +1,7 @@
 // The optimizer group of each element of a chunk, in the form that kernels
 // read.
-#ifndef TRIBUTARY_SERVER_STORE_CUDA_CHUNK_ROWS_H_
-#define TRIBUTARY_SERVER_STORE_CUDA_CHUNK_ROWS_H_
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_
 
 #include <cstdint>
 #include <vector>
@@ -32,4 +32,4 @@ std::vector<ChunkRow> RowsOf(const ArenaLayout& layout, int chunk);
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_SERVER_STORE_CUDA_CHUNK_ROWS_H_
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_

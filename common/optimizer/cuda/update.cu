@@ -4,8 +4,8 @@
 
 #include "common/cuda/flushed.h"
 #include "common/cuda/launch.h"
-#include "server/store/cuda/square_sums_kernel.h"
-#include "server/store/cuda/update.h"
+#include "common/optimizer/cuda/square_sums_kernel.h"
+#include "common/optimizer/cuda/update.h"
 
 namespace tributary::cuda {
 namespace {
@@ -18,7 +18,7 @@ struct UpdateElement {
   __device__ void operator()(int64_t i) const {
     const ChunkRow row = rows[i / kRowElements];
     if (i % kRowElements >= row.elements) {
-      weights[i] = 0;
+      new_weights[i] = 0;
       return;
     }
     const Flushed total(sum[i]);
@@ -26,22 +26,23 @@ struct UpdateElement {
     if (row.group == RowGroup::kStatistics) {
       const Flushed g = total * Flushed(statistics_scale);
       Flushed* const no_state = nullptr;
-      weights[i] = StatisticsRule().Update(g, w, no_state).value();
+      new_weights[i] = StatisticsRule().Update(g, w, no_state).value();
       return;
     }
     Flushed state[kArrays];
     for (int s = 0; s < kSlots; ++s) state[s] = Flushed(slots[s][i]);
     // A copy: nvcc would put both into local memory to refer to one.
     const Rule rule = row.group == RowGroup::kDecay ? decayed : plain;
-    weights[i] = rule.Update(total * Flushed(gradient_scale), w, state).value();
+    new_weights[i] =
+        rule.Update(total * Flushed(gradient_scale), w, state).value();
     for (int s = 0; s < kSlots; ++s) slots[s][i] = state[s].value();
   }
 
   // As in ChunkUpdatePass.
   const ChunkRow* rows;
   const float* sum;
-  const float* from;
-  float* weights;
+  const float* weights;
+  float* new_weights;
   float gradient_scale;
   float statistics_scale;
   Rule decayed, plain;
@@ -86,8 +87,8 @@ UpdateGroup<Rule> GroupOf(absl::Span<const ChunkUpdatePass> chunks) {
     group.elements[n] = pass.elements;
     group.updates[n] = {pass.rows,
                         pass.sum,
-                        pass.from,
                         pass.weights,
+                        pass.new_weights,
                         pass.gradient_scale,
                         pass.statistics_scale,
                         std::get<Rule>(pass.decayed),

@@ -1,14 +1,14 @@
 #include <algorithm>
 
 #include "common/cuda/launch.h"
-#include "server/store/cuda/square_sums.h"
-#include "server/store/cuda/square_sums_kernel.h"
+#include "common/optimizer/cuda/square_sums.h"
+#include "common/optimizer/cuda/square_sums_kernel.h"
 
 namespace tributary::cuda {
 namespace {
 
 struct Group {
-  SquareSums chunks[kGroupChunks];
+  SquareSums chunks[kSquareChunks];
 };
 
 // One block for each chunk.

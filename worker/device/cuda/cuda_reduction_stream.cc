@@ -1,0 +1,297 @@
+#include "worker/device/cuda/cuda_reduction_stream.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/status_macros.h"
+#include "common/cuda/cuda_status.h"
+#include "common/cuda/node_sums.h"
+#include "common/cuda/stream.h"
+#include "common/optimizer/cuda/chunk_rows.h"
+#include "common/optimizer/cuda/square_sums.h"
+#include "common/optimizer/cuda/update.h"
+#include "common/parameters/gradient_squares.h"
+#include "worker/device/cuda/cuda_copies.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_memory.h"
+
+namespace tributary {
+namespace cuda {
+namespace {
+
+size_t BytesOf(int64_t elements) {
+  return static_cast<size_t>(elements) * sizeof(float);
+}
+
+// Reuses events that nothing refers to any more. Thread-safe.
+class EventPool : public std::enable_shared_from_this<EventPool> {
+ public:
+  explicit EventPool(int ordinal) : ordinal_(ordinal) {}
+
+  // Throws std::bad_alloc if CUDA cannot create an event.
+  std::shared_ptr<CudaEvent> Take() {
+    CudaEvent* event = nullptr;
+    {
+      absl::MutexLock lock(&mu_);
+      if (free_.empty()) free_.push_back(Create());
+      event = free_.back().release();
+      free_.pop_back();
+    }
+    return std::shared_ptr<CudaEvent>(
+        event, [pool = shared_from_this()](CudaEvent* unused) {
+          absl::MutexLock lock(&pool->mu_);
+          pool->free_.emplace_back(unused);
+        });
+  }
+
+ private:
+  std::unique_ptr<CudaEvent> Create() const {
+    absl::StatusOr<std::unique_ptr<CudaEvent>> event =
+        CudaEvent::Create(ordinal_);
+    if (!event.ok()) throw std::bad_alloc();
+    return *std::move(event);
+  }
+
+  const int ordinal_;
+  absl::Mutex mu_;
+  std::vector<std::unique_ptr<CudaEvent>> free_ ABSL_GUARDED_BY(mu_);
+};
+
+absl::StatusOr<int> OrdinalOf(const std::string& bus_id) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const int count, CountCudaDevices());
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::string each, CudaBusId(ordinal));
+    if (each == bus_id) return ordinal;
+  }
+  return absl::NotFoundError(absl::StrCat("there is no GPU at ", bus_id));
+}
+
+class CudaReductionStream final : public ReductionStream {
+ public:
+  CudaReductionStream(std::unique_ptr<Stream> stream, const Plan& plan)
+      : layout_(*plan.layout),
+        slot_count_(plan.slots),
+        state_offsets_(layout_.chunk_count(), -1),
+        events_(std::make_shared<EventPool>(stream->ordinal())),
+        stream_(std::move(stream)) {
+    for (const int chunk : plan.chunks) {
+      state_offsets_[chunk] = state_elements_;
+      state_elements_ += layout_.ChunkSize(chunk);
+    }
+  }
+  ~CudaReductionStream() override {
+    absl::MutexLock lock(&mu_);
+    Current().Wait().IgnoreError();
+    if (host_squares_ != nullptr) cudaFreeHost(host_squares_);
+  }
+
+  absl::Status Initialize() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    Stream& stream = Current();
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        state_, AllocateMemory(stream, BytesOf(slot_count_ * state_elements_)));
+    const size_t squares = layout_.chunk_count() * kSquareSums * sizeof(double);
+    TRIBUTARY_ASSIGN_OR_RETURN(squares_, AllocateMemory(stream, squares));
+    TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+        cudaMallocHost(reinterpret_cast<void**>(&host_squares_), squares),
+        "no pinned host memory"));
+    std::vector<ChunkRow> rows;
+    for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
+      rows.resize(layout_.ChunkBegin(chunk) / kRowElements);
+      const std::vector<ChunkRow> next = RowsOf(layout_, chunk);
+      rows.insert(rows.end(), next.begin(), next.end());
+    }
+    const size_t bytes = rows.size() * sizeof(ChunkRow);
+    TRIBUTARY_ASSIGN_OR_RETURN(rows_, AllocateMemory(stream, bytes));
+    stream.Enqueue("copying the chunks' rows", [&](cudaStream_t queue) {
+      return cudaMemcpyAsync(rows_.get(), rows.data(), bytes,
+                             cudaMemcpyHostToDevice, queue);
+    });
+    return stream.Wait();
+  }
+
+  Buffer Allocate(int64_t elements) override {
+    absl::MutexLock lock(&mu_);
+    absl::StatusOr<Device::Memory> memory =
+        AllocateMemory(Current(), BytesOf(elements));
+    if (!memory.ok()) throw std::bad_alloc();
+    float* const values = static_cast<float*>(memory->get());
+    return Buffer(values, [held = std::make_shared<Device::Memory>(
+                               *std::move(memory))](float*) {});
+  }
+
+  void CopyIn(const float* host, int64_t count, float* to) override {
+    QueueCopy("copying to the GPU", host, count, cudaMemcpyHostToDevice, to);
+    Wait().IgnoreError();  // The stream remembers the error.
+  }
+  absl::Status CopyOut(const float* from, int64_t count, float* host) override {
+    QueueCopy("copying from the GPU", from, count, cudaMemcpyDeviceToHost,
+              host);
+    return Wait();
+  }
+  void Copy(const float* x, int64_t count, float* to) override {
+    QueueCopy("copying on the GPU", x, count, cudaMemcpyDeviceToDevice, to);
+  }
+
+  std::shared_ptr<Event> Record() override {
+    std::shared_ptr<CudaEvent> event = events_->Take();
+    absl::MutexLock lock(&mu_);
+    event->RecordOn(Current());
+    return event;
+  }
+
+  void Add(const float* x, int64_t count, float* sum) override {
+    absl::MutexLock lock(&mu_);
+    AddNode(Current(), NodeFormat::kFloat32, count, x, sum);
+  }
+
+  absl::StatusOr<std::vector<double>> SumSquares(
+      absl::Span<const ChunkSum> gradients) override;
+  void Update(const OptimizerStep& step,
+              absl::Span<const ChunkUpdate> updates) override;
+  float* slot(int chunk, int slot) override {
+    if (state_offsets_[chunk] < 0) return nullptr;
+    return static_cast<float*>(state_.get()) + slot * state_elements_ +
+           state_offsets_[chunk];
+  }
+
+  absl::Status Synchronize() override { return Wait(); }
+
+ private:
+  // Waits without the lock, so that other threads can queue operations.
+  absl::Status Wait() ABSL_LOCKS_EXCLUDED(mu_) {
+    const absl::Status status = Record()->Wait();
+    absl::MutexLock lock(&mu_);
+    stream_->Check(status);
+    return stream_->status();
+  }
+  Stream& Current() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    stream_->Activate();
+    return *stream_;
+  }
+  const ChunkRow* rows(int chunk) const {
+    return static_cast<const ChunkRow*>(rows_.get()) +
+           layout_.ChunkBegin(chunk) / kRowElements;
+  }
+  void QueueCopy(const char* operation, const float* from, int64_t count,
+                 cudaMemcpyKind kind, float* to) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    Current().Enqueue(operation, [&](cudaStream_t queue) {
+      return cudaMemcpyAsync(to, from, BytesOf(count), kind, queue);
+    });
+  }
+
+  const ArenaLayout& layout_;
+  const int slot_count_;
+  // Begin of each chunk's state within a slot's array, or -1.
+  std::vector<int64_t> state_offsets_;
+  int64_t state_elements_ = 0;  // Of one slot.
+  const std::shared_ptr<EventPool> events_;
+
+  absl::Mutex mu_;
+  const std::unique_ptr<Stream> stream_ ABSL_PT_GUARDED_BY(mu_);
+
+  // In the GPU's memory, constant after Initialize: the optimizer's state, one
+  // array for each slot; the rows of all chunks; and kSquareSums partial sums
+  // for each chunk.
+  Device::Memory state_{nullptr, nullptr};
+  Device::Memory rows_{nullptr, nullptr};
+  Device::Memory squares_{nullptr, nullptr};
+  double* host_squares_ = nullptr;  // A copy of squares_, in pinned memory.
+};
+
+absl::StatusOr<std::vector<double>> CudaReductionStream::SumSquares(
+    absl::Span<const ChunkSum> gradients) {
+  if (gradients.empty()) return std::vector<double>();
+  double* const partial = static_cast<double*>(squares_.get());
+  {
+    absl::MutexLock lock(&mu_);
+    Stream& stream = Current();
+    for (size_t begin = 0; begin < gradients.size(); begin += kSquareChunks) {
+      std::vector<SquareSums> sums;
+      for (size_t i = begin;
+           i < std::min(gradients.size(), begin + kSquareChunks); ++i) {
+        const int chunk = gradients[i].chunk;
+        sums.push_back({layout_.ChunkSize(chunk), gradients[i].sum, rows(chunk),
+                        partial + i * kSquareSums});
+      }
+      cuda::SumSquares(stream, sums);
+    }
+    stream.Enqueue("copying from the GPU", [&](cudaStream_t queue) {
+      return cudaMemcpyAsync(host_squares_, partial,
+                             gradients.size() * kSquareSums * sizeof(double),
+                             cudaMemcpyDeviceToHost, queue);
+    });
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Wait());
+  std::vector<double> squares;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const double* const sums = host_squares_ + i * kSquareSums;
+    squares.push_back(GradientSquares::TotalOf(
+        AddPartialSums(sums), AddPartialSums(sums + kRowElements)));
+  }
+  return squares;
+}
+
+void CudaReductionStream::Update(const OptimizerStep& step,
+                                 absl::Span<const ChunkUpdate> updates) {
+  absl::MutexLock lock(&mu_);
+  Stream& stream = Current();
+  for (size_t begin = 0; begin < updates.size(); begin += kGroupChunks) {
+    const auto group = updates.subspan(begin, kGroupChunks);
+    std::vector<std::vector<float*>> slots(group.size());
+    std::vector<ChunkUpdatePass> passes(group.size());
+    for (size_t i = 0; i < group.size(); ++i) {
+      const ChunkUpdate& update = group[i];
+      for (int s = 0; s < slot_count_; ++s) {
+        slots[i].push_back(slot(update.chunk, s));
+      }
+      ChunkUpdatePass& pass = passes[i];
+      pass.elements = layout_.ChunkSize(update.chunk);
+      pass.rows = rows(update.chunk);
+      pass.sum = update.gradient_sum;
+      pass.weights = update.weights;
+      pass.new_weights = update.new_weights;
+      pass.slots = slots[i];
+      pass.gradient_scale = step.gradient_scale;
+      pass.statistics_scale = step.statistics_scale;
+      pass.decayed = step.decayed;
+      pass.plain = step.plain;
+    }
+    UpdateChunks(stream, passes);
+  }
+}
+
+}  // namespace
+}  // namespace cuda
+
+absl::StatusOr<std::unique_ptr<ReductionStream>> CreateCudaReductionStream(
+    const std::string& bus_id, const ReductionStream::Plan& plan) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const int ordinal, cuda::OrdinalOf(bus_id));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<cuda::Stream> stream,
+                             cuda::Stream::Create(ordinal));
+  TRIBUTARY_RETURN_IF_ERROR(cuda::ToStatus(
+      cuda::FindSumKernels(),
+      absl::StrCat("this build has no code for cuda:", ordinal)));
+  auto made =
+      std::make_unique<cuda::CudaReductionStream>(std::move(stream), plan);
+  const absl::Status status = made->Initialize();
+  if (absl::IsResourceExhausted(status)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the optimizer's state of an all-reduce does not fit: ",
+                     status.message(),
+                     "; use shard_optimizer, or more workers, or set "
+                     "exchange.all_reduce.backend to GLOO"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(status);
+  return made;
+}
+
+}  // namespace tributary

@@ -1,0 +1,98 @@
+// Sums and updates of a model's gradients in a device's memory, for an
+// exchange.
+#ifndef TRIBUTARY_WORKER_DEVICE_REDUCTION_STREAM_H_
+#define TRIBUTARY_WORKER_DEVICE_REDUCTION_STREAM_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
+#include "common/optimizer/optimizer.h"
+#include "common/parameters/parameter_table.h"
+#include "worker/device/copies.h"
+
+namespace tributary {
+
+// A queue of operations on gradients, weights and the optimizer's state in a
+// device's memory, beside the queues of the compute threads' Devices. Its
+// results have the same bits as the results of the CPU. Operations run in the
+// order of their calls; other queues are ordered relative to it by events only.
+//
+// After its first error, a stream runs no operations. Synchronize, CopyOut,
+// SumSquares and the Wait of the events that Record returns return the error,
+// which names the operation and the device.
+//
+// Thread-safe. Only CopyIn, CopyOut, SumSquares, Synchronize and Allocate
+// block, until the operations queued before are complete. Arrays must stay
+// valid until an event that is recorded after the operation has been reached.
+class ReductionStream {
+ public:
+  struct Plan {
+    const ArenaLayout* layout = nullptr;  // Must outlive the stream.
+    // The chunks whose optimizer state the stream keeps, initialized to zero,
+    // and the number of slots of the optimizer.
+    std::vector<int> chunks;
+    int slots = 0;
+  };
+
+  virtual ~ReductionStream() = default;
+
+  // Returns device memory for `elements` floats, with unspecified contents.
+  // May outlive the stream. Throws std::bad_alloc, like BufferPool::Take, if
+  // memory does not suffice.
+  virtual Buffer Allocate(int64_t elements) = 0;
+  // Copy from and to host memory.
+  virtual void CopyIn(const float* host, int64_t count, float* to) = 0;
+  virtual absl::Status CopyOut(const float* from, int64_t count,
+                               float* host) = 0;
+
+  // Returns an event at the point after everything queued so far.
+  virtual std::shared_ptr<Event> Record() = 0;
+
+  // Computes sum[i] += x[i], for i < count.
+  virtual void Add(const float* x, int64_t count, float* sum) = 0;
+  // Computes to[i] = x[i], for i < count.
+  virtual void Copy(const float* x, int64_t count, float* to) = 0;
+
+  // The sum of a batch's gradients for a chunk.
+  struct ChunkSum {
+    int chunk = 0;
+    const float* sum = nullptr;
+  };
+  // Returns the sum of squares of each gradient (see GradientSquares).
+  virtual absl::StatusOr<std::vector<double>> SumSquares(
+      absl::Span<const ChunkSum> gradients) = 0;
+
+  // The arrays of a chunk's update; see UpdateArguments.
+  struct ChunkUpdate {
+    int chunk = 0;
+    const float* gradient_sum = nullptr;
+    const float* weights = nullptr;
+    float* new_weights = nullptr;
+  };
+  // Updates chunks of Plan::chunks, several in one launch.
+  virtual void Update(const OptimizerStep& step,
+                      absl::Span<const ChunkUpdate> updates) = 0;
+  // Returns the array of a slot of the chunk's state, for copies, or null if
+  // the chunk is not in Plan::chunks.
+  virtual float* slot(int chunk, int slot) = 0;
+
+  virtual absl::Status Synchronize() = 0;
+};
+
+// Creates the stream of the GPU with this PCI address (see Device::bus_id).
+// Returns ResourceExhausted if memory for the optimizer's state does not
+// suffice, and the errors of CUDA.
+using ReductionStreamMaker =
+    std::function<absl::StatusOr<std::unique_ptr<ReductionStream>>(
+        const std::string& bus_id, const ReductionStream::Plan& plan)>;
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_REDUCTION_STREAM_H_

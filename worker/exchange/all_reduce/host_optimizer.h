@@ -1,0 +1,25 @@
+// MemberOptimizer in host memory.
+#ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_HOST_OPTIMIZER_H_
+#define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_HOST_OPTIMIZER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/parameters/parameter_table.h"
+#include "proto/job.pb.h"
+#include "worker/exchange/all_reduce/member_optimizer.h"
+
+namespace tributary {
+
+// Creates the optimizer, with the state of `chunks`, initialized to zero, for a
+// job of `steps` steps. `layout` must outlive the result. All operations are
+// complete when the calls return. Returns the errors of Optimizer::Create.
+absl::StatusOr<std::unique_ptr<MemberOptimizer>> CreateHostOptimizer(
+    const JobSpec& job, int64_t steps, const ArenaLayout* layout,
+    const std::vector<int>& chunks);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_HOST_OPTIMIZER_H_
