@@ -68,13 +68,13 @@ def kernels(batch):
     yield Kernels("bfloat16 copies of weights", 4 * LAYERS + 1, 0, weights * (F32 + BF16))
     yield Kernels("random base; copies of the batch", 2, 0, 4 * rows * 4)
     yield Kernels("embedding", 1, 0, rows * WIDTH * F32 + stream)
-    yield Kernels("layer norm", 2 * LAYERS + 1, 0, (2 * LAYERS + 1) * 2 * stream)
+    # All but the first also add a residual branch to the stream.
+    yield Kernels("layer norm, residual", 2 * LAYERS + 1, 0, (2 + 2 * LAYERS * 4) * stream)
     yield Kernels("biases in bfloat16", 4 * LAYERS + 1, 0, (LAYERS * 9 * WIDTH + VOCABULARY) * 6)
     for (outputs, inputs), name in zip(shapes, names):
         extra = gelu if "GELU" in name else 0
         yield product(name, LAYERS, rows, outputs, inputs, extra)
     yield Kernels("attention", LAYERS, LAYERS * 2 * head, LAYERS * 4 * stream, ATTENTION_REACHED)
-    yield Kernels("residual", 2 * LAYERS, 0, 2 * LAYERS * 3 * stream)
     yield product("lm_head", 1, rows, VOCABULARY, WIDTH)
     yield Kernels("softmax, loss and its gradient", 1, 0, 2 * rows * VOCABULARY * BF16)
     yield product("lm_head, gradient of weights", 1, VOCABULARY, WIDTH, rows, result=F32)
@@ -88,8 +88,11 @@ def kernels(batch):
     # The gradients of biases are in the epilogues of the gradients of weights.
     yield Kernels("attention, backward", 2 * LAYERS, LAYERS * 7 * head, LAYERS * 12 * stream,
                   ATTENTION_REACHED)
-    yield Kernels("layer norm, backward", 3 * (2 * LAYERS + 1), 0,
-                  (2 * LAYERS + 1) * 5 * stream + 2 * LAYERS * stream)
+    # All but the last add to the gradient of the stream. `sums` is written and read again: two
+    # floats for each column and chunk of rows (RowChunks in normalization.cu).
+    sums = 2 * 2 * WIDTH * min(512, rows // 32) * F32
+    yield Kernels("layer norm, backward", 2 * (2 * LAYERS + 1), 0,
+                  (2 * LAYERS + 1) * (3 * stream + sums) + 2 * LAYERS * stream)
     yield Kernels("embedding, backward", 4, 0, 2 * stream + 2 * rows * WIDTH * F32 + 8 * rows * 8)
     yield Kernels("AdamW", 1, 0, PARAMETERS * 7 * F32)
 

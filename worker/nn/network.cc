@@ -401,6 +401,12 @@ LayerTensors Network::TensorsOf(int node, bool training,
   tensors.output = RealAt(planned.output);
   tensors.saved = static_cast<float*>(At(planned.saved));
   tensors.gelu_output = RealAt(planned.gelu_output);
+  if (planned.sum >= 0) {
+    const NetworkPlan::Node& sum = plan_.nodes[planned.sum];
+    const auto& addends = training ? sum.inputs : sum.evaluation_inputs;
+    tensors.sum = RealAt(sum.output);
+    tensors.addends = {RealAt(addends[0]), RealAt(addends[1])};
+  }
   tensors.constants = static_cast<const float*>(At(planned.constants));
   const Graph::Node& layer = graph_.nodes()[node];
   const std::vector<int>& parameters = layer.parameters;

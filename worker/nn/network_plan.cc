@@ -41,11 +41,16 @@ class Planner {
   // Points in time: 0 copies the input, then layers run forward, then the loss,
   // then layers run backward.
   int ForwardTime(int node) const { return node + 1; }
+  // When forward reads the inputs of the node.
+  int ReadTime(int node) const {
+    return ForwardTime(is_fused_sum_[node] ? node + 1 : node);
+  }
   int LossTime() const { return count_ + 1; }
   int BackwardTime(int node) const { return 2 * count_ + 1 - node; }
 
   absl::Status CheckGraph() const;
   absl::Status CheckSharedParameters() const;
+  void FuseSums();
   void FindUses();
   int LastForwardUse(ValueId value) const;
   void PlanValues();
@@ -77,6 +82,7 @@ class Planner {
   const Device& device_;
   const bool takes_tokens_;
 
+  std::vector<bool> is_fused_sum_;           // By node.
   std::vector<std::vector<int>> consumers_;  // By value, ascending.
   std::vector<bool> needs_gradient_;         // By value.
   std::vector<int> last_use_;                // Time of the last use, by value.
@@ -136,6 +142,18 @@ absl::Status Planner::CheckSharedParameters() const {
   return absl::OkStatus();
 }
 
+// Lets layers compute the sum that the layer before them would compute.
+void Planner::FuseSums() {
+  is_fused_sum_.assign(count_, false);
+  for (int i = 1; i < count_; ++i) {
+    if (!nodes_[i].spec.fuses_sum || !nodes_[i - 1].spec.is_sum) continue;
+    if (nodes_[i].inputs[0] != nodes_[i - 1].output) continue;
+    is_fused_sum_[i - 1] = true;
+    plan_.nodes[i - 1].forward_elsewhere = true;
+    plan_.nodes[i].sum = i - 1;
+  }
+}
+
 void Planner::FindUses() {
   const size_t values = graph_.values().size();
   consumers_.resize(values);
@@ -152,7 +170,7 @@ void Planner::FindUses() {
       consumers_[input].push_back(i);
       needs = needs || needs_gradient_[input];
       const int use =
-          node.spec.backward_reads_input ? BackwardTime(i) : ForwardTime(i);
+          node.spec.backward_reads_input ? BackwardTime(i) : ReadTime(i);
       last_use_[input] = std::max(last_use_[input], use);
     }
     needs_gradient_[node.output] = needs;
@@ -164,7 +182,7 @@ void Planner::FindUses() {
 int Planner::LastForwardUse(ValueId value) const {
   int last = value == graph_.loss_input() ? LossTime() : 0;
   for (const int consumer : consumers_[value]) {
-    last = std::max(last, ForwardTime(consumer));
+    last = std::max(last, ReadTime(consumer));
     if (nodes_[consumer].spec.identity_in_evaluation) {
       last = std::max(last, LastForwardUse(nodes_[consumer].output));
     }
@@ -187,8 +205,7 @@ bool Planner::MayOverwrite(int node) const {
     }
   }
   for (ValueId value = 0; value < nodes_[node].output; ++value) {
-    if (value_buffer_[value] == buffer &&
-        last_use_[value] > ForwardTime(node)) {
+    if (value_buffer_[value] == buffer && last_use_[value] > ReadTime(node)) {
       return false;
     }
   }
@@ -399,6 +416,8 @@ void Planner::PlaceBuffers() {
 
 absl::StatusOr<NetworkPlan> Planner::Plan() {
   TRIBUTARY_RETURN_IF_ERROR(CheckGraph());
+  plan_.nodes.resize(count_);
+  FuseSums();
   FindUses();
   for (const Graph::Node& node : nodes_) {
     if (consumers_[node.output].empty() && node.output != graph_.loss_input()) {
@@ -409,7 +428,6 @@ absl::StatusOr<NetworkPlan> Planner::Plan() {
   if (!needs_gradient_[graph_.loss_input()]) {
     return absl::InvalidArgumentError("the loss depends on no parameter");
   }
-  plan_.nodes.resize(count_);
   PlanValues();
   PlanGradients();
   makes_gelu_.assign(count_, false);

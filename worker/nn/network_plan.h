@@ -26,8 +26,11 @@ struct NetworkPlan {
     // layers that are then the identity (LayerSpec::identity_in_evaluation).
     std::array<int64_t, kMaxLayerInputs> evaluation_inputs{-1, -1};
     int64_t saved = -1;
-    // True if this layer is a GELU whose output the preceding layer computes.
+    // True if this layer is a GELU whose output the preceding layer computes,
+    // or a sum that the following layer computes.
     bool forward_elsewhere = false;
+    // The number of the layer whose sum this layer computes, or -1.
+    int sum = -1;
     // The output of the following GELU, if this layer computes it; otherwise
     // -1.
     int64_t gelu_output = -1;
@@ -64,7 +67,8 @@ struct NetworkPlan {
 // that writes it to the last one that reads it, in the order of forward and
 // then of backward. Where no other layer needs the overwritten value, layers
 // work in place and the gradients of a residual connection share a buffer.
-// Layers that can compute an adjacent GELU (LayerSpec::fuses_gelu) do so.
+// Layers that can compute an adjacent GELU (LayerSpec::fuses_gelu) or the sum
+// before them (LayerSpec::fuses_sum) do so.
 //
 // Returns InvalidArgument, with the layer's name, for a graph that cannot be
 // trained, and ResourceExhausted if the sizes exceed any possible memory.

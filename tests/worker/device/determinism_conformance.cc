@@ -69,6 +69,18 @@ Floats RunEverything(Device& device) {
   device.ops().batch_norm->Backward({norm, planes, dbias, statistics,
                                      statistics + 16, normed, planes, dnormed,
                                      dnorm, dnorm + 16, nullptr});
+  const int64_t rows = 130, width = 33;
+  const auto stream_input = reals(rows * width, 27);
+  auto branch = reals(rows * width, 28), row_normed = reals(rows * width, 29),
+       stream_gradient = reals(rows * width, 30);
+  auto row_statistics = floats(2 * rows, 31), dscales = floats(2 * width, 32);
+  device.ops().layer_norm->Forward({rows, width, stream_input, dbias, nullptr,
+                                    row_normed, row_statistics,
+                                    row_statistics + rows, branch, branch});
+  device.ops().layer_norm->Backward({rows, width, branch, dbias, row_statistics,
+                                     row_statistics + rows, row_normed,
+                                     /*accumulate=*/true, stream_gradient,
+                                     dscales, dscales + width});
   Floats all;
   const auto append = [&](const auto& buffer) {
     const Floats values = buffer.Download();
@@ -76,10 +88,10 @@ Floats RunEverything(Device& device) {
   };
   for (const Reals* buffer :
        {&y, &dx, &z, &gelu, &dz, &dimage, &pooled, &attended, &dqkv, &attended2,
-        &dqkv2, &normed, &dnormed}) {
+        &dqkv2, &normed, &dnormed, &branch, &row_normed, &stream_gradient}) {
     append(*buffer);
   }
-  for (const auto* buffer : {&dweight, &dbias, &dkernel, &dnorm}) {
+  for (const auto* buffer : {&dweight, &dbias, &dkernel, &dnorm, &dscales}) {
     append(*buffer);
   }
   return all;

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/dropout.h"
+#include "worker/nn/layers/layer_norm.h"
 #include "worker/nn/layers/linear.h"
 #include "worker/nn/layers/residual.h"
 
@@ -105,6 +106,42 @@ class Loops final : public Layer {
   void Forward(const LayerCall&, const LayerTensors&) const override {}
   void Backward(const LayerCall&, const LayerTensors&) const override {}
 };
+
+class SumPlanTest : public GeluPlanTest {
+ protected:
+  static std::unique_ptr<Layer> MakeNorm() {
+    return std::make_unique<LayerNorm>(1, kSize, /*bias=*/true);
+  }
+  static std::unique_ptr<Layer> MakeSum() {
+    return std::make_unique<Residual>(kSize);
+  }
+};
+
+TEST_F(SumPlanTest, LayerNormMakesItBeforeItsInputsAreOverwritten) {
+  const ValueId x = Add(MakeLinear(), {0});
+  const ValueId branch = Add(MakeLinear(), {x});
+  const ValueId sum = Add(MakeSum(), {x, branch});
+  const ValueId normed = Add(MakeNorm(), {sum});
+  const NetworkPlan plan = PlanFor(Add(MakeLinear(), {normed}));
+  EXPECT_TRUE(plan.nodes[2].forward_elsewhere);
+  EXPECT_EQ(plan.nodes[3].sum, 2);
+  EXPECT_EQ(plan.nodes[3].inputs[0], plan.nodes[2].output);
+  EXPECT_EQ(plan.nodes[2].output, plan.nodes[2].inputs[1]);  // In place.
+  // Only the sum reads x behind the branch, and layer norm still needs it.
+  EXPECT_NE(plan.nodes[3].output, plan.nodes[2].inputs[0]);
+  EXPECT_NE(plan.nodes[3].saved, plan.nodes[2].inputs[0]);
+}
+
+TEST_F(SumPlanTest, OnlyTheNextLayerMakesIt) {
+  const ValueId x = Add(MakeLinear(), {0});
+  const ValueId branch = Add(MakeLinear(), {x});
+  const ValueId sum = Add(MakeSum(), {x, branch});
+  const ValueId other = Add(MakeLinear(), {sum});
+  const ValueId normed = Add(MakeNorm(), {sum});
+  const NetworkPlan plan = PlanFor(Add(MakeSum(), {normed, other}));
+  EXPECT_FALSE(plan.nodes[2].forward_elsewhere);
+  EXPECT_EQ(plan.nodes[4].sum, -1);
+}
 
 TEST(HostFloatsPlanTest, OnlyDevicesWithFloatsInHostMemoryRunLoops) {
   Graph graph(kSize);

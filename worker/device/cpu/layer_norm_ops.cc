@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "worker/device/cpu/bfloat16_blocks.h"
 #include "worker/device/cpu/cpu_ops.h"
 #include "worker/device/cpu/kernels/elementwise.h"
@@ -9,9 +11,18 @@ namespace {
 class Float32LayerNormOps final : public LayerNormOps {
  public:
   void Forward(const ForwardArguments& args) override {
-    LayerNormForward(args.rows, args.width, AsFloats(args.x), args.scale,
-                     args.shift, AsFloats(args.y), args.mean,
-                     args.inverse_deviation);
+    const float* x = AsFloats(args.x);
+    if (args.branch != nullptr) {
+      const int64_t count = args.rows * args.width;
+      float* const sum = AsFloats(args.sum);
+      if (args.sum != args.branch) {
+        std::copy_n(AsFloats(args.branch), count, sum);
+      }
+      Add(count, x, sum);
+      x = sum;
+    }
+    LayerNormForward(args.rows, args.width, x, args.scale, args.shift,
+                     AsFloats(args.y), args.mean, args.inverse_deviation);
   }
   void Backward(const BackwardArguments& args) override {
     LayerNormBackward(args.rows, args.width, AsFloats(args.x), args.scale,
@@ -28,13 +39,21 @@ class Bfloat16LayerNormOps final : public LayerNormOps {
   void Forward(const ForwardArguments& args) override {
     const int64_t width = args.width;
     InBlocks(args.rows, width, kBlock, [&](int64_t first, int64_t n) {
-      float* out = Room(context_, 1, n * width);
-      LayerNormForward(
-          n, width,
-          Read(context_, 0, n * width, AsHalves(args.x) + first * width),
-          args.scale, args.shift, out, args.mean + first,
-          args.inverse_deviation + first);
-      Narrow(n * width, out, AsHalves(args.y) + first * width);
+      const int64_t size = n * width, begin = first * width;
+      const Bfloat16* x = AsHalves(args.x) + begin;
+      if (args.branch != nullptr) {
+        Bfloat16* const rounded = AsHalves(args.sum) + begin;
+        float* const sum =
+            Read(context_, 1, size, AsHalves(args.branch) + begin);
+        Add(size, Read(context_, 0, size, x), sum);
+        Narrow(size, sum, rounded);
+        x = rounded;
+      }
+      float* out = Room(context_, 1, size);
+      LayerNormForward(n, width, Read(context_, 0, size, x), args.scale,
+                       args.shift, out, args.mean + first,
+                       args.inverse_deviation + first);
+      Narrow(size, out, AsHalves(args.y) + begin);
     });
   }
   void Backward(const BackwardArguments& args) override {

@@ -21,6 +21,10 @@ class LayerNormOps {
     // Outputs of Forward that Backward needs.
     float* mean = nullptr;               // [rows]
     float* inverse_deviation = nullptr;  // [rows]
+    // If not null, Forward writes x + branch to `sum`, which may be `branch`,
+    // and normalizes `sum` instead of x.
+    const Real* branch = nullptr;  // [rows, width]
+    Real* sum = nullptr;           // [rows, width]
   };
   struct BackwardArguments {
     int64_t rows = 0, width = 0;

@@ -67,6 +67,11 @@ struct LayerSpec {
   // (LayerTensors::gelu_output), and Backward can also compute the gradient of
   // a GELU that produced the input (LayerTensors::gelu_input).
   bool fuses_gelu = false;
+  // True if the output is the sum of both inputs.
+  bool is_sum = false;
+  // True if Forward can also compute input 0, if that is the output of a layer
+  // with is_sum (LayerTensors::sum).
+  bool fuses_sum = false;
   // True if the layer accesses tensors with its own loops (see HostFloats)
   // instead of operations of the device. It then works only on CPU devices with
   // Precision::kFloat32.
@@ -89,6 +94,10 @@ struct LayerTensors {
   float* saved = nullptr;  // Preserved from Forward to Backward.
   // If not null, Forward writes GELU of the output here.
   Real* gelu_output = nullptr;
+  // If not null, this is input 0, and Forward first sets it to addends[0] +
+  // addends[1]. It may be addends[1].
+  Real* sum = nullptr;
+  std::array<const Real*, 2> addends{};
 
   // The remaining fields are used by Backward only. The gradient of an input is
   // not computed if its pointer is null.

@@ -14,6 +14,7 @@ LayerSpec LayerNorm::Spec() const {
   }
   spec.backward_reads_input = true;
   spec.accumulates = true;
+  spec.fuses_sum = true;
   return spec;
 }
 
@@ -28,7 +29,9 @@ void LayerNorm::Forward(const LayerCall& call,
   LayerNormOps::ForwardArguments args;
   args.rows = rows;
   args.width = width_;
-  args.x = tensors.inputs[0];
+  args.x = tensors.sum == nullptr ? tensors.inputs[0] : tensors.addends[0];
+  args.branch = tensors.addends[1];
+  args.sum = tensors.sum;
   args.scale = tensors.weights[0];
   args.shift = tensors.weights[1];
   args.y = tensors.output;

@@ -9,6 +9,7 @@ LayerSpec Residual::Spec() const {
   spec.in_place_input = 1;
   spec.passes_gradient = true;
   spec.accumulates = true;
+  spec.is_sum = true;
   return spec;
 }
 

@@ -17,6 +17,11 @@
 namespace tributary::cuda {
 namespace {
 
+// Number of blocks that an SM must be able to run at once. Two limit a thread
+// to 128 registers, of which nvcc would spill some in float32.
+template <typename T>
+constexpr int kBlocksAtOnce = std::is_same_v<T, float> ? 1 : 2;
+
 template <typename T>
 struct BackwardInputs {
   AttentionShape shape;
@@ -53,8 +58,7 @@ struct RowValues {
 };
 template <typename T>
 __device__ inline RowValues RowValuesOf(const BackwardInputs<T>& in,
-                                        const BlockPlace& place,
-                                        int64_t query) {
+                                        const BlockPlace& place, int query) {
   if (query >= in.shape.time) return {0.0f, 0.0f};
   const int64_t row =
       (place.batch * in.shape.heads + place.head) * in.shape.time + query;
@@ -62,8 +66,8 @@ __device__ inline RowValues RowValuesOf(const BackwardInputs<T>& in,
 }
 
 template <typename T>
-__device__ inline float Probability(const BackwardInputs<T>& in, int64_t query,
-                                    int64_t key, float score, float sum) {
+__device__ inline float Probability(const BackwardInputs<T>& in, int query,
+                                    int key, float score, float sum) {
   // A key not after its query is in range, so only queries need a check.
   return key <= query && query < in.shape.time ? expf(score * in.scale - sum)
                                                : 0.0f;
@@ -72,7 +76,7 @@ __device__ inline float Probability(const BackwardInputs<T>& in, int64_t query,
 // Computes dk and dv of a tile of keys, kTile columns of them. Scores are
 // transposed here: rows are keys, columns are queries.
 template <typename T>
-__global__ void __launch_bounds__(kTileThreads, 2)
+__global__ void __launch_bounds__(kTileThreads, kBlocksAtOnce<T>)
     KeyGradientsKernel(BackwardInputs<T> in, T* dqkv) {
   __shared__ TileProducts<T> products;
   const AttentionShape& s = in.shape;
@@ -81,34 +85,33 @@ __global__ void __launch_bounds__(kTileThreads, 2)
                       k = PartOf(s, place, in.qkv, 1),
                       v = PartOf(s, place, in.qkv, 2),
                       dy = OutputOf(s, place, in.dy);
-  const int64_t first_key = place.tile * kTile;
+  const int first_key = place.tile * kTile;
   const AttentionDropout dropout = Based(in.dropout);
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
   float dk[4][4] = {}, dv[4][4] = {};
-  for (int64_t tile = place.tile; tile < TilesOf(s); ++tile) {
-    const int64_t first_query = tile * kTile;
+  for (int tile = place.tile; tile < TilesOf(s); ++tile) {
+    const int first_query = tile * kTile;
     float p[4][4] = {}, ds[4][4] = {};
-    unsigned kept[4];  // Bit i of kept[j] is for row i, column j.
+    const unsigned kept = KeptTile(
+        s, place, dropout, first_query + 4 * Across(), first_key + 4 * Down());
     float dots[4];
     products.AddInner(k, first_key, q, first_query, p);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int64_t query = first_query + 4 * Across() + j;
+      const int query = first_query + 4 * Across() + j;
       const RowValues row = RowValuesOf(in, place, query);
       dots[j] = row.dot;
       for (int i = 0; i < 4; ++i) {
         p[i][j] = Probability(in, query, first_key + 4 * Down() + i, p[i][j],
                               row.sum);
       }
-      kept[j] = KeptFour(
-          dropout, ProbabilityNumber(s, place, query, first_key + 4 * Down()));
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       float dropped[4];
       for (int j = 0; j < 4; ++j) {
-        dropped[j] = kept[j] >> i & 1 ? p[i][j] * keep_scale : 0.0f;
+        dropped[j] = kept >> (4 * j + i) & 1 ? p[i][j] * keep_scale : 0.0f;
       }
       products.StoreWeights(i, dropped);
     }
@@ -119,7 +122,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       for (int j = 0; j < 4; ++j) {
-        const float dp = kept[j] >> i & 1 ? ds[i][j] * keep_scale : 0.0f;
+        const float dp = kept >> (4 * j + i) & 1 ? ds[i][j] * keep_scale : 0.0f;
         ds[i][j] = p[i][j] * (dp - dots[j]) * in.scale;
       }
       products.StoreWeights(i, ds[i]);
@@ -134,7 +137,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 
 // Computes dq of a tile of queries, kTile columns of it.
 template <typename T>
-__global__ void __launch_bounds__(kTileThreads, 2)
+__global__ void __launch_bounds__(kTileThreads, kBlocksAtOnce<T>)
     QueryGradientsKernel(BackwardInputs<T> in, T* dqkv) {
   __shared__ TileProducts<T> products;
   const AttentionShape& s = in.shape;
@@ -144,31 +147,27 @@ __global__ void __launch_bounds__(kTileThreads, 2)
                       k = PartOf(s, place, in.qkv, 1),
                       v = PartOf(s, place, in.qkv, 2),
                       dy = OutputOf(s, place, in.dy);
-  const int64_t first_query = place.tile * kTile;
+  const int first_query = place.tile * kTile;
   const AttentionDropout dropout = Based(in.dropout);
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
-  RowValues rows[4];
-  for (int i = 0; i < 4; ++i) {
-    rows[i] = RowValuesOf(in, place, first_query + 4 * Down() + i);
-  }
 
   float dq[4][4] = {};
-  for (int64_t tile = 0; tile <= place.tile; ++tile) {
-    const int64_t first_key = tile * kTile;
+  for (int tile = 0; tile <= place.tile; ++tile) {
+    const int first_key = tile * kTile;
     float p[4][4] = {}, ds[4][4] = {};
+    const unsigned kept = KeptTile(s, place, dropout, first_query + 4 * Down(),
+                                   first_key + 4 * Across());
     products.AddInner(q, first_query, k, first_key, p);
     products.AddInner(dy, first_query, v, first_key, ds);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int64_t query = first_query + 4 * Down() + i;
-      const unsigned kept = KeptFour(
-          dropout,
-          ProbabilityNumber(s, place, query, first_key + 4 * Across()));
+      const int query = first_query + 4 * Down() + i;
+      const RowValues row = RowValuesOf(in, place, query);
       for (int j = 0; j < 4; ++j) {
         const float probability = Probability(
-            in, query, first_key + 4 * Across() + j, p[i][j], rows[i].sum);
-        const float dp = kept >> j & 1 ? ds[i][j] * keep_scale : 0.0f;
-        ds[i][j] = probability * (dp - rows[i].dot) * in.scale;
+            in, query, first_key + 4 * Across() + j, p[i][j], row.sum);
+        const float dp = kept >> (4 * i + j) & 1 ? ds[i][j] * keep_scale : 0.0f;
+        ds[i][j] = probability * (dp - row.dot) * in.scale;
       }
       products.StoreWeights(i, ds[i]);
     }

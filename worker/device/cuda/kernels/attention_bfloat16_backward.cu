@@ -92,7 +92,8 @@ __device__ inline RowConstants<kM> ComputeConstants(
       float dot = 0, sum = 0;
       const int64_t row = (place.batch * s.heads + place.head) * s.time + query;
       if (inside) {
-        const Bfloat16* const at = y.data + query * y.stride + FragmentColumn();
+        const Bfloat16* const at =
+            y.data + static_cast<int64_t>(query) * y.stride + FragmentColumn();
 #pragma unroll
         for (int k = 0; k < kSize / 16; ++k) {
 #pragma unroll

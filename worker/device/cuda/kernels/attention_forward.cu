@@ -22,16 +22,16 @@ struct OnlineSoftmax {
 // exp(score - maximum), or by 0 for keys after the query. Updates `softmax`,
 // and rescales `outputs`, sums weighted by earlier exponentials, to the new
 // maximum.
-__device__ void Exponentials(int64_t first_query, int64_t first_key,
-                             float scale, float (&scores)[4][4],
-                             OnlineSoftmax& softmax, float (&outputs)[4][4]) {
+__device__ void Exponentials(int first_query, int first_key, float scale,
+                             float (&scores)[4][4], OnlineSoftmax& softmax,
+                             float (&outputs)[4][4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int64_t query = first_query + 4 * Down() + i;
+    const int query = first_query + 4 * Down() + i;
     float maximum = softmax.maximum[i];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const int64_t key = first_key + 4 * Across() + j;
+      const int key = first_key + 4 * Across() + j;
       scores[i][j] = key <= query ? scores[i][j] * scale : -INFINITY;
       maximum = fmaxf(maximum, scores[i][j]);
     }
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   const HeadMatrix<T> q = PartOf(s, place, qkv, 0),
                       k = PartOf(s, place, qkv, 1),
                       v = PartOf(s, place, qkv, 2);
-  const int64_t first_query = place.tile * kTile;
+  const int first_query = place.tile * kTile;
   const AttentionDropout dropout = Based(unbased);
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
@@ -74,19 +74,17 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     softmax.sum[i] = 0;
   }
   float outputs[4][4] = {};
-  for (int64_t tile = 0; tile <= place.tile; ++tile) {
-    const int64_t first_key = tile * kTile;
+  for (int tile = 0; tile <= place.tile; ++tile) {
+    const int first_key = tile * kTile;
     float p[4][4] = {};
     products.AddInner(q, first_query, k, first_key, p);
     Exponentials(first_query, first_key, scale, p, softmax, outputs);
+    const unsigned kept = KeptTile(s, place, dropout, first_query + 4 * Down(),
+                                   first_key + 4 * Across());
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int row = 4 * Down() + i;
-      const unsigned kept =
-          KeptFour(dropout, ProbabilityNumber(s, place, first_query + row,
-                                              first_key + 4 * Across()));
       for (int j = 0; j < 4; ++j) {
-        p[i][j] = kept >> j & 1 ? p[i][j] * keep_scale : 0.0f;
+        p[i][j] = kept >> (4 * i + j) & 1 ? p[i][j] * keep_scale : 0.0f;
       }
       products.StoreWeights(i, p[i]);
     }
@@ -94,7 +92,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   }
 
   for (int i = 0; i < 4; ++i) {
-    const int64_t query = first_query + 4 * Down() + i;
+    const int query = first_query + 4 * Down() + i;
 #pragma unroll
     for (int j = 0; j < 4; ++j) outputs[i][j] /= softmax.sum[i];
     if (query < s.time && place.first_column == 0 && Across() == 0) {

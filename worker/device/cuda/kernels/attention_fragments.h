@@ -297,7 +297,8 @@ __device__ inline BlockPlace FragmentPlaceOf(const AttentionShape& s,
   const int64_t heads = left < heads_at_once ? left : heads_at_once;
   const int64_t inside = block - begin * tiles;
   const int64_t head = begin + inside % heads;
-  return {head / s.heads, head % s.heads, inside / heads, /*first_column=*/0};
+  return {static_cast<int>(head / s.heads), static_cast<int>(head % s.heads),
+          static_cast<int>(inside / heads), /*first_column=*/0};
 }
 
 }  // namespace tributary::cuda

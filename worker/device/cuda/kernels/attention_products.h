@@ -4,14 +4,13 @@
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 
-#include <cuda_bf16.h>
 #include <cuda_runtime.h>
-#include <mma.h>
 
 #include <cstdint>
 
 #include "worker/device/cuda/kernels/attention_tile.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
+#include "worker/device/cuda/kernels/instructions.h"
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
@@ -22,6 +21,9 @@ __device__ inline float4 LoadFour(const float* from) {
 __device__ inline void StoreFour(const float (&values)[4], float* to) {
   *reinterpret_cast<float4*>(to) =
       make_float4(values[0], values[1], values[2], values[3]);
+}
+__device__ inline void StoreTwo(float first, float second, float* to) {
+  *reinterpret_cast<float2*>(to) = make_float2(first, second);
 }
 
 // The shared memory of a block, and the products that use it. All threads of
@@ -44,12 +46,12 @@ class TileProducts;
 template <>
 class alignas(16) TileProducts<float> {
  public:
-  __device__ void AddInner(const HeadMatrix<float>& a, int64_t a_row,
-                           const HeadMatrix<float>& b, int64_t b_row,
+  __device__ void AddInner(const HeadMatrix<float>& a, int a_row,
+                           const HeadMatrix<float>& b, int b_row,
                            float (&products)[4][4]) {
     float* const left = operands_;
     float* const right = operands_ + kTile * kOperandStride;
-    for (int64_t d = 0; d < a.size; d += kDepth) {
+    for (int d = 0; d < a.size; d += kDepth) {
       __syncthreads();
       LoadOperand(a, a_row, d, /*interleaved=*/false, left);
       LoadOperand(b, b_row, d, /*interleaved=*/true, right);
@@ -80,8 +82,8 @@ class alignas(16) TileProducts<float> {
     StoreFour(values, weights_ + (4 * Down() + i) * kStride + 4 * Across());
   }
 
-  __device__ void AddWeighted(const HeadMatrix<float>& m, int64_t first_row,
-                              int64_t first_column, float (&sums)[4][4]) {
+  __device__ void AddWeighted(const HeadMatrix<float>& m, int first_row,
+                              int first_column, float (&sums)[4][4]) {
     __syncthreads();
     for (int row = threadIdx.x / kTile; row < kTile;
          row += kTileThreads / kTile) {
@@ -125,9 +127,9 @@ class alignas(16) TileProducts<float> {
   // first_column), to `to`, with zeros outside of m. With `interleaved`, row 4
   // n + j is stored as row j kSide + n, so that the rows 4 n + j of threads n =
   // 0, 1, ... are contiguous.
-  __device__ static void LoadOperand(const HeadMatrix<float>& m,
-                                     int64_t first_row, int64_t first_column,
-                                     bool interleaved, float* to) {
+  __device__ static void LoadOperand(const HeadMatrix<float>& m, int first_row,
+                                     int first_column, bool interleaved,
+                                     float* to) {
     const int column = threadIdx.x % kDepth;
     for (int row = threadIdx.x / kDepth; row < kTile;
          row += kTileThreads / kDepth) {
@@ -146,16 +148,16 @@ class alignas(16) TileProducts<float> {
 // Products with operands (including weights) in bfloat16 and sums in float32.
 //
 // Each of the eight warps computes two of the sixteen 16 x 16 parts of a tile.
-// The hardware determines which elements of a part a thread holds, so the sums
-// pass through shared memory.
+// The instructions determine which elements of a part a thread holds, so the
+// sums pass through shared memory.
 template <>
-class alignas(32) TileProducts<Bfloat16> {
+class alignas(16) TileProducts<Bfloat16> {
  public:
-  __device__ void AddInner(const HeadMatrix<Bfloat16>& a, int64_t a_row,
-                           const HeadMatrix<Bfloat16>& b, int64_t b_row,
+  __device__ void AddInner(const HeadMatrix<Bfloat16>& a, int a_row,
+                           const HeadMatrix<Bfloat16>& b, int b_row,
                            float (&products)[4][4]) {
     Sums sums;
-    for (int64_t d = 0; d < a.size; d += kTile) {
+    for (int d = 0; d < a.size; d += kTile) {
       __syncthreads();
       LoadTile(a, a_row, d, left_);
       LoadTile(b, b_row, d, right_);
@@ -163,14 +165,15 @@ class alignas(32) TileProducts<Bfloat16> {
       const int depth =
           static_cast<int>(a.size - d < kTile ? a.size - d : kTile);
       for (int k = 0; k < depth; k += kPart) {
-        Factor<nvcuda::wmma::matrix_a, nvcuda::wmma::row_major> x;
-        Load(left_ + PartRow() * kStride + k, x);
+        uint32_t x[4];
+        LoadMatrices(AddressOf(left_, PartRow(), k, /*rows_first=*/true), x);
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
           // The rows of b are the columns of its transpose.
-          Factor<nvcuda::wmma::matrix_b, nvcuda::wmma::col_major> y;
-          Load(right_ + PartColumn(n) * kStride + k, y);
-          nvcuda::wmma::mma_sync(sums.part[n], x, y, sums.part[n]);
+          uint32_t y[4];
+          LoadMatrices(
+              AddressOf(right_, PartColumn(n), k, /*rows_first=*/false), y);
+          MultiplyPart(x, y, sums.part[n]);
         }
       }
     }
@@ -183,32 +186,33 @@ class alignas(32) TileProducts<Bfloat16> {
     for (int j = 0; j < 4; ++j) to[j] = values[j];
   }
 
-  __device__ void AddWeighted(const HeadMatrix<Bfloat16>& m, int64_t first_row,
-                              int64_t first_column, float (&result)[4][4]) {
+  __device__ void AddWeighted(const HeadMatrix<Bfloat16>& m, int first_row,
+                              int first_column, float (&result)[4][4]) {
     __syncthreads();
     LoadTile(m, first_row, first_column, left_);
     __syncthreads();
     Sums sums;
     for (int k = 0; k < kTile; k += kPart) {
-      Factor<nvcuda::wmma::matrix_a, nvcuda::wmma::row_major> w;
-      Load(weights_ + PartRow() * kStride + k, w);
+      uint32_t w[4];
+      LoadMatrices(AddressOf(weights_, PartRow(), k, /*rows_first=*/true), w);
 #pragma unroll
       for (int n = 0; n < 2; ++n) {
-        Factor<nvcuda::wmma::matrix_b, nvcuda::wmma::row_major> v;
-        Load(left_ + k * kStride + PartColumn(n), v);
-        nvcuda::wmma::mma_sync(sums.part[n], w, v, sums.part[n]);
+        uint32_t v[4];
+        LoadTransposedMatrices(
+            AddressOf(left_, k, PartColumn(n), /*rows_first=*/true), v);
+        MultiplyPart(w, v, sums.part[n]);
       }
     }
     Add(sums, result);
   }
 
  private:
-  // Side of the matrices that one instruction of a warp multiplies.
+  // Side of the parts.
   static constexpr int kPart = 16;
   static_assert(kTileThreads / kWarp * 2 == kTile / kPart * (kTile / kPart),
                 "two parts for each warp");
   // Number of elements from one row to the next. Eight consecutive rows are in
-  // different banks, and every part starts at a multiple of 32 bytes.
+  // different banks, and every row starts at a multiple of 16 bytes.
   static constexpr int kStride = kTile + 8;
   static constexpr int kSumStride = kTile + 4;
   // Number of elements that one vector load reads. Vector loads are used if
@@ -218,18 +222,10 @@ class alignas(32) TileProducts<Bfloat16> {
     Bfloat16 elements[kVector];
   };
 
-  template <typename Use, typename Order>
-  using Factor =
-      nvcuda::wmma::fragment<Use, kPart, kPart, kPart, __nv_bfloat16, Order>;
-
-  // Sums of the warp's two parts.
+  // The thread's elements of the warp's two parts. part[n][h] is the result of
+  // MultiplyAdd for columns 8 h to 8 h + 7 of part n.
   struct Sums {
-    __device__ Sums() {
-      for (auto& one : part) nvcuda::wmma::fill_fragment(one, 0.0f);
-    }
-    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, kPart, kPart, kPart,
-                           float>
-        part[2];
+    float part[2][2][4] = {};
   };
 
   __device__ static int Warp() { return threadIdx.x / kWarp; }
@@ -240,28 +236,42 @@ class alignas(32) TileProducts<Bfloat16> {
     return (Warp() % 2 * 2 + n) * kPart;
   }
 
-  template <typename Fragment>
-  __device__ static void Load(const Bfloat16* from, Fragment& to) {
-    nvcuda::wmma::load_matrix_sync(
-        to, reinterpret_cast<const __nv_bfloat16*>(from), kStride);
+  // Returns the address from which the lane loads for LoadMatrices: that of a
+  // row of one quarter of the 16 x 16 elements at (row, column). With
+  // `rows_first`, the quarters are in the order top left, bottom left, top
+  // right, bottom right; otherwise the middle two are exchanged.
+  __device__ static SharedAddress AddressOf(const Bfloat16* matrix, int row,
+                                            int column, bool rows_first) {
+    const int lane = threadIdx.x % kWarp;
+    const int odd = lane / 8 % 2 * 8, upper = lane / 16 * 8;
+    row += lane % 8 + (rows_first ? odd : upper);
+    column += rows_first ? upper : odd;
+    return SharedAddressOf(matrix + row * kStride + column);
+  }
+
+  // Warp. Adds the product of two parts.
+  __device__ static void MultiplyPart(const uint32_t (&a)[4],
+                                      const uint32_t (&b)[4],
+                                      float (&sums)[2][4]) {
+    MultiplyAdd(sums[0], a, b[0], b[1]);
+    MultiplyAdd(sums[1], a, b[2], b[3]);
   }
 
   // Copies kTile rows and columns of m, starting at (first_row, first_column),
   // to `to`, with zeros outside of m.
-  __device__ static void LoadTile(const HeadMatrix<Bfloat16>& m,
-                                  int64_t first_row, int64_t first_column,
-                                  Bfloat16* to) {
+  __device__ static void LoadTile(const HeadMatrix<Bfloat16>& m, int first_row,
+                                  int first_column, Bfloat16* to) {
     const bool aligned = reinterpret_cast<uintptr_t>(m.data) % 16 == 0 &&
                          m.stride % kVector == 0;
     constexpr int kVectors = kTile / kVector;
     for (int n = threadIdx.x; n < kTile * kVectors; n += kTileThreads) {
       const int row = n / kVectors, column = n % kVectors * kVector;
-      const int64_t from_row = first_row + row;
-      const int64_t from_column = first_column + column;
+      const int from_row = first_row + row;
+      const int from_column = first_column + column;
       Vector vector;
       if (aligned && from_row < m.count && from_column + kVector <= m.size) {
-        vector = *reinterpret_cast<const Vector*>(m.data + from_row * m.stride +
-                                                  from_column);
+        vector = *reinterpret_cast<const Vector*>(
+            m.data + static_cast<int64_t>(from_row) * m.stride + from_column);
       } else {
 #pragma unroll
         for (int i = 0; i < kVector; ++i) {
@@ -274,11 +284,17 @@ class alignas(32) TileProducts<Bfloat16> {
 
   // Adds the calling thread's part of the tile `sums` to `to`.
   __device__ void Add(const Sums& sums, float (&to)[4][4]) {
+    const int lane = threadIdx.x % kWarp;
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
-      nvcuda::wmma::store_matrix_sync(
-          sums_ + PartRow() * kSumStride + PartColumn(n), sums.part[n],
-          kSumStride, nvcuda::wmma::mem_row_major);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float* const first = sums_ + (PartRow() + lane / 4) * kSumStride +
+                             PartColumn(n) + 8 * h + lane % 4 * 2;
+        StoreTwo(sums.part[n][h][0], sums.part[n][h][1], first);
+        StoreTwo(sums.part[n][h][2], sums.part[n][h][3],
+                 first + 8 * kSumStride);
+      }
     }
     __syncthreads();
 #pragma unroll
@@ -292,10 +308,10 @@ class alignas(32) TileProducts<Bfloat16> {
     }
   }
 
-  alignas(32) Bfloat16 left_[kTile * kStride];
-  alignas(32) Bfloat16 right_[kTile * kStride];
-  alignas(32) Bfloat16 weights_[kTile * kStride];
-  alignas(32) float sums_[kTile * kSumStride];
+  alignas(16) Bfloat16 left_[kTile * kStride];
+  alignas(16) Bfloat16 right_[kTile * kStride];
+  alignas(16) Bfloat16 weights_[kTile * kStride];
+  alignas(16) float sums_[kTile * kSumStride];
 };
 
 static_assert(sizeof(TileProducts<float>) <= 48 << 10 &&

@@ -27,12 +27,12 @@ inline constexpr int kTileThreads = kSide * kSide;
 template <typename T>
 struct HeadMatrix {
   const T* data;
-  int64_t count, size, stride;
+  int count, size, stride;  // 64 bits would make nvcc spill registers.
 };
 
 // The work of one block: a tile of one head, and kTile of the head's columns.
 struct BlockPlace {
-  int64_t batch, head, tile, first_column;
+  int batch, head, tile, first_column;
 };
 
 __host__ __device__ inline int64_t TilesOf(const AttentionShape& s) {
@@ -50,8 +50,9 @@ inline int64_t BlocksOf(const AttentionShape& s) {
 __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
   const int64_t chunks = ColumnChunksOf(s), heads = s.batch * s.heads;
   const int64_t head = block / chunks % heads;
-  return {head / s.heads, head % s.heads, block / chunks / heads,
-          block % chunks * kTile};
+  return {static_cast<int>(head / s.heads), static_cast<int>(head % s.heads),
+          static_cast<int>(block / chunks / heads),
+          static_cast<int>(block % chunks) * kTile};
 }
 
 // Returns the offset in qkv of the first element of the head's matrix q, k or v
@@ -65,8 +66,9 @@ template <typename T>
 __device__ inline HeadMatrix<T> PartOf(const AttentionShape& s,
                                        const BlockPlace& place, const T* qkv,
                                        int part) {
-  return {qkv + PartOffset(s, place, part), s.time, s.head_size,
-          3 * s.heads * s.head_size};
+  return {qkv + PartOffset(s, place, part), static_cast<int>(s.time),
+          static_cast<int>(s.head_size),
+          static_cast<int>(3 * s.heads * s.head_size)};
 }
 // Returns the offset in y of the head's first element: element [batch, 0, head,
 // 0].
@@ -77,18 +79,19 @@ __device__ inline int64_t OutputOffset(const AttentionShape& s,
 template <typename T>
 __device__ inline HeadMatrix<T> OutputOf(const AttentionShape& s,
                                          const BlockPlace& place, const T* y) {
-  return {y + OutputOffset(s, place), s.time, s.head_size,
-          s.heads * s.head_size};
+  return {y + OutputOffset(s, place), static_cast<int>(s.time),
+          static_cast<int>(s.head_size),
+          static_cast<int>(s.heads * s.head_size)};
 }
 
 __device__ inline int Down() { return threadIdx.x / kSide; }
 __device__ inline int Across() { return threadIdx.x % kSide; }
 
 template <typename T>
-__device__ inline float ElementOrZero(const HeadMatrix<T>& m, int64_t row,
-                                      int64_t column) {
+__device__ inline float ElementOrZero(const HeadMatrix<T>& m, int row,
+                                      int column) {
   return row < m.count && column < m.size
-             ? float{m.data[row * m.stride + column]}
+             ? float{m.data[static_cast<int64_t>(row) * m.stride + column]}
              : 0.0f;
 }
 
@@ -96,13 +99,13 @@ __device__ inline float ElementOrZero(const HeadMatrix<T>& m, int64_t row,
 // for i, j < 4. Skips elements outside of [count, size]. `stride` is the number
 // of elements of `to` from one row to the next.
 template <typename T>
-__device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
-                                 int64_t first_column, int64_t count,
-                                 int64_t size, int64_t stride, T* to) {
+__device__ inline void StoreRows(const float (&values)[4][4], int first_row,
+                                 int first_column, int64_t count, int64_t size,
+                                 int64_t stride, T* to) {
   for (int i = 0; i < 4; ++i) {
-    const int64_t row = first_row + 4 * Down() + i;
+    const int row = first_row + 4 * Down() + i;
     for (int j = 0; j < 4; ++j) {
-      const int64_t column = first_column + 4 * Across() + j;
+      const int column = first_column + 4 * Across() + j;
       if (row < count && column < size)
         to[row * stride + column] = values[i][j];
     }
@@ -141,6 +144,21 @@ __device__ inline uint64_t ProbabilityNumber(const AttentionShape& s,
                                              int64_t query, int64_t key) {
   return static_cast<uint64_t>(
       ((place.batch * s.heads + place.head) * s.time + query) * s.time + key);
+}
+
+// Returns 16 bits: bit 4 n + m is set if dropout keeps the probability of key
+// `key` + m for query `query` + n. Call it where few registers are in use.
+__device__ inline unsigned KeptTile(const AttentionShape& s,
+                                    const BlockPlace& place,
+                                    const AttentionDropout& dropout, int query,
+                                    int key) {
+  unsigned kept = 0;
+#pragma unroll 1
+  for (int n = 0; n < 4; ++n) {
+    kept |= KeptFour(dropout, ProbabilityNumber(s, place, query + n, key))
+            << 4 * n;
+  }
+  return kept;
 }
 
 }  // namespace tributary::cuda

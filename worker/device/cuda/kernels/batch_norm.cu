@@ -11,6 +11,8 @@ namespace tributary::cuda {
 namespace {
 
 constexpr float kEpsilon = 1e-5f;
+// The launch bounds also name the blocks at once, 1: without this number, ptxas
+// uses fewer registers than it may, and spills.
 constexpr int kChannelThreads = 1024;
 
 // Calls visit(element) for this thread's elements of the block's channel.
@@ -56,7 +58,7 @@ __device__ void Normalize(const BatchNormShape& s, const Normalization& by,
 // The variance takes a second pass: the mean square minus the squared mean
 // would lose all digits where the mean is large.
 template <typename T>
-__global__ void __launch_bounds__(kChannelThreads)
+__global__ void __launch_bounds__(kChannelThreads, 1)
     ForwardKernel(BatchNormShape s, const T* x, const float* scale,
                   const float* shift, const T* residual, T* y, float* means,
                   float* variances) {
@@ -80,7 +82,7 @@ __global__ void __launch_bounds__(kChannelThreads)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kChannelThreads)
+__global__ void __launch_bounds__(kChannelThreads, 1)
     EvaluateKernel(BatchNormShape s, const T* x, const float* scale,
                    const float* shift, const float* means,
                    const float* variances, const T* residual, T* y) {
@@ -93,7 +95,7 @@ __global__ void __launch_bounds__(kChannelThreads)
 // With g = dy, or 0 where relu set y to 0: dx = scale inverse (g - mean(g) - (x
 // - mean) inverse^2 mean(g (x - mean))).
 template <typename T>
-__global__ void __launch_bounds__(kChannelThreads)
+__global__ void __launch_bounds__(kChannelThreads, 1)
     BackwardKernel(BatchNormShape s, const T* x, const float* scale,
                    const float* means, const float* variances, const T* y,
                    const T* dy, BatchNormGradients<T> gradients) {

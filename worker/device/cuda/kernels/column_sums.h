@@ -12,8 +12,8 @@
 namespace tributary::cuda {
 
 // Partition of the rows into contiguous chunks. One thread block computes the
-// sums of each chunk and tile of columns. Then the sums of the chunks are added
-// in order. The order of additions depends only on the shape.
+// sums of each chunk and tile of columns. Then FinishSums adds the sums of the
+// chunks. The order of additions depends only on the shape.
 struct ColumnChunks {
   // Threads of a block: a warp reads kColumns consecutive elements of a row,
   // and kLanes warps process the rows in turn.
@@ -71,15 +71,29 @@ struct ColumnOutputs {
   float* sums[kSums];  // Each has the shape [width]; null skips it.
 };
 
-// Computes outputs.sums[s][c] = sum of partials[chunk, s, c] over all chunks,
-// in ascending order.
+// Threads of FinishSumsKernel that share a column.
+inline constexpr int kFinishLanes = 32;
+
+// Computes outputs.sums[s][c] = sum of partials[chunk, s, c] over all chunks.
+// Each block adds 32 columns of one sum. Lane n of a column adds chunks n,
+// n + kFinishLanes, ..., and then the sums of the lanes are added in order.
 template <int kSums>
-__global__ void FinishSumsKernel(int64_t chunks, int64_t width,
-                                 const float* partials,
-                                 ColumnOutputs<kSums> outputs) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= kSums * width) return;
-  const int64_t s = i / width, c = i % width;
+__global__ void __launch_bounds__(kWarp* kFinishLanes)
+    FinishSumsKernel(int64_t chunks, int64_t width,
+                     const float* __restrict__ partials,
+                     ColumnOutputs<kSums> outputs) {
+  __shared__ float lanes[kFinishLanes][kWarp];
+  const int s = static_cast<int>(blockIdx.x % kSums);
+  const int64_t c = blockIdx.x / kSums * kWarp + threadIdx.x;
+  float sum = 0;
+  if (c < width) {
+#pragma unroll 4
+    for (int64_t chunk = threadIdx.y; chunk < chunks; chunk += kFinishLanes) {
+      sum += partials[(chunk * kSums + s) * width + c];
+    }
+  }
+  lanes[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
   // Avoids an index known only at run time, for which nvcc would put the array
   // into local memory.
   float* output = nullptr;
@@ -87,12 +101,21 @@ __global__ void FinishSumsKernel(int64_t chunks, int64_t width,
   for (int k = 0; k < kSums; ++k) {
     if (k == s) output = outputs.sums[k];
   }
-  if (output == nullptr) return;
-  float sum = 0;
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    sum += partials[(chunk * kSums + s) * width + c];
+  if (threadIdx.y > 0 || c >= width || output == nullptr) return;
+  for (int lane = 1; lane < kFinishLanes; ++lane) {
+    sum += lanes[lane][threadIdx.x];
   }
   output[c] = sum;
+}
+
+// Queues FinishSumsKernel.
+template <int kSums>
+void FinishSums(Stream& stream, const char* operation, int64_t chunks,
+                int64_t width, const float* partials,
+                const ColumnOutputs<kSums>& outputs) {
+  Launch(stream, operation, CeilDivide(width, kWarp) * kSums,
+         dim3(kWarp, kFinishLanes), &FinishSumsKernel<kSums>, chunks, width,
+         partials, outputs);
 }
 
 // Sets outputs.sums[s][c] to the sum, over all rows r, of the contribution that
@@ -106,9 +129,7 @@ void SumColumns(Stream& stream, const char* operation, Scratch& scratch,
   Launch(stream, operation, layout.tiles * layout.chunks,
          dim3(ColumnChunks::kColumns, ColumnChunks::kLanes),
          &SumChunksKernel<kSums, Term>, rows, width, layout, term, partials);
-  Launch(stream, operation, CeilDivide(kSums * width, kBlockThreads),
-         kBlockThreads, &FinishSumsKernel<kSums>, layout.chunks, width,
-         static_cast<const float*>(partials), outputs);
+  FinishSums<kSums>(stream, operation, layout.chunks, width, partials, outputs);
 }
 
 }  // namespace tributary::cuda

@@ -1,6 +1,8 @@
 // Uses one warp per row: widths of up to a few thousand are a few dozen
-// elements per lane, and warps need no barriers. Reads each row three times,
-// the last two from the cache.
+// elements per lane, and forward needs no barriers. Second and third reads of a
+// row come from the cache.
+#include <algorithm>
+
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/kernels/column_sums.h"
 #include "worker/device/cuda/kernels/normalization.h"
@@ -16,11 +18,40 @@ __device__ inline int64_t RowOfWarp() {
   return static_cast<int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / kWarp;
 }
 
-// x, y: [rows, width]; scale, shift (or null): [width]; means, inverses:
-// [rows]. None overlap, so that several loads are in flight at a time.
+// Number of elements of a row that a lane loads at once.
+constexpr int kBatch = 8;
+
+// Computes sum = x + branch for a row and returns the lane's part of the total
+// of `sum`. All loads of a batch precede its stores, which may overwrite
+// `branch`.
 template <typename T>
+__device__ inline float AddRows(int64_t width, const T* __restrict__ x,
+                                const T* branch, T* sum) {
+  float total = 0;
+  for (int64_t first = threadIdx.x % kWarp; first < width;
+       first += kBatch * kWarp) {
+    T values[kBatch];
+#pragma unroll
+    for (int n = 0; n < kBatch; ++n) {
+      const int64_t c = first + n * kWarp;
+      values[n] = c < width ? float{branch[c]} + float{x[c]} : 0.0f;
+    }
+#pragma unroll
+    for (int n = 0; n < kBatch; ++n) {
+      const int64_t c = first + n * kWarp;
+      if (c < width) sum[c] = values[n];
+      total += values[n];
+    }
+  }
+  return total;
+}
+
+// x, y: [rows, width]; scale, shift (or null): [width]; means, inverses:
+// [rows]. None overlap, so that several loads are in flight at a time. With
+// kAdds, normalizes sum = x + branch; both are [rows, width] and may overlap.
+template <typename T, bool kAdds>
 __global__ void ForwardKernel(int64_t rows, int64_t width,
-                              const T* __restrict__ x,
+                              const T* __restrict__ x, const T* branch, T* sum,
                               const float* __restrict__ scale,
                               const float* __restrict__ shift,
                               T* __restrict__ y, float* __restrict__ means,
@@ -28,13 +59,19 @@ __global__ void ForwardKernel(int64_t rows, int64_t width,
   const int64_t row = RowOfWarp();
   if (row >= rows) return;  // The whole warp returns.
   const int lane = threadIdx.x % kWarp;
-  const T* __restrict__ in = x + row * width;
-  T* __restrict__ out = y + row * width;
+  const int64_t begin = row * width;
+  // A lane reads only elements of `sum` that it has written.
+  const T* const in = (kAdds ? sum : x) + begin;
+  T* __restrict__ out = y + begin;
 
-  float sum = 0;
+  float total = 0;
+  if constexpr (kAdds) {
+    total = AddRows(width, x + begin, branch + begin, sum + begin);
+  } else {
 #pragma unroll 4
-  for (int64_t c = lane; c < width; c += kWarp) sum += in[c];
-  const float mean = SumOfLanes(sum) / static_cast<float>(width);
+    for (int64_t c = lane; c < width; c += kWarp) total += in[c];
+  }
+  const float mean = SumOfLanes(total) / static_cast<float>(width);
   float squares = 0;
 #pragma unroll 4
   for (int64_t c = lane; c < width; c += kWarp) {
@@ -54,40 +91,104 @@ __global__ void ForwardKernel(int64_t rows, int64_t width,
   }
 }
 
-// With n = (x - mean) inverse and g = dy scale: dx = inverse (g - mean(g) - n
-// mean(g n)). Shapes as above; dx: [rows, width].
-template <typename T>
-__global__ void BackwardKernel(int64_t rows, int64_t width,
-                               const T* __restrict__ x,
-                               const float* __restrict__ scale,
-                               const float* __restrict__ means,
-                               const float* __restrict__ inverses,
-                               const T* __restrict__ dy, bool accumulate,
-                               T* __restrict__ dx) {
-  const int64_t row = RowOfWarp();
-  if (row >= rows) return;  // The whole warp returns.
-  const int lane = threadIdx.x % kWarp;
-  const T* __restrict__ in = x + row * width;
-  const T* __restrict__ gradient = dy + row * width;
-  T* __restrict__ out = dx + row * width;
-  const float mean = means[row], inverse = inverses[row];
+// What the gradients of a row depend on, besides its elements.
+struct RowTerms {
+  float mean, inverse;
+  // Means of g = dy scale and of g n; see BackwardKernel.
+  float g_mean, product_mean;
+};
 
+// Number of rows that a block processes at a time.
+constexpr int kGroupRows = 2 * kRowsPerBlock;
+
+// Partition of the rows into contiguous chunks, one for each block. Depends
+// only on the number of rows, and so does the order of additions.
+struct RowChunks {
+  explicit RowChunks(int64_t rows) {
+    // About 512 blocks of 256 threads fill the largest GPUs. Each adds two
+    // groups of rows at least, so that adding the chunks costs little.
+    rows_per_chunk = std::max<int64_t>(
+        CeilDivide(CeilDivide(rows, 512), kGroupRows) * kGroupRows,
+        2 * kGroupRows);
+    chunks = std::max<int64_t>(CeilDivide(rows, rows_per_chunk), 1);
+  }
+  int64_t rows_per_chunk, chunks;
+};
+
+// Warp. Computes the terms of a row. `share` is 1 / width: with a division,
+// nvcc would spill registers around its slow path.
+template <typename T>
+__device__ inline RowTerms TermsOf(int64_t width, float share,
+                                   const T* __restrict__ in,
+                                   const float* __restrict__ scale,
+                                   const T* __restrict__ gradient, float mean,
+                                   float inverse) {
   float sum = 0, product_sum = 0;
-#pragma unroll 4
-  for (int64_t c = lane; c < width; c += kWarp) {
+#pragma unroll 8
+  for (int64_t c = threadIdx.x % kWarp; c < width; c += kWarp) {
     const float g = gradient[c] * scale[c];
     sum += g;
     product_sum += g * ((in[c] - mean) * inverse);
   }
-  const float g_mean = SumOfLanes(sum) / static_cast<float>(width);
-  const float product_mean =
-      SumOfLanes(product_sum) / static_cast<float>(width);
+  return {mean, inverse, SumOfLanes(sum) * share,
+          SumOfLanes(product_sum) * share};
+}
+
+// With n = (x - mean) inverse and g = dy scale: dx = inverse (g - mean(g) - n
+// mean(g n)). Shapes as above; dx: [rows, width]. partials[block, 0, column] is
+// the sum of dy n over the block's rows, and partials[block, 1, column] the sum
+// of dy.
+//
+// For each group of rows, the warps first compute the terms of two rows each.
+// Then each thread computes the gradients of its columns, whose sums it owns,
+// from elements that the cache holds. Four blocks run on an SM at once: see
+// RowChunks.
+template <typename T>
+__global__ void __launch_bounds__(kBlockThreads, 4)
+    BackwardKernel(int64_t rows, int64_t width, float share,
+                   int64_t rows_per_chunk, const T* __restrict__ x,
+                   const float* __restrict__ scale,
+                   const float* __restrict__ means,
+                   const float* __restrict__ inverses, const T* __restrict__ dy,
+                   bool accumulate, T* __restrict__ dx,
+                   float* __restrict__ partials) {
+  __shared__ RowTerms terms[kGroupRows];
+  const int64_t begin = blockIdx.x * rows_per_chunk;
+  const int64_t end =
+      begin + rows_per_chunk < rows ? begin + rows_per_chunk : rows;
+  float* __restrict__ scale_sums = partials + 2 * blockIdx.x * width;
+  float* __restrict__ shift_sums = scale_sums + width;
+  for (int64_t first = begin; first < end; first += kGroupRows) {
+    const int count =
+        static_cast<int>(end - first < kGroupRows ? end - first : kGroupRows);
+    for (int r = threadIdx.x / kWarp; r < count; r += kRowsPerBlock) {
+      const int64_t row = first + r;
+      const RowTerms row_terms =
+          TermsOf(width, share, x + row * width, scale, dy + row * width,
+                  means[row], inverses[row]);
+      if (threadIdx.x % kWarp == 0) terms[r] = row_terms;
+    }
+    __syncthreads();
+    for (int64_t c = threadIdx.x; c < width; c += kBlockThreads) {
+      const float factor = scale[c];
+      float scale_sum = first == begin ? 0.0f : scale_sums[c];
+      float shift_sum = first == begin ? 0.0f : shift_sums[c];
 #pragma unroll 4
-  for (int64_t c = lane; c < width; c += kWarp) {
-    const float normalized = (in[c] - mean) * inverse;
-    const float value =
-        inverse * (gradient[c] * scale[c] - g_mean - normalized * product_mean);
-    out[c] = accumulate ? float{out[c]} + value : value;
+      for (int r = 0; r < count; ++r) {
+        const RowTerms row = terms[r];
+        const int64_t i = (first + r) * width + c;
+        const float gradient = dy[i];
+        const float normalized = (x[i] - row.mean) * row.inverse;
+        const float value = row.inverse * (gradient * factor - row.g_mean -
+                                           normalized * row.product_mean);
+        dx[i] = accumulate ? float{dx[i]} + value : value;
+        scale_sum += gradient * normalized;
+        shift_sum += gradient;
+      }
+      scale_sums[c] = scale_sum;
+      shift_sums[c] = shift_sum;
+    }
+    __syncthreads();
   }
 }
 
@@ -95,11 +196,13 @@ __global__ void BackwardKernel(int64_t rows, int64_t width,
 
 template <typename T>
 void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
-                      const float* scale, const float* shift, T* y, float* mean,
+                      const T* branch, T* sum, const float* scale,
+                      const float* shift, T* y, float* mean,
                       float* inverse_deviation) {
   Launch(stream, "LayerNormForward", CeilDivide(rows, kRowsPerBlock),
-         kBlockThreads, &ForwardKernel<T>, rows, width, x, scale, shift, y,
-         mean, inverse_deviation);
+         kBlockThreads,
+         branch == nullptr ? &ForwardKernel<T, false> : &ForwardKernel<T, true>,
+         rows, width, x, branch, sum, scale, shift, y, mean, inverse_deviation);
 }
 
 template <typename T>
@@ -107,25 +210,22 @@ void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
                        int64_t width, const T* x, const float* scale,
                        const float* mean, const float* inverse_deviation,
                        const T* dy, const LayerNormGradients<T>& gradients) {
-  Launch(stream, "LayerNormBackward", CeilDivide(rows, kRowsPerBlock),
-         kBlockThreads, &BackwardKernel<T>, rows, width, x, scale, mean,
-         inverse_deviation, dy, gradients.accumulate, gradients.dx);
-  SumColumns<2>(stream, "LayerNormBackward", scratch, rows, width,
-                [=] __device__(int64_t r, int64_t c, float(&sums)[2]) {
-                  const float g = dy[r * width + c];
-                  sums[0] +=
-                      g * ((x[r * width + c] - mean[r]) * inverse_deviation[r]);
-                  sums[1] += g;
-                },
+  const RowChunks layout(rows);
+  float* const partials = scratch.Floats(layout.chunks * 2 * width);
+  Launch(stream, "LayerNormBackward", layout.chunks, kBlockThreads,
+         &BackwardKernel<T>, rows, width, 1.0f / static_cast<float>(width),
+         layout.rows_per_chunk, x, scale, mean, inverse_deviation, dy,
+         gradients.accumulate, gradients.dx, partials);
+  FinishSums<2>(stream, "LayerNormBackward", layout.chunks, width, partials,
                 {{gradients.dscale, gradients.dshift}});
 }
 
-#define TRIBUTARY_INSTANTIATE(T)                                         \
-  template void LayerNormForward(Stream&, int64_t, int64_t, const T*,    \
-                                 const float*, const float*, T*, float*, \
-                                 float*);                                \
-  template void LayerNormBackward(                                       \
-      Stream&, Scratch&, int64_t, int64_t, const T*, const float*,       \
+#define TRIBUTARY_INSTANTIATE(T)                                               \
+  template void LayerNormForward(Stream&, int64_t, int64_t, const T*,          \
+                                 const T*, T*, const float*, const float*, T*, \
+                                 float*, float*);                              \
+  template void LayerNormBackward(                                             \
+      Stream&, Scratch&, int64_t, int64_t, const T*, const float*,             \
       const float*, const float*, const T*, const LayerNormGradients<T>&);
 TRIBUTARY_INSTANTIATE(float)
 TRIBUTARY_INSTANTIATE(Bfloat16)

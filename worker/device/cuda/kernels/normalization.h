@@ -12,9 +12,11 @@
 namespace tributary::cuda {
 
 // In all functions, T is the representation of Real: float or Bfloat16.
+// `branch` may be null.
 template <typename T>
 void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
-                      const float* scale, const float* shift, T* y, float* mean,
+                      const T* branch, T* sum, const float* scale,
+                      const float* shift, T* y, float* mean,
                       float* inverse_deviation);
 
 template <typename T>

@@ -6,8 +6,7 @@
 // - Missing barriers: tests can change the order of threads and blocks, which
 //   changes results that depend on the order. In builds with ThreadSanitizer,
 //   threads of a block synchronize only at barriers, so that each missing
-//   barrier is reported as a data race in any order. Lane 0 performs the memory
-//   accesses of wmma for its whole warp.
+//   barrier is reported as a data race in any order.
 // - Reads of shared memory before it is written: it is filled with NaN at the
 //   start of each block.
 // - Accesses beyond device memory, in builds with AddressSanitizer, because
