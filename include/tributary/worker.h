@@ -77,6 +77,9 @@ struct ParameterDeclaration {
   // the library; must not throw. If null, the initial values are zero.
   std::function<void(Random* random, absl::Span<float> values)> initialize;
   ParameterGroup group = ParameterGroup::kDecay;
+  // Factor of the job's learning rate for this parameter, above 0 and at most
+  // 1000. Must be 1 for group kStatistics.
+  float learning_rate_factor = 1;
 };
 
 // The facts of the job that a program needs before it declares its parameters.
@@ -205,8 +208,9 @@ class ItemRange {
 };
 
 // Either micro-batches of one training step or pieces of evaluations, whose
-// weights may differ. The loop over the other kind is empty. Contains only the part of the job's step that this worker computes. If a
-// server is lost, steps may be repeated.
+// weights may differ. The loop over the other kind is empty. Contains only the
+// part of the job's step that this worker computes. If a server is lost, steps
+// may be repeated.
 class Step {
  public:
   // Number of the training step, from 0; -1 for an evaluation.
