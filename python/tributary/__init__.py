@@ -32,7 +32,7 @@ The command that trains it:
 
 The weights have the same bits for any number of workers, even if workers are killed.
 `connect`, `Session`, `MicroBatch` and `EvaluationPiece` describe the loop,
-`DistributedDataParallel` modules of PyTorch,
+`DistributedDataParallel` modules of PyTorch, `Optimizer` its use in an existing loop,
 `MicroBatchSampler` and `MicroBatchDataset` reading with DataLoader, and `train`,
 `load` and `read_metrics` the run. Without PyTorch, `Session.declare` and the arrays of
 `MicroBatch` serve any engine that can use NumPy arrays.
@@ -51,14 +51,16 @@ from .session import Job, Parameter, Session, Step, connect
 if TYPE_CHECKING:
     from .distributed import DistributedDataParallel
     from .loading import MicroBatchDataset, MicroBatchSampler
+    from .optimizer import Optimizer
 
 __all__ = ['DistributedDataParallel', 'Error', 'EvaluationPiece', 'Job', 'JobFailed',
-           'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler', 'Parameter',
-           'Session', 'Step', 'Stopped', 'connect', 'load', 'read_metrics', 'train']
+           'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler', 'Optimizer',
+           'Parameter', 'Session', 'Step', 'Stopped', 'connect', 'load', 'read_metrics',
+           'train']
 
 # The modules of the names that need PyTorch.
 _WITH_TORCH = {'DistributedDataParallel': 'distributed', 'MicroBatchDataset': 'loading',
-               'MicroBatchSampler': 'loading'}
+               'MicroBatchSampler': 'loading', 'Optimizer': 'optimizer'}
 
 
 def __dir__() -> list[str]:
