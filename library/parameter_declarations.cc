@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/philox.h"
@@ -23,6 +25,16 @@ absl::StatusOr<ParameterDeclarations> ParameterDeclarations::Create(
     parameter->mutable_shape()->Add(declared.shape.begin(),
                                     declared.shape.end());
     parameter->set_group(static_cast<OptimizerGroup>(declared.group));
+    if (declared.learning_rate_factor == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter ", declared.name,
+                       ": learning_rate_factor is 0, expected a number above "
+                       "0; leave out parameters that are not trained"));
+    }
+    // Tables that differ in nothing are equal.
+    if (declared.learning_rate_factor != 1) {
+      parameter->set_learning_rate_factor(declared.learning_rate_factor);
+    }
   }
   ParameterTable with_chunks = table;
   with_chunks.set_chunk_elements(kAnyChunkElements);

@@ -24,6 +24,7 @@ class Flushed {
       : value_(fabsf(value) < kLeast ? copysignf(0.0f, value) : value) {}
 
   __device__ float value() const { return value_; }
+  __device__ explicit operator float() const { return value_; }
 
   // The operators return the result as a Flushed. Addition and subtraction need
   // no special case: a result below 2^-126 is exact, so it never rounds up to

@@ -57,8 +57,9 @@ class Adam final : public Optimizer {
     f.beta2 = static_cast<float>(beta2_);
     f.rest2 = static_cast<float>(1 - beta2_);
     f.epsilon = static_cast<float>(epsilon_);
-    f.keep =
-        static_cast<float>(decoupled_ ? 1 - learning_rate * weight_decay : 1);
+    const double decay = decoupled_ ? learning_rate * weight_decay : 0;
+    f.keep = static_cast<float>(1 - decay);
+    f.decay = static_cast<float>(decay);
     f.weight_decay = static_cast<float>(decoupled_ ? 0 : weight_decay);
     f.step_size = static_cast<float>(learning_rate / correction1);
     f.root_scale = static_cast<float>(1 / std::sqrt(correction2));

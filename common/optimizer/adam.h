@@ -26,6 +26,9 @@ struct AdamRule {
   float epsilon;
   // Factor for w that applies the decoupled weight decay. 1 for Adam.
   float keep;
+  // The decoupled weight decay times the learning rate; 1 - keep before
+  // rounding.
+  float decay;
   // Weight decay that is added to the gradient. 0 for AdamW.
   float weight_decay;
   // The learning rate with bias correction: learning_rate / (1 - beta1^t),
@@ -44,6 +47,14 @@ struct AdamRule {
     slots[1] = second;
     const Real root = SquareRoot(second) * Real(root_scale) + Real(epsilon);
     return Real(keep) * w - Real(step_size) * (first / root);
+  }
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT AdamRule TimesRate(Real factor) const {
+    AdamRule rule = *this;
+    rule.keep = static_cast<float>(Real(1) - Real(decay) * factor);
+    rule.step_size = static_cast<float>(Real(step_size) * factor);
+    return rule;
   }
 };
 

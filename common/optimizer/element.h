@@ -9,9 +9,12 @@
 //   TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* slots) const: returns
 //     the new weight. g: gradient; w: weight; slots: the state [kSlots], which
 //     it changes in place.
-// Real is float or cuda::Flushed. It has + - * / <, SquareRoot and a conversion
-// Real(x) from float. Each operation rounds to float32 once, in the order of
-// the formula, and treats denormal numbers as zero.
+//   template <typename Real>
+//   TRIBUTARY_ELEMENT Rule TimesRate(Real factor) const: returns the rule for
+//     a learning rate that is `factor` times as large.
+// Real is float or cuda::Flushed. It has + - * / <, SquareRoot, and conversions
+// from and to float. Each operation rounds to float32 once, in the order of the
+// formula, and treats denormal numbers as zero.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_H_
 

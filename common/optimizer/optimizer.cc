@@ -51,8 +51,16 @@ void OptimizerStep::Update(const UpdateArguments& arguments) const {
       continue;
     }
     arrays.gradient_scale = gradient_scale;
-    std::visit([&](const auto& rule) { UpdateElements(rule, arrays); },
-               segment.group == DECAY ? decayed : plain);
+    const float factor = segment.learning_rate_factor;
+    std::visit(
+        [&](const auto& rule) {
+          if (factor == 1) {
+            UpdateElements(rule, arrays);
+          } else {
+            UpdateElements(rule.TimesRate(factor), arrays);
+          }
+        },
+        segment.group == DECAY ? decayed : plain);
   }
 }
 

@@ -55,7 +55,8 @@ struct UpdateArguments {
   // are zero before the first step.
   absl::Span<float* const> slots;
   // The segments to update. Elements outside of them are unchanged in all
-  // arrays. Weight decay applies to segments of group DECAY.
+  // arrays. Weight decay applies to segments of group DECAY. The learning rate
+  // of a segment is that of the step times the segment's factor.
   absl::Span<const ChunkSegment> segments;
 };
 

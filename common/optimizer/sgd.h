@@ -23,6 +23,13 @@ struct PlainSgd {
   TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* /*slots*/) const {
     return w - Real(learning_rate) * (g + Real(weight_decay) * w);
   }
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT PlainSgd TimesRate(Real factor) const {
+    PlainSgd rule = *this;
+    rule.learning_rate = static_cast<float>(Real(learning_rate) * factor);
+    return rule;
+  }
 };
 
 // SGD with momentum: v = momentum * v + g + weight_decay * w, then w -=
@@ -43,6 +50,13 @@ struct MomentumSgd {
     const Real direction =
         kNesterov ? decayed + Real(momentum) * velocity : velocity;
     return w - Real(learning_rate) * direction;
+  }
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT MomentumSgd TimesRate(Real factor) const {
+    MomentumSgd rule = *this;
+    rule.learning_rate = static_cast<float>(Real(learning_rate) * factor);
+    return rule;
   }
 };
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = kDefaultLimits.name_bytes;
 constexpr int kMaxDimensions = kDefaultLimits.dimensions;
+constexpr float kMaxLearningRateFactor = 1000;
 
 int64_t RoundUpToAlignment(int64_t elements) {
   return (elements + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
@@ -72,6 +74,17 @@ absl::StatusOr<Parameter> Convert(const ParameterTable::Parameter& from,
                  max_elements);
   }
   to.padding = from.padding();
+  const float factor = from.learning_rate_factor();
+  // Also refuses NaN.
+  if (!(factor >= 0 && factor <= kMaxLearningRateFactor)) {
+    return error("learning_rate_factor ", factor,
+                 " is not above 0 and at most ", kMaxLearningRateFactor);
+  }
+  if (factor != 0) to.learning_rate_factor = factor;
+  if (to.group == STATISTICS && to.learning_rate_factor != 1) {
+    return error("learning_rate_factor ", factor,
+                 " has no effect on group STATISTICS; leave it out");
+  }
   return to;
 }
 
@@ -85,6 +98,11 @@ std::string Signature(const ParameterTable& table) {
                                OptimizerGroup_Name(parameter.group())));
     if (parameter.padding() != 0) {
       digest.Update(absl::StrCat(" +", parameter.padding()));
+    }
+    const float factor = parameter.learning_rate_factor();
+    if (factor != 0 && factor != 1) {
+      digest.Update(absl::StrCat(
+          " *", absl::Hex(absl::bit_cast<uint32_t>(factor), absl::kZeroPad8)));
     }
     digest.Update("\n");
   }
@@ -167,14 +185,20 @@ std::vector<ChunkSegment> ArenaLayout::ChunkSegments(int chunk) const {
     next.begin = std::max(parameter->offset, begin) - begin;
     next.end = std::min(parameter->offset + parameter->size, end) - begin;
     next.group = parameter->group;
+    next.learning_rate_factor = parameter->learning_rate_factor;
     if (!segments.empty() && segments.back().end == next.begin &&
-        segments.back().group == next.group) {
+        segments.back().group == next.group &&
+        segments.back().learning_rate_factor == next.learning_rate_factor) {
       segments.back().end = next.end;
     } else {
       segments.push_back(next);
     }
   }
   return segments;
+}
+
+void ArenaLayout::ClearLearningRateFactors() {
+  for (Parameter& parameter : parameters_) parameter.learning_rate_factor = 1;
 }
 
 std::vector<int> ArenaLayout::ChunksOf(int shard, int servers) const {

@@ -23,6 +23,8 @@ struct Parameter {
   std::string name;
   std::vector<int64_t> shape;
   OptimizerGroup group = DECAY;
+  // Factor of the learning rate; above 0.
+  float learning_rate_factor = 1;
   int64_t offset = 0;  // Offset of the first element in the arena.
   int64_t size = 0;    // Number of elements.
   // Number of elements after the parameter that workers read as if they were
@@ -30,23 +32,27 @@ struct Parameter {
   int64_t padding = 0;
 };
 
-// Consecutive elements of one chunk that have the same optimizer group.
+// Consecutive elements of one chunk that have the same optimizer group and the
+// same learning rate.
 struct ChunkSegment {
   // Offsets of the first element and of the end, relative to the start of the
   // chunk.
   int64_t begin = 0;
   int64_t end = 0;
   OptimizerGroup group = DECAY;
+  float learning_rate_factor = 1;
 };
 
-// The offsets of parameters and chunks in the arena. Immutable, so thread-safe.
+// The offsets of parameters and chunks in the arena. Thread-safe, except
+// ClearLearningRateFactors.
 class ArenaLayout {
  public:
   // Lays out the parameters of `table` in their order. Returns InvalidArgument,
   // naming the parameter, if the table violates the rules in
   // proto/parameter_server.proto: it has no parameters, empty or repeated
-  // names, dimensions below 1, sizes that overflow, or a chunk_elements that is
-  // not a positive multiple of kArenaAlignment. Also returns InvalidArgument if
+  // names, dimensions below 1, sizes that overflow, a learning_rate_factor out
+  // of range, or a chunk_elements that is not a positive multiple of
+  // kArenaAlignment. Also returns InvalidArgument if
   // the arena would exceed `max_elements` elements, or if the table exceeds a
   // limit of kDefaultLimits. Checks the limits before it allocates memory.
   static absl::StatusOr<ArenaLayout> Create(
@@ -76,6 +82,10 @@ class ArenaLayout {
   // servers busy throughout a step.
   static int ShardOf(int chunk, int servers) { return chunk % servers; }
   std::vector<int> ChunksOf(int shard, int servers) const;
+
+  // Sets all learning rate factors to 1, for an optimizer that must not use
+  // them. Does not change the signature.
+  void ClearLearningRateFactors();
 
   // SHA-256 of the table, in hex. Equal signatures mean equal tables.
   const std::string& signature() const { return signature_; }

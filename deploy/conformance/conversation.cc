@@ -21,8 +21,13 @@ std::string DescribeParameter(const ParameterTable& table, int i) {
   for (const int64_t size : parameter.shape()) {
     absl::StrAppend(&shape, shape.empty() ? "" : ", ", size);
   }
-  return absl::StrCat(parameter.name(), " [", shape, "] ",
-                      OptimizerGroup_Name(parameter.group()));
+  std::string text = absl::StrCat(parameter.name(), " [", shape, "] ",
+                                  OptimizerGroup_Name(parameter.group()));
+  if (parameter.learning_rate_factor() != 0) {
+    absl::StrAppend(&text, " with learning_rate_factor ",
+                    parameter.learning_rate_factor());
+  }
+  return text;
 }
 
 // Returns a sentence about the first fact that differs; empty: none.

@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. Every incompatible change increments it. */
-#define TRIBUTARY_C_API_VERSION 1
+#define TRIBUTARY_C_API_VERSION 2
 
 /* Handles. A worker is valid until tributary_worker_free. A step is valid until
  * the next call of tributary_worker_next_step. A micro-batch or a piece is
@@ -82,13 +82,15 @@ enum {
 
 /* The fields of tributary::ParameterDeclaration. `shape` points to `dimensions`
  * sizes. `initial` points to the initial values, whose number is the product of
- * the sizes; if it is null, the initial values are 0. */
+ * the sizes; if it is null, the initial values are 0. If `learning_rate_factor`
+ * is 0, the factor is 1. */
 typedef struct tributary_parameter {
   const char* name;
   const int64_t* shape;
   int32_t dimensions;
   int32_t group;
   const float* initial;
+  float learning_rate_factor;
 } tributary_parameter;
 
 /* The properties of a tributary::MicroBatch. `indexes` points to `samples`

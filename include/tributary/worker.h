@@ -78,6 +78,9 @@ struct ParameterDeclaration {
   // the library; must not throw. If null, the initial values are zero.
   std::function<void(Random* random, absl::Span<float> values)> initialize;
   ParameterGroup group = ParameterGroup::kDecay;
+  // Factor of the job's learning rate for this parameter, above 0 and at most
+  // 1000. Must be 1 for group kStatistics.
+  float learning_rate_factor = 1;
 };
 
 // The facts of the job that a program needs before it declares its parameters.
@@ -210,8 +213,9 @@ class ItemRange {
 
 // Items of one kind for this worker to compute: either its micro-batches of one
 // training step, or pieces of evaluations. The range of the other kind is
-// empty. Pieces may belong to different evaluations and then have different
-// weights. If a server is lost, steps may be repeated.
+// empty. Contains only the part of the job's step that this worker computes.
+// Pieces may belong to different evaluations and then have different weights.
+// If a server is lost, steps may be repeated.
 class Step {
  public:
   // Number of the training step, from 0; -1 for an evaluation.

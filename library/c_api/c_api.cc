@@ -70,6 +70,9 @@ tributary::ParameterDeclaration Declaration(const tributary_parameter& from) {
   to.name = from.name;
   to.shape.assign(from.shape, from.shape + from.dimensions);
   to.group = static_cast<tributary::ParameterGroup>(from.group);
+  if (from.learning_rate_factor != 0) {
+    to.learning_rate_factor = from.learning_rate_factor;
+  }
   int64_t size = 1;
   for (const int64_t length : to.shape) size *= std::max<int64_t>(length, 0);
   if (from.initial == nullptr) return to;

@@ -32,13 +32,15 @@ The command that trains it:
 
 The weights have the same bits for any number of workers, even if workers are killed.
 `connect`, `Session`, `MicroBatch` and `EvaluationPiece` describe the loop,
-`DistributedDataParallel` modules of PyTorch, and `train`, `load` and `read_metrics`
-the run. Without PyTorch, `Session.declare` and the arrays of `MicroBatch` serve any
-engine that can use NumPy arrays.
+`DistributedDataParallel` modules of PyTorch, `Optimizer` its use in an existing loop,
+`MicroBatchSampler` and `MicroBatchDataset` reading with DataLoader, and `train`,
+`load` and `read_metrics` the run. Without PyTorch, `Session.declare` and the arrays of
+`MicroBatch` serve any engine that can use NumPy arrays.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from .errors import Error, JobFailed, Stopped
@@ -48,10 +50,17 @@ from .session import Job, Parameter, Session, Step, connect
 
 if TYPE_CHECKING:
     from .distributed import DistributedDataParallel
+    from .loading import MicroBatchDataset, MicroBatchSampler
+    from .optimizer import Optimizer
 
 __all__ = ['DistributedDataParallel', 'Error', 'EvaluationPiece', 'Job', 'JobFailed',
-           'MicroBatch', 'Parameter', 'Session', 'Step', 'Stopped', 'connect', 'load',
-           'read_metrics', 'train']
+           'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler', 'Optimizer',
+           'Parameter', 'Session', 'Step', 'Stopped', 'connect', 'load', 'read_metrics',
+           'train']
+
+# The modules of the names that need PyTorch.
+_WITH_TORCH = {'DistributedDataParallel': 'distributed', 'MicroBatchDataset': 'loading',
+               'MicroBatchSampler': 'loading', 'Optimizer': 'optimizer'}
 
 
 def __dir__() -> list[str]:
@@ -60,10 +69,10 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     # PyTorch is imported only by programs that use it.
-    if name == 'DistributedDataParallel':
+    if name in _WITH_TORCH:
         try:
-            from .distributed import DistributedDataParallel
+            module = importlib.import_module('.' + _WITH_TORCH[name], __name__)
         except ImportError as error:
             raise AttributeError(f'tributary.{name} needs PyTorch: {error}') from error
-        return DistributedDataParallel
+        return getattr(module, name)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

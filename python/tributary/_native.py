@@ -10,7 +10,7 @@ from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int
 
 from .errors import CANCELLED, Error, Stopped
 
-API_VERSION = 1
+API_VERSION = 2
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), '_native')
 
 
@@ -27,7 +27,8 @@ class JobStruct(ctypes.Structure):
 
 class ParameterStruct(ctypes.Structure):
     _fields_ = [('name', c_char_p), ('shape', POINTER(c_int64)),
-                ('dimensions', c_int32), ('group', c_int32), ('initial', c_void_p)]
+                ('dimensions', c_int32), ('group', c_int32), ('initial', c_void_p),
+                ('learning_rate_factor', c_float)]
 
 
 class MicroBatchStruct(ctypes.Structure):

@@ -18,6 +18,14 @@ def _print_error(message: str) -> None:
     print('error: ' + ' '.join(message.splitlines()), file=sys.stderr, flush=True)
 
 
+def end_with_error(close: Callable[[], None], message: str) -> None:
+    """Ends the process, which exits already, as an `Error` that is not caught does."""
+    close()
+    _print_error(message)
+    sys.stdout.flush()
+    os._exit(Error(message).exit_code)
+
+
 def report_uncaught_errors() -> None:
     """Makes an uncaught exception end with a line for the job's user, and an
     uncaught `Error` with its exit code and without a traceback."""

@@ -12,7 +12,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 import numpy as np
 
-from . import _native, _process, _random
+from . import _native, _process, _random, _sampling
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch, Spans
 
@@ -47,6 +47,21 @@ class Job:
     batch: int
     micro_batches: int
 
+    def indices(self, step: int, micro_batch: int) -> np.ndarray:
+        """Returns the numbers of the samples of any micro-batch, int64, as in
+        `MicroBatch.indices`; none if the last batch of an epoch is too short."""
+        return _sampling.indices(self.seed, self.train_samples, self.batch,
+                                 self.micro_batches, step, micro_batch)
+
+    def random_seed(self, step: int, micro_batch: int) -> int:
+        """Returns `MicroBatch.seed` of any micro-batch."""
+        return _sampling.random_seed(self.seed, step, micro_batch)
+
+    def _has_samples(self, step: int, micro_batch: int) -> bool:
+        _, begin, end = _sampling.places(self.train_samples, self.batch,
+                                         self.micro_batches, step, micro_batch)
+        return begin < end
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -59,10 +74,13 @@ class Parameter:
         group: 'decay'; 'no_decay', for no weight decay; or 'statistics', for running
             statistics: in place of a gradient, give the sum over the samples of
             (weight - observed value), of which servers subtract a tenth of the mean.
+        learning_rate_factor: the factor by which the job's learning rate is multiplied
+            for this parameter, above 0 and at most 1000; 1 for 'statistics'.
     """
     name: str
     initial: np.ndarray
     group: str = 'decay'
+    learning_rate_factor: float = 1.0
 
 
 class Step:
@@ -176,6 +194,10 @@ class Session:
             if parameter.group not in _GROUPS:
                 raise Error(f'parameter {parameter.name} has group '
                             f'{parameter.group!r}, expected one of {list(_GROUPS)}')
+            if not parameter.learning_rate_factor > 0:
+                raise Error(f'parameter {parameter.name} has learning_rate_factor '
+                            f'{parameter.learning_rate_factor}, expected a number above '
+                            '0; leave out parameters that are not trained')
             # Not ascontiguousarray, which makes a scalar a vector.
             values = np.require(initial, requirements='C')
             shape = (ctypes.c_int64 * max(1, values.ndim))(*(values.shape or (1,)))
@@ -184,6 +206,7 @@ class Session:
             struct.shape, struct.dimensions = shape, len(shape)
             struct.group = _GROUPS[parameter.group]
             struct.initial = values.ctypes.data
+            struct.learning_rate_factor = parameter.learning_rate_factor
         error = _native.ErrorStruct()
         if self._library.worker_declare(self._open(), structs, len(structs),
                                         ctypes.byref(error)):

@@ -55,6 +55,10 @@ std::string DescribeParameter(const ArenaLayout& layout, size_t number) {
   if (parameter.padding != 0) {
     absl::StrAppend(&text, " with padding ", parameter.padding);
   }
+  if (parameter.learning_rate_factor != 1) {
+    absl::StrAppend(&text, " with learning_rate_factor ",
+                    parameter.learning_rate_factor);
+  }
   return text;
 }
 

@@ -112,6 +112,10 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   if (!ResolveExchange(configure.job()).servers_update) {
     return ConfigureReplicaHolder(configure, std::move(layout));
   }
+  // The inner steps have applied them.
+  if (ResolveExchange(configure.job()).local_sgd) {
+    layout.ClearLearningRateFactors();
+  }
   ParameterStore::Options options;
   options.job = JobOfRounds(configure.job());
   options.steps = Rounds(configure.job(), configure.steps()).count();

@@ -48,7 +48,9 @@ BlockPass::BlockPass(const ArenaLayout& layout, int chunk,
       const int64_t from = std::max(segment.begin, begin);
       const int64_t to = std::min(segment.end, end);
       if (from >= to) continue;
-      block_segments_.push_back({from - begin, to - begin, segment.group});
+      block_segments_.push_back(segment);
+      block_segments_.back().begin = from - begin;
+      block_segments_.back().end = to - begin;
     }
   }
   first_of_block_.push_back(block_segments_.size());

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import unittest
 
+import numpy as np
+
 import tributary
 
 import support
@@ -94,28 +96,54 @@ class ExampleTest(support.JobTest):
 @support.needs_torch
 class CurveTest(support.JobTest):
 
-    def losses(self, rule, reduction):
+    def curves(self, rule, reduction='mean', grouped=False, exchange='', micro_batches=4,
+               steps_of_round=40):
+        """Returns the losses of the job and of plain PyTorch."""
         job = self.write_job('job', support.external_job(
-            {'folder': self.folder, 'reduction': reduction}, samples=80,
-            more=RULES[rule] + 'batch { global: 16 micro_batches: 4 } steps: 40'))
-        self.train('run', job, CURVE, workers=2)
+            {'folder': self.folder, 'reduction': reduction, 'grouped': grouped},
+            samples=80,
+            more=f'{RULES[rule]} {exchange} steps: 40 '
+                 f'batch {{ global: 16 micro_batches: {micro_batches} }}'))
+        self.train('run', job, CURVE, workers=min(2, micro_batches))
         run = tributary.read_metrics(os.path.join(self.folder, 'run'))
-        plain = subprocess.run([sys.executable, CURVE, self.folder, rule], check=True,
-                               capture_output=True, text=True)
+        plain = subprocess.run(
+            [sys.executable, CURVE, self.folder, rule, str(int(grouped)),
+             str(steps_of_round)], check=True, capture_output=True, text=True)
         return run['loss'], json.loads(plain.stdout)
 
-    def check(self, rule, reduction):
-        ours, plain = self.losses(rule, reduction)
+    def check(self, rule, **options):
+        ours, plain = self.curves(rule, **options)
         self.assertEqual(len(ours), len(plain))
         self.assertLess(plain[-1], plain[0] - 0.2)
         for a, b in zip(ours, plain):
             self.assertLess(abs(a - b), 1e-4 * b)
 
     def test_sgd_is_that_of_pytorch(self):
-        self.check('sgd', 'mean')
+        self.check('sgd')
 
     def test_adamw_is_that_of_pytorch(self):
-        self.check('adamw', 'sum')
+        self.check('adamw', reduction='sum')
+
+    def test_parameter_groups_are_those_of_pytorch_with_sgd(self):
+        self.check('sgd', grouped=True)
+
+    def test_parameter_groups_are_those_of_pytorch_with_adamw(self):
+        self.check('adamw', grouped=True)
+
+    def test_parameter_groups_are_those_of_pytorch_in_an_all_reduce(self):
+        self.check('adamw', grouped=True, exchange='exchange { all_reduce {} }')
+
+    def test_parameter_groups_apply_to_local_steps_once(self):
+        # With this outer optimizer, a round ends with the weights of its last step.
+        self.curves('sgd', grouped=True, micro_batches=1, steps_of_round=4, exchange="""
+            exchange { parameter_server { consistency { local_steps {
+              inner_steps: 4
+              outer_optimizer { learning_rate: 1 momentum: 0 nesterov: false }
+            } } } }""")
+        ours = tributary.load(os.path.join(self.folder, 'run'))
+        plain = np.load(os.path.join(self.folder, 'plain.npz'))
+        for name, weights in ours.items():
+            np.testing.assert_allclose(weights, plain[name], atol=2e-5, err_msg=name)
 
 
 @support.needs_torch
@@ -182,6 +210,27 @@ class MistakesTest(support.JobTest):
 
     def test_an_average_over_all_steps(self):
         self.check('momentum', '1 has momentum=None')
+
+    def test_an_unknown_option_of_a_group(self):
+        self.check('group option', "parameter_groups[0] has the keys ['lr', 'params']",
+                   'learning_rate_factor')
+
+    def test_a_weight_decay_other_than_that_of_the_job(self):
+        self.check('group decay', 'parameter_groups[0] has the weight_decay 0.5')
+
+    def test_a_learning_rate_factor_of_zero(self):
+        self.check('group factor', 'parameter 0.weight has learning_rate_factor 0.0')
+
+    def test_a_large_learning_rate_factor(self):
+        self.check('large factor', 'learning_rate_factor 2000 is not above 0 and at most')
+
+    def test_a_parameter_in_two_groups(self):
+        self.check('group twice', 'parameter_groups[1] has a parameter of shape [4, 3] '
+                   'that another group has')
+
+    def test_a_parameter_of_another_module(self):
+        self.check('group stranger', 'parameter_groups[0] has a parameter of shape '
+                   '[2, 2] that is not in the module')
 
     def test_no_parameter(self):
         self.check('frozen', 'the module has no parameter with requires_grad=True')

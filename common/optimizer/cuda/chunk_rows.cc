@@ -29,6 +29,7 @@ std::vector<ChunkRow> RowsOf(const ArenaLayout& layout, int chunk) {
       row.group = GroupOf(segment.group);
       row.elements = static_cast<uint8_t>(
           std::min<int64_t>(kRowElements, segment.end - begin));
+      row.learning_rate_factor = segment.learning_rate_factor;
     }
   }
   return rows;

@@ -1,5 +1,5 @@
-// The optimizer group of each element of a chunk, in the form that kernels
-// read.
+// The optimizer group and the learning rate of each element of a chunk, in the
+// form that kernels read.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_
 
@@ -25,6 +25,7 @@ struct ChunkRow {
   // Number of the row's elements that belong to a parameter; the rest of the
   // row is a gap.
   uint8_t elements = 0;
+  float learning_rate_factor = 1;
 };
 
 // Returns the rows of a chunk, in order.

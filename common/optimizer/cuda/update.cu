@@ -32,7 +32,10 @@ struct UpdateElement {
     Flushed state[kArrays];
     for (int s = 0; s < kSlots; ++s) state[s] = Flushed(slots[s][i]);
     // A copy: nvcc would put both into local memory to refer to one.
-    const Rule rule = row.group == RowGroup::kDecay ? decayed : plain;
+    Rule rule = row.group == RowGroup::kDecay ? decayed : plain;
+    if (row.learning_rate_factor != 1) {
+      rule = rule.TimesRate(Flushed(row.learning_rate_factor));
+    }
     new_weights[i] =
         rule.Update(total * Flushed(gradient_scale), w, state).value();
     for (int s = 0; s < kSlots; ++s) slots[s][i] = state[s].value();

@@ -1,6 +1,7 @@
 #include "common/parameters/parameter_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -70,6 +71,28 @@ TEST(ArenaLayoutTest, PaddingIsAGapBehindTheParameter) {
   EXPECT_EQ(layout->signature(),
             Sha256Hex("tributary-table-1\n32\nw 3x5 DECAY +20\nb 32 NO_DECAY\n"
                       "s  NO_DECAY\nv 2x20 DECAY\n"));
+}
+
+TEST(ArenaLayoutTest, LearningRateFactorsDivideSegments) {
+  ParameterTable table = SmallTable();
+  table.mutable_parameter(1)->set_learning_rate_factor(0.5f);
+  table.mutable_parameter(3)->set_learning_rate_factor(1);
+  auto layout = ArenaLayout::Create(table);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->parameters()[0].learning_rate_factor, 1);
+  EXPECT_EQ(layout->parameters()[1].learning_rate_factor, 0.5f);
+  const std::vector<ChunkSegment> segments = layout->ChunkSegments(1);
+  EXPECT_THAT(segments,
+              ElementsAre(Segment(0, 16, NO_DECAY), Segment(16, 17, NO_DECAY)));
+  EXPECT_EQ(segments[0].learning_rate_factor, 0.5f);
+  EXPECT_EQ(segments[1].learning_rate_factor, 1);
+  const std::string signature = Sha256Hex(
+      "tributary-table-1\n32\nw 3x5 DECAY\nb 32 NO_DECAY *3f000000\n"
+      "s  NO_DECAY\nv 2x20 DECAY\n");
+  EXPECT_EQ(layout->signature(), signature);
+  layout->ClearLearningRateFactors();
+  EXPECT_EQ(layout->ChunkSegments(1).size(), 1);
+  EXPECT_EQ(layout->signature(), signature);
 }
 
 TEST(ArenaLayoutTest, SegmentsFollowGroupsAndLeaveOutGaps) {
@@ -206,6 +229,27 @@ TEST(ArenaLayoutTest, RefusesTablesThatBreakTheRules) {
          t->mutable_parameter(0)->set_padding(int64_t{1} << 33);
        },
        "parameter \"w\": the model up to here"},
+      {"negative factor",
+       [](ParameterTable* t) {
+         t->mutable_parameter(0)->set_learning_rate_factor(-1);
+       },
+       "parameter \"w\": learning_rate_factor -1 is not above 0"},
+      {"large factor",
+       [](ParameterTable* t) {
+         t->mutable_parameter(0)->set_learning_rate_factor(1001);
+       },
+       "learning_rate_factor 1001 is not above 0 and at most 1000"},
+      {"factor that is NaN",
+       [](ParameterTable* t) {
+         t->mutable_parameter(0)->set_learning_rate_factor(NAN);
+       },
+       "learning_rate_factor nan is not above 0"},
+      {"factor of statistics",
+       [](ParameterTable* t) {
+         t->mutable_parameter(0)->set_learning_rate_factor(0.5f);
+         t->mutable_parameter(0)->set_group(STATISTICS);
+       },
+       "learning_rate_factor 0.5 has no effect on group STATISTICS"},
       {"group",
        [](ParameterTable* t) {
          t->mutable_parameter(0)->set_group(OPTIMIZER_GROUP_UNSPECIFIED);

@@ -51,8 +51,9 @@ static int declare(tributary_worker* worker, enum mistake mistake,
   const int64_t shape[] = {SIZE}, one[] = {1};
   const float initial[SIZE] = {1, 2, 3};
   const tributary_parameter parameters[PARAMETERS] = {
-      {"w", shape, mistake == NO_SHAPE ? 0 : 1, TRIBUTARY_GROUP_DECAY, initial},
-      {"b", one, 1, TRIBUTARY_GROUP_NO_DECAY, NULL}};
+      {"w", shape, mistake == NO_SHAPE ? 0 : 1, TRIBUTARY_GROUP_DECAY, initial,
+       /*learning_rate_factor=*/0},
+      {"b", one, 1, TRIBUTARY_GROUP_NO_DECAY, NULL, 0.5f}};
   return tributary_worker_declare(worker, parameters, PARAMETERS, error);
 }
 

@@ -1,13 +1,17 @@
-"""Trains a network, or, as `curve.py FOLDER RULE`, prints the losses of plain PyTorch.
+"""Trains a network, or, as `curve.py FOLDER RULE GROUPED ROUND`, prints the losses of
+plain PyTorch and writes its weights to FOLDER/plain.npz.
 
 The worker writes the samples of each micro-batch to FOLDER (`folder` of the job's
-config), from which plain PyTorch reads the order of the samples.
+config), from which plain PyTorch reads the order of the samples. GROUPED (`grouped` of
+the config) is 1 if there are parameter groups. The optimizer of plain PyTorch begins
+anew every ROUND steps.
 """
 
 import json
 import os
 import sys
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -40,24 +44,49 @@ def data():
     return tokens, tokens.sum(dim=1) % 20
 
 
-def optimizer_of(rule, parameters):
+def groups_of(network):
+    return [{'params': network.embedding.weight, 'learning_rate_factor': 0.3},
+            {'params': network.hidden.parameters(), 'learning_rate_factor': 2.5,
+             'weight_decay': False},
+            {'params': network.norm.parameters(), 'weight_decay': False}]
+
+
+def optimizer_of(rule, network, grouped):
+    rate = 0.2 if rule == 'sgd' else 0.01
+    parameters = [{'params': list(network.parameters())}]
+    if grouped:
+        rest = set(network.parameters())
+        groups = []
+        for group in groups_of(network):
+            own = {'params': group['params'],
+                   'lr': rate * group.get('learning_rate_factor', 1)}
+            if not group.get('weight_decay', True):
+                own['weight_decay'] = 0
+            groups.append(own)
+        for group in (network.embedding, network.hidden, network.norm):
+            rest -= set(group.parameters())
+        parameters = groups + [{'params': [p for p in network.parameters() if p in rest]}]
     if rule == 'sgd':
-        return torch.optim.SGD(parameters, lr=0.2, momentum=0.9, weight_decay=0.001)
-    return torch.optim.AdamW(parameters, lr=0.01, betas=(0.9, 0.99), eps=1e-8,
+        return torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=0.001)
+    return torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.99), eps=1e-8,
                              weight_decay=0.1)
 
 
-def plain(folder, rule):
+def plain(folder, rule, grouped, steps_of_round):
     torch.set_num_threads(1)
     torch.manual_seed(7)
     x, y = data()
     network = Net()
-    optimizer = optimizer_of(rule, network.parameters())
     losses = []
     for step in range(STEPS):
+        if step % int(steps_of_round) == 0:
+            optimizer = optimizer_of(rule, network, grouped == '1')
         indices = []
         for number in range(4):
-            with open(os.path.join(folder, f'{step}-{number}'), encoding='utf-8') as file:
+            path = os.path.join(folder, f'{step}-{number}')
+            if not os.path.exists(path):
+                break
+            with open(path, encoding='utf-8') as file:
                 indices += json.load(file)
         loss = nn.functional.cross_entropy(network(x[indices]), y[indices])
         optimizer.zero_grad(set_to_none=False)
@@ -67,6 +96,9 @@ def plain(folder, rule):
         optimizer.step()
         losses.append(loss.item())
     print(json.dumps(losses))
+    np.savez(os.path.join(folder, 'plain.npz'),
+             **{name: tensor.detach().numpy()
+                for name, tensor in network.named_parameters()})
 
 
 def work():
@@ -74,7 +106,10 @@ def work():
     session = tributary.connect()
     x, y = data()
     torch.manual_seed(7)
-    model = tributary.DistributedDataParallel(Net(), session)
+    network = Net()
+    model = tributary.DistributedDataParallel(
+        network, session,
+        parameter_groups=groups_of(network) if session.job.config['grouped'] else ())
     folder, reduction = session.job.config['folder'], session.job.config['reduction']
     for step in session:
         for batch in step.micro_batches:

@@ -5,6 +5,16 @@ import tributary
 from torch import nn
 
 
+def groups_of(mistake, network):
+    weight = network[0].weight
+    return {'group option': [{'params': weight, 'lr': 0.1}],
+            'group decay': [{'params': weight, 'weight_decay': 0.5}],
+            'group factor': [{'params': weight, 'learning_rate_factor': 0}],
+            'large factor': [{'params': weight, 'learning_rate_factor': 2000}],
+            'group twice': [{'params': weight}, {'params': network.parameters()}],
+            'group stranger': [{'params': nn.Linear(2, 2).weight}]}.get(mistake, ())
+
+
 def main():
     session = tributary.connect()
     mistake = session.job.config['mistake']
@@ -16,7 +26,8 @@ def main():
         network[1].momentum = None
     if mistake == 'frozen':
         network.requires_grad_(False)
-    model = tributary.DistributedDataParallel(network, session)
+    model = tributary.DistributedDataParallel(
+        network, session, parameter_groups=groups_of(mistake, network))
     if mistake == 'wrapped twice':
         tributary.DistributedDataParallel(network, session)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)

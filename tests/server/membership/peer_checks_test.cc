@@ -32,6 +32,16 @@ TEST(PeerChecksTest, NamesAParameterThatDiffersInItsPaddingOnly) {
                         "a [8] DECAY"));
 }
 
+TEST(PeerChecksTest, NamesAParameterThatDiffersInItsLearningRateOnly) {
+  ParameterTable table = Table(/*padding=*/0);
+  table.mutable_parameter(0)->set_learning_rate_factor(0.5f);
+  const absl::Status status = CheckModel(table, *ArenaLayout::Create(Table(0)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("parameter 0 is a [8] DECAY with learning_rate_factor "
+                        "0.5, expected a [8] DECAY"));
+}
+
 JobSpec ExternalJob() {
   JobSpec job;
   job.mutable_evaluation()->set_batch(16);

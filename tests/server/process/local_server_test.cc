@@ -99,6 +99,27 @@ TEST(LocalServerTest, ServesItsStoreWhenConfigured) {
   EXPECT_TRUE(harness.reports[0].has_configured());
 }
 
+TEST(LocalServerTest, LeavesLearningRateFactorsToInnerSteps) {
+  ServerOrder order = ConfigureOrder();
+  Configure* const configure = order.mutable_configure();
+  configure->mutable_table()->mutable_parameter(0)->set_learning_rate_factor(
+      0.5f);
+  ConsistencySpec* const consistency = configure->mutable_job()
+                                           ->mutable_exchange()
+                                           ->mutable_parameter_server()
+                                           ->mutable_consistency();
+  for (const bool local_steps : {false, true}) {
+    if (local_steps) consistency->mutable_local_steps()->set_inner_steps(2);
+    Harness harness;
+    ASSERT_TRUE(harness.server->Handle(order).ok());
+    harness.pool->RunAll();
+    ASSERT_NE(harness.streams.served, nullptr);
+    EXPECT_EQ(
+        harness.streams.served->layout().parameters()[0].learning_rate_factor,
+        local_steps ? 1 : 0.5f);
+  }
+}
+
 TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
   Harness harness;
   ServerOrder order = ConfigureOrder();

@@ -290,6 +290,10 @@ ArenaLayout DrivenLayout() {
     parameter->add_shape(size);
     parameter->set_group(group);
   }
+  for (const auto& [parameter, factor] :
+       std::vector<std::pair<int, float>>{{3, 0.3f}, {4, 1.7f}, {6, 2.5f}}) {
+    table.mutable_parameter(parameter)->set_learning_rate_factor(factor);
+  }
   return *ArenaLayout::Create(table);
 }
 

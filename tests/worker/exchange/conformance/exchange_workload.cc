@@ -29,6 +29,8 @@ ArenaLayout MakeLayout() {
     parameter->add_shape(size);
     parameter->set_group(group);
   }
+  table.mutable_parameter(3)->set_learning_rate_factor(0.3f);
+  table.mutable_parameter(4)->set_learning_rate_factor(1.7f);
   return *ArenaLayout::Create(table);
 }
 

@@ -1,0 +1,185 @@
+"""Reads the samples of micro-batches with PyTorch's DataLoader, ahead of time."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import Any, Callable, Iterator, Optional, Sequence
+
+import torch.utils.data
+
+from . import _random
+from .errors import Error
+from .items import MicroBatch
+from .session import Job, Session, Step
+
+# A micro-batch: the number of its step, and its number in the step's batch.
+_Key = tuple[int, int]
+# Of the past micro-batches that are remembered. It exceeds two rounds of local steps
+# with many micro-batches.
+_HISTORY = 2048
+
+
+def _period(history: Sequence[_Key]) -> Optional[int]:
+    """Returns after how many micro-batches the sequence repeats in later steps; None
+    if it is unknown."""
+    def repeats(period: int, compared: int) -> bool:
+        shifts = {history[-i][0] - history[-i - period][0]
+                  for i in range(1, compared + 1)
+                  if history[-i][1] == history[-i - period][1]}
+        same = all(history[-i][1] == history[-i - period][1]
+                   for i in range(1, compared + 1))
+        return same and len(shifts) == 1 and min(shifts) > 0
+
+    for period in range(len(history) // 2, 0, -1):
+        if repeats(period, period):
+            return period
+    for period in range(1, len(history)):
+        if repeats(period, 1):
+            return period
+    return None
+
+
+def _plan(history: Sequence[_Key], micro_batches: int) -> Iterator[_Key]:
+    """Predicts the sequence of micro-batches. The first one is the last one of
+    `history`, which is the current one."""
+    step, number = history[-1]
+    yield step, number
+    period = _period(history)
+    if period is not None:
+        shift = step - history[-1 - period][0]
+        for repetition in itertools.count(1):
+            for past_step, past_number in history[-period:]:
+                yield past_step + repetition * shift, past_number
+    for other in range(number + 1, micro_batches):
+        yield step, other
+    for later in itertools.count(step + 1):
+        for other in range(number, micro_batches):
+            yield later, other
+
+
+class _Ahead:
+    """Keeps a loader one or more micro-batches ahead of the session."""
+
+    def __init__(self, job: Job):
+        self._job = job
+        self._recent: deque[_Key] = deque(maxlen=_HISTORY)
+        self._history: tuple[_Key, ...] = ()  # When the loader was started.
+        self._loader: Any = None
+        self._loaded: Iterator[Any] = iter(())
+        self._expected: Iterator[_Key] = iter(())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A process of the loader needs only the plan.
+        return {**self.__dict__, '_loader': None, '_loaded': None, '_expected': None}
+
+    def _keys(self) -> Iterator[_Key]:
+        """The predicted micro-batches, without those that have no samples."""
+        if not self._history:
+            raise Error(f'{type(self).__name__}: use the loader by batches(step, loader)')
+        for step, number in _plan(self._history, self._job.micro_batches):
+            if self._job._has_samples(step, number):
+                yield step, number
+
+    def _check(self, loader: Any) -> None:
+        """Raises an error if the loader was not made for this object."""
+        raise NotImplementedError
+
+    def batches(self, step: Step, loader: torch.utils.data.DataLoader
+                ) -> Iterator[tuple[MicroBatch, Any]]:
+        """Yields the micro-batches of `step`, each with its samples as `loader` has
+        loaded them.
+
+        The loader reads the samples of the micro-batches that probably follow. If the
+        worker gets others, because workers have joined or left or a server was lost,
+        the loader is started again.
+        """
+        for batch in step.micro_batches:
+            data = self._load(batch, loader)
+            # The loader may have used the generators of this process.
+            _random.seed_generators(batch.seed)
+            yield batch, data
+
+    def _load(self, batch: MicroBatch, loader: Any) -> Any:
+        key = (batch.step, batch.number)
+        self._recent.append(key)
+        if loader is not self._loader or next(self._expected) != key:
+            self._check(loader)
+            self._history = tuple(self._recent)
+            self._loaded = iter(())  # Ends processes before others start.
+            self._loader, self._loaded = loader, iter(loader)
+            self._expected = self._keys()
+            next(self._expected)
+        return next(self._loaded)
+
+
+class MicroBatchSampler(_Ahead):
+    """A batch sampler that gives PyTorch's `DataLoader` the samples of micro-batches:
+
+        sampler = tributary.MicroBatchSampler(session)
+        loader = DataLoader(dataset, batch_sampler=sampler, num_workers=2)
+        for step in session:
+            for batch, (x, y) in sampler.batches(step, loader):
+                batch.backward(loss_fn(model(x), y))
+
+    Each list of indices is that of one micro-batch, `MicroBatch.indices`. If the data
+    set uses random numbers, for example for augmentation, they depend on the loader's
+    processes; use `MicroBatchDataset` then. Iterate only by `batches`.
+    """
+
+    def __init__(self, session: Session):
+        super().__init__(session.job)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for step, number in self._keys():
+            yield self._job.indices(step, number).tolist()
+
+    def _check(self, loader: Any) -> None:
+        if getattr(loader, 'batch_sampler', None) is not self:
+            raise Error('the loader has another sampler: create it with '
+                        'DataLoader(dataset, batch_sampler=sampler)')
+
+
+class MicroBatchDataset(_Ahead, torch.utils.data.IterableDataset):
+    """An iterable data set, each of whose items are the samples of one micro-batch:
+
+        samples = tributary.MicroBatchDataset(dataset, session)
+        loader = DataLoader(samples, batch_size=None, num_workers=2)
+        for step in session:
+            for batch, (x, y) in samples.batches(step, loader):
+                batch.backward(loss_fn(model(x), y))
+
+    The generators of `random`, NumPy and PyTorch are seeded with `MicroBatch.seed`
+    before the samples of a micro-batch are read, so that augmentation does not depend
+    on the worker or on `num_workers`. Iterate only by `batches`.
+
+    Args:
+        dataset: a map-style data set of PyTorch or any sequence: `dataset[i]` is sample
+            i. Processes of the loader have copies of it.
+        session: what `connect` has returned.
+        collate: makes a batch of the list of a micro-batch's samples; default: that
+            of DataLoader.
+    """
+
+    def __init__(self, dataset: Any, session: Session,
+                 collate: Optional[Callable[[list], Any]] = None):
+        super().__init__(session.job)
+        self._dataset = dataset
+        self._collate = collate or torch.utils.data.default_collate
+
+    def __iter__(self) -> Iterator[Any]:
+        process = torch.utils.data.get_worker_info()
+        first, processes = (process.id, process.num_workers) if process else (0, 1)
+        # DataLoader takes one item of each process in turn.
+        for step, number in itertools.islice(self._keys(), first, None, processes):
+            _random.seed_generators(self._job.random_seed(step, number))
+            yield self._collate([self._dataset[int(index)]
+                                 for index in self._job.indices(step, number)])
+
+    def _check(self, loader: Any) -> None:
+        if getattr(loader, 'dataset', None) is not self or loader.batch_size is not None:
+            raise Error('the loader divides the samples otherwise: create it with '
+                        'DataLoader(samples, batch_size=None)')
+        if loader.persistent_workers:
+            raise Error('the loader has persistent_workers=True, but processes that are '
+                        'not started again do not know other micro-batches; leave it out')

@@ -1,0 +1,100 @@
+"""tributary.Optimizer, in a loop that PyTorch's optimizers could run."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+
+import tributary
+
+import support
+
+LOOP = os.path.join(support.WORKERS, 'loop.py')
+
+
+@support.needs_torch
+class OptimizerTest(support.JobTest):
+
+    def job(self, special, micro_batches=1, more=''):
+        return self.write_job('job', support.external_job(
+            {'special': special}, samples=8 * micro_batches,
+            evaluation=64 if 'evaluation' in more else 0,
+            more='optimizer { sgd { learning_rate: 0.1 momentum: 0.9 } } '
+                 f'batch {{ global: {8 * micro_batches} micro_batches: {micro_batches} }} '
+                 'steps: 40 ' + more))
+
+    def losses(self):
+        return tributary.read_metrics(os.path.join(self.folder, 'run'))['loss']
+
+    def check_equals_pytorch(self, special):
+        self.train('run', self.job(special), LOOP)
+        path = os.path.join(self.folder, 'plain.npz')
+        subprocess.run([sys.executable, LOOP, path], check=True)
+        ours = tributary.load(os.path.join(self.folder, 'run'))
+        plain = np.load(path)
+        self.assertEqual(sorted(ours), sorted(plain))
+        for name, weights in ours.items():
+            np.testing.assert_allclose(weights, plain[name], atol=1e-5, err_msg=name)
+
+    def test_one_worker_takes_the_steps_of_pytorch(self):
+        self.check_equals_pytorch('loss')
+        losses = self.losses()
+        self.assertLess(losses[-1], 0.2 * losses[0])
+
+    def test_the_loss_may_come_from_a_closure(self):
+        self.check_equals_pytorch('closure')
+        self.assertGreater(self.losses()[0], 0.1)
+
+    def test_two_workers_complete_the_job(self):
+        summary = self.train('run', self.job('loss', micro_batches=4), LOOP, workers=2)
+        self.assertEqual((summary['status'], summary['steps']), ('done', 40))
+        losses = self.losses()
+        self.assertLess(losses[-1], 0.2 * losses[0])
+
+    def test_a_worker_that_was_killed_joins_again(self):
+        marker = os.path.join(self.folder, 'marker')
+        summary = self.train('run', self.job('kill', micro_batches=4), LOOP, workers=2,
+                             environment={'MARKER': marker})
+        self.assertTrue(os.path.exists(marker))
+        self.assertGreaterEqual(summary['workers_lost'], 1)
+        self.assertEqual((summary['status'], summary['steps']), ('done', 40))
+        losses = self.losses()
+        self.assertLess(losses[-1], 0.2 * losses[0])
+
+    def test_evaluates_with_a_function_of_the_program(self):
+        job = self.job('evaluate', more='evaluation { every_steps: 20 batch: 16 }')
+        summary = self.train('run', job, LOOP)
+        self.assertGreater(summary['evaluation']['accuracy'], 0.9)
+
+    def test_a_job_that_evaluates_needs_the_function(self):
+        job = self.job('loss', more='evaluation { every_steps: 20 batch: 16 }')
+        self.assert_fails(['pass evaluate=... to tributary.Optimizer'], 'run', job, LOOP)
+
+    def test_another_optimizer_in_the_loop_is_an_error(self):
+        self.assert_fails(['the program has changed parameter 0.weight'], 'run',
+                          self.job('other'), LOOP)
+
+    def test_a_loop_that_ends_early_is_reported(self):
+        self.assert_fails(['the loop has ended, but the job has not'], 'run',
+                          self.job('early'), LOOP)
+
+
+@support.needs_torch
+class ExampleTest(support.JobTest):
+
+    def test_the_loop_of_the_example_trains_with_one_and_two_workers(self):
+        for workers in (1, 2):
+            summary = self.train(
+                str(workers), os.path.join(support.EXAMPLES, 'loop.textproto'),
+                os.path.join(support.EXAMPLES, 'loop.py'), workers,
+                {'steps': 60, 'output.log_every_steps': 1})
+            self.assertEqual((summary['status'], summary['steps']), ('done', 60))
+            losses = tributary.read_metrics(
+                os.path.join(self.folder, str(workers)))['loss']
+            self.assertLess(losses[-10:].mean(), 0.8 * losses[:5].mean())
+
+
+if __name__ == '__main__':
+    unittest.main()
