@@ -10,7 +10,10 @@ import threading
 import traceback
 from typing import Callable
 
-from .errors import Error
+from .errors import INVALID_USAGE, Error
+
+
+_reported = False  # Whether an uncaught exception ends the program.
 
 
 def _print_error(message: str) -> None:
@@ -24,6 +27,8 @@ def report_uncaught_errors() -> None:
     previous = sys.excepthook
 
     def hook(kind, error, trace) -> None:
+        global _reported
+        _reported = True
         if isinstance(error, Error):
             if error.exit_code != 0:
                 _print_error(str(error))
@@ -39,6 +44,21 @@ def report_uncaught_errors() -> None:
             _print_error(f'the program has failed: {kind.__name__}: {error}{where}')
 
     sys.excepthook = hook
+
+
+def report_early_end(is_open: Callable[[], bool]) -> None:
+    """Makes a program fail that ends without an exception while `is_open`. Its job
+    would wait for another worker."""
+
+    def check() -> None:
+        if _reported or not is_open():
+            return
+        _print_error('the program has ended before the job; iterate over the session '
+                     'until the loop ends, or leave the job with session.close()')
+        sys.stdout.flush()
+        os._exit(INVALID_USAGE)
+
+    atexit.register(check)
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:

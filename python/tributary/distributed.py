@@ -100,7 +100,7 @@ class _Worker:
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
-        self._versions = self._current_versions()
+        self._states = self._current_states()
         self._loaded_step = self._loaded_item = self._batch = None
         self._sent: set[int] = set()
 
@@ -111,9 +111,11 @@ class _Worker:
         node.register_hook(lambda *_: self._on_gradient(number))
         return node
 
-    def _current_versions(self) -> list[int]:
-        return [tensor._version for tensor, trained
-                in zip(self._tensors, self._trained) if trained]
+    def _current_states(self) -> list[tuple[int, int]]:
+        """Returns what changes if the program changes a tensor. Forward may change the
+        running statistics, but not replace their memory."""
+        return [(tensor._version if trained else 0, tensor.data_ptr())
+                for tensor, trained in zip(self._tensors, self._trained)]
 
     # ---- Weights.
 
@@ -149,6 +151,7 @@ class _Worker:
         self._flat = torch.empty_like(arena, device=self._tensors[0].device)
         for offset, tensor in zip(offsets, self._tensors):
             tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
+        self._states = self._current_states()
 
     # ---- Gradients.
 
@@ -204,9 +207,7 @@ class _Worker:
             refuse(f'count is {count}, expected 0 or more')
         if self._loaded_item is not batch:
             refuse('the wrapped module was not called for it')
-        for name, before, now in zip(
-                (n for n, trained in zip(self._names, self._trained) if trained),
-                self._versions, self._current_versions()):
+        for name, before, now in zip(self._names, self._states, self._current_states()):
             if before != now:
                 refuse(f'the program has changed parameter {name}; the servers run the '
                        'optimizer of the job, so remove optimizer.step() and other '

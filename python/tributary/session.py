@@ -229,6 +229,9 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _is_open(self) -> bool:
+        return self._handle is not None and os.getpid() == self._process
+
     def _open(self) -> int:
         if self._handle is None:
             raise Error('the session is closed')
@@ -280,6 +283,7 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
                     'coordinator="HOST:PORT" to connect')
     session = Session(coordinator)
     _process.report_uncaught_errors()
+    _process.report_early_end(session._is_open)
     _process.stop_on_signals(session.stop)
     _random.prepare_torch(threads, deterministic)
     _random.seed_generators(session.job.seed)
