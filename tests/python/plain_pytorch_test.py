@@ -116,19 +116,33 @@ class PlainPyTorchTest(support.JobTest):
         steps = sorted(moments.sample(range(1, STEPS - 2), KILLS))
         pending = list(zip(steps, itertools.cycle(kills)))
         folder = os.path.join(self.folder, run)
+        # The job waits there until the process is killed.
+        gates = os.path.join(self.folder, 'gates')
+        os.mkdir(gates)
+        for step in steps:
+            with open(os.path.join(gates, str(step + 2)), 'w', encoding='utf-8'):
+                pass
         command = shlex.join(['/usr/bin/env', 'EXAMPLES=' + support.EXAMPLES,
-                              sys.executable, WORKER])
+                              'GATES=' + gates, sys.executable, WORKER])
         launcher = Launcher([self.job, '--output', folder, '--workers', str(workers),
                              '--worker-command', command],
                             os.path.join(self.folder, run + '.log'))
-        while launcher.code() is None:
+        failures = 0
+        while launcher.code() != 0:
+            if launcher.code() is not None:
+                # The job ends if its server is killed before it listens.
+                failures += 1
+                with open(os.path.join(self.folder, run + '.log'),
+                          encoding='utf-8') as log:
+                    self.assertLessEqual(failures, kills['server'], log.read())
+                launcher.start()
             if pending and self.steps_of(run) >= pending[0][0]:
                 time.sleep(moments.random() / 50)
                 if launcher.kill(pending[0][1]):
-                    kills[pending.pop(0)[1]] += 1
+                    step, target = pending.pop(0)
+                    kills[target] += 1
+                    os.remove(os.path.join(gates, str(step + 2)))
             time.sleep(0.01)
-        with open(os.path.join(self.folder, run + '.log'), encoding='utf-8') as log:
-            self.assertEqual(launcher.code(), 0, log.read())
         self.assertEqual(sum(kills.values()), KILLS)
         with open(os.path.join(folder, 'summary.json'), encoding='utf-8') as file:
             return json.load(file), kills
