@@ -5,7 +5,12 @@
 # root, the network, about 4 GB of disk and half an hour.
 #
 #   tests/bare_root.sh [--no-tests] [arguments of tributary train]
+#   tests/bare_root.sh --packages
 #
+# --packages: Instead, builds the wheel and the C++ library on this machine,
+# installs both in the root as docs/python.md and docs/cpp.md describe, and runs
+# the examples there. Prints sizes, too. Needs 10 GB of disk, because PyTorch
+# brings libraries for GPUs.
 # MIRROR: source of Debian's packages; default: debootstrap's.
 set -euo pipefail
 
@@ -32,6 +37,65 @@ run_in_root() {
   ' bash "$@"
 }
 
+# Prints the names of the Debian packages that have the shared libraries that
+# the file $1 needs.
+packages_of_libraries() {
+  local library
+  readelf --dynamic "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+    while IFS= read -r library; do dpkg-query --search "*/$library"; done |
+    grep --invert-match '/lib[cx]\?32/' | cut -d: -f1 | sort -u
+}
+
+# Runs the script $2 in the root $1, and prints how many seconds it has taken.
+run_part() {
+  local start=$SECONDS
+  run_in_root "$1" bash -euxc "$2"
+  echo "== $((SECONDS - start)) s"
+}
+
+# Installs the packages in the root $1, and runs the examples there.
+test_packages() {
+  local root=$1 folder=$1/root/tributary
+  mkdir "$folder"
+  "$project/python/wheel.sh" --output "$folder"
+  DESTDIR=$root "$project/library/install/install.sh" --prefix /usr/local
+  cp -r "$project/examples/python" "$folder/examples"
+  # For pip; the same certificate authorities as on this machine.
+  cp --dereference /etc/ssl/certs/ca-certificates.crt "$root/root/authorities.pem"
+  du --bytes --apparent-size "$folder"/*.whl "$root"/usr/local/lib/libtributary.so.*.*
+
+  echo "== Debian's packages"
+  run_part "$root" "apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+      --no-install-recommends python3-venv cmake g++ make libabsl-dev \
+      nlohmann-json3-dev $(packages_of_libraries "$root/usr/local/lib/libtributary.so" |
+        tr '\n' ' ') >/root/apt.log"
+  echo "== Python: installation"
+  run_part "$root" "python3 -m venv /root/venv
+    export PIP_CERT=/root/authorities.pem
+    /root/venv/bin/pip install --quiet numpy torch ./tributary-*.whl
+    du --summarize --block-size=1M /root/venv/lib/python3*/site-packages/tributary"
+  echo "== Python: examples"
+  run_part "$root" "export PATH=/root/venv/bin:\$PATH
+    cd examples
+    for name in regression digits text; do
+      tributary train \$name.textproto --worker-command \"python3 \$name.py\" \
+        --workers 2 --output /root/runs/\$name
+    done
+    python3 train_digits.py /root/runs/train_digits"
+  echo "== C++: examples"
+  run_part "$root" 'ldconfig
+    for name in own_engine own_network; do
+      cp -r "/usr/local/share/tributary/examples/$name" "$name"
+      cmake -S "$name" -B "$name/build" -DCMAKE_BUILD_TYPE=Release >/root/cmake.log
+      cmake --build "$name/build" >/root/cmake.log
+    done
+    tributary train own_engine/ratings.textproto \
+      --worker-command own_engine/build/own_engine --output /root/runs/ratings
+    own_network/build/own_network train own_network/spirals.textproto \
+      --output /root/runs/spirals'
+}
+
 # Copies lines to the output, and records the start of each part in the file $1.
 note_parts() {
   local line
@@ -47,9 +111,12 @@ note_parts() {
 }
 
 with_tests=true
+packages=false
 if [[ ${1:-} == --no-tests ]]; then
   with_tests=false
   shift
+elif [[ ${1:-} == --packages ]]; then
+  packages=true
 fi
 if ((EUID != 0)); then
   echo "bare_root.sh: only root can mount a root file system" >&2
@@ -69,6 +136,11 @@ debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"} >"$work/log"
 }
 debootstrap_seconds=$SECONDS
 cp /etc/resolv.conf "$root/etc/resolv.conf"
+if $packages; then
+  test_packages "$root"
+  echo "debootstrap $debootstrap_seconds s"
+  exit
+fi
 git clone --quiet --no-local "$project" "$root/root/tributary"
 
 echo "== ./tributary train $*"

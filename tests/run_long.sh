@@ -5,7 +5,8 @@
 #
 #   run_long.sh [PART...]
 #
-# Runs all parts by default: faults kills strangers simulation fuzz mutations.
+# Runs all parts by default: faults kills python strangers simulation fuzz
+# mutations.
 # The first line names the folder to which each part writes its log and files.
 set -euo pipefail
 
@@ -25,6 +26,16 @@ run_faults_part() {
 run_kills_part() {
   bazel-bin/tests/faults/kill_loop "$program" "$folder/kills.d" \
     --steps 210000 --every 5 --seldom 29
+}
+
+# Takes about ten minutes. Debian's PyTorch is skipped if it is not installed.
+run_python_part() {
+  local work=$folder/python.d
+  python/wheel.sh --output "$work"
+  /usr/bin/python3 -m venv --system-site-packages "$work/venv"
+  "$work/venv/bin/pip" install --no-index "$work"/tributary-*.whl
+  TEST_TMPDIR=$work TRIBUTARY_STEPS=200 TRIBUTARY_KILLS=20 \
+    "$work/venv/bin/python" tests/python/plain_pytorch_test.py
 }
 
 run_strangers_part() {
@@ -51,12 +62,12 @@ run_mutations_part() {
 
 parts=("$@")
 if ((${#parts[@]} == 0)); then
-  parts=(faults kills strangers simulation fuzz mutations)
+  parts=(faults kills python strangers simulation fuzz mutations)
 fi
 for part in "${parts[@]}"; do
   if ! declare -F "run_${part}_part" >/dev/null; then
     echo "usage: ./tributary test --long" \
-      "[faults|kills|strangers|simulation|fuzz|mutations]..." >&2
+      "[faults|kills|python|strangers|simulation|fuzz|mutations]..." >&2
     exit 2
   fi
 done

@@ -42,7 +42,7 @@ class ModuleWorker:
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
-        self._versions = self._current_versions()
+        self._states = self._current_states()
         self._loaded_item = self._batch = None
         self._loaded_place: Optional[tuple[Any, int]] = None
         self._sent: set[int] = set()
@@ -54,9 +54,11 @@ class ModuleWorker:
         node.register_hook(lambda *_: self._on_gradient(number))
         return node
 
-    def _current_versions(self) -> list[int]:
-        return [tensor._version for tensor, trained
-                in zip(self._tensors, self._trained) if trained]
+    def _current_states(self) -> list[tuple[int, int]]:
+        """Returns what changes if the program changes a tensor. Forward may change the
+        running statistics, but not replace their memory."""
+        return [(tensor._version if trained else 0, tensor.data_ptr())
+                for tensor, trained in zip(self._tensors, self._trained)]
 
     # ---- Weights.
 
@@ -97,6 +99,7 @@ class ModuleWorker:
         self._flat = torch.empty_like(arena, device=self._tensors[0].device)
         for offset, tensor in zip(offsets, self._tensors):
             tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
+        self._states = self._current_states()
 
     @contextlib.contextmanager
     def evaluation_mode(self) -> Iterator[None]:
@@ -149,7 +152,7 @@ class ModuleWorker:
         """Sends the gradients that the parameters have, of the mean over `count`
         samples, and ends the micro-batch."""
         batch._open('step')
-        self._check_versions(batch)
+        self._check_states(batch)
         samples = self._state_count(batch, count)
         if not batch.aborted:
             self._batch = batch
@@ -179,10 +182,8 @@ class ModuleWorker:
             batch.set_sample_count(int(count))
         return int(count)
 
-    def _check_versions(self, batch: MicroBatch) -> None:
-        for name, before, now in zip(
-                (n for n, trained in zip(self._names, self._trained) if trained),
-                self._versions, self._current_versions()):
+    def _check_states(self, batch: MicroBatch) -> None:
+        for name, before, now in zip(self._names, self._states, self._current_states()):
             if before != now:
                 raise Error(f'{batch}: the program has changed parameter {name}; the '
                             'servers run the optimizer of the job, so remove '
@@ -204,7 +205,7 @@ class ModuleWorker:
             refuse(f"reduction is {reduction!r}, expected 'mean' or 'sum'")
         if self._loaded_item is not batch:
             refuse('the wrapped module was not called for it')
-        self._check_versions(batch)
+        self._check_states(batch)
 
     def _backward(self, batch: MicroBatch, loss: torch.Tensor, count: Optional[int],
                   reduction: str) -> float:

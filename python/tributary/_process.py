@@ -10,20 +10,15 @@ import threading
 import traceback
 from typing import Callable
 
-from .errors import Error
+from .errors import INVALID_USAGE, Error
+
+
+_reported = False  # Whether an uncaught exception ends the program.
 
 
 def _print_error(message: str) -> None:
     """Prints the line that `tributary train` looks for."""
     print('error: ' + ' '.join(message.splitlines()), file=sys.stderr, flush=True)
-
-
-def end_with_error(close: Callable[[], None], message: str) -> None:
-    """Ends the process, which exits already, as an `Error` that is not caught does."""
-    close()
-    _print_error(message)
-    sys.stdout.flush()
-    os._exit(Error(message).exit_code)
 
 
 def report_uncaught_errors() -> None:
@@ -32,6 +27,8 @@ def report_uncaught_errors() -> None:
     previous = sys.excepthook
 
     def hook(kind, error, trace) -> None:
+        global _reported
+        _reported = True
         if isinstance(error, Error):
             if error.exit_code != 0:
                 _print_error(str(error))
@@ -47,6 +44,20 @@ def report_uncaught_errors() -> None:
             _print_error(f'the program has failed: {kind.__name__}: {error}{where}')
 
     sys.excepthook = hook
+
+
+def report_early_end(is_open: Callable[[], bool], remedy: Callable[[], str]) -> None:
+    """Makes a program fail that ends without an exception while `is_open`. Its job
+    would wait for another worker. The error says what to do, `remedy`."""
+
+    def check() -> None:
+        if _reported or not is_open():
+            return
+        _print_error(f'the program has ended before the job; {remedy()}')
+        sys.stdout.flush()
+        os._exit(INVALID_USAGE)
+
+    atexit.register(check)
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:

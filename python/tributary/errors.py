@@ -9,6 +9,9 @@ INVALID_ARGUMENT = 3
 NOT_FOUND = 5
 OUT_OF_RANGE = 11
 
+# The exit code of a program whose restart would fail for the same reason.
+INVALID_USAGE = 2
+
 
 class Error(Exception):
     """An error of a job, of its servers, or of the program that uses the package.
@@ -32,7 +35,7 @@ class Error(Exception):
         elif code == OUT_OF_RANGE:
             self.exit_code = 0
         elif code in (INVALID_ARGUMENT, NOT_FOUND):
-            self.exit_code = 2
+            self.exit_code = INVALID_USAGE
         else:
             self.exit_code = 1
 

@@ -120,11 +120,11 @@ class MicroBatch(_Item):
             self._handle, self._spans.weights, self._spans.gradients)
 
     @property
-    def gradients(self) -> list[np.ndarray]:
-        """Memory for the gradients, with unspecified contents. They are sent from
-        there without being copied."""
+    def gradients(self) -> tuple[np.ndarray, ...]:
+        """Memory for the gradients, with unspecified contents: assign to
+        `gradients[i][:]`. They are sent from there without being copied."""
         self._open('gradients')
-        return [self._spans.array(p, True) for p in range(len(self._spans.shapes))]
+        return tuple(self._spans.array(p, True) for p in range(len(self._spans.shapes)))
 
     def set_sample_count(self, count: int) -> None:
         """States how many samples (tokens) count; by default, all samples do. The

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
-import sys
 from typing import Any, Callable, Iterator, Optional
 
 import torch
 
-from . import _process
 from ._module import ModuleWorker, NoDecay, ParameterGroups
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
@@ -68,12 +65,12 @@ class Optimizer:
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
                  evaluate: Optional[Callable[[EvaluationPiece], None]] = None):
         self.session = connect() if session is None else session
+        self.session._remedy = 'repeat the loop until the done of Optimizer is true'
         self._module, self._evaluate = module, evaluate
         self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups)
         self._batches = self._micro_batches()
         self._batch: Optional[MicroBatch] = None
         self._advance()
-        atexit.register(self._check_done)
 
     @property
     def done(self) -> bool:
@@ -109,15 +106,6 @@ class Optimizer:
                                     count)
             self._advance()
         return loss
-
-    def _check_done(self) -> None:
-        """Ends a program whose loop has ended before the job: without workers, the
-        job would wait. An exception that ends the program is reported already."""
-        if self.done or self.session._handle is None or hasattr(sys, 'last_type'):
-            return
-        _process.end_with_error(self.session.close, (
-            'the loop has ended, but the job has not: repeat it until the done of '
-            'tributary.Optimizer is true'))
 
     def _advance(self) -> None:
         self._batch = None  # If there is an error.

@@ -168,6 +168,9 @@ class Session:
             raise _native.error_of(error)
         self._handle = handle.value
         self.job = self._read_job()
+        # What a program should do that ends before the job.
+        self._remedy = ('iterate over the session until the loop ends, or leave the job '
+                        'with session.close()')
         atexit.register(self.close)
 
     def _read_job(self) -> Job:
@@ -252,6 +255,9 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _is_open(self) -> bool:
+        return self._handle is not None and os.getpid() == self._process
+
     def _open(self) -> int:
         if self._handle is None:
             raise Error('the session is closed')
@@ -303,6 +309,7 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
                     'coordinator="HOST:PORT" to connect')
     session = Session(coordinator)
     _process.report_uncaught_errors()
+    _process.report_early_end(session._is_open, lambda: session._remedy)
     _process.stop_on_signals(session.stop)
     _random.prepare_torch(threads, deterministic)
     _random.seed_generators(session.job.seed)

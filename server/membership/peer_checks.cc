@@ -217,6 +217,13 @@ std::string DescribeReady(const Ready& ready) {
       layout.ok() ? layout->signature().substr(0, 12) : "unknown");
 }
 
+std::string DescribeModelDifference(const Ready& worker, const Ready& other) {
+  const auto a = ArenaLayout::Create(worker.table());
+  const auto b = ArenaLayout::Create(other.table());
+  if (!a.ok() || !b.ok() || a->signature() == b->signature()) return "";
+  return DescribeDifference(*a, *b);
+}
+
 std::vector<std::string> StateNames(const JobSpec& job) {
   const auto optimizer = Optimizer::Create(JobOfRounds(job).optimizer());
   return optimizer.ok() ? (*optimizer)->slot_names()

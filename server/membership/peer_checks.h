@@ -57,6 +57,11 @@ absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 // training samples, 2 evaluation pieces, fingerprint 17, model 0123456789ab".
 std::string DescribeReady(const Ready& ready);
 
+// Describes the first difference of the model of `worker` from that of `other`,
+// for example as "parameter 1 is bias [3] DECAY, expected bias [2] DECAY".
+// Returns an empty text if the models are equal or if one of them is invalid.
+std::string DescribeModelDifference(const Ready& worker, const Ready& other);
+
 // Returns the names of the optimizer state that servers keep for each weight
 // (see Optimizer::slot_names). `job` must be valid.
 std::vector<std::string> StateNames(const JobSpec& job);

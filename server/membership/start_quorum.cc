@@ -78,10 +78,13 @@ absl::StatusOr<std::optional<StartQuorum::Decision>> StartQuorum::Decide(
     if (late) arrived_ = ready;
     if (2 * agree <= ready) {
       const Party& other = *parties[1];
+      const std::string model =
+          DescribeModelDifference(other.ready, largest.ready);
       return absl::InvalidArgumentError(absl::StrCat(
           "workers have different models or data, and no majority agrees: ",
           first, " has ", DescribeReady(largest.ready), "; ",
           other.names.begin()->second, " has ", DescribeReady(other.ready),
+          model.empty() ? "" : " whose ", model,
           ": copy the same files, and use the same release, on every machine, "
           "and start the job again"));
     }

@@ -169,7 +169,7 @@ class MistakesTest(support.JobTest):
             {'mistake': mistake},
             more='optimizer { sgd { learning_rate: 0.1 } } steps: 5 '
                  'batch { global: 8 micro_batches: 2 }'))
-        return self.assert_fails(words, 'run', job, MISTAKES)
+        return self.assert_fails(words, mistake, job, MISTAKES)
 
     def test_forgotten_backward(self):
         self.check('forgotten', 'micro-batch 0 of step 2: it was not finished')
@@ -183,6 +183,12 @@ class MistakesTest(support.JobTest):
 
     def test_a_loss_of_each_sample(self):
         self.check('shape', 'the loss has shape [4], expected a tensor with one element')
+
+    def test_a_loss_that_is_a_number(self):
+        self.check('no tensor', 'the loss is a float, expected a tensor')
+
+    def test_a_count_below_0(self):
+        self.check('count below 0', 'count is -1, expected 0 or more')
 
     def test_a_detached_loss(self):
         self.check('detached', 'the loss does not depend on the parameters')
@@ -201,6 +207,26 @@ class MistakesTest(support.JobTest):
 
     def test_another_module(self):
         self.check('changed', 'the module has other parameters than when it was wrapped')
+
+    def test_parameters_that_are_frozen_between_steps(self):
+        self.check('frozen later', 'the module has other parameters than when')
+
+    def test_a_state_dict_that_is_loaded_between_steps(self):
+        self.check('loaded', 'the program has changed parameter 0.weight')
+
+    def test_values_that_are_replaced_between_steps(self):
+        self.check('data', 'the program has changed parameter 3.weight')
+
+    def test_running_statistics_that_are_replaced_between_steps(self):
+        self.check('statistics', 'the program has changed parameter 1.running_mean')
+
+    def test_a_dtype_that_is_changed_between_steps(self):
+        self.check('double', 'the module has other parameters than when')
+
+    def test_the_end_of_the_program_before_the_job(self):
+        for mistake in ('left', 'exit'):
+            with self.subTest(mistake):
+                self.check(mistake, 'the program has ended before the job')
 
     def test_two_modules(self):
         self.check('wrapped twice', 'the session has parameters already')
@@ -237,7 +263,7 @@ class MistakesTest(support.JobTest):
 
     def test_an_exception_of_the_program(self):
         self.check('exception', 'RuntimeError: a mistake of the program (mistakes.py:')
-        self.assertIn('Traceback (most recent call last)', self.log('run'))
+        self.assertIn('Traceback (most recent call last)', self.log('exception'))
 
 
 if __name__ == '__main__':

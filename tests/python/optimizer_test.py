@@ -77,7 +77,7 @@ class OptimizerTest(support.JobTest):
                           self.job('other'), LOOP)
 
     def test_a_loop_that_ends_early_is_reported(self):
-        self.assert_fails(['the loop has ended, but the job has not'], 'run',
+        self.assert_fails(['the program has ended before the job; repeat the loop'], 'run',
                           self.job('early'), LOOP)
 
 

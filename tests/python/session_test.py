@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import io
+import json
 import os
 import pydoc
 import signal
@@ -90,6 +91,20 @@ class SessionTest(support.JobTest):
         self.assert_fails(['parameter weight has dtype float64, expected float32'],
                           'run', self.job(mistake='dtype'), LINEAR)
 
+    def test_another_shape_in_one_of_the_workers_is_named(self):
+        self.assert_fails(['parameter 0 is weight [1, ', 'expected weight [1, '], 'run',
+                          self.job(mistake='shape'), LINEAR, workers=2)
+
+    def test_a_gradient_of_another_shape_is_named(self):
+        self.assert_fails(['ValueError: could not broadcast input array from shape (1,4) '
+                           'into shape (1,3) (linear.py:'], 'run',
+                          self.job(mistake='gradient shape'), LINEAR)
+
+    def test_a_gradient_cannot_be_replaced_by_another_array(self):
+        self.assert_fails(["TypeError: 'tuple' object does not support item assignment "
+                           '(linear.py:'], 'run',
+                          self.job(mistake='gradient replaced'), LINEAR)
+
     def test_parameters_must_be_declared(self):
         self.assert_fails(['no parameters are declared'], 'run',
                           self.job(mistake='no declaration'), LINEAR)
@@ -102,6 +117,39 @@ class SessionTest(support.JobTest):
     def test_a_loss_that_is_nan_is_an_error(self):
         self.assert_fails(['the loss is NaN, although all gradients are finite'], 'run',
                           self.job(mistake='nan'), LINEAR)
+
+
+class OwnLauncherTest(support.JobTest):
+    """Processes that `tributary train` has not started, for example by Slurm."""
+
+    def test_the_job_goes_on_without_a_worker_that_has_failed(self):
+        job = self.write_job('job', support.external_job(
+            {'mistake': 'exception'}, samples=100, more=JOB))
+        program, run = _native.program(), os.path.join(self.folder, 'failed')
+        server = subprocess.Popen(
+            [program, 'server', job, '--listen', '127.0.0.1:0', '--workers', '2',
+             '--output', run], stderr=subprocess.PIPE, text=True)
+        for line in server.stderr:
+            if 'listens on ' in line:
+                break
+        address = line.split()[-1]
+        workers = [subprocess.Popen(
+            [sys.executable, LINEAR], stderr=subprocess.PIPE, text=True,
+            env={**os.environ, 'TRIBUTARY_COORDINATOR': address,
+                 'TRIBUTARY_RANK': str(rank)}) for rank in range(2)]
+        _, failure = workers[1].communicate()
+        self.assertIn('error: the program has failed: RuntimeError: a mistake of worker 1',
+                      failure)
+        self.assertEqual(workers[1].returncode, 1)
+        _, log = workers[0].communicate()
+        self.assertEqual(workers[0].returncode, 0, log)
+        _, log = server.communicate()
+        self.assertEqual(server.returncode, 0, log)
+        with open(os.path.join(run, 'summary.json'), encoding='utf-8') as file:
+            summary = json.load(file)
+        self.assertEqual(summary['workers_lost'], 1)
+        whole = self.train('whole', job, LINEAR)
+        self.assertEqual(summary['weights_sha256'], whole['weights_sha256'])
 
 
 class ConnectTest(unittest.TestCase):

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import tributary
 
+RANK = os.environ.get('TRIBUTARY_RANK')
 WEIGHTS = np.array([[1.5, -2.0, 0.5]], np.float32)
 
 
@@ -34,6 +35,8 @@ def main():
     session = tributary.connect()
     mistake = session.job.config.get('mistake')
     initial = np.random.normal(size=(1, 3)).astype(np.float32)
+    if mistake == 'shape' and RANK == '1':
+        initial = np.zeros((1, 4), np.float32)
     if mistake == 'dtype':
         initial = initial.astype(np.float64)
     if mistake == 'no declaration':
@@ -44,6 +47,8 @@ def main():
     for step in session:
         if mistake == 'skipped' and step.number == 3:
             continue
+        if mistake == 'exception' and step.number == 3 and RANK == '1':
+            raise RuntimeError('a mistake of worker 1')
         if mistake == 'terminated' and not os.path.exists(os.environ['MARKER']):
             terminate(session)
         for batch in step.micro_batches:
@@ -57,6 +62,10 @@ def main():
             error = x @ weight.T + bias - y
             batch.gradients[1][:] = 2 * error.sum(axis=0)
             batch.ready(1)
+            if mistake == 'gradient shape':
+                batch.gradients[0][:] = np.zeros((1, 4))
+            if mistake == 'gradient replaced':
+                batch.gradients[0] = 2 * error.T @ x
             batch.gradients[0][:] = 2 * error.T @ x
             if mistake == 'forgotten gradient' and step.number == 3:
                 batch.finish(0.0)

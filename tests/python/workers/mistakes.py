@@ -1,5 +1,7 @@
 """A worker with PyTorch. model.external.config: `mistake`, what goes wrong."""
 
+import sys
+
 import torch
 import tributary
 from torch import nn
@@ -13,6 +15,22 @@ def groups_of(mistake, network):
             'large factor': [{'params': weight, 'learning_rate_factor': 2000}],
             'group twice': [{'params': weight}, {'params': network.parameters()}],
             'group stranger': [{'params': nn.Linear(2, 2).weight}]}.get(mistake, ())
+
+
+def change(network, mistake):
+    if mistake == 'changed':
+        network[3] = nn.Linear(4, 2)
+    if mistake == 'frozen later':
+        network[3].requires_grad_(False)
+    if mistake == 'loaded':
+        network.load_state_dict({name: tensor * 2 for name, tensor
+                                 in network.state_dict().items()})
+    if mistake == 'data':
+        network[3].weight.data = network[3].weight.data * 2
+    if mistake == 'statistics':
+        network[1].running_mean.data = network[1].running_mean.data * 2
+    if mistake == 'double':
+        network.double()
 
 
 def main():
@@ -33,10 +51,16 @@ def main():
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     loss_fn = nn.CrossEntropyLoss(reduction='none' if mistake == 'shape' else 'mean')
     for step in session:
-        if step.number == 2 and mistake == 'changed':
-            network[3] = nn.Linear(4, 2)
+        if step.number == 2:
+            change(network, mistake)
+            if mistake == 'left':
+                break
+            if mistake == 'exit':
+                sys.exit(3)
         for batch in step.micro_batches:
             x = torch.from_numpy(batch.indices).float()[:, None] * torch.ones(3)
+            if mistake == 'double':
+                x = x.to(network[0].weight.dtype)
             y = torch.from_numpy(batch.indices % 2)
             if batch.step < 2:
                 batch.backward(loss_fn(model(x), y).mean())
@@ -51,6 +75,10 @@ def main():
                 loss.backward()
                 optimizer.step()
                 loss = loss_fn(model(x), y)
+            if mistake == 'count below 0':
+                batch.backward(loss, count=-1)
+            if mistake == 'no tensor':
+                batch.backward(loss.item())
             if mistake == 'detached':
                 loss = loss.detach()
             if mistake == 'not called':

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,21 @@ class StartQuorumTest : public testing::Test {
     Ready ready;
     ready.mutable_data()->set_train_samples(64);
     ready.mutable_data()->set_fingerprint(fingerprint);
+    return ready;
+  }
+
+  // Has the parameters weight [1] and bias [outputs].
+  static Ready MakeReadyWithModel(int64_t outputs) {
+    Ready ready = MakeReady(/*fingerprint=*/5);
+    ParameterTable* const table = ready.mutable_table();
+    table->set_chunk_elements(16);
+    for (const auto& [name, length] :
+         {std::pair("weight", int64_t{1}), std::pair("bias", outputs)}) {
+      ParameterTable::Parameter* const parameter = table->add_parameter();
+      parameter->set_name(name);
+      parameter->add_shape(length);
+      parameter->set_group(DECAY);
+    }
     return ready;
   }
 
@@ -114,6 +130,15 @@ TEST_F(StartQuorumTest, ATieNamesBothWorkersAndTheirData) {
                                  "training samples, 0 evaluation pieces, "
                                  "fingerprint 7"));
   EXPECT_THAT(message, HasSubstr("copy the same files"));
+}
+
+TEST_F(StartQuorumTest, ATieNamesTheFirstParameterThatDiffers) {
+  Make(/*expected=*/2);
+  quorum_->Add(MakeMember(1), MakeReadyWithModel(/*outputs=*/2), "two", now_);
+  quorum_->Add(MakeMember(2), MakeReadyWithModel(/*outputs=*/3), "three", now_);
+  EXPECT_THAT(std::string(quorum_->Decide(now_).status().message()),
+              HasSubstr("whose parameter 1 is bias [3] DECAY, expected bias "
+                        "[2] DECAY: copy the same files"));
 }
 
 TEST_F(StartQuorumTest, OtherModelsDisagreeToo) {
