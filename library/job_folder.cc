@@ -1,7 +1,6 @@
 #include "library/job_folder.h"
 
 #include "absl/memory/memory.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
 namespace tributary {
@@ -14,18 +13,16 @@ absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::Create(
                                TemporaryDirectory::Create());
     return folder;
   }
-  absl::StatusOr<std::unique_ptr<OutputDirectory>> claimed =
+  OutputDirectory::Names names;
+  names.folder = "output_directory";
+  names.resume = "resume";
+  names.overwrite = "overwrite";
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      folder->claimed_,
       OutputDirectory::Claim(
           options.output_directory,
-          EarlierRun(options.resume ? kResumeAuto : "", options.overwrite));
-  if (absl::IsFailedPrecondition(claimed.status())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "output_directory ", options.output_directory,
-        " holds results of another run: choose another folder, or set resume "
-        "or overwrite"));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(claimed.status());
-  folder->claimed_ = *std::move(claimed);
+          EarlierRun(options.resume ? kResumeAuto : "", options.overwrite),
+          names));
   return folder;
 }
 

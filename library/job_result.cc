@@ -4,24 +4,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
-#include "common/os/file.h"
-#include "common/tensor_io/safetensors.h"
+#include "deploy/flags/run_files.h"
 #include "library/job_metrics.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
 
-constexpr int64_t kMaxSummaryBytes = 16 << 20;
-
-absl::Status ReadSummary(const std::string& path, Job::Result* result) {
-  TRIBUTARY_ASSIGN_OR_RETURN(result->summary, ReadFile(path, kMaxSummaryBytes));
+absl::Status ReadSummary(const std::string& folder, Job::Result* result) {
+  TRIBUTARY_ASSIGN_OR_RETURN(result->summary, ReadRunSummary(folder));
   const nlohmann::json summary = ParseJson(result->summary);
   if (!summary.is_object()) {
-    return absl::DataLossError(absl::StrCat(path, " is not a JSON object"));
+    return absl::DataLossError(
+        absl::StrCat(folder, "/summary.json is not a JSON object"));
   }
   result->weights_sha256 = summary.value("weights_sha256", "");
   result->steps = summary.value("steps", int64_t{0});
@@ -38,29 +35,15 @@ absl::Status ReadSummary(const std::string& path, Job::Result* result) {
   return absl::OkStatus();
 }
 
-absl::Status ReadWeights(const std::string& path, Job::Result* result) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile file,
-                             SafetensorsFile::Open(path));
-  for (const TensorEntry& entry : file.tensors()) {
-    Job::Tensor& tensor = result->weights[entry.name];
-    tensor.shape = entry.shape;
-    int64_t elements = 1;
-    for (const int64_t size : entry.shape) elements *= size;
-    tensor.values.resize(elements);
-    TRIBUTARY_RETURN_IF_ERROR(
-        file.ReadFloats(entry, absl::MakeSpan(tensor.values)));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Job::Result> ReadJobResult(const std::string& folder) {
   Job::Result result;
-  TRIBUTARY_RETURN_IF_ERROR(
-      ReadSummary(absl::StrCat(folder, "/summary.json"), &result));
-  TRIBUTARY_RETURN_IF_ERROR(
-      ReadWeights(absl::StrCat(folder, "/final/model.safetensors"), &result));
+  TRIBUTARY_RETURN_IF_ERROR(ReadSummary(folder, &result));
+  TRIBUTARY_ASSIGN_OR_RETURN(auto tensors, ReadFinalModel(folder));
+  for (auto& [name, tensor] : tensors) {
+    result.weights[name] = {std::move(tensor.shape), std::move(tensor.values)};
+  }
   return result;
 }
 

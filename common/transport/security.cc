@@ -68,7 +68,7 @@ absl::Status FindRole(const std::vector<Role>& roles, Security* security) {
     if (Exists(security->CertificatePath())) return absl::OkStatus();
   }
   security->role = roles.front();
-  return absl::InvalidArgumentError(absl::StrCat(
+  return absl::NotFoundError(absl::StrCat(
       "--tls-dir ", security->tls_directory, " has no ",
       RoleName(security->role), ".pem; it must hold ca.pem, ",
       RoleName(security->role), ".pem and ", RoleName(security->role),

@@ -51,10 +51,9 @@ struct Security {
 // must belong to the key, come from the authority, have the role and be valid
 // now. Uses the first of `roles` whose certificate exists. Reads the token from
 // `token_file`. Either path may be empty, which disables TLS or the token.
-// Returns InvalidArgument if there is no certificate for any of `roles` or a
-// file cannot be used, NotFound if the authority's certificate, the private key
-// or the token file is missing, and the system's error if a file cannot be
-// read. The message names the file and the problem.
+// Returns NotFound if there is no certificate for any of `roles` or a different
+// file is missing, InvalidArgument if a file cannot be used, and the system's
+// error if a file cannot be read. The message names the file and the problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);

@@ -14,6 +14,7 @@
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/os/temporary_directory.h"
+#include "deploy/flags/run_files.h"
 #include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/local_job.h"
 #include "deploy/launcher/local_processes.h"
@@ -23,7 +24,6 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kMaxSummaryBytes = 16 << 20;
 // The first steps touch memory for the first time.
 constexpr int64_t kWarmUpSteps = 3;
 // Interval at which the step and the processes' CPU time are read: short enough
@@ -128,9 +128,8 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
   running = &local_job;
   const LocalJobResult result = local_job.Run();
   TRIBUTARY_RETURN_IF_ERROR(result.status);
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::string text,
-      ReadFile(local.output + "/summary.json", kMaxSummaryBytes));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                             ReadRunSummary(local.output));
   BenchRun run;
   TRIBUTARY_ASSIGN_OR_RETURN(run.summary, ParseObject(text));
   watch.Tell(&run);

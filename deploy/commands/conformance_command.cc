@@ -14,12 +14,13 @@
 #include "absl/time/time.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
-#include "common/job/job.h"
 #include "common/os/temporary_directory.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/conformance/scenarios.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/flags/job_source.h"
+#include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
 #include "nlohmann/json.hpp"
 #include "worker/training/training_sources.h"
@@ -29,8 +30,8 @@ namespace {
 
 struct Flags {
   std::string command;
-  std::string job;
-  std::vector<std::string> sets;
+  JobSource job;
+  SecurityFlags security;
   std::string filter;
   double time_limit = 60;
   bool json = false;
@@ -59,13 +60,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 "TRIBUTARY_COORDINATOR.",
                 &flags->command);
   line->AddText("job", "FILE",
-                "A synchronous job of a few seconds, for a worker that does "
-                "not implement mlp. Default: a built-in job.",
-                &flags->job);
-  line->AddTexts("set", "PATH=VALUE",
-                 "Change a field of the job, as in batch.global=64. May be "
-                 "repeated.",
-                 &flags->sets);
+                "A job of a few seconds with exchange.parameter_server, in the "
+                "consistency mode and encoding to check. Default: a built-in "
+                "job.",
+                &flags->job.path);
+  AddSetFlag(line.get(), "exchange.wire_dtype=FLOAT16", &flags->job.sets);
+  AddSecurityFlags(line.get(), &flags->security);
   line->AddText("filter", "TEXT",
                 "Run only the scenarios whose names contain TEXT.",
                 &flags->filter);
@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<Scenario>> Select(const std::string& filter) {
 absl::StatusOr<Subject> MakeSubject(const Flags& flags,
                                     const TrainingSources& sources,
                                     const std::string& folder,
-                                    SignalQueue* signals) {
+                                    SignalQueue* signals, int* stop_signal) {
   if (flags.command.empty()) {
     return absl::InvalidArgumentError(
         "--worker-command is missing: the command line of the worker, as in "
@@ -103,31 +103,26 @@ absl::StatusOr<Subject> MakeSubject(const Flags& flags,
   }
   Subject subject;
   subject.command = flags.command;
-  TRIBUTARY_ASSIGN_OR_RETURN(subject.job, flags.job.empty()
-                                              ? ConformanceJob(folder)
-                                              : LoadJob(flags.job));
-  for (const std::string& set : flags.sets) {
-    const absl::Status changed = SetField(&subject.job, set);
-    if (!changed.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--set ", set, ": ", changed.message()));
-    }
+  JobSource source = flags.job;
+  if (source.path.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(source.text, ConformanceJob(folder));
   }
-  TRIBUTARY_RETURN_IF_ERROR(ValidateJob(subject.job));
-  const ParameterServerSpec& server = subject.job.exchange().parameter_server();
-  if (subject.job.exchange().has_all_reduce() ||
-      (server.consistency().mode_case() != ConsistencySpec::MODE_NOT_SET &&
-       !server.consistency().has_synchronous())) {
+  TRIBUTARY_ASSIGN_OR_RETURN(subject.job, ReadJob(source));
+  if (subject.job.exchange().has_all_reduce()) {
     return absl::InvalidArgumentError(
-        "the scenarios are for consistency mode synchronous; remove exchange "
-        "from the job or from --set");
+        "the scenarios are for exchange.parameter_server, because workers of "
+        "an all-reduce depend on Gloo; remove exchange.all_reduce");
   }
+  TRIBUTARY_ASSIGN_OR_RETURN(subject.security,
+                             ReadSecurity(flags.security, {Role::kServer}));
+  subject.token_file = flags.security.token_file;
   subject.is_built_in =
       !subject.job.model().has_external() && !subject.job.data().has_external();
   subject.sources = sources;
   subject.time_limit = absl::Seconds(flags.time_limit);
   subject.folder = folder;
   subject.signals = signals;
+  subject.stop_signal = stop_signal;
   return subject;
 }
 
@@ -139,6 +134,7 @@ absl::Status Run(const Subject& subject, const std::vector<Scenario>& scenarios,
     width = std::max(width, scenario.name.size());
   }
   for (const Scenario& scenario : scenarios) {
+    if (scenario.applies && !scenario.applies(subject.job)) continue;
     const absl::Time begin = MonotonicNow();
     TRIBUTARY_ASSIGN_OR_RETURN(const std::optional<Fault> fault,
                                scenario.run(subject));
@@ -195,7 +191,9 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
   SignalQueue signals(/*with_children=*/true);
   const auto folder = TemporaryDirectory::Create();
   if (!folder.ok()) return ReportError(folder.status(), kExitFailed);
-  const auto subject = MakeSubject(flags, sources, (*folder)->path(), &signals);
+  int stop_signal = 0;
+  const auto subject =
+      MakeSubject(flags, sources, (*folder)->path(), &signals, &stop_signal);
   int failed = 0;
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   absl::Status status = subject.status();
@@ -207,8 +205,10 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
     (*folder)->Keep();
     std::fprintf(stderr, "logs are in %s\n", (*folder)->path().c_str());
   }
-  if (absl::IsCancelled(status)) {
-    return ReportError(status, ExitCodeOfSignal(SIGINT));
+  if (stop_signal != 0) {
+    return ReportError(status, stop_signal == SIGTERM
+                                   ? kExitPreempted
+                                   : ExitCodeOfSignal(stop_signal));
   }
   if (!status.ok()) return ReportError(status);
   return failed > 0 ? kExitFailed : kExitDone;

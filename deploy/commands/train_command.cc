@@ -22,6 +22,7 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/process_log.h"
+#include "deploy/flags/run_files.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
 #include "deploy/flags/thread_counts.h"
@@ -355,7 +356,7 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
 // Prints the closing lines to stdout.
 absl::Status PrintResults(const LocalTraining& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
-                             ReadSummary(plan.output));
+                             ReadRunSummary(plan.output));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string report,
                              FormatRunReport(summary, plan.output));
   std::fputs(report.c_str(), stdout);

@@ -19,6 +19,7 @@
 #include "deploy/compare/comparison_hosts.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/output_directory.h"
+#include "deploy/flags/run_files.h"
 #include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/local_job.h"
 #include "deploy/launcher/local_processes.h"
@@ -42,7 +43,7 @@ absl::StatusOr<ExchangePlan> PlanHosts(const LocalTraining& training,
                                        JobSpec job) {
   SetExchange("synchronous", job.mutable_exchange());
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
-                             ReadSummary(training.output));
+                             ReadRunSummary(training.output));
   const auto summary = ParseOrderedJson(text);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const PassTiming pass,
@@ -167,7 +168,7 @@ class Comparer {
   static absl::Status ReadRun(const LocalTraining& training, ComparedRun* run) {
     TRIBUTARY_RETURN_IF_ERROR(AddPrediction(training));
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
-                               ReadSummary(training.output));
+                               ReadRunSummary(training.output));
     TRIBUTARY_ASSIGN_OR_RETURN(run->figures,
                                ReadRunFigures(summary, run->losses));
     return absl::OkStatus();

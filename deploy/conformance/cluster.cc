@@ -3,21 +3,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
+#include "absl/synchronization/notification.h"
 #include "common/base/json.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
-#include "common/os/file.h"
-#include "common/tensor_io/safetensors.h"
 #include "nlohmann/json.hpp"
-#include "server/process/server_options.h"
-#include "server/process/server_process.h"
 #include "worker/process/worker_process.h"
 
 namespace tributary {
 namespace {
-
-constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
 std::unique_ptr<Logger> FileLog(const std::string& path) {
   LogOptions options;
@@ -42,9 +36,12 @@ Cluster::Cluster(const Options& options) : log_(FileLog(options.log)) {
     Start(options, shard);
     absl::MutexLock lock(&mu_);
     const auto ready = [this, shard]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return !addresses_[shard].empty() || end_.has_value();
+      return !addresses_[shard].empty() || ends_.count(0) > 0 ||
+             ends_.count(shard) > 0;
     };
     tributary::Await(&mu_, absl::Condition(&ready));
+    // The other servers could not find this one.
+    if (addresses_[shard].empty()) return;
   }
 }
 
@@ -71,12 +68,12 @@ void Cluster::Start(const Options& options, int shard) {
     losses_[line.value("step", int64_t{0})] = loss->get<double>();
   };
   Server* const process = servers_[shard].get();
-  process->thread = Thread([this, shard, server = std::move(server), process] {
-    const absl::Status status = RunServer(server, &process->shutdown);
-    if (shard != 0) return;
-    absl::MutexLock lock(&mu_);
-    end_ = status;
-  });
+  process->thread = Thread(
+      [this, shard, server = std::move(server), process, run = options.run] {
+        const absl::Status status = run(server, &process->shutdown);
+        absl::MutexLock lock(&mu_);
+        ends_[shard] = status;
+      });
 }
 
 Cluster::~Cluster() {
@@ -91,13 +88,26 @@ std::vector<std::string> Cluster::addresses() const {
 
 std::optional<absl::Status> Cluster::end() const {
   absl::MutexLock lock(&mu_);
-  return end_;
+  const auto end = ends_.find(0);
+  if (end == ends_.end()) return std::nullopt;
+  return end->second;
+}
+
+absl::Status Cluster::start() const {
+  absl::MutexLock lock(&mu_);
+  for (size_t shard = 0; shard < addresses_.size(); ++shard) {
+    if (!addresses_[shard].empty()) continue;
+    const auto end = ends_.find(static_cast<int>(shard));
+    return end == ends_.end() ? ends_.at(0) : end->second;
+  }
+  return absl::OkStatus();
 }
 
 void Cluster::Await() {
   if (!servers_[0]->thread.joinable()) return;
   servers_[0]->thread.Join();
   for (size_t shard = 1; shard < servers_.size(); ++shard) {
+    if (!servers_[shard]->thread.joinable()) continue;
     servers_[shard]->shutdown.Request();
     servers_[shard]->thread.Join();
   }
@@ -110,9 +120,7 @@ std::map<int64_t, double> Cluster::losses() const {
 
 absl::StatusOr<RunResult> ReadRunResult(const std::string& folder) {
   RunResult result;
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::string text,
-      ReadFile(absl::StrCat(folder, "/summary.json"), kMaxSummaryBytes));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, ReadRunSummary(folder));
   const nlohmann::json summary = ParseJson(text);
   if (!summary.is_object()) {
     return absl::DataLossError(
@@ -122,28 +130,32 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& folder) {
   if (summary.contains("evaluation")) {
     result.evaluation_loss = summary["evaluation"].value("loss", 0.0);
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const SafetensorsFile file,
-      SafetensorsFile::Open(absl::StrCat(folder, "/final/model.safetensors")));
-  for (const TensorEntry& entry : file.tensors()) {
-    std::vector<float>& values = result.weights[entry.name];
-    values.resize((entry.end - entry.begin) / sizeof(float));
-    TRIBUTARY_RETURN_IF_ERROR(file.ReadFloats(entry, absl::MakeSpan(values)));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(result.weights, ReadFinalModel(folder));
   return result;
 }
 
-absl::StatusOr<RunResult> TrainBuiltIn(const Cluster::Options& options,
-                                       const TrainingSources& sources) {
+absl::StatusOr<RunResult> TrainBuiltIn(
+    const Cluster::Options& options, const TrainingSources& sources,
+    const std::function<absl::Status()>& tick) {
   Cluster cluster(options);
+  TRIBUTARY_RETURN_IF_ERROR(cluster.start());
   WorkerOptions worker;
   worker.coordinator = cluster.addresses()[0];
-  if (worker.coordinator.empty()) return *cluster.end();
   worker.sources = sources;
   worker.log = cluster.log();
   Shutdown shutdown;
-  const absl::Status worked = RunWorker(worker, &shutdown);
-  if (!worked.ok()) return worked;
+  absl::Status worked;
+  absl::Notification ended;
+  Thread thread([&] {
+    worked = RunWorker(worker, &shutdown);
+    ended.Notify();
+  });
+  absl::Status stopped;
+  while (!ended.HasBeenNotified() && stopped.ok()) stopped = tick();
+  if (!stopped.ok()) shutdown.Request();
+  thread.Join();
+  TRIBUTARY_RETURN_IF_ERROR(stopped);
+  TRIBUTARY_RETURN_IF_ERROR(worked);
   cluster.Await();
   TRIBUTARY_RETURN_IF_ERROR(*cluster.end());
   TRIBUTARY_ASSIGN_OR_RETURN(RunResult result, ReadRunResult(options.folder));

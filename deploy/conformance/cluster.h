@@ -3,6 +3,7 @@
 #define TRIBUTARY_DEPLOY_CONFORMANCE_CLUSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +18,10 @@
 #include "common/base/shutdown.h"
 #include "common/base/thread.h"
 #include "common/os/log.h"
+#include "deploy/flags/run_files.h"
 #include "proto/job.pb.h"
+#include "server/process/server_options.h"
+#include "server/process/server_process.h"
 #include "worker/training/training_sources.h"
 
 namespace tributary {
@@ -35,10 +39,12 @@ class Cluster {
     bool resume = false;
     std::string folder;  // Output folder of the job.
     std::string log;     // File that receives the servers' log.
+    // Runs one server. Tests replace it.
+    std::function<absl::Status(const ServerOptions&, Shutdown*)> run =
+        &RunServer;
   };
 
-  // Starts the servers, and blocks until all of them listen or server 0 has
-  // ended.
+  // Starts the servers, and blocks until each of them listens or one has ended.
   explicit Cluster(const Options& options);
   // Stops the servers and waits until they have ended.
   ~Cluster();
@@ -48,6 +54,9 @@ class Cluster {
   // Returns the addresses of the servers, by shard. The address of a server
   // that did not start to listen is empty.
   std::vector<std::string> addresses() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns OK if all servers have started to listen, or the error of the first
+  // server that has not.
+  absl::Status start() const ABSL_LOCKS_EXCLUDED(mu_);
   // Asks server 0 to stop the job.
   void Stop() { servers_[0]->shutdown.Request(); }
   // Returns the status with which server 0 has ended, or nullopt while it runs.
@@ -70,7 +79,8 @@ class Cluster {
   std::unique_ptr<Logger> log_;
   mutable absl::Mutex mu_;
   std::vector<std::string> addresses_ ABSL_GUARDED_BY(mu_);
-  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
+  // The statuses with which servers have ended, by shard.
+  std::map<int, absl::Status> ends_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, double> losses_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<Server>> servers_;
 };
@@ -78,7 +88,7 @@ class Cluster {
 // The results of a run.
 struct RunResult {
   // Final weights, by name of the parameter.
-  std::map<std::string, std::vector<float>> weights;
+  std::map<std::string, RunTensor> weights;
   std::string weights_sha256;
   std::optional<double> evaluation_loss;
   // See Cluster::losses; set by TrainBuiltIn only.
@@ -92,10 +102,13 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& folder);
 
 // Trains the job with the servers that `options` describes and one worker of
 // this program, which computes the model of `sources`. `options.workers` must
-// be 1. Returns the error with which the worker or server 0 has ended, and the
-// errors of ReadRunResult.
-absl::StatusOr<RunResult> TrainBuiltIn(const Cluster::Options& options,
-                                       const TrainingSources& sources);
+// be 1. Calls `tick` repeatedly until the worker has ended; it should wait for
+// a moment. If it returns an error, stops the job and returns that error.
+// Otherwise returns the error with which the worker or a server has ended, and
+// the errors of ReadRunResult.
+absl::StatusOr<RunResult> TrainBuiltIn(
+    const Cluster::Options& options, const TrainingSources& sources,
+    const std::function<absl::Status()>& tick);
 
 }  // namespace tributary
 

@@ -4,15 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/retry.h"
+#include "deploy/conformance/rules.h"
 
 namespace tributary {
 namespace {
-
-constexpr char kJobRule[] = "PROTOCOL.md, A job from start to end: ";
-constexpr char kStepRule[] = "PROTOCOL.md, A step: ";
-constexpr char kStatesRule[] = "WORKER.md, States: ";
-constexpr char kLostRule[] = "WORKER.md, States, Losing a server: ";
-constexpr char kDataRule[] = "DATA.md: ";
 
 std::string DescribeParameter(const ParameterTable& table, int i) {
   if (i >= table.parameter_size()) return "missing";
@@ -56,8 +51,11 @@ std::string DescribeFacts(const DataFacts& facts, const DataFacts& expected) {
 
 }  // namespace
 
-Conversation::Conversation(std::optional<Expected> expected, int micro_batches)
-    : expected_(std::move(expected)), micro_batches_(micro_batches) {}
+Conversation::Conversation(std::optional<Expected> expected, int micro_batches,
+                           bool leases_steps)
+    : expected_(std::move(expected)),
+      micro_batches_(micro_batches),
+      leases_steps_(leases_steps) {}
 
 void Conversation::Add(const std::string& what, const std::string& rule) {
   if (!fault_.has_value()) fault_ = Fault{what, rule};
@@ -76,6 +74,8 @@ void Conversation::OnReport(const WorkerReport& report) {
       return CheckSynced(report.synced());
     case WorkerReport::kEvaluation:
       return CheckEvaluation(report.evaluation());
+    case WorkerReport::kClaim:
+      return OnClaim();
     case WorkerReport::kFailure:
       return Add(absl::StrCat("it sent Failure: ", report.failure().message()),
                  "WORKER.md, The resolved job: Failure is for a job that the "
@@ -161,6 +161,11 @@ void Conversation::CheckEvaluation(const EvaluationReport& report) {
   }
 }
 
+void Conversation::OnClaim() {
+  if (stay_.claims++ > stay_.completed) stay_.leases_ahead = true;
+  stay_.at_claim = stay_.before_outcome;
+}
+
 void Conversation::OnOrder(const CoordinatorOrder& order) {
   absl::MutexLock lock(&mu_);
   switch (order.order_case()) {
@@ -172,6 +177,9 @@ void Conversation::OnOrder(const CoordinatorOrder& order) {
       return;
     case CoordinatorOrder::kDeal:
       stay_.deals.push_back(order.deal());
+      return;
+    case CoordinatorOrder::kClaimed:
+      stay_.leased.insert(order.claimed().step());
       return;
     case CoordinatorOrder::kFinished:
       stay_.finished = true;
@@ -219,33 +227,16 @@ void Conversation::CheckHello(const Hello& hello) {
 }
 
 void Conversation::CheckContribution(const Contribution& contribution) {
-  // The leaves below the node.
-  int begin = contribution.node();
-  int end = begin + 1;
-  while (begin > 0 && begin < micro_batches_) {
-    begin *= 2;
-    end *= 2;
-  }
-  begin -= micro_batches_;
-  end -= micro_batches_;
   if (stay_.deals.empty()) {
     return Add("it sent a Contribution before the first Deal",
                absl::StrCat(kStatesRule,
                             "synced ends when the first Deal "
                             "arrives"));
   }
-  const bool assigned = std::any_of(
-      stay_.deals.begin(), stay_.deals.end(), [begin, end](const Deal& deal) {
-        return begin >= deal.leaf_begin() && end <= deal.leaf_end();
-      });
-  // The server reports nodes that do not exist.
-  if (!assigned && begin >= 0) {
-    Add(absl::StrCat("step ", contribution.step(), ": it sent node ",
-                     contribution.node(), " (micro-batches ", begin, " to ",
-                     end - 1, "), which no Deal assigned to it"),
-        absl::StrCat(kStepRule,
-                     "a worker computes the micro-batches that it "
-                     "is assigned (items 1 and 2)"));
+  if (leases_steps_) {
+    CheckLeased(contribution);
+  } else {
+    CheckAssigned(contribution);
   }
   if (!stay_.sent
            .insert(
@@ -260,6 +251,77 @@ void Conversation::CheckContribution(const Contribution& contribution) {
   }
 }
 
+void Conversation::CheckLeased(const Contribution& contribution) {
+  const int64_t step = contribution.step();
+  if (stay_.leased.count(step) == 0) {
+    Add(absl::StrCat("it sent a Contribution to step ", step,
+                     ", which no Claimed has leased to it"),
+        absl::StrCat(kAsynchronousRule,
+                     "a step belongs to the worker to which it is leased "
+                     "(item 1)"));
+  }
+  const int chunk = contribution.chunk();
+  const int64_t base = contribution.base_version();
+  const std::string what = absl::StrCat("step ", step, ": the base_version of ",
+                                        "chunk ", chunk, " is ", base);
+  const auto newest = stay_.versions.find(chunk);
+  if (newest == stay_.versions.end() || base > newest->second) {
+    Add(absl::StrCat(what, ", a version that it has not received"),
+        absl::StrCat(kAsynchronousRule,
+                     "base_version is the version that the gradient was "
+                     "computed from (item 2)"));
+  }
+  const auto claimed = stay_.at_claim.find(chunk);
+  if (!stay_.leases_ahead && claimed != stay_.at_claim.end() &&
+      base < claimed->second) {
+    Add(absl::StrCat(what, ", but it had received version ", claimed->second,
+                     " when it requested the lease"),
+        "WORKER.md, States: in mode asynchronous, compute the step from the "
+        "newest versions");
+  }
+}
+
+void Conversation::CheckAssigned(const Contribution& contribution) {
+  // The leaves below the node.
+  int begin = contribution.node();
+  int end = begin + 1;
+  while (begin > 0 && begin < micro_batches_) {
+    begin *= 2;
+    end *= 2;
+  }
+  begin -= micro_batches_;
+  end -= micro_batches_;
+  const bool assigned = std::any_of(
+      stay_.deals.begin(), stay_.deals.end(), [begin, end](const Deal& deal) {
+        return begin >= deal.leaf_begin() && end <= deal.leaf_end();
+      });
+  // The server reports nodes that do not exist.
+  if (assigned || begin < 0) return;
+  Add(absl::StrCat("step ", contribution.step(), ": it sent node ",
+                   contribution.node(), " (micro-batches ", begin, " to ",
+                   end - 1, "), which no Deal assigned to it"),
+      absl::StrCat(kStepRule,
+                   "a worker computes the micro-batches that it "
+                   "is assigned (items 1 and 2)"));
+}
+
+void Conversation::OnOutcome(const Outcome& outcome) {
+  const int64_t step = outcome.step();
+  const auto newest = stay_.versions.find(outcome.chunk());
+  if (newest != stay_.versions.end()) {
+    stay_.before_outcome[outcome.chunk()] = newest->second;
+  }
+  if (outcome.refused()) {
+    // The worker must compute the whole step again.
+    stay_.sent.erase(stay_.sent.lower_bound({step, 0, 0}),
+                     stay_.sent.lower_bound({step + 1, 0, 0}));
+    return;
+  }
+  std::set<int>& applied = stay_.applied[step];
+  const bool is_new = applied.insert(outcome.chunk()).second;
+  if (is_new && applied.size() == stay_.announced.size()) ++stay_.completed;
+}
+
 void Conversation::OnServerMessage(const ServerMessage& message) {
   absl::MutexLock lock(&mu_);
   if (message.has_welcome()) {
@@ -270,6 +332,8 @@ void Conversation::OnServerMessage(const ServerMessage& message) {
     int64_t& version =
         stay_.versions.emplace(message.weights().chunk(), 0).first->second;
     version = std::max(version, message.weights().version());
+  } else if (message.has_outcome()) {
+    OnOutcome(message.outcome());
   }
 }
 
@@ -299,17 +363,26 @@ void Conversation::OnExchangeEnd(const void* call, const absl::Status& status) {
   OnEnd("Exchange", status);
 }
 
+void Conversation::OnBroken(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  OnEnd("all calls", status);
+}
+
 void Conversation::OnEnd(const std::string& call, const absl::Status& status) {
   // Servers may end the calls in any way after Finished.
-  if (stay_.finished || status.ok() || IsTransient(status) ||
-      absl::IsCancelled(status) || absl::IsOutOfRange(status)) {
+  if (stay_.finished || status.ok() || absl::IsCancelled(status) ||
+      absl::IsOutOfRange(status)) {
+    return;
+  }
+  const std::string what = absl::StrCat("a server ended ", call, " with ",
+                                        absl::StatusCodeToString(status.code()),
+                                        ": ", status.message());
+  if (IsTransient(status)) {
+    if (stay_.ended.empty()) stay_.ended = what;
     return;
   }
   may_join_ = false;
-  Add(absl::StrCat("a server ended ", call, " with ",
-                   absl::StatusCodeToString(status.code()), ": ",
-                   std::string(status.message())),
-      "WORKER.md, What servers refuse; PROTOCOL.md, Errors");
+  Add(what, "WORKER.md, What servers refuse; PROTOCOL.md, Errors");
 }
 
 std::optional<Fault> Conversation::fault() const {
@@ -332,78 +405,6 @@ bool Conversation::finished() const {
 int Conversation::dismissals() const {
   absl::MutexLock lock(&mu_);
   return dismissals_;
-}
-
-Fault Conversation::Pending() const {
-  absl::MutexLock lock(&mu_);
-  if (joins_ == 0) {
-    return {"it did not call Membership",
-            absl::StrCat(kJobRule,
-                         "a worker calls Membership and sends Join "
-                         "(item 2); the address of server 0 is in "
-                         "the variable TRIBUTARY_COORDINATOR")};
-  }
-  if (stay_.finished) {
-    return {stay_.left ? "it sent Farewell, but did not exit"
-                       : "it received Finished, but did not leave",
-            absl::StrCat(kJobRule,
-                         "each worker sends Farewell and half-closes "
-                         "all streams (item 8); then it exits")};
-  }
-  if (!stay_.admission.has_value()) {
-    return {"it joined, and received no Admission: the job has not begun",
-            absl::StrCat(kJobRule, "item 2")};
-  }
-  if (!stay_.ready) {
-    return {"it received Admission, but did not send Ready",
-            absl::StrCat(kJobRule,
-                         "the worker opens its data, builds the "
-                         "model, and sends Ready (item 3)")};
-  }
-  if (!stay_.open.has_value()) {
-    return {"it sent Ready, and received no Open: the job has not begun",
-            absl::StrCat(kJobRule, "item 4")};
-  }
-  if (stay_.exchanges.size() <
-      static_cast<size_t>(stay_.admission->server_address_size())) {
-    return {absl::StrCat("it received Open, but sent Hello to ",
-                         stay_.exchanges.size(), " of ",
-                         stay_.admission->server_address_size(), " servers"),
-            absl::StrCat(kJobRule,
-                         "the worker calls Exchange on every server "
-                         "and sends Hello (item 5)")};
-  }
-  const std::optional<int64_t> version = Version();
-  if (!version.has_value()) {
-    return {stay_.open->initialize()
-                ? "it received Open with initialize set, but did not send "
-                  "Initial for every chunk"
-                : "it did not receive every chunk",
-            absl::StrCat(kJobRule,
-                         "one worker sends version 0 of every chunk "
-                         "(item 4)")};
-  }
-  if (!stay_.synced) {
-    return {absl::StrCat("it received version ", *version,
-                         " of all chunks, but did not send Synced"),
-            absl::StrCat(kJobRule,
-                         "when the worker has all chunks at one "
-                         "version, it sends Synced (item 6)")};
-  }
-  if (stay_.deals.empty()) {
-    return {"it sent Synced, and received no Deal: the job has not begun",
-            absl::StrCat(kJobRule, "item 6")};
-  }
-  const Deal& deal = stay_.deals.back();
-  return {absl::StrCat("it has version ", *version, " and the Deal of ",
-                       "micro-batches ", deal.leaf_begin(), " to ",
-                       deal.leaf_end() - 1, " and evaluation pieces ",
-                       deal.piece_begin(), " to ", deal.piece_end() - 1,
-                       ", but did not compute all of them"),
-          absl::StrCat(kStatesRule,
-                       "the newest Deal applies to every step "
-                       "that is not complete; an evaluation "
-                       "precedes the next step")};
 }
 
 }  // namespace tributary

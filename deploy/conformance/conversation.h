@@ -20,8 +20,8 @@
 
 namespace tributary {
 
-// Observes the messages that a worker of a synchronous job sends and receives,
-// in all of its memberships, and records the first fault: a message that a
+// Observes the messages that a worker sends and receives, in all of its
+// memberships, and records the first fault: a message that a
 // correct worker does not send, or a call that a server ended because of such a
 // message. The servers check the values in the messages. This class checks the
 // order of the messages, and whether they match the membership and the
@@ -35,8 +35,10 @@ class Conversation {
   };
 
   // If `expected` is nullopt, the contents of Ready are not checked.
-  // `micro_batches` is batch.micro_batches of the resolved job.
-  Conversation(std::optional<Expected> expected, int micro_batches);
+  // `micro_batches` is batch.micro_batches of the resolved job. `leases_steps`
+  // is true in consistency mode `asynchronous`.
+  Conversation(std::optional<Expected> expected, int micro_batches,
+               bool leases_steps = false);
 
   // ---- Messages, in the order in which they pass.
   void OnReport(const WorkerReport& report) ABSL_LOCKS_EXCLUDED(mu_);
@@ -50,6 +52,9 @@ class Conversation {
   void OnMembershipEnd(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   void OnExchangeEnd(const void* call, const absl::Status& status)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // Called when the test, in place of a server, has ended all calls with
+  // `status`.
+  void OnBroken(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- What has happened so far.
   // Returns the first fault, or nullopt if there is none.
@@ -85,6 +90,23 @@ class Conversation {
     bool finished = false;
     bool stopped = false;
     bool left = false;
+    // The call that a server has ended with a transient error, and the error.
+    // The worker must then join again. Empty: none.
+    std::string ended;
+
+    // ---- Mode asynchronous only.
+    int claims = 0;            // Claim messages.
+    std::set<int64_t> leased;  // Steps of Claimed messages.
+    // Chunks to which a leased step is applied, by step.
+    std::map<int64_t, std::set<int>> applied;
+    int completed = 0;  // Leases of which all chunks are applied.
+    // True if the worker has requested a lease while it had one. It may then
+    // compute a step from weights that are older than its lease.
+    bool leases_ahead = false;
+    // The newest version of each chunk that preceded the chunk's newest Outcome
+    // and, as of the newest Claim, that the worker had received.
+    std::map<int, int64_t> before_outcome;
+    std::map<int, int64_t> at_claim;
   };
 
   // Records a fault unless there is an earlier one.
@@ -98,14 +120,25 @@ class Conversation {
   void CheckHello(const Hello& hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CheckContribution(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Check that the step of the contribution was leased to the worker, or that
+  // its node was assigned to the worker.
+  void CheckLeased(const Contribution& contribution)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckAssigned(const Contribution& contribution)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnClaim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnOutcome(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnEnd(const std::string& call, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns Pending for a worker that has received a Deal.
+  Fault PendingWork(int64_t version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // In the current membership, returns the smallest of the chunks' newest
   // versions, or nullopt if a chunk has none.
   std::optional<int64_t> Version() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::optional<Expected> expected_;
   const int micro_batches_;
+  const bool leases_steps_;
 
   mutable absl::Mutex mu_;
   std::optional<Fault> fault_ ABSL_GUARDED_BY(mu_);

@@ -21,15 +21,18 @@ struct Scenario {
   // for a reason other than the worker, such as Cancelled after a signal.
   // Blocks for up to about twice Subject::time_limit.
   std::function<absl::StatusOr<std::optional<Fault>>(const Subject&)> run;
+  // Returns false if the scenario's changes contradict the job. Null if the
+  // scenario is for every job.
+  std::function<bool(const JobSpec&)> applies;
 };
 
 // Returns all scenarios, in the order in which they run.
 std::vector<Scenario> AllScenarios();
 
-// Returns the default job of the scenarios, which trains an mlp on a CSV data
-// set. Writes the data set to `folder`. Returns the system's error if it cannot
-// be written.
-absl::StatusOr<JobSpec> ConformanceJob(const std::string& folder);
+// Returns the job file of the default job of the scenarios, which trains an mlp
+// on a CSV data set. Writes the data set to `folder`. Returns the system's
+// error if it cannot be written.
+absl::StatusOr<std::string> ConformanceJob(const std::string& folder);
 
 }  // namespace tributary
 

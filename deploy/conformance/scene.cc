@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -13,7 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/job.h"
+#include "common/parameters/parameter_table.h"
 #include "deploy/launcher/local_processes.h"
 #include "worker/training/training_setup.h"
 
@@ -21,10 +22,6 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(20);
-// Different implementations of the same arithmetic round differently.
-constexpr double kTolerance = 1e-5;
-// A number that rounds the other way to 16 bits is another number.
-constexpr double kToleranceOf16Bits = 1e-4;
 constexpr char kStays[] =
     "PROTOCOL.md, A job from start to end: a worker stays until Finished; "
     "WORKER.md, States, Losing a server: it joins again after UNAVAILABLE, "
@@ -41,58 +38,17 @@ absl::StatusOr<JobSpec> JobOf(const Subject& subject,
   return ResolveJob(job);
 }
 
-absl::StatusOr<std::optional<Conversation::Expected>> ExpectedOf(
-    const Subject& subject, const JobSpec& job) {
-  if (!subject.is_built_in) return std::nullopt;
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TrainingSetup> setup,
-      TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice,
-                            subject.sources));
-  return Conversation::Expected{setup->table(), setup->facts()};
-}
-
-double LargestDifference(const std::vector<float>& a,
-                         const std::vector<float>& b) {
-  if (a.size() != b.size()) return INFINITY;
-  double largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double difference = std::abs(double{a[i]} - b[i]);
-    if (!(difference <= largest)) largest = difference;
+// Returns the initial weights of the built-in worker.
+NamedWeights InitialWeights(const TrainingSetup& setup) {
+  const ArenaLayout& layout = setup.layout();
+  std::vector<float> arena(layout.arena_elements());
+  setup.model(0)->Initialize(setup.job().seed(), layout, arena.data());
+  NamedWeights weights;
+  for (const Parameter& parameter : layout.parameters()) {
+    const auto begin = arena.begin() + parameter.offset;
+    weights[parameter.name].assign(begin, begin + parameter.size);
   }
-  return largest;
-}
-
-bool Differs(double a, double b, double tolerance) {
-  return !(std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b)));
-}
-
-// Explains different weights by the first step whose loss differs.
-std::optional<Fault> ExplainLosses(const std::map<int64_t, double>& expected,
-                                   const std::map<int64_t, double>& actual,
-                                   double tolerance) {
-  for (const auto& [step, loss] : expected) {
-    const auto found = actual.find(step);
-    if (found == actual.end() || !Differs(found->second, loss, tolerance)) {
-      continue;
-    }
-    const std::string what =
-        absl::StrCat("the loss of step ", step, " is ", found->second,
-                     ", expected ", loss, " (the built-in worker's)");
-    if (step == 1) {
-      return Fault{absl::StrCat(what,
-                                ": it has other initial values, other "
-                                "samples, or another loss"),
-                   "MODELS.md: initial values and losses; SAMPLING.md: which "
-                   "samples a micro-batch has"};
-    }
-    return Fault{absl::StrCat(what,
-                              ", and the losses before are right: the "
-                              "gradient of an earlier step is wrong, or "
-                              "was computed from other weights"),
-                 "MODELS.md: gradients are those of the sum of the losses; "
-                 "STEPS.md, Leaves and nodes: how they are added"};
-  }
-  return std::nullopt;
+  return weights;
 }
 
 }  // namespace
@@ -113,13 +69,17 @@ Scene::Scene(const Subject& subject, const std::string& name,
   error_ = job.status();
   if (!error_.ok()) return;
   options_.job = *job;
-  absl::StatusOr<std::optional<Conversation::Expected>> expected =
-      ExpectedOf(subject, *job);
-  error_ = expected.status();
-  if (!error_.ok()) return;
-  expected_ = *std::move(expected);
+  if (subject.is_built_in) {
+    const absl::StatusOr<std::unique_ptr<TrainingSetup>> setup =
+        TrainingSetup::Create(*job, /*threads=*/1, &MakeCpuDevice,
+                              subject.sources);
+    error_ = setup.status();
+    if (!error_.ok()) return;
+    expected_ = Conversation::Expected{(*setup)->table(), (*setup)->facts()};
+    initial_ = InitialWeights(**setup);
+  }
   cluster_ = std::make_unique<Cluster>(options_);
-  if (cluster_->end().has_value()) error_ = *cluster_->end();
+  error_ = cluster_->start();
 }
 
 Scene::~Scene() {
@@ -136,9 +96,11 @@ Scene::Worker* Scene::Start(const std::function<void(WireTap*)>& prepare) {
   const size_t number = workers_.size();
   auto worker = std::make_unique<Worker>();
   worker->conversation = std::make_unique<Conversation>(
-      expected_, static_cast<int>(options_.job.batch().micro_batches()));
-  absl::StatusOr<std::unique_ptr<WireTap>> tap = WireTap::Start(
-      options_.servers, worker->conversation.get(), cluster_->log());
+      expected_, static_cast<int>(options_.job.batch().micro_batches()),
+      /*leases_steps=*/ResolveExchange(options_.job).whole_batches);
+  absl::StatusOr<std::unique_ptr<WireTap>> tap =
+      WireTap::Start(options_.servers, subject_.security,
+                     worker->conversation.get(), cluster_->log());
   error_ = tap.status();
   if (!error_.ok()) return nullptr;
   worker->tap = *std::move(tap);
@@ -150,6 +112,14 @@ Scene::Worker* Scene::Start(const std::function<void(WireTap*)>& prepare) {
   spec.environment = ChildEnvironment();
   spec.environment.push_back(
       absl::StrCat("TRIBUTARY_COORDINATOR=", worker->tap->address()));
+  if (subject_.security.tls()) {
+    spec.environment.push_back(
+        absl::StrCat("TRIBUTARY_TLS_DIR=", subject_.security.tls_directory));
+  }
+  if (!subject_.token_file.empty()) {
+    spec.environment.push_back(
+        absl::StrCat("TRIBUTARY_TOKEN_FILE=", subject_.token_file));
+  }
   spec.log_path = absl::StrCat(options_.folder, "/", spec.name, ".log");
   const absl::StatusOr<int> process = supervisor_.Start(spec);
   error_ = process.status();
@@ -176,7 +146,7 @@ void Scene::ReplaceServers() {
   options_.resume = true;
   // The log of a tap must live as long as the tap.
   std::unique_ptr<Cluster> next = std::make_unique<Cluster>(options_);
-  if (next->end().has_value()) error_ = *next->end();
+  if (error_.ok()) error_ = next->start();
   for (const auto& worker : workers_) {
     worker->tap->Connect(next->addresses());
   }
@@ -237,13 +207,18 @@ bool Scene::Await(const std::function<bool()>& done, bool may_end) {
     if (MonotonicNow() > deadline_) {
       Add(Timeout());
     } else {
-      const int signal = subject_.signals->Wait(kTick);
-      if (signal != 0 && signal != SIGCHLD) {
-        error_ = absl::CancelledError("stopped by a signal");
-      }
+      error_ = AwaitSignal();
     }
   }
   return false;
+}
+
+absl::Status Scene::AwaitSignal() {
+  const int signal = subject_.signals->Wait(kTick);
+  if (signal == 0 || signal == SIGCHLD) return absl::OkStatus();
+  *subject_.stop_signal = signal;
+  return absl::CancelledError(
+      absl::StrCat("stopped by SIG", sigabbrev_np(signal)));
 }
 
 bool Scene::AwaitSuccess() {
@@ -284,13 +259,7 @@ void Scene::CheckResult() {
   absl::StatusOr<RunResult> actual = ReadRunResult(options_.folder);
   absl::StatusOr<RunResult> expected;
   if (subject_.is_built_in) {
-    Cluster::Options reference = options_;
-    reference.servers = 1;
-    reference.workers = 1;
-    reference.resume = false;
-    reference.folder = absl::StrCat(options_.folder, "/built-in");
-    reference.log = absl::StrCat(reference.folder, "/server.log");
-    expected = TrainBuiltIn(reference, subject_.sources);
+    expected = Reference();
   } else {
     Scene alone(subject_, absl::StrCat(name_, "/one-worker"), changes_);
     if (alone.Start() == nullptr || !alone.AwaitSuccess()) {
@@ -308,38 +277,50 @@ void Scene::CheckResult() {
   CompareWith(*expected, *actual);
 }
 
+absl::StatusOr<RunResult> Scene::Reference() {
+  Cluster::Options reference = options_;
+  reference.servers = 1;
+  reference.workers = 1;
+  reference.resume = false;
+  reference.folder = absl::StrCat(options_.folder, "/built-in");
+  reference.log = absl::StrCat(reference.folder, "/server.log");
+  const absl::Time deadline = MonotonicNow() + subject_.time_limit;
+  return TrainBuiltIn(reference, subject_.sources, [&]() -> absl::Status {
+    if (MonotonicNow() > deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("the built-in worker has not trained the job in ",
+                       absl::FormatDuration(subject_.time_limit),
+                       "; use a shorter job, or a longer --time-limit"));
+    }
+    return AwaitSignal();
+  });
+}
+
+std::optional<size_t> Scene::ComparableLosses() const {
+  const ExchangeTraits traits = ResolveExchange(options_.job);
+  // The built-in worker has several leases at a time. Only the first step is
+  // always computed from the initial values.
+  if (traits.whole_batches) return workers_.size() == 1 ? 1 : 0;
+  if (traits.kind == ExchangeKind::kBoundedStaleness) return 1;
+  // A lost worker loses what compression has left out, and workers share the
+  // micro-batches by their speed.
+  const bool is_alone =
+      workers_.size() == 1 && workers_[0]->conversation->joins() == 1;
+  if (options_.job.exchange().has_compression() && !is_alone) return 1;
+  return std::nullopt;
+}
+
 void Scene::CompareWith(const RunResult& expected, const RunResult& actual) {
   if (!subject_.is_built_in) {
+    if (ComparableLosses().has_value()) return;
     if (actual.weights_sha256 == expected.weights_sha256) return;
     return Add({"the weights do not have the bits that one worker computes",
                 "PROTOCOL.md, What a worker guarantees: the sum of a node must "
                 "have the same bits whichever worker computes it"});
   }
-  const double tolerance =
-      options_.job.exchange().wire_dtype() == ExchangeSpec::FLOAT32
-          ? kTolerance
-          : kToleranceOf16Bits;
-  if (const auto fault =
-          ExplainLosses(expected.losses, actual.losses, tolerance)) {
-    return Add(*fault);
-  }
-  for (const auto& [name, values] : expected.weights) {
-    const auto found = actual.weights.find(name);
-    const double difference = found == actual.weights.end()
-                                  ? INFINITY
-                                  : LargestDifference(found->second, values);
-    if (difference <= tolerance) continue;
-    return Add({absl::StrCat("the final weights of ", name, " differ by ",
-                             difference, " from those of the built-in worker"),
-                "PROTOCOL.md, What a worker guarantees; MODELS.md"});
-  }
-  if (expected.evaluation_loss.has_value() &&
-      Differs(actual.evaluation_loss.value_or(0), *expected.evaluation_loss,
-              tolerance)) {
-    Add({absl::StrCat("the loss of the evaluation is ",
-                      actual.evaluation_loss.value_or(0), ", expected ",
-                      *expected.evaluation_loss),
-         "DATA.md, Evaluation: which samples a piece has"});
+  if (const auto fault = CompareResults(options_.job, ComparableLosses(),
+                                        initial_, expected, actual)) {
+    Add(*fault);
   }
 }
 

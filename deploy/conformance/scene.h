@@ -11,9 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/transport/security.h"
 #include "deploy/conformance/cluster.h"
 #include "deploy/conformance/conversation.h"
 #include "deploy/conformance/fault.h"
+#include "deploy/conformance/result_comparison.h"
 #include "deploy/conformance/wire_tap.h"
 #include "deploy/flags/signals.h"
 #include "deploy/launcher/supervisor.h"
@@ -25,17 +27,23 @@ namespace tributary {
 // The worker to check.
 struct Subject {
   std::string command;  // Command line, for the shell, that starts one worker.
-  JobSpec job;          // A valid job, not yet resolved.
+  JobSpec job;          // A valid job with exchange.parameter_server.
   // True if this program can compute the model of the job. Its own worker then
   // provides the expected result.
   bool is_built_in = true;
   TrainingSources sources;
+  // The credentials that the worker must have. The servers have none, because
+  // the WireTaps check the credentials. `token_file` holds the token.
+  Security security;
+  std::string token_file;
   // Time limit of a scenario.
   absl::Duration time_limit = absl::Seconds(60);
   std::string folder;  // Folder for the logs and results of all scenarios.
   // Signals that stop the scenario. Must have been created with `with_children`
   // set, and must outlive the scenes.
   SignalQueue* signals = nullptr;
+  // Receives the signal that has stopped a scenario. Must not be null.
+  int* stop_signal = nullptr;
 };
 
 // Runs servers in this process and workers as child processes. Each worker
@@ -72,6 +80,8 @@ class Scene {
   // ended.
   void KillLast();
   Cluster* cluster() { return cluster_.get(); }
+  // Returns the resolved job.
+  const JobSpec& job() const { return options_.job; }
   // Stops the servers and starts new ones, which resume the job from its latest
   // checkpoint. Connects all workers to the new servers. Sets error() if the
   // new servers cannot be started.
@@ -110,6 +120,13 @@ class Scene {
   void Reap();
   // Returns the fault to report when the time limit has passed.
   Fault Timeout() const;
+  // Waits for a moment. Returns Cancelled after a signal.
+  absl::Status AwaitSignal();
+  // Returns the built-in worker's result of the job. Returns DeadlineExceeded
+  // after the time limit.
+  absl::StatusOr<RunResult> Reference();
+  // Returns the argument `comparable_losses` of CompareResults.
+  std::optional<size_t> ComparableLosses() const;
   void CompareWith(const RunResult& expected, const RunResult& actual);
 
   const Subject& subject_;
@@ -117,7 +134,10 @@ class Scene {
   const std::vector<std::string> changes_;
   const absl::Time deadline_;
   Cluster::Options options_;
+  // What the built-in worker sends in Ready, and its initial weights. Not set
+  // unless Subject::is_built_in is true.
   std::optional<Conversation::Expected> expected_;
+  NamedWeights initial_;
   absl::Status error_;
   std::optional<Fault> fault_;
   // Clusters that ReplaceServers has replaced. They must exist as long as the

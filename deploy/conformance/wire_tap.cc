@@ -104,7 +104,8 @@ WireTap::WireTap(int servers, Conversation* conversation)
     : conversation_(conversation), servers_(servers) {}
 
 absl::StatusOr<std::unique_ptr<WireTap>> WireTap::Start(
-    int servers, Conversation* conversation, Logger* log) {
+    int servers, const Security& security, Conversation* conversation,
+    Logger* log) {
   auto tap = absl::WrapUnique(new WireTap(servers, conversation));
   for (int shard = 0; shard < servers; ++shard) {
     std::vector<grpc::Service*> services;
@@ -117,6 +118,7 @@ absl::StatusOr<std::unique_ptr<WireTap>> WireTap::Start(
     Listener::Options options;
     options.network = "127.0.0.1:0";
     options.unix_socket = MakeLocalAddress().address();
+    options.security = security;
     options.log = log;
     TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
                                Listener::Start(options, services));
@@ -156,6 +158,7 @@ void WireTap::Break(const absl::Status& status) {
     refusal_ = status;
     refuses_once_ = false;
   }
+  conversation_->OnBroken(status);
   for (Call* const call : calls()) call->Break(status);
 }
 

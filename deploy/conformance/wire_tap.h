@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/os/log.h"
+#include "common/transport/security.h"
 #include "deploy/conformance/conversation.h"
 #include "proto/rendezvous.pb.h"
 
@@ -31,10 +32,12 @@ class Listener;  // server/service/listener.h
 class WireTap {
  public:
   // Starts to listen on loopback for a worker of a job with `servers` servers.
+  // The worker must have the credentials that `security` requires.
   // `conversation` and `log` must outlive this object. Returns the error of
   // Listener::Start if a port cannot be opened.
   static absl::StatusOr<std::unique_ptr<WireTap>> Start(
-      int servers, Conversation* conversation, Logger* log);
+      int servers, const Security& security, Conversation* conversation,
+      Logger* log);
   // Ends all calls with Unavailable, and waits until they have ended.
   ~WireTap();
 

@@ -1,22 +1,11 @@
-// Exit codes of the process. Scripts rely on them; docs/fault-tolerance.md
-// lists them.
+// Exit codes of the commands, and how they end the process.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_EXIT_CODE_H_
 #define TRIBUTARY_DEPLOY_FLAGS_EXIT_CODE_H_
 
 #include "absl/status/status.h"
+#include "common/base/exit_code.h"
 
 namespace tributary {
-
-inline constexpr int kExitDone = 0;
-inline constexpr int kExitFailed = 1;
-// Invalid usage, an invalid job, or a job that names files that do not exist. A
-// restart would fail again for the same reason.
-inline constexpr int kExitUsage = 2;
-
-// Stopped by SIGTERM, usually sent by a scheduler: start again with --resume
-// auto. Also the exit code of a worker whose device has failed: start a new
-// worker.
-inline constexpr int kExitPreempted = 75;
 
 // Returns the exit code with which a shell reports that a signal ended a
 // process.

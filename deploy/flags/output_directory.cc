@@ -20,6 +20,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
+#include "deploy/flags/run_files.h"
 #include "nlohmann/json.hpp"
 #include "server/checkpoint/checkpoint_folder.h"
 
@@ -33,7 +34,6 @@ namespace fs = std::filesystem;
 constexpr const char* kFilesOfARun[] = {"summary.json", "metrics.jsonl",
                                         "job.textproto", "final/manifest.json",
                                         "final/model.safetensors"};
-constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
 // Returns true for checkpoints, including those that were moved aside when
 // their steps were saved again.
@@ -68,8 +68,7 @@ absl::StatusOr<std::string> ValuableIn(const std::string& path) {
   if (fs::exists(absl::StrCat(path, "/final/model.safetensors"), error)) {
     return std::string("results");
   }
-  const absl::StatusOr<std::string> summary =
-      ReadFile(absl::StrCat(path, "/summary.json"), kMaxSummaryBytes);
+  const absl::StatusOr<std::string> summary = ReadRunSummary(path);
   if (absl::IsNotFound(summary.status())) return std::string();
   const std::string metrics = absl::StrCat(path, "/metrics.jsonl");
   const bool measured =
@@ -147,7 +146,7 @@ std::string FreshOutputDirectory(const std::string& job_name) {
 }
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
-    const std::string& path, Earlier earlier) {
+    const std::string& path, Earlier earlier, const Names& names) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return FileError(error.value(), "cannot create folder", path);
@@ -156,7 +155,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
   std::unique_ptr<OutputDirectory> claimed(new OutputDirectory(path, fd));
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return absl::UnavailableError(absl::StrCat(
-        path, ": another run is writing here; choose another --output"));
+        path, ": another run is writing here; choose another ", names.folder));
   }
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     return FileError(errno, "cannot write to folder", path);
@@ -166,10 +165,12 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string valuable, ValuableIn(path));
     if (!valuable.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          path, " holds the ", valuable,
-          " of another run; choose another --output, ",
-          valuable == "checkpoints" ? "continue it with --resume auto, " : "",
-          "or replace it with --overwrite"));
+          path, " holds the ", valuable, " of another run; choose another ",
+          names.folder, ", ",
+          valuable == "checkpoints"
+              ? absl::StrCat("continue it with ", names.resume, ", ")
+              : "",
+          "or replace it with ", names.overwrite));
     }
   }
   TRIBUTARY_RETURN_IF_ERROR(RemoveRun(path));

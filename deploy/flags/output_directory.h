@@ -35,12 +35,22 @@ class OutputDirectory {
     kReplace,  // Remove the results of an earlier run.
     kResume,   // Keep all files, to continue the earlier run.
   };
+  // The names of the user's settings in error messages.
+  struct Names {
+    std::string folder = "--output";
+    std::string resume = "--resume auto";
+    std::string overwrite = "--overwrite";
+  };
   // Creates the folder and its parents, and claims it. Returns Unavailable if a
   // different process holds the claim, FailedPrecondition if `earlier` is
   // kRefuse and the folder holds results of an earlier run, and the system's
   // error if the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
-      const std::string& path, Earlier earlier);
+      const std::string& path, Earlier earlier, const Names& names);
+  static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
+      const std::string& path, Earlier earlier) {
+    return Claim(path, earlier, Names());
+  }
   ~OutputDirectory();
   OutputDirectory(const OutputDirectory&) = delete;
   OutputDirectory& operator=(const OutputDirectory&) = delete;

@@ -11,6 +11,7 @@
 #include "common/job/rounds.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
+#include "deploy/flags/run_files.h"
 #include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/local_processes.h"
 #include "deploy/launcher/run_report.h"
@@ -22,8 +23,6 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kMaxSummaryBytes = 16 << 20;
-
 std::string SummaryPath(const std::string& output) {
   return absl::StrCat(output, "/summary.json");
 }
@@ -31,7 +30,7 @@ std::string SummaryPath(const std::string& output) {
 // The job may have completed some steps since the last query.
 void ShowEnd(const std::string& output, const StatusReply& newest,
              ProgressDisplay* display) {
-  const absl::StatusOr<std::string> summary = ReadSummary(output);
+  const absl::StatusOr<std::string> summary = ReadRunSummary(output);
   // The caller that needs the missing summary reports it.
   if (!summary.ok()) return;
   const absl::StatusOr<StatusReply> end = FinalStatus(*summary, output, newest);
@@ -75,10 +74,6 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   return result;
 }
 
-absl::StatusOr<std::string> ReadSummary(const std::string& output) {
-  return ReadFile(SummaryPath(output), kMaxSummaryBytes);
-}
-
 LocalRun RunOf(const LocalTraining& training) {
   LocalRun run;
   run.job = training.job;
@@ -94,7 +89,7 @@ absl::Status AddPrediction(const LocalTraining& training) {
   // The prediction measures the CPU's update.
   if (training.server_device != "cpu") return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
-                             ReadSummary(training.output));
+                             ReadRunSummary(training.output));
   auto summary = ParseOrderedJson(text);
   if (!summary.is_object()) return absl::OkStatus();
   const LocalRun run = RunOf(training);

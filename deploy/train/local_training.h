@@ -49,10 +49,6 @@ struct LocalTraining {
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
                             ProgressDisplay* display);
 
-// Returns the contents of summary.json in the run's folder `output`. Returns
-// the system's error, with the path, if the file cannot be read.
-absl::StatusOr<std::string> ReadSummary(const std::string& output);
-
 // Returns the numbers of processes and threads of `training`, for
 // PredictLocalRun.
 LocalRun RunOf(const LocalTraining& training);

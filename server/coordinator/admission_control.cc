@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/exit_code.h"
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
@@ -16,10 +17,6 @@ namespace {
 // Further notices are dropped until TakeNotices is called. A worker that is
 // restarted in a loop would otherwise fill the memory.
 constexpr size_t kMostNotices = 100;
-
-// The exit code in Failure with which a worker says that a new process can take
-// its place.
-constexpr int kReplaceableExitCode = 75;
 
 BeginningOptions BeginningOf(const AttemptOptions& options) {
   return {options.job,    JobId(options.job),
@@ -234,7 +231,7 @@ void AdmissionControl::StartIfDue() {
 void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
   const std::string reason =
       absl::StrCat(member.Name(), " failed: ", failure.message());
-  if (failure.exit_code() == kReplaceableExitCode) {
+  if (failure.exit_code() == kExitPreempted) {
     // Named if no other worker joins in time.
     last_refusal_ = reason;
     attempt_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
@@ -251,7 +248,9 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
     } else if (PrepareIfDue().ok()) {
       StartIfDue();
     }
-  } else if (attempt_.phase().waiting() || attempt_.membership().count() == 1) {
+  } else if (attempt_.phase().waiting() ||
+             (attempt_.membership().count() == 1 &&
+              !attempt_.phase().finishing())) {
     attempt_.FailAsReported(failure, reason);
   } else {
     attempt_.RemoveWorker(member.incarnation, absl::AbortedError(reason));

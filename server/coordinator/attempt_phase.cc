@@ -60,9 +60,10 @@ AttemptEnding AttemptPhase::ending(bool workers_left) const {
       return AttemptEnding::kDrained;
     case Phase::kFinishing:
       return workers_left ? AttemptEnding::kNone : AttemptEnding::kTrained;
+    case Phase::kDone:
+      return AttemptEnding::kTrained;
     case Phase::kWaiting:
     case Phase::kTraining:
-    case Phase::kDone:
       break;
   }
   return AttemptEnding::kNone;

@@ -76,8 +76,7 @@ class AttemptPhase {
   bool GiveUp(const absl::Status& reason);
 
   // Returns how the attempt has ended, or kNone if it has not. `workers_left`
-  // is true if any worker is still a member. Returns kNone in phase kDone too,
-  // so read the ending before Conclude.
+  // is true if any worker is still a member.
   AttemptEnding ending(bool workers_left) const;
   // Returns why the attempt has ended. Returns OK unless it has ended as
   // kFailed, kRolledBack or kDamaged.

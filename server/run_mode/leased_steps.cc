@@ -6,6 +6,18 @@ void LeasedSteps::Begin(int64_t version) {
   step_leases_ = StepLeases(/*limit=*/0, version);
 }
 
+std::map<int64_t, std::vector<CoordinatorOrder>> LeasedSteps::Assign(
+    int64_t pieces, absl::Time now) {
+  auto orders = RunMode::Assign(pieces, now);
+  for (auto& [incarnation, list] : orders) {
+    for (CoordinatorOrder& order : list) {
+      order.mutable_deal()->clear_leaf_begin();
+      order.mutable_deal()->clear_leaf_end();
+    }
+  }
+  return orders;
+}
+
 void LeasedSteps::GrantSteps(int64_t limit) {
   step_leases_.SetLimit(limit);
   for (const auto& [worker, step] : step_leases_.Grant()) {

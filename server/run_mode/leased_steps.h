@@ -3,8 +3,11 @@
 #define TRIBUTARY_SERVER_RUN_MODE_LEASED_STEPS_H_
 
 #include <cstdint>
+#include <map>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
 #include "server/run_mode/run_mode.h"
 #include "server/run_mode/step_leases.h"
@@ -18,6 +21,10 @@ class LeasedSteps final : public RunMode {
   using RunMode::RunMode;
 
   void Begin(int64_t version) override;
+  // Assigns only pieces of evaluations, because a lease covers all
+  // micro-batches of its step.
+  std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
+      int64_t pieces, absl::Time now) override;
   void GrantSteps(int64_t limit) override;
   void OnStepComplete(int64_t step) override { step_leases_.Complete(step); }
   absl::Status RequestStep(const Member& worker) override;

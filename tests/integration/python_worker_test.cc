@@ -245,6 +245,15 @@ std::vector<Job> Modes() {
   adamw.consistency = "consistency { local_steps { inner_steps: 7 } }";
   adamw.optimizer = "adamw { learning_rate: 0.003 weight_decay: 0.1 }";
   adamw.more = "schedule { warmup_steps: 5 decay: COSINE } clip_norm: 0.5";
+  Job& local_eight_bit = add("LocalStepsOfEightBit");
+  local_eight_bit.consistency =
+      "consistency { local_steps { inner_steps: 8 } }";
+  local_eight_bit.encoding = "compression { eight_bit {} }";
+  local_eight_bit.optimizer = "sgd { learning_rate: 0.001 momentum: 0 }";
+  Job& local_bfloat16 = add("LocalStepsInBfloat16");
+  local_bfloat16.consistency = "consistency { local_steps { inner_steps: 8 } }";
+  local_bfloat16.encoding = "wire_dtype: BFLOAT16";
+  local_bfloat16.optimizer = "sgd { learning_rate: 0.002 }";
   Job& asynchronous = add("Asynchronous");
   asynchronous.consistency = "consistency { asynchronous {} }";
   asynchronous.more = "clip_norm: 0.5";

@@ -196,6 +196,17 @@ TEST_F(JobTest, ACallbackMayStopTheJob) {
               StatusIs(absl::StatusCode::kCancelled, "stopped by request"));
 }
 
+TEST_F(JobTest, AFolderThatCannotBeMadeIsNoOtherRun) {
+  WriteWholeFile(folder_ + "/file", "x");
+  Job::Options options = Mlp(3);
+  options.output_directory = folder_ + "/file/run";
+  const absl::Status status = Run(options).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("cannot create folder"), Not(HasSubstr("another run"))));
+}
+
 TEST_F(JobTest, ResumesInItsFolder) {
   const std::string expected = Sha(Mlp(30));
   Job::Options options = Mlp(15);
@@ -203,8 +214,12 @@ TEST_F(JobTest, ResumesInItsFolder) {
   options.output_directory = folder_ + "/run";
   Sha(options);
   options.set[0] = "steps=30";
-  EXPECT_THAT(Run(options), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                     HasSubstr("set resume or overwrite")));
+  EXPECT_THAT(
+      Run(options),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("/run holds the checkpoints of another run; choose "
+                         "another output_directory, continue it with resume, "
+                         "or replace it with overwrite")));
   options.resume = true;
   std::vector<int64_t> steps;
   options.on_step = [&](const Job::StepMetrics& metrics) {

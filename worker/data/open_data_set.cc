@@ -9,6 +9,7 @@
 #include "common/job/config.h"
 #include "common/text/nearest.h"
 #include "worker/data/csv_data_set.h"
+#include "worker/data/factory_error.h"
 #include "worker/data/idx_data_set.h"
 #include "worker/data/index_data_set.h"
 #include "worker/data/random_data_set.h"
@@ -112,7 +113,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenRegistered(
   Config config("data.external.config", spec.config());
   absl::StatusOr<std::unique_ptr<DataSet>> data = (*factory)(&config);
   TRIBUTARY_RETURN_IF_ERROR(config.status());
-  TRIBUTARY_RETURN_IF_ERROR(data.status());
+  TRIBUTARY_RETURN_IF_ERROR(FromFactory(data.status()));
   TRIBUTARY_RETURN_IF_ERROR(config.CheckAllRead());
   if (*data == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(

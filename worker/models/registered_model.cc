@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/text/nearest.h"
+#include "worker/data/factory_error.h"
 
 namespace tributary {
 namespace {
@@ -22,7 +23,7 @@ absl::Status Error(const ExternalModelSpec& spec, const What&... what) {
 // Checks the sizes that would otherwise fail in the first step.
 absl::Status CheckFitsData(const ExternalModelSpec& spec, const Graph& graph,
                            const DataInfo& info) {
-  TRIBUTARY_RETURN_IF_ERROR(graph.status());
+  TRIBUTARY_RETURN_IF_ERROR(FromFactory(graph.status()));
   const int64_t elements =
       std::accumulate(info.sample_shape.begin(), info.sample_shape.end(),
                       int64_t{1}, std::multiplies<int64_t>());
@@ -67,7 +68,7 @@ absl::StatusOr<Graph> BuildRegisteredModel(const ExternalModelSpec& spec,
   Config config("model.external.config", spec.config());
   absl::StatusOr<Graph> graph = (*factory)(&config, info);
   TRIBUTARY_RETURN_IF_ERROR(config.status());
-  TRIBUTARY_RETURN_IF_ERROR(graph.status());
+  TRIBUTARY_RETURN_IF_ERROR(FromFactory(graph.status()));
   TRIBUTARY_RETURN_IF_ERROR(config.CheckAllRead());
   TRIBUTARY_RETURN_IF_ERROR(CheckFitsData(spec, *graph, info));
   return graph;

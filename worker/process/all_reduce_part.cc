@@ -112,6 +112,9 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectOverNetwork(
   GlooMeshOptions mesh;
   mesh.rank = group.member();
   mesh.size = group.leaf_begin_size();
+  // If a member is lost, the coordinator ends the attempt when the lease has
+  // expired. The wait for the member must not end before that.
+  mesh.connect_timeout = std::max(mesh.connect_timeout, 2 * options.lease);
   mesh.host = options.host;
   if (mesh.host.empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(mesh.host,

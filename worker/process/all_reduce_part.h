@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/reduction_stream.h"
@@ -25,6 +26,8 @@ struct AllReducePartOptions {
   // different machines then requires `insecure_network`.
   bool secured = false;
   int64_t attempt = 0;
+  // How long a member may be silent before the coordinator removes it.
+  absl::Duration lease;
   // Name or address of this machine that other workers use to reach it. Empty
   // selects the local address of the connection to the coordinator.
   std::string host;

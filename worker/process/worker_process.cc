@@ -8,6 +8,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/exit_code.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/pulse.h"
@@ -42,8 +43,10 @@ constexpr char kDeviceFailure[] = "tributary/device_failure";
 // Returns the worker's exit code for this error. Errors that the user must
 // correct in the job or its data count as bad usage.
 int ExitCodeOf(const absl::Status& status) {
-  if (DeviceHasFailed(status)) return 75;
-  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
+  if (DeviceHasFailed(status)) return kExitPreempted;
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status)
+             ? kExitUsage
+             : kExitFailed;
 }
 
 ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
@@ -151,6 +154,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
   part.network = options.network;
   part.secured = options.security.any();
   part.attempt = admission.attempt();
+  part.lease = absl::Milliseconds(admission.lease_ms());
   part.host = options.host;
   part.insecure_network = options.insecure_network;
   part.pin = PinFor(*setup);

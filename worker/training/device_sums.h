@@ -40,8 +40,6 @@ class DeviceSums {
   // Begins a micro-batch of `sample_count` samples. Its gradients will be in
   // `gradients`, an arena in device memory.
   void BeginMicroBatch(int micro_batch, int64_t sample_count, float* gradients);
-  // Replaces the sample count that BeginMicroBatch received.
-  void SetSampleCount(int64_t sample_count);
   // Queues the additions for chunks [first, last). The operations queued so far
   // must compute the final gradients of these chunks.
   void Add(int first, int last);
@@ -91,7 +89,6 @@ class DeviceSums {
   int node_ = 0;
   float* sum_ = nullptr;
   int64_t sample_count_ = 0;  // Sample count of node_.
-  int64_t own_sample_count_ = 0;
   bool complete_ = false;
 };
 

@@ -60,13 +60,6 @@ bool MicroBatchObserver::LoadAsTheyArrive(int64_t begin, int64_t end) {
   return true;
 }
 
-void MicroBatchObserver::SetSampleCount(int64_t sample_count) {
-  micro_batch_.sample_count = sample_count;
-  if (micro_batch_.sums != nullptr) {
-    micro_batch_.sums->SetSampleCount(sample_count);
-  }
-}
-
 void MicroBatchObserver::GradientsReady(int64_t begin) {
   if (micro_batch_.device == nullptr) {
     while (last_chunk_ > 0 && layout_->ChunkBegin(last_chunk_) >= begin) {

@@ -58,7 +58,10 @@ class MicroBatchObserver final : public StepObserver {
   void DeviceBusy() override {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
-  void SetSampleCount(int64_t sample_count) override;
+  // Called only by models that compute in `arena`.
+  void SetSampleCount(int64_t sample_count) override {
+    micro_batch_.sample_count = sample_count;
+  }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
   // Passes on chunks that are final and, on a device with its own memory, have
   // been copied to the host. Finish passes on chunk 0, because it carries the

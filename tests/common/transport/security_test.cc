@@ -58,9 +58,24 @@ TEST_F(SecurityTest, TakesTheFirstRoleThatIsThere) {
   EXPECT_TRUE(security->tls());
 }
 
+TEST_F(SecurityTest, AMissingFileIsNotFound) {
+  const auto code = [this] {
+    return LoadSecurity(directory_, "", {Role::kWorker}).status().code();
+  };
+  EXPECT_EQ(code(), absl::StatusCode::kNotFound);
+  for (const char* file : {"ca.pem", "worker.pem", "worker-key.pem"}) {
+    WriteTlsDirectory(directory_);
+    std::filesystem::remove(absl::StrCat(directory_, "/", file));
+    EXPECT_EQ(code(), absl::StatusCode::kNotFound) << file;
+  }
+}
+
 TEST_F(SecurityTest, SaysWhichFileIsMissing) {
-  EXPECT_THAT(Refusal(), HasSubstr("has no worker.pem; it must hold ca.pem, "
-                                   "worker.pem and worker-key.pem"));
+  EXPECT_THAT(
+      std::string(
+          LoadSecurity(directory_, "", {Role::kWorker}).status().message()),
+      HasSubstr("has no worker.pem; it must hold ca.pem, worker.pem and "
+                "worker-key.pem"));
 }
 
 TEST_F(SecurityTest, RefusesACertificateOfAnotherAuthority) {

@@ -1,6 +1,9 @@
 // `tributary conformance` with workers that follow the protocol, and with
 // workers that do not, each of which must be told why.
+#include <signal.h>
+
 #include <filesystem>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -49,7 +52,9 @@ TEST(ConformanceTest, MistakesOfTheUserAreNamed) {
   EXPECT_THAT(Check("x", {"--filter", "nothing"}).standard_error,
               HasSubstr("--filter nothing: no scenario has this in its name"));
   EXPECT_THAT(Check("x", {"--set", "exchange.all_reduce={}"}).standard_error,
-              HasSubstr("the scenarios are for consistency mode synchronous"));
+              HasSubstr("the scenarios are for exchange.parameter_server"));
+  EXPECT_THAT(Check("x", {"--set", "batch.micro_batches=-1"}).standard_error,
+              HasSubstr("batch.micro_batches: -1 is for `tributary train`"));
   const CommandResult result = RunCommand({kTributary, "conformance"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.standard_error, HasSubstr("--worker-command is missing"));
@@ -87,6 +92,106 @@ TEST(ConformanceTest, AWorkerThatHangsIsNamedAndKilled) {
                         "PROTOCOL.md, A job from start to end"));
 }
 
+TEST(ConformanceTest, ASignalStopsIt) {
+  const std::string folder = MakeTestFolder();
+  for (const int number : {SIGINT, SIGTERM}) {
+    const std::string started = absl::StrCat(folder, "/", number);
+    BackgroundCommand check(
+        {kTributary, "conformance", "--worker-command",
+         absl::StrCat("sh -c 'echo x > ", started, "; exec sleep 1000'"),
+         "--filter", "late-join"});
+    ASSERT_TRUE(AwaitLines(started, 1));
+    check.Signal(number);
+    const CommandResult result = check.Wait();
+    EXPECT_EQ(result.exit_code, number == SIGINT ? 130 : 75);
+    EXPECT_THAT(result.standard_error,
+                HasSubstr(number == SIGINT ? "stopped by SIGINT"
+                                           : "stopped by SIGTERM"));
+  }
+}
+
+// A mode of the exchange.
+struct Mode {
+  std::string name;
+  std::vector<std::string> sets;
+  // For the worker in Python, which is slow: the scenarios to run.
+  std::string filter;
+
+  friend void PrintTo(const Mode& mode, std::ostream* out) {
+    *out << mode.name;
+  }
+};
+
+constexpr char kLocalSteps[] =
+    "exchange.parameter_server.consistency={local_steps {inner_steps: 3}}";
+constexpr char kAsynchronous[] =
+    "exchange.parameter_server.consistency={asynchronous {}}";
+constexpr char kTopK[] = "exchange.compression={top_k {fraction: 0.1}}";
+
+std::vector<Mode> Modes() {
+  return {{"LocalSteps", {kLocalSteps}, "wo"},
+          {"Asynchronous", {kAsynchronous}, "lost"},
+          {"TopK", {kTopK}, "tr"},
+          {"EightBit", {"exchange.compression={eight_bit {}}"}, "two"},
+          {"Float16", {"exchange.wire_dtype=FLOAT16"}, "train"},
+          {"LocalStepsOfEightBit",
+           {kLocalSteps, "exchange.compression={eight_bit {}}"},
+           "two-servers"}};
+}
+
+std::vector<std::string> FlagsOf(const Mode& mode) {
+  std::vector<std::string> flags = {"--json"};
+  for (const std::string& set : mode.sets) {
+    flags.insert(flags.end(), {"--set", set});
+  }
+  return flags;
+}
+
+void ExpectPassed(const CommandResult& result, size_t least) {
+  EXPECT_EQ(result.exit_code, 0)
+      << result.standard_output << result.standard_error;
+  const nlohmann::json report = ParseJson(result.standard_output);
+  ASSERT_TRUE(report.is_object());
+  EXPECT_EQ(report.value("failed", -1), 0);
+  EXPECT_GE(report.value("passed", size_t{0}), least);
+}
+
+class ModeConformanceTest : public testing::TestWithParam<Mode> {};
+
+TEST_P(ModeConformanceTest, TheBuiltInWorkerPasses) {
+  std::vector<std::string> flags = FlagsOf(GetParam());
+  ExpectPassed(Check(BuiltIn(), flags), 18);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ModeConformanceTest, testing::ValuesIn(Modes()),
+                         [](const auto& info) { return info.param.name; });
+
+// Only the loss of the first step has an expected value.
+TEST(ConformanceTest, TheBuiltInWorkerPassesWithBoundedStaleness) {
+  ExpectPassed(
+      Check(BuiltIn(),
+            {"--json", "--filter", "two", "--set",
+             "exchange.parameter_server.consistency={stale_synchronous "
+             "{staleness: 2}}"}),
+      2);
+}
+
+// The tap requires a certificate and a token.
+TEST(ConformanceTest, WorkersUseTheCredentials) {
+  const std::string folder = MakeTestFolder();
+  ASSERT_EQ(RunCommand({kTributary, "certs", folder + "/tls"}).exit_code, 0);
+  WriteWholeFile(folder + "/token", "a-token-of-this-test-only-0123456789\n");
+  const std::vector<std::string> flags = {
+      "--json",        "--filter",     "two-servers",    "--tls-dir",
+      folder + "/tls", "--token-file", folder + "/token"};
+  ExpectPassed(Check(BuiltIn(), flags), 1);
+  // A worker that ignores them is refused.
+  const CommandResult refused =
+      Check(absl::StrCat("env -u TRIBUTARY_TOKEN_FILE ", BuiltIn()), flags);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.standard_output, HasSubstr("token"));
+}
+
 class PythonConformanceTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -111,11 +216,35 @@ TEST_F(PythonConformanceTest, TheWorkerInPythonPasses) {
   EXPECT_EQ(report["scenarios"][0]["name"], "train");
 }
 
+class PythonModeConformanceTest : public PythonConformanceTest,
+                                  public testing::WithParamInterface<Mode> {};
+
+TEST_P(PythonModeConformanceTest, TheWorkerInPythonPasses) {
+  std::vector<std::string> flags = FlagsOf(GetParam());
+  flags.insert(flags.end(), {"--filter", GetParam().filter});
+  ExpectPassed(
+      Check(absl::StrCat(kPython, " examples/python_wire/worker.py"), flags),
+      1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PythonModeConformanceTest,
+                         testing::ValuesIn(Modes()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(PythonConformanceTest, TheWorkerInPythonUsesTls) {
+  const std::string tls = MakeTestFolder() + "/tls";
+  ASSERT_EQ(RunCommand({kTributary, "certs", tls}).exit_code, 0);
+  ExpectPassed(Check(absl::StrCat(kPython, " examples/python_wire/worker.py"),
+                     {"--json", "--filter", "two-servers", "--tls-dir", tls}),
+               1);
+}
+
 struct Sabotage {
   std::string fault;     // See sabotaged_worker.py.
   std::string scenario;  // That finds it.
   std::string what;
   std::string rule;
+  std::string set;  // Change of the job; empty: none.
 
   friend void PrintTo(const Sabotage& sabotage, std::ostream* out) {
     *out << sabotage.fault;
@@ -127,10 +256,14 @@ class SabotageTest : public PythonConformanceTest,
 
 TEST_P(SabotageTest, IsNamed) {
   const Sabotage& sabotage = GetParam();
+  std::vector<std::string> flags = {"--filter", sabotage.scenario, "--json"};
+  if (!sabotage.set.empty()) {
+    flags.insert(flags.end(), {"--set", sabotage.set});
+  }
   const CommandResult result = Check(
       absl::StrCat(kPython, " tests/deploy/conformance/sabotaged_worker.py ",
                    sabotage.fault),
-      {"--filter", sabotage.scenario, "--json"});
+      flags);
   EXPECT_EQ(result.exit_code, 1);
   const nlohmann::json report = ParseJson(result.standard_output);
   ASSERT_EQ(report["failed"], 1) << result.standard_output;
@@ -162,6 +295,27 @@ INSTANTIATE_TEST_SUITE_P(
                  "A job from start to end"},
         Sabotage{"old-attempt", "lost-server", "Hello.attempt is 1, expected 2",
                  "item 5"},
+        Sabotage{"forgets-the-residual", "train",
+                 "what compression has left out of a step was not added to the "
+                 "next one",
+                 "ENCODINGS.md, Compression", kTopK},
+        Sabotage{"rounds-to-zero", "bfloat16",
+                 "it rounds sums to 16 bits in another way",
+                 "round to nearest, ties to even"},
+        Sabotage{"mean-of-local-steps", "train",
+                 "sums of an earlier round are not the sample counts times the "
+                 "changes",
+                 "STEPS.md, local_steps", kLocalSteps},
+        Sabotage{"never-averages", "train",
+                 "it does not start each round from the servers' weights",
+                 "STEPS.md, local_steps", kLocalSteps},
+        Sabotage{"old-weights", "train",
+                 "but it had received version 1 when it requested the lease",
+                 "newest versions", kAsynchronous},
+        Sabotage{
+            "another-lease", "train",
+            "it sent a Contribution to step 1, which no Claimed has leased",
+            "PROTOCOL.md, asynchronous", kAsynchronous},
         Sabotage{"never-joins-again", "lost-server", "it exited with code 1",
                  "joins again"},
         Sabotage{"always-joins-again", "end-failed-precondition",
@@ -193,6 +347,13 @@ TEST_F(HangingSabotageTest, AWorkerThatNeverSyncsIsNamed) {
               HasSubstr("after 25s: it received version 0 of all chunks, but "
                         "did not send Synced; the protocol: PROTOCOL.md, A "
                         "job from start to end"));
+}
+
+TEST_F(HangingSabotageTest, AWorkerThatHangsInsteadOfJoiningAgainIsNamed) {
+  EXPECT_THAT(OutputOf("hangs-after-a-loss", "lost-server"),
+              HasSubstr("after 25s: it did not join again after a server ended "
+                        "all calls with UNAVAILABLE: the server was lost; the "
+                        "protocol: WORKER.md, States, Losing a server"));
 }
 
 TEST_F(HangingSabotageTest, AWorkerThatNeverStopsIsNamed) {

@@ -14,6 +14,9 @@ using ::testing::HasSubstr;
 // A job with two servers, eight micro-batches and two chunks.
 class ConversationTest : public ::testing::Test {
  protected:
+  explicit ConversationTest(bool leases_steps = false)
+      : conversation_(std::nullopt, /*micro_batches=*/8, leases_steps) {}
+
   void Report(const WorkerReport& report) { conversation_.OnReport(report); }
   void Join() {
     WorkerReport report;
@@ -113,7 +116,7 @@ class ConversationTest : public ::testing::Test {
   }
   std::string Pending() const { return conversation_.Pending().what; }
 
-  Conversation conversation_{std::nullopt, /*micro_batches=*/8};
+  Conversation conversation_;
   int64_t generation_ = 0;
   int call_ = 0;
   int other_call_ = 0;
@@ -164,6 +167,22 @@ TEST_F(ConversationTest, NamesTheStateThatAWorkerDoesNotLeave) {
                                    "micro-batches 2 to 3"));
   Finished();
   EXPECT_EQ(Pending(), "it received Finished, but did not leave");
+}
+
+// For example after its lease has expired.
+TEST_F(ConversationTest, NamesWhatEndedForAWorkerThatDoesNotJoinAgain) {
+  BeginWork();
+  conversation_.OnMembershipEnd(absl::AbortedError("the lease has expired"));
+  EXPECT_EQ(Pending(),
+            "it did not join again after a server ended Membership with "
+            "ABORTED: the lease has expired");
+  Join();
+  EXPECT_THAT(Pending(), HasSubstr("received no Admission"));
+  conversation_.OnBroken(absl::UnavailableError("the server was lost"));
+  EXPECT_THAT(Pending(), HasSubstr("ended all calls with UNAVAILABLE"));
+  EXPECT_THAT(conversation_.Pending().rule,
+              HasSubstr("Losing a server: wait with exponential backoff"));
+  EXPECT_EQ(What(), "");
 }
 
 TEST_F(ConversationTest, HelloMustComeFromTheNewestAdmission) {
@@ -273,6 +292,130 @@ TEST(ConversationReadyTest, DiffersFromTheExpectedTableOrData) {
   other_table.OnReport(report);
   EXPECT_THAT(other_table.fault()->what,
               HasSubstr("Ready.table: parameter 0 is v [3] "));
+}
+
+// Mode asynchronous: one server with two chunks.
+class LeasedConversationTest : public ConversationTest {
+ protected:
+  LeasedConversationTest() : ConversationTest(/*leases_steps=*/true) {
+    BeginWork();
+  }
+  void Claim() {
+    WorkerReport report;
+    report.mutable_claim();
+    Report(report);
+  }
+  void Claimed(int64_t step) {
+    CoordinatorOrder order;
+    order.mutable_claimed()->set_step(step);
+    conversation_.OnOrder(order);
+  }
+  void Send(int64_t step, int chunk, int64_t base_version) {
+    WorkerMessage message;
+    message.mutable_contribution()->set_step(step);
+    message.mutable_contribution()->set_chunk(chunk);
+    message.mutable_contribution()->set_node(1);
+    message.mutable_contribution()->set_base_version(base_version);
+    conversation_.OnWorkerMessage(&call_, message);
+  }
+  void Answer(int64_t step, int chunk, bool refused = false) {
+    ServerMessage message;
+    message.mutable_outcome()->set_step(step);
+    message.mutable_outcome()->set_chunk(chunk);
+    message.mutable_outcome()->set_refused(refused);
+    conversation_.OnServerMessage(message);
+  }
+  // Computes a step from beginning to end.
+  void Compute(int64_t step, int64_t base_version) {
+    Claim();
+    Claimed(step);
+    for (const int chunk : {0, 1}) Send(step, chunk, base_version);
+    for (const int chunk : {0, 1}) {
+      Weights(chunk, base_version + 1);
+      Answer(step, chunk);
+    }
+  }
+};
+
+TEST_F(LeasedConversationTest, ACorrectWorkerHasNoFault) {
+  Compute(/*step=*/0, /*base_version=*/0);
+  Compute(/*step=*/1, /*base_version=*/1);
+  EXPECT_EQ(What(), "");
+}
+
+TEST_F(LeasedConversationTest, AStepMustBeLeased) {
+  Claim();
+  Claimed(3);
+  Send(/*step=*/4, /*chunk=*/0, /*base_version=*/0);
+  EXPECT_EQ(What(),
+            "it sent a Contribution to step 4, which no Claimed has leased to "
+            "it");
+}
+
+TEST_F(LeasedConversationTest, TheBaseVersionMustHaveBeenReceived) {
+  Claim();
+  Claimed(0);
+  Send(0, 1, /*base_version=*/1);
+  EXPECT_EQ(What(),
+            "step 0: the base_version of chunk 1 is 1, a version that it has "
+            "not received");
+}
+
+TEST_F(LeasedConversationTest, WeightsMustBeAsNewAsTheLease) {
+  Compute(/*step=*/0, /*base_version=*/0);
+  Claim();
+  Claimed(1);
+  Weights(1, 2);  // Newer versions may be used, but need not.
+  Send(1, 1, /*base_version=*/1);
+  EXPECT_EQ(What(), "");
+  Send(1, 0, /*base_version=*/0);
+  EXPECT_EQ(What(),
+            "step 1: the base_version of chunk 0 is 0, but it had received "
+            "version 1 when it requested the lease");
+}
+
+// It may compute a step from the weights that it had before the other step.
+TEST_F(LeasedConversationTest, AWorkerWithTwoLeasesMayUseOlderWeights) {
+  Claim();
+  Claim();
+  Claimed(0);
+  Claimed(1);
+  for (const int chunk : {0, 1}) {
+    Send(0, chunk, 0);
+    Weights(chunk, 1);
+    Answer(0, chunk);
+  }
+  Claim();
+  Claimed(2);
+  Send(1, 0, 0);
+  Send(2, 0, 0);
+  EXPECT_EQ(What(), "");
+}
+
+TEST_F(LeasedConversationTest, ARefusedStepIsSentAgain) {
+  Claim();
+  Claimed(0);
+  for (const int chunk : {0, 1}) Send(0, chunk, 0);
+  Answer(0, 0);
+  Weights(1, 5);
+  Answer(0, 1, /*refused=*/true);
+  for (const int chunk : {0, 1}) Send(0, chunk, chunk == 1 ? 5 : 0);
+  EXPECT_EQ(What(), "");
+  Send(0, 1, 5);
+  EXPECT_EQ(What(), "step 0: it sent chunk 1 of node 1 twice");
+}
+
+TEST_F(LeasedConversationTest, NamesTheLeaseThatAWorkerDoesNotUse) {
+  EXPECT_THAT(Pending(), HasSubstr("has no lease because it sent no Claim"));
+  Claim();
+  Claimed(0);
+  EXPECT_THAT(Pending(),
+              HasSubstr("did not complete the step that is leased to it"));
+  for (const int chunk : {0, 1}) {
+    Send(0, chunk, 0);
+    Answer(0, chunk);
+  }
+  EXPECT_THAT(Pending(), HasSubstr("and has no lease"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ import grpc
 
 sys.path.insert(0, os.path.abspath('examples/python_wire'))
 # pylint: disable=wrong-import-position
+import payloads  # noqa: E402
 import sampling  # noqa: E402
 import steps  # noqa: E402
 import worker  # noqa: E402
@@ -103,6 +104,84 @@ def endless():
     Membership.run = changed
 
 
+def hangs_after_a_loss():
+    run = Membership.run
+
+    def changed(self):
+        try:
+            run(self)
+        except worker.Ended as ended:
+            if ended.code in worker.REJOIN:
+                worker.threading.Event().wait()
+            raise
+    Membership.run = changed
+
+
+def forgets_the_residual():
+    encode = payloads.GradientEncoder.encode
+
+    def changed(self, values):
+        self.residual[:] = 0
+        return encode(self, values)
+    payloads.GradientEncoder.encode = changed
+
+
+def rounds_to_zero():
+    def truncated(values):
+        return (payloads.flush(values).view('u4') >> 16).astype('<u2')
+    payloads._to_bfloat16 = truncated  # pylint: disable=protected-access
+
+
+def mean_of_local_steps():
+    steps.Trajectory.outer_gradient = lambda self: self.start - self.weights
+
+
+def never_averages():
+    """Each micro-batch continues from its own weights."""
+    own, leaf_of = {}, {}
+    leaf_sum = Membership.leaf_sum
+    begin, outer_gradient = steps.Trajectory.__init__, steps.Trajectory.outer_gradient
+
+    def changed(self, step, leaf, arena):
+        leaf_of['next'] = leaf
+        return leaf_sum(self, step, leaf, arena)
+
+    def continued(self, job, total_steps, layout, start):
+        begin(self, job, total_steps, layout, own.get(leaf_of['next'], start))
+
+    def remembered(self):
+        own[leaf_of['next']] = self.weights
+        return outer_gradient(self)
+    Membership.leaf_sum = changed
+    steps.Trajectory.__init__ = continued
+    steps.Trajectory.outer_gradient = remembered
+
+
+def old_weights():
+    """Computes from the older of the two versions that it keeps."""
+    arena = Membership.arena
+
+    def changed(self, version=None):
+        if version is not None:
+            return arena(self, version)
+        with self.changed:
+            chosen = [min(self.weights[chunk]) for chunk in range(self.layout.chunks)]
+            parts = [self.weights[chunk][at] for chunk, at in enumerate(chosen)]
+        return worker.np.concatenate(parts), chosen
+    Membership.arena = changed
+
+
+def another_lease():
+    decide = Membership.decide
+
+    def changed(self):
+        task = decide(self)
+        if task is None or task[0] != 'train':
+            return task
+        return 'train', task[1] + 1, task[2]
+    Membership.decide = changed
+
+
 FAULTS = {
     'other-samples': other_samples,
     'sample-count': lambda: change_sums(lambda g, n, loss: (g, n + 1, loss)),
@@ -118,6 +197,13 @@ FAULTS = {
     'never-joins-again': lambda: setattr(worker, 'REJOIN', ()),
     'always-joins-again': lambda: setattr(worker, 'REJOIN', tuple(grpc.StatusCode)),
     'never-stops': endless,
+    'hangs-after-a-loss': hangs_after_a_loss,
+    'forgets-the-residual': forgets_the_residual,
+    'rounds-to-zero': rounds_to_zero,
+    'mean-of-local-steps': mean_of_local_steps,
+    'never-averages': never_averages,
+    'old-weights': old_weights,
+    'another-lease': another_lease,
 }
 
 if __name__ == '__main__':

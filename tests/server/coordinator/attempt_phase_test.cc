@@ -55,6 +55,7 @@ TEST(AttemptPhaseTest, EndsAsTrainedWhenAllIsComputedAndEverybodyGone) {
   EXPECT_EQ(phase.ending(/*workers_left=*/false), AttemptEnding::kTrained);
   phase.Conclude();
   EXPECT_EQ(phase.phase(), Phase::kDone);
+  EXPECT_EQ(phase.ending(/*workers_left=*/true), AttemptEnding::kTrained);
   EXPECT_TRUE(phase.failure().ok());
 }
 
@@ -83,7 +84,7 @@ TEST(AttemptPhaseTest, GoesBackOnceUnlessItHasEnded) {
   AttemptPhase trained = In(Phase::kFinishing);
   EXPECT_FALSE(trained.RollBack(AttemptEnding::kRolledBack, Lost(),
                                 /*workers_left=*/false));
-  for (const Phase from : {Phase::kDrained, Phase::kFailed}) {
+  for (const Phase from : {Phase::kDone, Phase::kDrained, Phase::kFailed}) {
     EXPECT_FALSE(In(from).RollBack(AttemptEnding::kRolledBack, Lost(), true));
   }
 }

@@ -89,6 +89,19 @@ TEST_F(CoordinatorRefusalTest, AwaitsAnotherWorkerAfterADeviceHasFailed) {
   EXPECT_TRUE(second_.Got(CoordinatorOrder::kDeal));
 }
 
+TEST_F(CoordinatorRefusalTest, AFailureAfterTrainingDoesNotFailTheJob) {
+  Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1);
+  Enter(&first_);
+  ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 2, 3}).ok());
+  ASSERT_TRUE(first_.Got(CoordinatorOrder::kFinished));
+  WorkerReport report;
+  report.mutable_failure()->set_message("the progress bar is broken");
+  report.mutable_failure()->set_exit_code(1);
+  ASSERT_TRUE(Say(&first_, report).ok());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kTrained);
+  EXPECT_TRUE(coordinator_->status().ok());
+}
+
 TEST_F(CoordinatorRefusalTest, NamesTheDeviceIfNoOtherWorkerComes) {
   Make(/*servers=*/1, /*expected_workers=*/1);
   Enter(&first_);

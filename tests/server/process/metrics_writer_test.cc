@@ -17,25 +17,13 @@
 #include "gtest/gtest.h"
 #include "server/process/run_output.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/executors.h"
 
 namespace tributary {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// A disk that answers when the test says so.
-class HeldExecutor final : public Executor {
- public:
-  explicit HeldExecutor(std::deque<std::function<void()>>* tasks)
-      : tasks_(tasks) {}
-  void Run(std::function<void()> task) override {
-    tasks_->push_back(std::move(task));
-  }
-
- private:
-  std::deque<std::function<void()>>* const tasks_;
-};
 
 class MetricsWriterTest : public testing::Test {
  protected:
@@ -51,13 +39,6 @@ class MetricsWriterTest : public testing::Test {
     return absl::StrCat("{\"step\":", step, "}");
   }
 
-  void Answer() {
-    while (!tasks_.empty()) {
-      tasks_.front()();
-      tasks_.pop_front();
-    }
-  }
-
   static std::vector<std::string> Lines(const std::string& path) {
     std::vector<std::string> lines;
     std::ifstream file(path);
@@ -71,12 +52,13 @@ class MetricsWriterTest : public testing::Test {
   const std::string folder_ = MakeTestFolder();
   std::unique_ptr<Logger> log_;
   std::unique_ptr<RunOutput> output_;
-  std::deque<std::function<void()>> tasks_;
+  // A disk that answers when the test says so.
+  HeldExecutor disk_;
 };
 
 TEST_F(MetricsWriterTest, WritesNothingOnTheThreadOfTheCaller) {
   MetricsWriter writer(output_.get(), log_.get(),
-                       std::make_unique<HeldExecutor>(&tasks_));
+                       std::make_unique<HeldExecutor>(disk_));
   std::ofstream(folder_ + "/metrics.jsonl") << "{\"step\":7}\n";
   bool rewound = false;
   writer.Rewind(0, 0, [&](const absl::Status& status) {
@@ -86,7 +68,7 @@ TEST_F(MetricsWriterTest, WritesNothingOnTheThreadOfTheCaller) {
   writer.Append(Step(1));
   EXPECT_FALSE(rewound);
   EXPECT_THAT(Metrics(), ElementsAre("{\"step\":7}"));
-  Answer();
+  disk_.RunAll();
   EXPECT_TRUE(rewound);
   EXPECT_THAT(Metrics(), ElementsAre("{\"step\":1}"));
 }
@@ -110,13 +92,27 @@ TEST_F(MetricsWriterTest, KeepsTheOrderAcrossRewindsAndFlushes) {
 TEST_F(MetricsWriterTest, PassesOnEachLineThatIsWritten) {
   std::vector<std::string> lines;
   MetricsWriter writer(
-      output_.get(), log_.get(), std::make_unique<HeldExecutor>(&tasks_),
+      output_.get(), log_.get(), std::make_unique<HeldExecutor>(disk_),
       [&lines](const std::string& line) { lines.push_back(line); });
   writer.Append(Step(1));
   writer.Append(Step(2));
   EXPECT_TRUE(lines.empty());
-  Answer();
+  disk_.RunAll();
   EXPECT_THAT(lines, ElementsAre(Step(1), Step(2)));
+}
+
+TEST_F(MetricsWriterTest, PassesOnALineThatItCannotWrite) {
+  // A folder in the way of the file.
+  ASSERT_EQ(RunCommand({"/bin/mkdir", folder_ + "/metrics.jsonl"}).exit_code,
+            0);
+  std::vector<std::string> lines;
+  MetricsWriter writer(
+      output_.get(), log_.get(), std::make_unique<HeldExecutor>(disk_),
+      [&lines](const std::string& line) { lines.push_back(line); });
+  writer.Append(Step(1));
+  disk_.RunAll();
+  EXPECT_THAT(Lines(folder_ + "/log"), ElementsAre(HasSubstr("metrics.jsonl")));
+  EXPECT_THAT(lines, ElementsAre(Step(1)));
 }
 
 TEST_F(MetricsWriterTest, WritesWhatIsLeftBeforeItEnds) {
@@ -131,15 +127,15 @@ TEST_F(MetricsWriterTest, WritesWhatIsLeftBeforeItEnds) {
 
 TEST_F(MetricsWriterTest, ADiskThatHangsCostsLinesBeyondTheBoundAndOneWarning) {
   MetricsWriter writer(output_.get(), log_.get(),
-                       std::make_unique<HeldExecutor>(&tasks_));
+                       std::make_unique<HeldExecutor>(disk_));
   writer.Rewind(0, 0, [](const absl::Status&) {});
   for (int64_t step = 1; step <= MetricsWriter::kMostWaiting + 3; ++step) {
     writer.Append(Step(step));
   }
-  EXPECT_EQ(tasks_.size(), MetricsWriter::kMostWaiting + 1);
-  Answer();
+  EXPECT_EQ(disk_.size(), MetricsWriter::kMostWaiting + 1);
+  disk_.RunAll();
   writer.Append(Step(99999));
-  Answer();
+  disk_.RunAll();
   const std::vector<std::string> metrics = Metrics();
   ASSERT_EQ(metrics.size(), MetricsWriter::kMostWaiting + 1);
   EXPECT_EQ(metrics[MetricsWriter::kMostWaiting - 1],

@@ -55,6 +55,21 @@ TEST_F(LeasedStepsTest, LeasesStepsBelowTheLimitFromTheFirstVersionOn) {
   EXPECT_EQ(mode_->earliest_checkpoint(), 12);
 }
 
+// Workers compute all micro-batches of the steps that they lease.
+TEST_F(LeasedStepsTest, AssignsPiecesButNoMicroBatches) {
+  const auto orders = mode_->Assign(/*pieces=*/4, absl::InfinitePast());
+  int64_t pieces = 0;
+  for (const int64_t worker : {first_, second_}) {
+    ASSERT_EQ(orders.count(worker), 1);
+    const Deal& deal = orders.at(worker)[0].deal();
+    EXPECT_GT(deal.generation(), 0);
+    EXPECT_EQ(deal.leaf_begin(), 0);
+    EXPECT_EQ(deal.leaf_end(), 0);
+    pieces += deal.piece_end() - deal.piece_begin();
+  }
+  EXPECT_EQ(pieces, 4);
+}
+
 TEST_F(LeasedStepsTest, LeasesTheStepsOfAWorkerThatIsOutToOthers) {
   mode_->Begin(0);
   ASSERT_TRUE(Request(first_).ok());

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/executor.h"
 #include "common/base/monotonic_clock.h"
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/executors.h"
 #include "tests/support/fake_streams.h"
 
 namespace tributary {
@@ -21,11 +21,6 @@ using ::testing::HasSubstr;
 
 constexpr int kChunks = 3;
 constexpr int64_t kElements = 16;
-
-class InlineExecutor final : public Executor {
- public:
-  void Run(std::function<void()> task) override { task(); }
-};
 
 std::string Bytes(float value) {
   const std::vector<float> values(kElements, value);

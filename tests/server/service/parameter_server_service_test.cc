@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "common/base/executor.h"
 #include "common/job/job.h"
 #include "common/os/log.h"
 #include "common/transport/channel.h"
@@ -22,6 +21,7 @@
 #include "proto/parameter_server.pb.h"
 #include "server/store/parameter_store.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/executors.h"
 
 // Suppresses a leak of ten bytes in c-ares, which gRPC uses to resolve names.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libcares"; }
@@ -33,11 +33,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kElements = 16;
-
-class InlineExecutor final : public Executor {
- public:
-  void Run(std::function<void()> task) override { task(); }
-};
 
 // A server of one chunk, in attempt 3.
 class ParameterServerServiceTest : public testing::Test {

@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/executors.h"
 
 namespace tributary {
 namespace {
@@ -17,20 +18,6 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 constexpr int64_t kArena = 4096;
-
-// Runs tasks when the test asks for it.
-class HeldExecutor final : public Executor {
- public:
-  void Run(std::function<void()> task) override {
-    tasks_.push_back(std::move(task));
-  }
-  void RunAll() {
-    for (const auto& task : std::exchange(tasks_, {})) task();
-  }
-
- private:
-  std::vector<std::function<void()>> tasks_;
-};
 
 class PinnedArenasTest : public testing::Test {
  protected:

@@ -8,26 +8,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/executors.h"
 
 namespace tributary {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-// Runs tasks when the test asks for it.
-class HeldExecutor final : public Executor {
- public:
-  void Run(std::function<void()> task) override {
-    tasks_.push_back(std::move(task));
-  }
-  void RunAll() {
-    for (const auto& task : std::exchange(tasks_, {})) task();
-  }
-
- private:
-  std::vector<std::function<void()>> tasks_;
-};
 
 class UpdateQueueTest : public testing::Test {
  protected:

@@ -30,6 +30,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenNumbers(Config* config) {
   const int64_t samples = config->Integer("samples", 9, 0, 100);
   if (samples == 13) return absl::NotFoundError("numbers: no such file");
   if (samples == 14) return nullptr;
+  if (samples == 15) return absl::InternalError("numbers: no database");
   return std::make_unique<Numbers>(samples);
 }
 
@@ -107,6 +108,14 @@ TEST_F(RegisteredDataSetTest, MistakesAreRefused) {
 TEST_F(RegisteredDataSetTest, ErrorsOfTheFactoryAreReturned) {
   spec_.set_config(R"({"samples": 13})");
   EXPECT_EQ(Open().status(), absl::NotFoundError("numbers: no such file"));
+}
+
+// Internal would mean that a device has failed, and the worker would be
+// restarted.
+TEST_F(RegisteredDataSetTest, AnInternalErrorOfTheFactoryIsNoDeviceFailure) {
+  spec_.set_config(R"({"samples": 15})");
+  EXPECT_EQ(Open().status(),
+            absl::FailedPreconditionError("numbers: no database"));
 }
 
 TEST_F(RegisteredDataSetTest, AFactoryThatReturnsNullIsNamed) {

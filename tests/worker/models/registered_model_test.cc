@@ -134,6 +134,21 @@ TEST_F(RegisteredModelTest, ModelsThatDoNotFitTheDataAreRefused) {
                 "kind");
 }
 
+// Internal would mean that a device has failed, and the worker would be
+// restarted.
+TEST_F(RegisteredModelTest, AnInternalErrorOfTheFactoryIsNoDeviceFailure) {
+  registry_.Add("broken",
+                [](Config*, const DataInfo&) -> absl::StatusOr<Graph> {
+                  return absl::InternalError("broken: no kernel");
+                });
+  ModelSpec spec;
+  spec.mutable_external()->set_name("broken");
+  EXPECT_EQ(CreateModel(spec, info_, /*max_samples=*/2, device_.get(),
+                        /*copies=*/nullptr, registry_)
+                .status(),
+            absl::FailedPreconditionError("broken: no kernel"));
+}
+
 TEST_F(RegisteredModelTest, AFactoryThatIsNullIsRefused) {
   registry_.Add("curve", nullptr);
   EXPECT_EQ(Refusal("curve", "{}").message(),

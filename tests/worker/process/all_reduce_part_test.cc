@@ -68,9 +68,12 @@ class NetworkWithoutState final : public WorkerNetwork {
     return absl::NotFoundError("not in this server's memory");
   }
   absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
-      const GlooMeshOptions&) override {
-    return absl::UnimplementedError("not used");
+      const GlooMeshOptions& options) override {
+    connect_timeout = options.connect_timeout;
+    return absl::UnavailableError("a member is lost");
   }
+
+  absl::Duration connect_timeout;
 };
 
 class AllReducePartTest : public testing::Test {
@@ -79,6 +82,10 @@ class AllReducePartTest : public testing::Test {
   // worker has sent Synced.
   absl::Status JoinLate(
       std::function<void(FakeMembership::Session*)> on_synced) {
+    return JoinAt(kVersion, std::move(on_synced));
+  }
+  absl::Status JoinAt(int64_t version,
+                      std::function<void(FakeMembership::Session*)> on_synced) {
     JobSpec job = TinyJob("mlp", testing::TempDir());
     job.mutable_exchange()->mutable_all_reduce();
     auto setup = TrainingSetup::Create(ResolveJob(job), /*threads=*/1);
@@ -90,11 +97,13 @@ class AllReducePartTest : public testing::Test {
         std::make_unique<FakeMembership>(&reports_, std::move(on_synced)),
         "localhost:1", Join());
     membership.Attach(state.get());
-    NetworkWithoutState network;
     AllReducePartOptions options;
-    options.network = &network;
+    options.coordinator = "localhost:1";
+    options.network = &network_;
+    options.host = "127.0.0.1";
+    options.lease = lease_;
     Open open;
-    open.set_version(kVersion);
+    open.set_version(version);
     const absl::Status status =
         JoinAllReduce(options, open, setup->get(), &membership, state.get())
             .status();
@@ -103,7 +112,24 @@ class AllReducePartTest : public testing::Test {
   }
 
   std::vector<WorkerReport> reports_;
+  NetworkWithoutState network_;
+  absl::Duration lease_ = absl::Seconds(10);
 };
+
+// A member that hangs is lost when its lease has expired. The others must not
+// fail before that.
+TEST_F(AllReducePartTest, AwaitsMembersForLongerThanTheLease) {
+  const auto form_group = [](FakeMembership::Session* session) {
+    CoordinatorOrder order;
+    order.mutable_group()->add_leaf_begin(0);
+    session->OnMessage(order, ReceivedPayload());
+  };
+  lease_ = absl::Minutes(2);
+  EXPECT_THAT(
+      JoinAt(/*version=*/0, form_group),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a member is lost")));
+  EXPECT_GT(network_.connect_timeout, lease_);
+}
 
 // The members have saved newer versions, so that the server has removed the
 // one that the attempt began with. A simulated history has found that the

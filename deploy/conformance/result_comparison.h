@@ -1,0 +1,33 @@
+// Compares the result of a worker with the result of the built-in worker.
+#ifndef TRIBUTARY_DEPLOY_CONFORMANCE_RESULT_COMPARISON_H_
+#define TRIBUTARY_DEPLOY_CONFORMANCE_RESULT_COMPARISON_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "deploy/conformance/cluster.h"
+#include "deploy/conformance/fault.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// Weights by name of the parameter.
+using NamedWeights = std::map<std::string, std::vector<float>>;
+
+// Compares the losses, the final weights and the evaluation of the resolved job
+// `job`, which began with the weights `initial`. If timing has an influence on
+// the result, `comparable_losses` is the number of first steps on whose losses
+// it has none: only these must be equal, and the evaluation similar. Returns
+// the first difference that rounding cannot explain, or nullopt if there is
+// none.
+std::optional<Fault> CompareResults(const JobSpec& job,
+                                    std::optional<size_t> comparable_losses,
+                                    const NamedWeights& initial,
+                                    const RunResult& expected,
+                                    const RunResult& actual);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_CONFORMANCE_RESULT_COMPARISON_H_

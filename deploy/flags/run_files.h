@@ -1,0 +1,35 @@
+// Reads the results in the folder of a run.
+#ifndef TRIBUTARY_DEPLOY_FLAGS_RUN_FILES_H_
+#define TRIBUTARY_DEPLOY_FLAGS_RUN_FILES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tributary {
+
+// Larger summaries are not read, because the file must be damaged.
+inline constexpr int64_t kMaxSummaryBytes = 16 << 20;
+
+// Returns the contents of summary.json in `folder`. Returns the system's error,
+// with the path, if the file cannot be read.
+absl::StatusOr<std::string> ReadRunSummary(const std::string& folder);
+
+struct RunTensor {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
+// Returns the final model of the run in `folder`, by name of the parameter.
+// Returns the system's error, with the path, if the file cannot be read, and
+// the errors of SafetensorsFile if it is damaged.
+absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
+    const std::string& folder);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_FLAGS_RUN_FILES_H_
