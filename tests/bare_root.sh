@@ -90,7 +90,7 @@ test_packages() {
       cmake -S "$name" -B "$name/build" -DCMAKE_BUILD_TYPE=Release >/root/cmake.log
       cmake --build "$name/build" >/root/cmake.log
     done
-    tributary train own_engine/ratings.textproto \
+    /usr/local/bin/tributary train own_engine/ratings.textproto \
       --worker-command own_engine/build/own_engine --output /root/runs/ratings
     own_network/build/own_network train own_network/spirals.textproto \
       --output /root/runs/spirals'
