@@ -22,7 +22,7 @@ struct UpdateElement {
       return;
     }
     const Flushed total(sum[i]);
-    const Flushed w(from[i]);
+    const Flushed w(weights[i]);
     if (row.group == RowGroup::kStatistics) {
       const Flushed g = total * Flushed(statistics_scale);
       Flushed* const no_state = nullptr;
