@@ -25,7 +25,7 @@ constexpr char kJob[] =
 constexpr char kShares[] = "stay in the memory of the server's GPU";
 constexpr char kFallsBack[] = "pass through the host's memory: ";
 
-struct Run {
+struct RunOptions {
   std::string device = "cuda";
   std::string server_device = "cuda";
   int workers = 2;
@@ -42,7 +42,7 @@ class DeviceExchangeTest : public testing::Test {
   }
 
   // Returns the digest of the weights.
-  std::string Train(const std::string& name, const Run& run) {
+  std::string Train(const std::string& name, const RunOptions& run) {
     if (!run.failure.empty()) WriteWholeFile(Path("failure"), run.failure);
     std::vector<std::string> command = {"tests/gpu/tributary_on_emulated_gpu",
                                         "train",
@@ -72,13 +72,13 @@ class DeviceExchangeTest : public testing::Test {
 };
 
 TEST_F(DeviceExchangeTest, TheWeightsHaveTheBitsOfTheHostsPath) {
-  Run host;
+  RunOptions host;
   host.server_device = "cpu";
   const std::string expected = Train("host", host);
   EXPECT_THAT(Log("host", "worker-0"), HasSubstr(kFallsBack));
   for (const int workers : {1, 2}) {
     const std::string name = absl::StrCat("device", workers);
-    Run run;
+    RunOptions run;
     run.workers = workers;
     EXPECT_EQ(Train(name, run), expected);
     for (int rank = 0; rank < workers; ++rank) {
@@ -91,10 +91,10 @@ TEST_F(DeviceExchangeTest, TheWeightsHaveTheBitsOfTheHostsPath) {
 }
 
 TEST_F(DeviceExchangeTest, JobsThatClipGradientsHaveTheSameBitsToo) {
-  Run host;
+  RunOptions host;
   host.server_device = "cpu";
   host.flags = {"--set", "clip_norm=0.1"};
-  Run device = host;
+  RunOptions device = host;
   device.server_device = "cuda";
   EXPECT_EQ(Train("device", device), Train("host", host));
   EXPECT_THAT(Log("device", "worker-1"), HasSubstr(kShares));
@@ -102,7 +102,7 @@ TEST_F(DeviceExchangeTest, JobsThatClipGradientsHaveTheSameBitsToo) {
 
 TEST_F(DeviceExchangeTest, AWorkerThatCannotMapTheMemoryUsesTheHosts) {
   const std::string expected = Train("device", {});
-  Run refused;
+  RunOptions refused;
   refused.failure = "mapping 0";  // Of one of the two workers.
   EXPECT_EQ(Train("refused", refused), expected);
   const std::string logs =
@@ -116,7 +116,7 @@ TEST_F(DeviceExchangeTest, AWorkerThatCannotMapTheMemoryUsesTheHosts) {
 
 TEST_F(DeviceExchangeTest, AJobWithSeveralServersUsesTheHostsMemory) {
   const std::string expected = Train("one", {});
-  Run several;
+  RunOptions several;
   several.flags = {"--servers", "2"};
   EXPECT_EQ(Train("two", several), expected);
   EXPECT_THAT(Log("two", "worker-0"), Not(HasSubstr(kShares)));
@@ -124,7 +124,7 @@ TEST_F(DeviceExchangeTest, AJobWithSeveralServersUsesTheHostsMemory) {
 
 TEST_F(DeviceExchangeTest, ALostWorkerLeavesTheServerSound) {
   const std::string expected = Train("healthy", {});
-  Run lost;
+  RunOptions lost;
   lost.failure = "product 9";
   EXPECT_EQ(Train("lost", lost), expected);
   EXPECT_THAT(standard_error_, HasSubstr("restarting it (restart 1 of"));
