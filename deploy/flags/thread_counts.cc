@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/job/exchange_traits.h"
 #include "common/os/process.h"
 #include "deploy/flags/device_flag.h"
 
@@ -16,7 +17,9 @@ int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                              : UsableCores() / workers;
   // A compute thread without a micro-batch would be idle.
   const int64_t micro_batches = job.batch().micro_batches();
-  const int64_t useful = (micro_batches + workers - 1) / workers;
+  const int64_t useful = ResolveExchange(job).whole_batches
+                             ? micro_batches
+                             : (micro_batches + workers - 1) / workers;
   return static_cast<int>(std::max<int64_t>(1, std::min(wanted, useful)));
 }
 

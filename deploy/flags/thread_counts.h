@@ -14,8 +14,10 @@ namespace tributary {
 int ServerThreads(int servers);
 
 // Returns the number of compute threads of each of `workers` workers: an equal
-// share of this machine's cores, or kThreadsPerGpu on a GPU, but at most an
-// equal share of the micro-batches (rounded up), and at least 1.
+// share of this machine's cores, or kThreadsPerGpu on a GPU, but at least 1 and
+// at most one per micro-batch that a worker computes in a step: an equal share
+// of the micro-batches (rounded up), or all of them if each worker computes
+// whole batches (see ExchangeTraits).
 int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                          const DeviceName& device);
 

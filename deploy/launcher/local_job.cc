@@ -65,10 +65,7 @@ absl::optional<LocalJobResult> LocalJob::StartProcess(Role role, int number,
 }
 
 bool LocalJob::StartAgain(const ProcessExit& exit) {
-  if (coordinator_.empty() || restarts_ >= options_.max_restarts ||
-      servers_done_ > 0) {
-    return false;
-  }
+  if (restarts_ >= options_.max_restarts || servers_done_ > 0) return false;
   const Place place = places_[exit.process];
   ProcessSpec spec = place.role == Role::kServer
                          ? options_.server(place.number, coordinator_)
@@ -91,7 +88,7 @@ absl::optional<LocalJobResult> LocalJob::StartAll() {
 
   const absl::Time deadline = absl::Now() + options_.start_timeout;
   absl::optional<std::string> coordinator;
-  while (!(coordinator = supervisor_.ReadyText(0)).has_value()) {
+  while (!(coordinator = supervisor_.ReadyText(servers_[0])).has_value()) {
     // A server that has finished does not accept workers any more.
     if (result_.has_value() || Ended()) return result_;
     if (absl::Now() > deadline) {
@@ -177,7 +174,7 @@ void LocalJob::HandleSignal(int signal) {
 
 void LocalJob::HandleExit(const ProcessExit& exit) {
   if (result_.has_value()) {  // Only the first result counts.
-    if (!explanation_awaited_ || exit.process != 0) return;
+    if (!explanation_awaited_ || exit.process != servers_[0]) return;
     explanation_awaited_ = false;
     if (!exit.succeeded() && !exit.killed_by_signal()) Fail(exit, "");
     return;

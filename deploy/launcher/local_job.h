@@ -25,9 +25,9 @@ struct LocalJobOptions {
   // restarted.
   int fewest_workers = 1;
   // Describe how to start a server and a worker. `coordinator` is the host:port
-  // that server 0 has reported. When server 0 is started for the first time,
-  // `coordinator` is empty. When server 0 is restarted, it must listen on
-  // `coordinator`, because all processes expect the coordinator there.
+  // that server 0 has reported, and empty until then. When server 0 is
+  // restarted after it has reported, it must listen on `coordinator`, because
+  // all processes expect the coordinator there.
   std::function<ProcessSpec(int shard, const std::string& coordinator)> server;
   std::function<ProcessSpec(int rank, const std::string& coordinator)> worker;
 
@@ -45,7 +45,7 @@ struct LocalJobOptions {
   // ended.
   int max_restarts = 0;
 
-  // Time within which server 0 must report its address.
+  // Time within which server 0 must report its address, restarts included.
   absl::Duration start_timeout = absl::Seconds(30);
   // Maximum time that server 0 may take to end the job with a checkpoint after
   // a signal.
@@ -71,13 +71,13 @@ struct LocalJobResult {
 // job succeeds when every server has succeeded. It fails when a server or a
 // worker exits with an error. A process that a signal ended, or that exits with
 // kExitPreempted (such as a worker whose device has failed), is reported and
-// restarted, up to max_restarts times in total. No process is restarted before
-// all have started or after a server has succeeded. If a process is not
-// restarted, the job fails when the process is a server, or when fewer than
-// fewest_workers workers remain. The exits of workers have no effect once a
-// server has succeeded. If a worker fails with an error and server 0 then
-// reports an error, too, the result is the error of server 0, because server 0
-// learns of errors first and reports the cause.
+// restarted, up to max_restarts times in total. No process is restarted after a
+// server has succeeded. If a process is not restarted, the job fails when the
+// process is a server, or when fewer than fewest_workers workers remain. The
+// exits of workers have no effect once a server has succeeded. If a worker
+// fails with an error and server 0 then reports an error, too, the result is
+// the error of server 0, because server 0 learns of errors first and reports
+// the cause.
 //
 // Lines that processes write to kWarningFd become messages. Each text becomes a
 // message only once, with the name of the first process that wrote it. After

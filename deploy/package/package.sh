@@ -63,7 +63,9 @@ bazel build ${commit:+"$commit"} //deploy/package:archive //deploy/package:deb >
   exit 1
 }
 folder=$(bazel info bazel-bin)/deploy/package
-for package in "$folder"/tributary_*.deb "$folder"/tributary-*.tar.gz; do
+# The folder may have packages of earlier versions.
+version=$(sed -n 's/^VERSION = "\(.*\)"$/\1/p' version.bzl)
+for package in "$folder/tributary_${version}_"*.deb "$folder/tributary-$version-"*.tar.gz; do
   install --mode=644 "$package" "$output/"
   echo "$output/$(basename "$package")"
 done

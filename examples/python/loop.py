@@ -9,11 +9,12 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def main():
+    session = tributary.connect()  # Seeds the initial weights.
     network = digits.make_network()
     loader = DataLoader(TensorDataset(*digits.make_digits(digits.SAMPLES, seed=1)),
                         batch_size=16, shuffle=True, drop_last=True)
     loss_fn = nn.CrossEntropyLoss()
-    optimizer = tributary.Optimizer(network)
+    optimizer = tributary.Optimizer(network, session)
     while not optimizer.done:
         for x, y in loader:
             optimizer.zero_grad()

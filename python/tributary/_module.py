@@ -96,6 +96,10 @@ class ModuleWorker:
     def _attach(self, offsets: list[int], arena: torch.Tensor) -> None:
         """Makes the module's tensors views of one tensor, which is laid out like the
         library's weights, so that one copy loads all."""
+        for name, before, now in zip(self._names, self._states, self._current_states()):
+            if before[0] != now[0]:
+                raise Error(f'the program has changed parameter {name} after it was '
+                            'wrapped; load weights before')
         self._flat = torch.empty_like(arena, device=self._tensors[0].device)
         for offset, tensor in zip(offsets, self._tensors):
             tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)

@@ -13,9 +13,6 @@ from typing import Callable
 from .errors import INVALID_USAGE, Error
 
 
-_reported = False  # Whether an uncaught exception ends the program.
-
-
 def _print_error(message: str) -> None:
     """Prints the line that `tributary train` looks for."""
     print('error: ' + ' '.join(message.splitlines()), file=sys.stderr, flush=True)
@@ -27,8 +24,6 @@ def report_uncaught_errors() -> None:
     previous = sys.excepthook
 
     def hook(kind, error, trace) -> None:
-        global _reported
-        _reported = True
         if isinstance(error, Error):
             if error.exit_code != 0:
                 _print_error(str(error))
@@ -51,7 +46,8 @@ def report_early_end(is_open: Callable[[], bool], remedy: Callable[[], str]) -> 
     would wait for another worker. The error says what to do, `remedy`."""
 
     def check() -> None:
-        if _reported or not is_open():
+        # Python sets it before it calls sys.excepthook, which the program may replace.
+        if hasattr(sys, 'last_type') or not is_open():
             return
         _print_error(f'the program has ended before the job; {remedy()}')
         sys.stdout.flush()

@@ -15,7 +15,9 @@ from .session import Session, connect
 class Optimizer:
     """Takes the place of an optimizer of `torch.optim` in an existing loop:
 
-        optimizer = tributary.Optimizer(model)
+        session = tributary.connect()
+        model = make_model()
+        optimizer = tributary.Optimizer(model, session)
         while not optimizer.done:
             for x, y in loader:
                 optimizer.zero_grad()
@@ -52,8 +54,9 @@ class Optimizer:
         done: whether the job has ended.
 
     Args:
-        module: the module; see `DistributedDataParallel`, also for the errors. The
-            weights begin with those of one of the workers.
+        module: the module; see `DistributedDataParallel`, also for the errors. Create
+            it after `connect`, so that all workers begin with the same weights;
+            `all_reduce` does not compare them.
         session: what `connect` has returned; default: `connect()`.
         no_decay, parameter_groups: as for `DistributedDataParallel`.
         evaluate: computes and reports one `EvaluationPiece`. It is called with the

@@ -197,7 +197,8 @@ class Session:
             if parameter.group not in _GROUPS:
                 raise Error(f'parameter {parameter.name} has group '
                             f'{parameter.group!r}, expected one of {list(_GROUPS)}')
-            if not parameter.learning_rate_factor > 0:
+            # The library would read 0 as 1.
+            if not ctypes.c_float(parameter.learning_rate_factor).value > 0:
                 raise Error(f'parameter {parameter.name} has learning_rate_factor '
                             f'{parameter.learning_rate_factor}, expected a number above '
                             '0; leave out parameters that are not trained')

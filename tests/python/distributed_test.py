@@ -214,6 +214,10 @@ class MistakesTest(support.JobTest):
     def test_a_state_dict_that_is_loaded_between_steps(self):
         self.check('loaded', 'the program has changed parameter 0.weight')
 
+    def test_a_state_dict_that_is_loaded_after_wrapping(self):
+        self.check('loaded early', 'the program has changed parameter 0.weight after it '
+                   'was wrapped')
+
     def test_values_that_are_replaced_between_steps(self):
         self.check('data', 'the program has changed parameter 3.weight')
 
@@ -247,6 +251,9 @@ class MistakesTest(support.JobTest):
     def test_a_learning_rate_factor_of_zero(self):
         self.check('group factor', 'parameter 0.weight has learning_rate_factor 0.0')
 
+    def test_a_learning_rate_factor_that_float32_rounds_to_zero(self):
+        self.check('tiny factor', 'parameter 0.weight has learning_rate_factor 1e-60')
+
     def test_a_large_learning_rate_factor(self):
         self.check('large factor', 'learning_rate_factor 2000 is not above 0 and at most')
 
@@ -264,6 +271,10 @@ class MistakesTest(support.JobTest):
     def test_an_exception_of_the_program(self):
         self.check('exception', 'RuntimeError: a mistake of the program (mistakes.py:')
         self.assertIn('Traceback (most recent call last)', self.log('exception'))
+
+    def test_an_exception_that_a_hook_of_the_program_prints(self):
+        error = self.check('other hook', 'a hook has seen a mistake of the program')
+        self.assertEqual(error.exit_code, 1)
 
 
 if __name__ == '__main__':

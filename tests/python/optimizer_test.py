@@ -53,6 +53,14 @@ class OptimizerTest(support.JobTest):
         losses = self.losses()
         self.assertLess(losses[-1], 0.2 * losses[0])
 
+    def test_two_workers_of_an_all_reduce_train_one_model(self):
+        exchange = 'exchange { all_reduce {} }'
+        one = self.train('one', self.job('loss', more=exchange), LOOP)
+        # Each worker reads all samples, so the mean of both gradients is that of one.
+        two = self.train('two', self.job('loss', micro_batches=2, more=exchange), LOOP,
+                         workers=2)
+        self.assertEqual(two['weights_sha256'], one['weights_sha256'])
+
     def test_a_worker_that_was_killed_joins_again(self):
         marker = os.path.join(self.folder, 'marker')
         summary = self.train('run', self.job('kill', micro_batches=4), LOOP, workers=2,
@@ -94,6 +102,14 @@ class ExampleTest(support.JobTest):
             losses = tributary.read_metrics(
                 os.path.join(self.folder, str(workers)))['loss']
             self.assertLess(losses[-10:].mean(), 0.8 * losses[:5].mean())
+
+    def test_the_loop_of_the_example_begins_with_the_weights_of_the_seed(self):
+        with open(os.path.join(support.EXAMPLES, 'loop.textproto'),
+                  encoding='utf-8') as file:
+            job = self.write_job('job', file.read() + ' exchange { all_reduce {} }')
+        runs = [self.train(name, job, os.path.join(support.EXAMPLES, 'loop.py'), 2,
+                           {'steps': 4}) for name in ('a', 'b')]
+        self.assertEqual(runs[0]['weights_sha256'], runs[1]['weights_sha256'])
 
 
 if __name__ == '__main__':

@@ -348,6 +348,26 @@ TEST_F(LocalJobTest, StartsAgainWhatASignalEnded) {
   EXPECT_THAT(messages_[0], HasSubstr("restarting it (restart 1 of 3)"));
 }
 
+TEST_F(LocalJobTest, StartsAServerAgainThatWasKilledBeforeItListened) {
+  options_.max_restarts = 1;
+  options_.server = [this](int shard, const std::string& coordinator) {
+    coordinators_.push_back(coordinator);
+    return Shell(
+        absl::StrCat("server-", shard),
+        absl::StrCat("if [ ! -e $DIR/killed ]; then touch $DIR/killed; "
+                     "kill -9 $$; fi; echo here:0 >&3; ",
+                     kUntilDone));
+  };
+  workers_[1] = "touch $DIR/done";
+  const LocalJobResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(coordinators_, ElementsAre("", "", "here:0", "here:0"));
+  EXPECT_THAT(messages_,
+              ElementsAre("warning: server-0 was killed by SIGKILL (by a user, "
+                          "or because memory ran out); restarting it (restart "
+                          "1 of 1)"));
+}
+
 TEST_F(LocalJobTest, FailsWhenAServerIsKilledTooOften) {
   options_.max_restarts = 2;
   servers_[0] = "while [ ! -e $DIR/started ]; do sleep 0.01; done; kill -9 $$";

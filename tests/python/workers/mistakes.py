@@ -12,6 +12,7 @@ def groups_of(mistake, network):
     return {'group option': [{'params': weight, 'lr': 0.1}],
             'group decay': [{'params': weight, 'weight_decay': 0.5}],
             'group factor': [{'params': weight, 'learning_rate_factor': 0}],
+            'tiny factor': [{'params': weight, 'learning_rate_factor': 1e-60}],
             'large factor': [{'params': weight, 'learning_rate_factor': 2000}],
             'group twice': [{'params': weight}, {'params': network.parameters()}],
             'group stranger': [{'params': nn.Linear(2, 2).weight}]}.get(mistake, ())
@@ -22,7 +23,7 @@ def change(network, mistake):
         network[3] = nn.Linear(4, 2)
     if mistake == 'frozen later':
         network[3].requires_grad_(False)
-    if mistake == 'loaded':
+    if mistake.startswith('loaded'):
         network.load_state_dict({name: tensor * 2 for name, tensor
                                  in network.state_dict().items()})
     if mistake == 'data':
@@ -48,6 +49,11 @@ def main():
         network, session, parameter_groups=groups_of(mistake, network))
     if mistake == 'wrapped twice':
         tributary.DistributedDataParallel(network, session)
+    if mistake == 'loaded early':
+        change(network, mistake)
+    if mistake == 'other hook':
+        sys.excepthook = lambda kind, error, trace: print(
+            f'error: a hook has seen {error}', file=sys.stderr)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     loss_fn = nn.CrossEntropyLoss(reduction='none' if mistake == 'shape' else 'mean')
     for step in session:
@@ -85,7 +91,7 @@ def main():
                 batch.number, model._worker._loaded_item = 0, None
             if mistake == 'nan':
                 loss = loss * float('nan')
-            if mistake == 'exception':
+            if mistake in ('exception', 'other hook'):
                 raise RuntimeError('a mistake of the program')
             if mistake == 'count':
                 batch.backward(loss, count=100)
