@@ -130,7 +130,8 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
   }
   if (job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
     if (!data.has_csv() && !data.has_external()) {
-      return Error("model.loss", "MEAN_SQUARED_ERROR needs data.csv");
+      return Error("model.loss",
+                   "MEAN_SQUARED_ERROR needs data.csv or data.external");
     }
     if (data.csv().classes() != 0) {
       return Error("data.csv.classes",

@@ -157,6 +157,10 @@ absl::Status Run(const Subject& subject, const std::vector<Scenario>& scenarios,
             : "");
     std::fflush(stdout);
   }
+  if (results->empty()) {
+    return absl::InvalidArgumentError(
+        "none of the selected scenarios is for this job");
+  }
   return absl::OkStatus();
 }
 
@@ -165,7 +169,12 @@ void PrintReport(const nlohmann::ordered_json& results, int failed) {
       {"passed", static_cast<int>(results.size()) - failed},
       {"failed", failed},
       {"scenarios", results}};
-  std::printf("%s\n", report.dump(2).c_str());
+  // What a worker has written need not be UTF-8.
+  std::printf("%s\n",
+              report
+                  .dump(2, ' ', /*ensure_ascii=*/false,
+                        nlohmann::ordered_json::error_handler_t::replace)
+                  .c_str());
 }
 
 int List() {

@@ -238,10 +238,10 @@ void Conversation::CheckContribution(const Contribution& contribution) {
   } else {
     CheckAssigned(contribution);
   }
-  if (!stay_.sent
-           .insert(
-               {contribution.step(), contribution.chunk(), contribution.node()})
-           .second) {
+  const int sent = ++stay_.sent[{contribution.step(), contribution.chunk(),
+                                 contribution.node()}];
+  const auto refusals = stay_.refusals.find(contribution.step());
+  if (sent > 1 + (refusals == stay_.refusals.end() ? 0 : refusals->second)) {
     Add(absl::StrCat("step ", contribution.step(), ": it sent chunk ",
                      contribution.chunk(), " of node ", contribution.node(),
                      " twice"),
@@ -313,8 +313,7 @@ void Conversation::OnOutcome(const Outcome& outcome) {
   }
   if (outcome.refused()) {
     // The worker must compute the whole step again.
-    stay_.sent.erase(stay_.sent.lower_bound({step, 0, 0}),
-                     stay_.sent.lower_bound({step + 1, 0, 0}));
+    ++stay_.refusals[step];
     return;
   }
   std::set<int>& applied = stay_.applied[step];

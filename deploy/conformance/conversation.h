@@ -83,8 +83,8 @@ class Conversation {
     std::map<int, int64_t> versions;  // Newest version received of each chunk.
     bool synced = false;
     std::vector<Deal> deals;
-    // Contributions sent, by (step, chunk, node).
-    std::set<std::tuple<int64_t, int, int>> sent;
+    // How often each contribution was sent, by (step, chunk, node).
+    std::map<std::tuple<int64_t, int, int>, int> sent;
     // Evaluation pieces reported, by (version, piece).
     std::set<std::pair<int64_t, int64_t>> reported;
     bool finished = false;
@@ -99,6 +99,9 @@ class Conversation {
     std::set<int64_t> leased;  // Steps of Claimed messages.
     // Chunks to which a leased step is applied, by step.
     std::map<int64_t, std::set<int>> applied;
+    // Refused chunks, by step. After each, the worker sends the step again. The
+    // rest of the refused step may still be on its way.
+    std::map<int64_t, int> refusals;
     int completed = 0;  // Leases of which all chunks are applied.
     // True if the worker has requested a lease while it had one. It may then
     // compute a step from weights that are older than its lease.

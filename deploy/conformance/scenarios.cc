@@ -49,9 +49,9 @@ Outcome Train(const Subject& subject, const std::string& name,
 }
 
 // Returns the version at which to interrupt the job.
-int64_t InterruptedVersion(const JobSpec& job) {
-  if (!job.has_steps()) return kInterrupted;
-  const int64_t rounds = Rounds(job, job.steps()).count();
+int64_t InterruptedVersion(const Scene& scene) {
+  if (scene.steps() == 0) return kInterrupted;
+  const int64_t rounds = Rounds(scene.job(), scene.steps()).count();
   return std::clamp<int64_t>(rounds / 2, 1, kInterrupted);
 }
 
@@ -59,7 +59,7 @@ int64_t InterruptedVersion(const JobSpec& job) {
 // interrupted until Release, and waits until it would.
 Scene::Worker* StartHeld(Scene* scene, int others = 0) {
   Scene::Worker* const worker = scene->Start(
-      [scene](WireTap* tap) { tap->Hold(InterruptedVersion(scene->job())); });
+      [scene](WireTap* tap) { tap->Hold(InterruptedVersion(*scene)); });
   for (int i = 0; i < others; ++i) {
     if (scene->Start() == nullptr) return nullptr;
   }
@@ -148,11 +148,16 @@ Outcome Retry(const Subject& subject, absl::StatusCode code) {
     tap->RefuseOnce(absl::Status(code, "refused once by the conformance test"));
   });
   if (worker == nullptr) return EndOf(scene);
-  scene.Await([worker] { return worker->conversation->joins() > 0; });
+  // A fast worker may have trained the whole job when it is looked at.
+  scene.Await(
+      [worker] {
+        return worker->conversation->joins() > 0 || worker->exit.has_value();
+      },
+      /*may_end=*/true);
   if (!scene.error().ok()) return scene.error();
   if (auto fault = EndedBeforeItJoined(scene, *worker)) return fault;
-  if (!worker->exit.has_value() && worker->tap->memberships() == 1 &&
-      worker->conversation->joins() == 0) {
+  const bool joined = worker->conversation->joins() > 0;
+  if (!joined && !worker->exit.has_value() && worker->tap->memberships() == 1) {
     return Fault{
         absl::StrCat(
             "it did not join again after a server ended Membership with ",
@@ -160,7 +165,7 @@ Outcome Retry(const Subject& subject, absl::StatusCode code) {
         absl::StrCat(kLostRule,
                      "wait with exponential backoff, and join again")};
   }
-  if (worker->exit.has_value()) {
+  if (!joined && worker->exit.has_value()) {
     return Fault{
         absl::StrCat("it ended after a server ended Membership with ", text),
         absl::StrCat(kLostRule,
@@ -181,6 +186,7 @@ Outcome End(const Subject& subject, absl::StatusCode code) {
     return worker->exit.has_value() || worker->tap->memberships() > 1;
   };
   scene.Await(decided, /*may_end=*/true);
+  if (!scene.error().ok()) return scene.error();
   if (auto fault = EndedBeforeItJoined(scene, *worker)) return fault;
   const std::string cause =
       absl::StrCat(" after a server ended Membership with ", text);

@@ -153,6 +153,11 @@ void Scene::ReplaceServers() {
   replaced_.push_back(std::exchange(cluster_, std::move(next)));
 }
 
+int64_t Scene::steps() const {
+  if (options_.job.has_steps()) return options_.job.steps();
+  return expected_.has_value() ? expected_->facts.steps() : 0;
+}
+
 void Scene::Add(const Fault& fault) {
   if (!fault_.has_value()) fault_ = fault;
 }

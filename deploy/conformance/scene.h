@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_DEPLOY_CONFORMANCE_SCENE_H_
 #define TRIBUTARY_DEPLOY_CONFORMANCE_SCENE_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -82,6 +83,8 @@ class Scene {
   Cluster* cluster() { return cluster_.get(); }
   // Returns the resolved job.
   const JobSpec& job() const { return options_.job; }
+  // Returns the number of steps of the job, or 0 if only the worker knows it.
+  int64_t steps() const;
   // Stops the servers and starts new ones, which resume the job from its latest
   // checkpoint. Connects all workers to the new servers. Sets error() if the
   // new servers cannot be started.

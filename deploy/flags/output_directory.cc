@@ -68,13 +68,15 @@ absl::StatusOr<std::string> ValuableIn(const std::string& path) {
   if (fs::exists(absl::StrCat(path, "/final/model.safetensors"), error)) {
     return std::string("results");
   }
-  const absl::StatusOr<std::string> summary = ReadRunSummary(path);
-  if (absl::IsNotFound(summary.status())) return std::string();
   const std::string metrics = absl::StrCat(path, "/metrics.jsonl");
-  const bool measured =
-      fs::exists(metrics, error) && !fs::is_empty(metrics, error);
-  return std::string(
-      summary.ok() && IsOfNoStep(*summary) && !measured ? "" : "results");
+  if (fs::exists(metrics, error) && !fs::is_empty(metrics, error)) {
+    return std::string("results");
+  }
+  // The summary is missing if the run was killed.
+  const absl::StatusOr<std::string> summary = ReadRunSummary(path);
+  const bool worthless =
+      summary.ok() ? IsOfNoStep(*summary) : absl::IsNotFound(summary.status());
+  return std::string(worthless ? "" : "results");
 }
 
 absl::Status RemoveRun(const std::string& path) {

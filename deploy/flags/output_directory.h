@@ -28,9 +28,9 @@ class OutputDirectory {
  public:
   // What to do if the folder contains results of an earlier run.
   enum class Earlier {
-    // Return an error if the folder holds a model, checkpoints, or the summary
-    // of a run that completed a step. Otherwise, remove the files that an
-    // earlier run has left.
+    // Return an error if the folder holds a model, checkpoints, metrics, or the
+    // summary of a run that completed a step. Otherwise, remove the files that
+    // an earlier run has left.
     kRefuse,
     kReplace,  // Remove the results of an earlier run.
     kResume,   // Keep all files, to continue the earlier run.

@@ -71,8 +71,9 @@ class VerifiedFile {
 };
 
 // Reads the file `name` in `folder`, and returns an entry for a manifest with
-// the digests of its current contents. Returns the system's error, with the
-// path, if the file cannot be read.
+// the digests of its current contents. Returns the system's error if the file
+// cannot be opened, and DataLoss, naming the byte range, if reading fails. Both
+// name the path.
 absl::StatusOr<CheckpointFile> DescribeFile(const std::string& folder,
                                             const std::string& name);
 

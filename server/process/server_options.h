@@ -43,9 +43,9 @@ struct ServerOptions {
   // folder is created if it does not exist.
   JobSpec job;
   std::string output_directory;
-  // Shard 0 only: training starts when this many workers are synced, or when
-  // `start_timeout` has passed since the first worker was synced. Later workers
-  // join the running job.
+  // Shard 0 only: training starts when this many workers are synced (have a
+  // complete version of the weights), or when `start_timeout` has passed since
+  // the first worker was synced. Later workers join the running job.
   int expected_workers = 1;
   absl::Duration start_timeout = absl::Seconds(60);
   // Shard 0 only: a worker that sends no message for this long is removed, and

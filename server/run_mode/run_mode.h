@@ -20,9 +20,10 @@ namespace tributary {
 // Implements the decisions that differ between kinds of exchange: which worker
 // computes a step, where the state for checkpoints comes from, and what happens
 // when a worker is lost. The coordinator calls the mode and does not check the
-// kind of exchange. Methods whose result follows from ExchangeTraits are not
-// virtual; all other methods are. Their default implementations suit modes in
-// which all workers compute every step together and servers hold the state.
+// kind of exchange. Methods that depend on the kind of exchange only through
+// ExchangeTraits are not virtual; all other methods are. Their default
+// implementations suit modes in which all workers compute every step together
+// and servers hold the state.
 //
 // A mode serves one attempt. Workers are identified by their incarnations.
 // Modes record assignments in `membership`, send orders to workers and servers,

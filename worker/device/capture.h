@@ -16,8 +16,9 @@ class CapturedWork {
   virtual ~CapturedWork() = default;
 };
 
-// Captures a device's operations, for devices on which queuing operations one
-// by one takes time. Owned by the device, like its operations.
+// Captures the operations that are queued on a device. For devices on which
+// queuing operations one by one is slow. Owned by the device, like the objects
+// of Device::ops().
 class Capture {
  public:
   virtual ~Capture() = default;

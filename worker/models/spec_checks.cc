@@ -33,8 +33,9 @@ absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info) {
   if (spec.loss() == ModelSpec::MEAN_SQUARED_ERROR) {
     if (info.classes != 0 || info.kind != DataInfo::Kind::kRows) {
       return InvalidField("model.loss",
-                          "MEAN_SQUARED_ERROR needs csv data whose label is a "
-                          "number, not a class");
+                          "MEAN_SQUARED_ERROR needs rows (data.csv or "
+                          "data.external) whose label is a number, not a "
+                          "class");
     }
     loss.kind = LossSpec::Kind::kMeanSquaredError;
     loss.width = 1;

@@ -55,6 +55,10 @@ TEST(ConformanceTest, MistakesOfTheUserAreNamed) {
               HasSubstr("the scenarios are for exchange.parameter_server"));
   EXPECT_THAT(Check("x", {"--set", "batch.micro_batches=-1"}).standard_error,
               HasSubstr("batch.micro_batches: -1 is for `tributary train`"));
+  EXPECT_THAT(Check("x", {"--filter", "bfloat16", "--set",
+                          "exchange.compression={eight_bit {}}"})
+                  .standard_error,
+              HasSubstr("none of the selected scenarios is for this job"));
   const CommandResult result = RunCommand({kTributary, "conformance"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.standard_error, HasSubstr("--worker-command is missing"));
@@ -94,20 +98,34 @@ TEST(ConformanceTest, AWorkerThatHangsIsNamedAndKilled) {
 
 TEST(ConformanceTest, ASignalStopsIt) {
   const std::string folder = MakeTestFolder();
-  for (const int number : {SIGINT, SIGTERM}) {
-    const std::string started = absl::StrCat(folder, "/", number);
-    BackgroundCommand check(
-        {kTributary, "conformance", "--worker-command",
-         absl::StrCat("sh -c 'echo x > ", started, "; exec sleep 1000'"),
-         "--filter", "late-join"});
-    ASSERT_TRUE(AwaitLines(started, 1));
-    check.Signal(number);
-    const CommandResult result = check.Wait();
-    EXPECT_EQ(result.exit_code, number == SIGINT ? 130 : 75);
-    EXPECT_THAT(result.standard_error,
-                HasSubstr(number == SIGINT ? "stopped by SIGINT"
-                                           : "stopped by SIGTERM"));
+  for (const char* const scenario : {"late-join", "end-out-of-range"}) {
+    for (const int number : {SIGINT, SIGTERM}) {
+      const std::string started = absl::StrCat(folder, "/", scenario, number);
+      BackgroundCommand check(
+          {kTributary, "conformance", "--worker-command",
+           absl::StrCat("sh -c 'echo x > ", started, "; exec sleep 1000'"),
+           "--filter", scenario});
+      ASSERT_TRUE(AwaitLines(started, 1));
+      check.Signal(number);
+      const CommandResult result = check.Wait();
+      EXPECT_EQ(result.exit_code, number == SIGINT ? 130 : 75);
+      EXPECT_EQ(result.standard_output, "");
+      EXPECT_THAT(result.standard_error,
+                  HasSubstr(number == SIGINT ? "stopped by SIGINT"
+                                             : "stopped by SIGTERM"));
+    }
   }
+}
+
+TEST(ConformanceTest, AWorkerMayWriteWhatIsNotUtf8) {
+  const CommandResult result =
+      Check(R"(sh -c 'printf "error: caf\351\n" >&2; exit 1')",
+            {"--filter", "late-join", "--json"});
+  EXPECT_EQ(result.exit_code, 1);
+  const nlohmann::json report = ParseJson(result.standard_output);
+  ASSERT_EQ(report.value("failed", 0), 1) << result.standard_output;
+  EXPECT_THAT(report["scenarios"][0].value("what", ""),
+              HasSubstr("caf\xEF\xBF\xBD"));
 }
 
 // A mode of the exchange.
@@ -174,6 +192,21 @@ TEST(ConformanceTest, TheBuiltInWorkerPassesWithBoundedStaleness) {
              "exchange.parameter_server.consistency={stale_synchronous "
              "{staleness: 2}}"}),
       2);
+}
+
+// The job ends before the version at which longer jobs are interrupted.
+TEST(ConformanceTest, AJobOfFewEpochsIsInterruptedBeforeItsEnd) {
+  const std::string job = MakeTestFolder() + "/job.textproto";
+  WriteWholeFile(job, R"(
+      model { mlp { hidden: [8] } }
+      data { random { samples: 64 shape: [4] } }
+      batch { global: 32 micro_batches: 8 }
+      optimizer { sgd { learning_rate: 0.01 } }
+      epochs: 1.5
+      exchange { parameter_server {} }
+      output { sample_bytes: 0 })");
+  ExpectPassed(
+      Check(BuiltIn(), {"--json", "--filter", "late-join", "--job", job}), 1);
 }
 
 // The tap requires a certificate and a token.
@@ -336,7 +369,7 @@ class HangingSabotageTest : public PythonConformanceTest {
     const CommandResult result = Check(
         absl::StrCat(kPython, " tests/deploy/conformance/sabotaged_worker.py ",
                      fault),
-        {"--filter", scenario, "--time-limit", "25"});
+        {"--filter", scenario, "--time-limit", "60"});
     EXPECT_EQ(result.exit_code, 1);
     return result.standard_output;
   }
@@ -344,21 +377,21 @@ class HangingSabotageTest : public PythonConformanceTest {
 
 TEST_F(HangingSabotageTest, AWorkerThatNeverSyncsIsNamed) {
   EXPECT_THAT(OutputOf("no-synced", "two-servers"),
-              HasSubstr("after 25s: it received version 0 of all chunks, but "
+              HasSubstr("after 1m: it received version 0 of all chunks, but "
                         "did not send Synced; the protocol: PROTOCOL.md, A "
                         "job from start to end"));
 }
 
 TEST_F(HangingSabotageTest, AWorkerThatHangsInsteadOfJoiningAgainIsNamed) {
   EXPECT_THAT(OutputOf("hangs-after-a-loss", "lost-server"),
-              HasSubstr("after 25s: it did not join again after a server ended "
+              HasSubstr("after 1m: it did not join again after a server ended "
                         "all calls with UNAVAILABLE: the server was lost; the "
                         "protocol: WORKER.md, States, Losing a server"));
 }
 
 TEST_F(HangingSabotageTest, AWorkerThatNeverStopsIsNamed) {
   EXPECT_THAT(OutputOf("never-stops", "stop"),
-              HasSubstr("after 25s: it received Finished, but did not leave"));
+              HasSubstr("after 1m: it received Finished, but did not leave"));
 }
 
 }  // namespace

@@ -405,6 +405,20 @@ TEST_F(LeasedConversationTest, ARefusedStepIsSentAgain) {
   EXPECT_EQ(What(), "step 0: it sent chunk 1 of node 1 twice");
 }
 
+// Chunk 1 is refused before the worker has sent chunk 0 of the same sum.
+TEST_F(LeasedConversationTest, ARefusalMayPrecedeTheRestOfTheStep) {
+  Claim();
+  Claimed(0);
+  Send(0, 1, /*base_version=*/0);
+  Weights(1, 5);
+  Answer(0, 1, /*refused=*/true);
+  Send(0, 0, 0);
+  for (const int chunk : {1, 0}) Send(0, chunk, chunk == 1 ? 5 : 0);
+  EXPECT_EQ(What(), "");
+  Send(0, 0, 0);
+  EXPECT_EQ(What(), "step 0: it sent chunk 0 of node 1 twice");
+}
+
 TEST_F(LeasedConversationTest, NamesTheLeaseThatAWorkerDoesNotUse) {
   EXPECT_THAT(Pending(), HasSubstr("has no lease because it sent no Claim"));
   Claim();

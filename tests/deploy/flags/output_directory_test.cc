@@ -123,6 +123,24 @@ TEST(OutputDirectoryTest, WhatAFailedRunHasMadeStaysProtected) {
   }
 }
 
+// A run that was killed has no summary.
+TEST(OutputDirectoryTest, TheMetricsOfAKilledRunStayProtected) {
+  const std::string path = FailedRun("killed");
+  std::filesystem::remove(path + "/summary.json");
+  std::ofstream(path + "/metrics.jsonl") << "{\"step\": 1}\n";
+  const absl::Status refused =
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("holds the results of another run"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/metrics.jsonl"));
+
+  // It was killed before its first step.
+  std::ofstream(path + "/metrics.jsonl").flush();
+  EXPECT_TRUE(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).ok());
+}
+
 TEST(OutputDirectoryTest, IsClaimedByOneAtATime) {
   const std::string path = Fresh("claimed");
   absl::StatusOr<std::unique_ptr<OutputDirectory>> first =

@@ -401,13 +401,13 @@ INSTANTIATE_TEST_SUITE_P(
                 RowInfo(3, 2), "model.mlp.activation: must be RELU or GELU"},
         Mistake{"RegressionOnClasses", "mlp {} loss: MEAN_SQUARED_ERROR",
                 RowInfo(3, 2),
-                "model.loss: MEAN_SQUARED_ERROR needs csv data whose label is "
-                "a number, not a class"},
+                "model.loss: MEAN_SQUARED_ERROR needs rows (data.csv or "
+                "data.external) whose label is a number, not a class"},
         Mistake{"RegressionOnImages",
                 "cnn { block { channels: 2 } } loss: MEAN_SQUARED_ERROR",
                 ImageInfo(1, 8, 8, 2),
-                "model.loss: MEAN_SQUARED_ERROR needs csv data whose label is "
-                "a number, not a class"},
+                "model.loss: MEAN_SQUARED_ERROR needs rows (data.csv or "
+                "data.external) whose label is a number, not a class"},
         Mistake{"ClassesOnNumbers", "mlp {}", RowInfo(3, 0),
                 "model.loss: CROSS_ENTROPY needs data with classes; for "
                 "numbers use MEAN_SQUARED_ERROR"},

@@ -20,8 +20,8 @@ namespace tributary {
 // With exchange.compression, keeps the part of each chunk that compression has
 // dropped, and adds it to the next sum of that chunk before compressing (error
 // feedback: Seide et al., 2014). The server thus receives the whole gradient
-// eventually, except the residual that remains when the worker exits and
-// contributions that the server drops as duplicates.
+// eventually, except contributions that the server drops as duplicates, and the
+// residual that remains when the worker exits.
 class GradientEncoder {
  public:
   // `layout` must outlive this object. `exchange` must be valid.
