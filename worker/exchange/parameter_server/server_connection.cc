@@ -54,6 +54,20 @@ ServerConnection::~ServerConnection() {
   AwaitDone();
 }
 
+void ServerConnection::ReleaseDevice() {
+  {
+    // From now on a welcome maps nothing.
+    absl::MutexLock lock(&handling_mu_);
+    parts_->map_device = nullptr;
+    parts_->on_device = false;
+    parts_->device = nullptr;
+  }
+  std::multimap<std::pair<int, int64_t>, Buffer> held;
+  absl::MutexLock lock(&memory_mu_);
+  held.swap(held_);
+  ready_.Clear();
+}
+
 void ServerConnection::Retry() {
   {
     absl::MutexLock lock(&handling_mu_);

@@ -97,6 +97,10 @@ class ServerConnection final
   // Sends the sum. If the sum is in memory that the server shares, sends only a
   // notice.
   void Push(int64_t step, NodeChunk sum) ABSL_LOCKS_EXCLUDED(memory_mu_);
+  // Unmaps the memory of the server's GPU, except for arenas that the caller
+  // holds. Further sums must not be in it. The server frees the memory after
+  // the end of the stream; CUDA requires that no process maps it by then.
+  void ReleaseDevice() ABSL_LOCKS_EXCLUDED(handling_mu_, memory_mu_);
   void HalfClose() { stream_->HalfClose(); }
   void AwaitDone() { (void)stream_->AwaitDone(); }
 
