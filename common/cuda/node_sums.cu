@@ -62,15 +62,29 @@ void Round(Stream& stream, int64_t count, const float* from, float* to) {
 }
 
 template <typename Format>
-void Add(Stream& stream, int64_t count, const float* x, float* sum) {
-  ForEach(stream, "AddNode", count, [=] __device__(int64_t i) {
+struct AddElement {
+  __device__ void operator()(int64_t i) const {
     const Flushed total =
         Flushed(sum[i]) + Flushed(FloatOf(Format::Rounded(BitsOf(x[i]))));
     sum[i] = FloatOf(Format::Rounded(BitsOf(total.value())));
-  });
+  }
+
+  const float* x;
+  float* sum;
+};
+
+template <typename Format>
+void Add(Stream& stream, int64_t count, const float* x, float* sum) {
+  ForEach(stream, "AddNode", count, AddElement<Format>{x, sum});
 }
 
 }  // namespace
+
+cudaError_t LoadAddNode() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes,
+                               &ForEachKernel<AddElement<Float32>>);
+}
 
 void RoundNode(Stream& stream, NodeFormat format, int64_t count,
                const float* from, float* to) {

@@ -3,6 +3,8 @@
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "common/cuda/stream.h"
@@ -22,6 +24,11 @@ void RoundNode(Stream& stream, NodeFormat format, int64_t count,
 // count. The elements of `sum` must be rounded already.
 void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
              float* sum);
+
+// Loads the code of AddNode for kFloat32 on the calling thread's current GPU.
+// Otherwise CUDA loads it at the first launch, which may wait for everything
+// that runs on the GPU.
+cudaError_t LoadAddNode();
 
 }  // namespace tributary::cuda
 

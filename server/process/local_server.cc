@@ -127,9 +127,11 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.servers = configure.servers();
   options.attempt = configure.attempt();
   options.make_passes = make_passes_;
-  // A restart begins with a new device. The attempt is over for this one.
+  // A restart begins with a new device. The attempt is over for this one. Runs
+  // on the pool because the store may hold a chunk's lock, before which the
+  // coordinator acquires its own.
   options.on_failure = [this](const absl::Status& status) {
-    ReportFailure(status, /*exit_code=*/1);
+    pool_->Run([this, status] { ReportFailure(status, /*exit_code=*/1); });
   };
   const bool replicates = configure.job().recovery().journal();
   if (replicates && replicas_ == nullptr) {

@@ -132,8 +132,9 @@ ChunkWeights::Version* ChunkWeights::Find(int64_t version) {
 
 EncodedFloats ChunkWeights::Encoded(int64_t version) {
   Version* const found = Find(version);
-  if (found == nullptr) return EncodedFloats();
-  FetchIfNeeded(version, found);
+  if (found == nullptr || !FetchIfNeeded(version, found)) {
+    return EncodedFloats();
+  }
   if (found->published != nullptr) {
     return Float32(found->published, elements_);
   }
@@ -151,8 +152,9 @@ EncodedFloats ChunkWeights::Encoded(int64_t version) {
 
 EncodedFloats ChunkWeights::Exact(int64_t version) {
   Version* const found = Find(version);
-  if (found == nullptr) return EncodedFloats();
-  FetchIfNeeded(version, found);
+  if (found == nullptr || !FetchIfNeeded(version, found)) {
+    return EncodedFloats();
+  }
   const Buffer& values = found->values;
   if (values != shared_[0] && values != shared_[1]) {
     return Float32(values, elements_);
@@ -175,21 +177,21 @@ void ChunkWeights::Share(Buffer even, Buffer odd) {
   }
 }
 
-void ChunkWeights::BringToHost(int64_t version) {
+bool ChunkWeights::BringToHost(int64_t version) {
   Version* const found = Find(version);
-  if (found != nullptr) FetchIfNeeded(version, found);
+  return found != nullptr && FetchIfNeeded(version, found);
 }
 
-void ChunkWeights::FetchIfNeeded(int64_t version, Version* place) const {
-  if (!place->on_device) return;
-  fetch_(version, place->values.get());
+bool ChunkWeights::FetchIfNeeded(int64_t version, Version* place) const {
+  if (!place->on_device) return true;
+  if (!fetch_(version, place->values.get()).ok()) return false;
   place->on_device = false;
+  return true;
 }
 
 void ChunkWeights::CopyToShared(int64_t version, Version* from) {
   const Buffer& place = shared_[version % 2];
-  if (place == nullptr) return;
-  FetchIfNeeded(version, from);
+  if (place == nullptr || !FetchIfNeeded(version, from)) return;
   RoundedCopy(dtype_, from->values.get(), place.get(), elements_);
   if (dtype_ == ExchangeSpec::FLOAT32) from->values = place;
 }

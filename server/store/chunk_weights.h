@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/codec/encoding.h"
 #include "proto/job.pb.h"
@@ -46,8 +47,9 @@ class ChunkWeights {
   const Buffer& Newest() const { return newest_.values; }
 
   // Sets the function that copies a version from the device of the passes to
-  // `to`, for versions with Next::on_device. It may block.
-  using Fetch = std::function<void(int64_t version, float* to)>;
+  // `to`, for versions with Next::on_device. It may block. If it fails, the
+  // contents of `to` are unspecified, and the version stays on the device.
+  using Fetch = std::function<absl::Status(int64_t version, float* to)>;
   void SetFetch(Fetch fetch) { fetch_ = std::move(fetch); }
 
   // Sets the first version: 0, or the version that the job resumes from.
@@ -97,16 +99,16 @@ class ChunkWeights {
   // Returns true if this version is available.
   bool Has(int64_t version) const { return Find(version) != nullptr; }
   // Returns this whole version in the form that streams send. The result has no
-  // data if the version is not available.
+  // data if the version is not available or cannot be fetched.
   EncodedFloats Encoded(int64_t version);
-  // Copies this version to the host if only the device holds it. Has no effect
-  // if the version is not available.
-  void BringToHost(int64_t version);
+  // Copies this version to the host if only the device holds it. Returns false
+  // if the version is not available or cannot be fetched.
+  bool BringToHost(int64_t version);
   // Returns the difference between the newest two published versions. The
   // result has no data if the newest version must be sent whole.
   const EncodedFloats& difference() const { return difference_; }
   // Returns the optimizer's weights of this version in float32. The result has
-  // no data if the version is not available.
+  // no data if the version is not available or cannot be fetched.
   EncodedFloats Exact(int64_t version);
 
   // From now on, writes the form for shared memory into `even` for even
@@ -126,10 +128,11 @@ class ChunkWeights {
 
   const Version* Find(int64_t version) const;
   Version* Find(int64_t version);
-  // Copies `version`, which is stored in `*place`, into shared memory.
+  // Copies `version`, which is stored in `*place`, into shared memory, unless
+  // it cannot be fetched.
   void CopyToShared(int64_t version, Version* place);
   // Does the work of BringToHost.
-  void FetchIfNeeded(int64_t version, Version* place) const;
+  bool FetchIfNeeded(int64_t version, Version* place) const;
   Buffer CopyOf(const Buffer& values) const;
 
   const ExchangeSpec& exchange_;

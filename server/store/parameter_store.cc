@@ -94,8 +94,9 @@ ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place,
       contributions(store->policy_->NewQueue()),
       pass(std::move(pass)) {
   weights.SetFetch([this, store](int64_t version, float* to) {
-    const absl::Status fetched = this->pass->Fetch(version, to);
+    absl::Status fetched = this->pass->Fetch(version, to);
     if (!fetched.ok()) store->Fail(*this, fetched);
+    return fetched;
   });
 }
 
@@ -196,11 +197,18 @@ bool ParameterStore::TakeSnapshot(int64_t version,
   return true;
 }
 
+absl::Status ParameterStore::Missing(const Chunk& chunk) {
+  return absl::InternalError(
+      absl::StrCat("the weights of chunk ", chunk.number,
+                   " cannot be copied from the device that updates them"));
+}
+
 absl::StatusOr<Snapshot::Chunk> ParameterStore::CopyNow(Chunk* chunk) {
   Snapshot::Chunk copy;
   copy.number = chunk->number;
   copy.elements = chunk->elements;
   const EncodedFloats values = chunk->weights.Exact(chunk->weights.version());
+  if (values.data == nullptr) return Missing(*chunk);
   copy.values = Buffer(
       values.owner, const_cast<float*>(static_cast<const float*>(values.data)));
   for (int slot = 0; slot < slots_; ++slot) {

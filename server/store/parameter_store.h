@@ -243,6 +243,7 @@ class ParameterStore {
   };
   // Calls `subscriber` for the existing versions, and for every new version
   // until Unsubscribe returns. Omits the values unless `place` is kStream.
+  // Versions that cannot be copied from the device to `place` are left out.
   // While all subscribers read from the device, versions are not copied to the
   // host. The first subscriber with a different place makes this call wait for
   // copies of the existing versions.
@@ -250,8 +251,9 @@ class ParameterStore {
   void Unsubscribe(WeightsSubscriber* subscriber);
 
   // Returns the optimizer's weights of this version of the chunk, in float32.
-  // Returns FailedPrecondition if the chunk does not have this version, and
-  // InvalidArgument if the chunk does not belong to this server.
+  // Returns FailedPrecondition if the chunk does not have this version,
+  // InvalidArgument if the chunk does not belong to this server, and Internal
+  // if the version cannot be copied from the device.
   absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
@@ -339,6 +341,8 @@ class ParameterStore {
   // Returns buffers for a copy of the version `next`. The copy shares
   // next.values unless a later version overwrites them.
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
+  // Returns the error for weights that could not be fetched from the device.
+  static absl::Status Missing(const Chunk& chunk);
   // Copies the current version of a chunk that is not being updated. Returns
   // the error of the chunk's pass if it has failed.
   absl::StatusOr<Snapshot::Chunk> CopyNow(Chunk* chunk)

@@ -18,8 +18,9 @@ void ParameterStore::Publish(Chunk* chunk, bool more) {
   newest.version = weights.version();
   newest.more = more;
   for (const Subscription& subscription : chunk->subscriptions) {
-    if (subscription.place == Place::kSharedMemory) {
-      weights.BringToHost(newest.version);
+    if (subscription.place == Place::kSharedMemory &&
+        !weights.BringToHost(newest.version)) {
+      continue;
     }
     if (subscription.place != Place::kStream) {
       subscription.subscriber->OnWeights(newest);
@@ -27,6 +28,7 @@ void ParameterStore::Publish(Chunk* chunk, bool more) {
     }
     WeightsVersion sent = newest;
     sent.values = weights.Encoded(newest.version);
+    if (sent.values.data == nullptr) continue;
     sent.difference = weights.difference();
     if (sent.difference.data != nullptr) {
       sent.previous = weights.Encoded(newest.version - 1);
@@ -65,8 +67,13 @@ void ParameterStore::Subscribe(WeightsSubscriber* subscriber, Place place) {
       WeightsVersion there;
       there.chunk = chunk->number;
       there.version = version;
-      if (place == Place::kStream) there.values = weights.Encoded(version);
-      if (place == Place::kSharedMemory) weights.BringToHost(version);
+      if (place == Place::kStream) {
+        there.values = weights.Encoded(version);
+        if (there.values.data == nullptr) continue;
+      }
+      if (place == Place::kSharedMemory && !weights.BringToHost(version)) {
+        continue;
+      }
       subscriber->OnWeights(there);
     }
     chunk->subscriptions.push_back({subscriber, place});
@@ -100,6 +107,9 @@ absl::StatusOr<WeightsVersion> ParameterStore::Read(int number,
   exact.chunk = number;
   exact.version = version;
   exact.values = chunk->weights.Exact(version);
+  if (exact.values.data == nullptr && chunk->weights.Has(version)) {
+    return Missing(*chunk);
+  }
   if (exact.values.data == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "chunk ", number, " is at version ", chunk->weights.version(),

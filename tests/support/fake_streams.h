@@ -3,6 +3,7 @@
 #define TRIBUTARY_TESTS_SUPPORT_FAKE_STREAMS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -89,8 +90,11 @@ class FakeClientStream final : public ClientStream<In, Out> {
   void End(const absl::Status& status) {
     if (std::exchange(ended_, true)) return;
     status_ = status;
+    if (on_end_) on_end_();
     session_->OnGone(status);
   }
+  // Sets a function that is called when the call ends.
+  void OnEnd(std::function<void()> on_end) { on_end_ = std::move(on_end); }
   bool cancelled() const { return cancelled_; }
   int resumed() const { return resumed_; }
 
@@ -102,6 +106,7 @@ class FakeClientStream final : public ClientStream<In, Out> {
   bool ended_ = false;
   int resumed_ = 0;
   absl::Status status_;
+  std::function<void()> on_end_;
 };
 
 // The server's end of a stream. A test plays the client: it calls Read for each

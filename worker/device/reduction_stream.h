@@ -28,9 +28,10 @@ namespace tributary {
 // SumSquares and the Wait of the events that Record returns return the error,
 // which names the operation and the device.
 //
-// Thread-safe. Only CopyIn, CopyOut, SumSquares, Synchronize and Allocate
-// block, until the operations queued before are complete. Arrays must stay
-// valid until an event that is recorded after the operation has been reached.
+// Thread-safe, except that calls of SumSquares must not overlap. Only CopyIn,
+// CopyOut, SumSquares, Synchronize and Allocate block, until the operations
+// queued before are complete. Arrays must stay valid until an event that is
+// recorded after the operation has been reached.
 class ReductionStream {
  public:
   struct Plan {

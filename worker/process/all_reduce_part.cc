@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -13,11 +14,14 @@
 #include "common/base/status_macros.h"
 #include "common/optimizer/optimizer.h"
 #include "common/os/local_host.h"
+#include "common/parameters/reduction_tree.h"
 #include "common/parameters/snapshot.h"
 #include "common/stream/replica_stream.h"
 #include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
+#include "worker/training/compute_thread_items.h"
+#include "worker/training/device_sums.h"
 
 namespace tributary {
 namespace {
@@ -145,12 +149,30 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectOverNetwork(
   return options.network->ConnectToMembers(mesh);
 }
 
+// Makes the compute threads allocate the sums of these micro-batches. Returns
+// the number of arenas that they use in two consecutive steps, which overlap.
+int PrepareThreads(const LeafRange& range, TrainingSetup* setup) {
+  std::vector<int64_t> micro_batches(range.end - range.begin);
+  std::iota(micro_batches.begin(), micro_batches.end(), range.begin);
+  const ComputeThreadItems items(micro_batches, setup->threads(),
+                                 ComputeThreadItems::Schedule::kStatic);
+  const int leaves = static_cast<int>(setup->job().batch().micro_batches());
+  size_t arenas = 0;
+  for (int thread = 0; thread < items.threads(); ++thread) {
+    const std::vector<int64_t> assigned = items.AssignedTo(thread);
+    DeviceSums* const sums = setup->sums(thread);
+    if (sums != nullptr) sums->Begin(assigned);
+    arenas += 2 * MaximalSubtreesOf(assigned, leaves).size();
+  }
+  return static_cast<int>(arenas);
+}
+
 // Begins the exchange: in the GPU's memory if the group uses NCCL, otherwise in
 // host memory. `mesh` connects the members over the network.
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> BeginExchange(
-    const AllReducePartOptions& options,
-    const AllReduceExchange::Options& exchange, const Group& group,
-    std::unique_ptr<PeerMesh> mesh, TrainingSetup* setup, WorkState* state) {
+    const AllReducePartOptions& options, AllReduceExchange::Options exchange,
+    const Group& group, std::unique_ptr<PeerMesh> mesh, TrainingSetup* setup,
+    WorkState* state) {
   const ArenaLayout* const layout = &setup->layout();
   if (!group.nccl()) {
     return AllReduceExchange::Create(exchange, layout, state, std::move(mesh));
@@ -171,6 +193,8 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> BeginExchange(
   nccl.library = options.nccl;
   nccl.device = device;
   nccl.other_streams = kStreamsPerThread * setup->threads() + kExchangeStreams;
+  // Once the GPU exchanges chunks, an allocation could wait for other members.
+  exchange.arenas = PrepareThreads(exchange.assignments[mesh->rank()], setup);
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<DeviceMesh> device_mesh,
                              ConnectNcclMesh(nccl, std::move(mesh)));
   return AllReduceExchange::CreateOnDevice(

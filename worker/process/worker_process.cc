@@ -223,6 +223,12 @@ absl::Status TakePart(const WorkerOptions& options,
       CreateWorkState(admission.job(), state_options, &setup->layout());
   membership->Attach(state.get());
   on_state(state.get());
+  const auto check_devices = [&] {
+    for (int thread = 0; thread < setup->threads(); ++thread) {
+      if (setup->device(thread)->Synchronize().ok()) continue;
+      stay->device_failed = true;
+    }
+  };
   // Nothing may access the state after this function returns, even on errors.
   const auto part = [&]() -> absl::Status {
     WorkerReport ready;
@@ -237,12 +243,14 @@ absl::Status TakePart(const WorkerOptions& options,
     TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
 
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        const std::unique_ptr<Exchange> exchange,
+    absl::StatusOr<std::unique_ptr<Exchange>> joined =
         setup->traits().kind == ExchangeKind::kAllReduce
             ? JoinGroup(options, admission, open, nccl, setup.get(), membership,
                         state.get())
-            : Connect(options, admission, *setup, state.get()));
+            : Connect(options, admission, *setup, state.get());
+    if (!joined.ok()) check_devices();
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange,
+                               std::move(joined));
     const absl::Cleanup forget = [&] { membership->SetSave(nullptr); };
     Trainer::Hooks hooks;
     hooks.report = [membership](const WorkerReport& report) {
@@ -263,10 +271,7 @@ absl::Status TakePart(const WorkerOptions& options,
     });
     const absl::Status trained = trainer.Run();
     pulse.reset();
-    for (int thread = 0; !trained.ok() && thread < setup->threads(); ++thread) {
-      if (setup->device(thread)->Synchronize().ok()) continue;
-      stay->device_failed = true;
-    }
+    if (!trained.ok()) check_devices();
     if (!trained.ok() && exchange->device() != nullptr &&
         !exchange->device()->Synchronize().ok()) {
       stay->device_failed = true;

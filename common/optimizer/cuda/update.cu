@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cstddef>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "common/cuda/flushed.h"
@@ -107,7 +109,25 @@ UpdateGroup<Rule> GroupOf(absl::Span<const ChunkUpdatePass> chunks) {
   return group;
 }
 
+template <size_t... kRules>
+cudaError_t LoadUpdates(std::index_sequence<kRules...> /*rules*/) {
+  cudaFuncAttributes attributes;
+  cudaError_t result = cudaSuccess;
+  for (const cudaError_t error : {cudaFuncGetAttributes(
+           &attributes,
+           &UpdateChunksKernel<
+               std::variant_alternative_t<kRules, OptimizerRule>>)...}) {
+    if (error != cudaSuccess) result = error;
+  }
+  return result;
+}
+
 }  // namespace
+
+cudaError_t LoadUpdateChunks() {
+  return LoadUpdates(
+      std::make_index_sequence<std::variant_size_v<OptimizerRule>>());
+}
 
 void UpdateChunks(Stream& stream, absl::Span<const ChunkUpdatePass> chunks) {
   if (chunks.empty()) return;

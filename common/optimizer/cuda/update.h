@@ -3,6 +3,8 @@
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_CUDA_UPDATE_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_CUDA_UPDATE_H_
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -41,6 +43,11 @@ struct ChunkUpdatePass {
 // squares, in one launch and one pass over memory. All rules must have the same
 // type.
 void UpdateChunks(Stream& stream, absl::Span<const ChunkUpdatePass> chunks);
+
+// Loads the code of UpdateChunks for all rules on the calling thread's current
+// GPU. Otherwise CUDA loads it at the first launch, which may wait for
+// everything that runs on the GPU.
+cudaError_t LoadUpdateChunks();
 
 }  // namespace tributary::cuda
 

@@ -15,6 +15,7 @@
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
 #include "server/store/aggregation/gradient_source.h"
+#include "server/store/chunk_pass.h"
 
 namespace tributary {
 namespace {
@@ -149,6 +150,49 @@ TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
   // The second batch of an epoch has 8 samples.
   EXPECT_THAT(std::string(contribute(/*step=*/1, 32).message()),
               testing::HasSubstr("has weight 32, expected 8"));
+}
+
+// The store holds a chunk's lock when it copies from a device that fails, and
+// the coordinator acquires its own lock before those of chunks.
+TEST(LocalServerTest, ReportsTheFailureOfAPassFromItsPool) {
+  class BrokenPass final : public ChunkPass {
+   public:
+    bool brief() const override { return true; }
+    absl::StatusOr<double> SumOfSquares(const TreeSum&) override { return 0.0; }
+    absl::StatusOr<double> Run(const Arguments&) override {
+      return absl::InternalError("the device is broken");
+    }
+    absl::Status Restore(std::vector<Buffer>) override {
+      return absl::OkStatus();
+    }
+    absl::Status CopyState(absl::Span<const Buffer>) override {
+      return absl::OkStatus();
+    }
+  };
+  Harness harness;
+  harness.server->UsePasses([](const ChunkPassPlan&) {
+    ChunkPasses passes;
+    passes.passes.push_back(std::make_unique<BrokenPass>());
+    return passes;
+  });
+  ASSERT_TRUE(harness.server->Handle(ConfigureOrder()).ok());
+  harness.pool->RunAll();
+  ParameterStore* const store = harness.streams.served;
+  ASSERT_NE(store, nullptr);
+  const Buffer zeros = store->TakeBuffer();
+  std::fill_n(zeros.get(), 16, 0.0f);
+  ASSERT_TRUE(store->AddInitial(/*chunk=*/0, zeros).ok());
+  NodeSum sum;
+  sum.node = 1;
+  sum.sample_count = 1;
+  sum.gradient = std::make_shared<GradientInMemory>(zeros.get(), zeros);
+  ASSERT_TRUE(store->AddContribution(/*chunk=*/0, std::move(sum)).ok());
+  EXPECT_EQ(harness.reports.size(), 1u) << "only that it is configured";
+  harness.pool->RunAll();
+  ASSERT_EQ(harness.reports.size(), 2u);
+  EXPECT_THAT(harness.reports[1].failure().message(),
+              testing::HasSubstr("the device is broken"));
+  EXPECT_EQ(harness.reports[1].failure().exit_code(), 1);
 }
 
 TEST(LocalServerTest, RefusesWorkersThatExchangeWithItInAnAllReduce) {

@@ -2,20 +2,20 @@
 // device is simulated in host memory.
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "common/base/executor.h"
 #include "common/base/monotonic_clock.h"
 #include "common/job/job.h"
 #include "common/os/shared_memory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/exchange_session.h"
+#include "tests/support/executors.h"
 #include "tests/support/fake_streams.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -26,11 +26,6 @@ using ::testing::HasSubstr;
 constexpr int kChunks = 2;
 constexpr int64_t kElements = 16;
 constexpr int64_t kArena = kChunks * kElements;
-
-class InlineExecutor final : public Executor {
- public:
-  void Run(std::function<void()> task) override { task(); }
-};
 
 class FakeShare final : public DeviceShare {
  public:
@@ -59,11 +54,15 @@ class FakeShare final : public DeviceShare {
 };
 
 // Weights and state are in host memory. Counts how often they would leave the
-// device.
+// device, which `*broken` prevents.
 class FakePass final : public ChunkPass {
  public:
-  explicit FakePass(std::unique_ptr<ChunkPass> pass, int* to_host, int* fetched)
-      : pass_(std::move(pass)), to_host_(to_host), fetched_(fetched) {}
+  FakePass(std::unique_ptr<ChunkPass> pass, int* to_host, int* fetched,
+           const bool* broken)
+      : pass_(std::move(pass)),
+        to_host_(to_host),
+        fetched_(fetched),
+        broken_(*broken) {}
 
   bool brief() const override { return true; }
   absl::StatusOr<double> SumOfSquares(const TreeSum& sum) override {
@@ -78,6 +77,7 @@ class FakePass final : public ChunkPass {
     return squares;
   }
   absl::Status Fetch(int64_t, float* to) override {
+    if (broken_) return absl::InternalError("the device is broken");
     ++*fetched_;
     std::copy(newest_.begin(), newest_.end(), to);
     return absl::OkStatus();
@@ -93,6 +93,7 @@ class FakePass final : public ChunkPass {
   const std::unique_ptr<ChunkPass> pass_;
   int* const to_host_;
   int* const fetched_;
+  const bool& broken_;
   std::vector<float> newest_;
 };
 
@@ -116,11 +117,14 @@ class ExchangeSessionDeviceTest : public testing::Test {
     options.make_passes = [this](const ChunkPassPlan& plan) {
       absl::StatusOr<ChunkPasses> made = MakeBlockPasses(plan);
       for (auto& pass : made->passes) {
-        pass =
-            std::make_unique<FakePass>(std::move(pass), &to_host_, &fetched_);
+        pass = std::make_unique<FakePass>(std::move(pass), &to_host_, &fetched_,
+                                          &broken_);
       }
       made->share = share_;
       return made;
+    };
+    options.on_failure = [this](const absl::Status& status) {
+      failure_ = status;
     };
     store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
                                      &pool_, [](const StepSums&) {});
@@ -180,6 +184,8 @@ class ExchangeSessionDeviceTest : public testing::Test {
 
   InlineExecutor pool_;
   int to_host_ = 0, fetched_ = 0;
+  bool broken_ = false;
+  absl::Status failure_;
   const std::shared_ptr<FakeShare> share_ = std::make_shared<FakeShare>();
   const std::shared_ptr<SharedMemory> memory_ =
       *SharedMemory::Create(kArena * int64_t{sizeof(float)});
@@ -247,6 +253,32 @@ TEST_F(ExchangeSessionDeviceTest, AWorkerWithoutAGpuFindsTheWeightsOnTheHost) {
   EXPECT_EQ(to_host_, 0);
   Contribute(0, /*chunk=*/1, /*node=*/1, 0);
   EXPECT_EQ(to_host_, 1) << "from now on, versions are copied to the host";
+  other.OnGone();
+}
+
+TEST_F(ExchangeSessionDeviceTest, WeightsThatCannotBeCopiedAreNotGivenOut) {
+  Greet(/*device_arenas=*/2);
+  Answer(/*device_mapped=*/true);
+  Initialize();
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    Contribute(0, chunk, /*node=*/1, chunk * kElements);
+  }
+  broken_ = true;
+  EXPECT_THAT(store_->Read(/*chunk=*/1, /*version=*/1).status(),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("chunk 1")));
+  EXPECT_FALSE(store_->TakeSnapshot(1, [](const Snapshot&) { FAIL(); }));
+  EXPECT_THAT(failure_, StatusIs(absl::StatusCode::kInternal,
+                                 HasSubstr("the device is broken")));
+  FakeServerStream<ServerMessage> stream;
+  ExchangeSession other({/*shard=*/0, store_.get(), "job", /*attempt=*/3},
+                        &counters_, &arrivals_, &stream);
+  WorkerMessage hello;
+  hello.mutable_hello()->set_attempt(3);
+  hello.mutable_hello()->set_signature(store_->layout().signature());
+  other.OnMessage(hello, PayloadFrom(""));
+  while (const auto sent = stream.Read(&other)) {
+    EXPECT_NE(sent->message.weights().version(), 1);
+  }
   other.OnGone();
 }
 

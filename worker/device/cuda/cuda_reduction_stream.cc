@@ -280,6 +280,11 @@ absl::StatusOr<std::unique_ptr<ReductionStream>> CreateCudaReductionStream(
   TRIBUTARY_RETURN_IF_ERROR(cuda::ToStatus(
       cuda::FindSumKernels(),
       absl::StrCat("this build has no code for cuda:", ordinal)));
+  // Loaded now: during a step, loading could wait for other members.
+  TRIBUTARY_RETURN_IF_ERROR(
+      cuda::ToStatus(cuda::LoadAddNode(), "cannot load the code of sums"));
+  TRIBUTARY_RETURN_IF_ERROR(cuda::ToStatus(cuda::LoadUpdateChunks(),
+                                           "cannot load the code of updates"));
   auto made =
       std::make_unique<cuda::CudaReductionStream>(std::move(stream), plan);
   const absl::Status status = made->Initialize();

@@ -87,8 +87,18 @@ AllReduceExchange::CreateOnDevice(const Options& options,
   DeviceMesh* const device_mesh = mesh.get();
   auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
       options, layout, sink, std::move(mesh), device_mesh, std::move(stream)));
-  TRIBUTARY_RETURN_IF_ERROR(
-      WithinMemory([&] { return exchange->MoveWeights(); }));
+  const absl::Status placed = WithinMemory([&]() -> absl::Status {
+    TRIBUTARY_RETURN_IF_ERROR(exchange->MoveWeights());
+    exchange->Reserve();
+    return absl::OkStatus();
+  });
+  if (absl::IsResourceExhausted(placed)) {
+    return absl::ResourceExhaustedError(
+        "this worker's GPU has not enough memory for the weights and the sums "
+        "of an all-reduce: use shard_optimizer, or more workers, or set "
+        "exchange.all_reduce.backend to GLOO");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(placed);
   TRIBUTARY_RETURN_IF_ERROR(exchange->Start());
   return exchange;
 }
@@ -130,6 +140,18 @@ absl::Status AllReduceExchange::MoveWeights() {
                   arenas[options_.first_step % 2].get());
   TRIBUTARY_RETURN_IF_ERROR(device_->Synchronize());
   return sink_->SetArenas(arenas[0], arenas[1]);
+}
+
+void AllReduceExchange::Reserve() {
+  const int rank = mesh_->rank();
+  const size_t own = layout_->ChunksOf(rank, mesh_->size()).size();
+  size_t sums = sharded_ ? 0 : layout_->chunk_count() - own;
+  for (int member = 0; member < mesh_->size(); ++member) {
+    if (member != rank) sums += own * nodes_[member].size();
+  }
+  std::vector<Buffer> taken;  // They return to their pools.
+  for (size_t i = 0; i < sums; ++i) taken.push_back(sums_.Take());
+  for (int i = 0; i < options_.arenas; ++i) taken.push_back(arenas_.Take());
 }
 
 AllReduceExchange::AllReduceExchange(const Options& options,

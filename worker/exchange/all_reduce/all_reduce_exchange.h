@@ -81,6 +81,10 @@ class AllReduceExchange final : public Exchange {
     // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
     // null, the memory is not pinned.
     PinMemory pin;
+    // For CreateOnDevice: the number of gradient arenas that the trainer uses
+    // at a time. An exchange that needs more allocates them during a step,
+    // which can wait for other members (see ConnectNcclMesh).
+    int arenas = 0;
   };
   // `layout` and `sink` must outlive the exchange. Returns InvalidArgument if
   // the assignments do not match the members of the mesh or do not cover the
@@ -145,6 +149,8 @@ class AllReduceExchange final : public Exchange {
   absl::Status Start();
   // Moves the sink's weights to the device.
   absl::Status MoveWeights();
+  // Allocates the buffers of steps.
+  void Reserve();
   // Copies weights within the memory where the exchange works.
   void CopyWeights(const float* from, int64_t count, float* to);
 

@@ -158,7 +158,9 @@ class AllReduceExchange::Step {
   std::vector<std::vector<Facts>> facts_;
   std::vector<Transfer> fact_transfers_;
   double norm_ = 0;
-  // Chunks whose new weights are being computed, and the end of this work.
+  // Chunks whose new weights have not been passed to the trainer yet, in order,
+  // each with the event that is reached when its weights are complete (null:
+  // they are complete).
   std::deque<std::pair<int, std::shared_ptr<Event>>> writes_;
   // Reduced gradients by chunk; used only if updates wait for the norm.
   std::map<int, ChunkGradient> reduced_;

@@ -30,8 +30,8 @@ absl::StatusOr<std::shared_ptr<DeviceExchangeMemory>> DeviceExchangeMemory::Map(
   if (!welcome.has_device_weights() || !welcome.has_device_gradients()) {
     return absl::FailedPreconditionError(
         "the server offers no GPU memory: it updates weights on the CPU, is "
-        "one "
-        "of several servers, or the job does not allow it");
+        "one of several servers, its GPU has no free memory for it, or the job "
+        "does not allow it");
   }
   const int64_t arena_bytes = arena_elements * int64_t{sizeof(float)};
   const int64_t gradient_bytes = welcome.device_gradients().bytes();

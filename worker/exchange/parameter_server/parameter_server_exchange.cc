@@ -135,7 +135,15 @@ void ParameterServerExchange::MakeArenas(const PinMemory& pin) {
 ParameterServerExchange::~ParameterServerExchange() {
   parts_.finishing = true;
   parts_.sink->SetUnparked(nullptr);
+  ReleaseDevice();
   connections_.clear();
+}
+
+void ParameterServerExchange::ReleaseDevice() {
+  // Only a job's only server shares its GPU's memory.
+  if (parts_.servers == 1 && !connections_.empty()) {
+    connections_[0]->ReleaseDevice();
+  }
 }
 
 void ParameterServerExchange::PushInitial(Buffer arena) {
@@ -156,10 +164,7 @@ void ParameterServerExchange::Push(int64_t step, NodeChunk sum) {
 
 void ParameterServerExchange::Finish() {
   parts_.finishing = true;
-  // The server frees its GPU's memory after the end of the stream. CUDA
-  // requires that no process maps it by then.
-  parts_.on_device = false;
-  parts_.device = nullptr;
+  ReleaseDevice();
   for (const auto& connection : connections_) connection->HalfClose();
   for (const auto& connection : connections_) connection->AwaitDone();
 }

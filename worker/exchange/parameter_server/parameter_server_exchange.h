@@ -105,6 +105,8 @@ class ParameterServerExchange final : public Exchange {
   ServerConnection& ConnectionFor(int chunk) {
     return *connections_[ArenaLayout::ShardOf(chunk, parts_.servers)];
   }
+  // Unmaps the memory of the server's GPU.
+  void ReleaseDevice();
   // Calls Retry on the connections that have parked a chunk.
   void RetryParked();
 

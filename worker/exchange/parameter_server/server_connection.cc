@@ -54,6 +54,19 @@ ServerConnection::~ServerConnection() {
   AwaitDone();
 }
 
+void ServerConnection::ReleaseDevice() {
+  {
+    // From now on a welcome maps nothing.
+    absl::MutexLock lock(&handling_mu_);
+    parts_->map_device = nullptr;
+    parts_->on_device = false;
+    parts_->device = nullptr;
+  }
+  std::multimap<std::pair<int, int64_t>, Buffer> held;
+  absl::MutexLock lock(&memory_mu_);
+  held.swap(held_);
+}
+
 void ServerConnection::Retry() {
   {
     absl::MutexLock lock(&handling_mu_);
@@ -205,6 +218,12 @@ bool ServerConnection::OnWelcome(const Welcome& welcome) {
   if (!welcome.has_memory()) {
     status = absl::FailedPreconditionError(
         "shared memory: the server declined the offer");
+    if (parts_->map_device != nullptr) {
+      LogDevice(in_memory_ ? status
+                           : absl::FailedPreconditionError(
+                                 "this worker shares no memory with the "
+                                 "server"));
+    }
   } else if (!in_memory_) {
     return Fail(absl::FailedPreconditionError(
         "offered shared memory that this worker did not request"));
@@ -228,18 +247,21 @@ bool ServerConnection::OnWelcome(const Welcome& welcome) {
   return true;
 }
 
+void ServerConnection::LogDevice(const absl::Status& mapped) {
+  if (parts_->log == nullptr) return;
+  parts_->log(mapped.ok()
+                  ? "gradients and weights stay in the memory of the server's "
+                    "GPU"
+                  : absl::StrCat("gradients and weights pass through the "
+                                 "host's memory: ",
+                                 mapped.message()));
+}
+
 bool ServerConnection::MapDevice(const Welcome& welcome) {
   const int64_t elements = parts_->layout->arena_elements();
   absl::StatusOr<std::shared_ptr<DeviceExchangeMemory>> mapped =
       DeviceExchangeMemory::Map(welcome, elements, parts_->map_device);
-  if (parts_->log != nullptr) {
-    parts_->log(mapped.ok()
-                    ? "gradients and weights stay in the memory of the "
-                      "server's GPU"
-                    : absl::StrCat("gradients and weights pass through the "
-                                   "host's memory: ",
-                                   mapped.status().message()));
-  }
+  LogDevice(mapped.status());
   if (!mapped.ok()) return false;
   parts_->device = *std::move(mapped);
   parts_->on_device = true;

@@ -97,6 +97,11 @@ class ServerConnection final
   // Sends the sum. If the sum is in memory that the server shares, sends only a
   // notice.
   void Push(int64_t step, NodeChunk sum) ABSL_LOCKS_EXCLUDED(memory_mu_);
+  // Unmaps the memory of the server's GPU, except for arenas that the caller
+  // holds. Further sums must not be in it. The server frees the memory after
+  // the end of the stream; CUDA requires that no process maps it by then. Must
+  // be called only if this is the only connection.
+  void ReleaseDevice() ABSL_LOCKS_EXCLUDED(handling_mu_, memory_mu_);
   void HalfClose() { stream_->HalfClose(); }
   void AwaitDone() { (void)stream_->AwaitDone(); }
 
@@ -126,6 +131,9 @@ class ServerConnection final
   // Maps the memory of the server's GPU. Returns false, and logs the reason, if
   // gradients and weights pass through the host's memory instead.
   bool MapDevice(const Welcome& welcome);
+  // Logs whether gradients and weights stay in the memory of the server's GPU,
+  // and if `mapped` is an error, why not.
+  void LogDevice(const absl::Status& mapped);
   bool OnWeights(const Weights& weights, ReceivedPayload payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool Write(const Weights& weights, ReceivedFloats floats)

@@ -36,6 +36,9 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kSteps = ExchangeWorkload::kSteps;
 
+// More than a worker has in use.
+constexpr int kArenas = 4 * ExchangeWorkload::kMicroBatches;
+
 absl::StatusOr<std::unique_ptr<ReductionStream>> MakeStream(
     const JobSpec& job, const ArenaLayout& layout, int rank, int size) {
   const absl::StatusOr<ReductionStream::Plan> plan =
@@ -56,6 +59,7 @@ class Members {
         shard_optimizer);
     options_.steps = kSteps;
     options_.assignments = ExchangeWorkload::Assign(count);
+    options_.arenas = kArenas;
     options_.first_step = first.version;
     options_.first = first;
     options_.save = [this](int64_t version, const Snapshot::Chunk& chunk) {
@@ -234,6 +238,20 @@ TEST_P(DeviceAllReduceTest, AFailureOfTheGpuEndsTheExchangeAndNamesTheGpu) {
   EXPECT_THAT(worker->exchange()->device()->Synchronize(), names_the_gpu);
 }
 
+// Between members, an allocation could wait for all work of the GPU, including
+// the transfers that wait for other members.
+TEST_P(DeviceAllReduceTest, StepsAllocateNoMemory) {
+  const ExchangeWorkload workload("adamw");
+  const ExchangeReference reference(workload);
+  Members members(workload, /*count=*/3, GetParam());
+  ASSERT_NO_FATAL_FAILURE(members.ConnectAll());
+  emulated_gpu::FailNext(emulated_gpu::Failing::kAllocation);
+  members.Train(reference);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(members.worker(rank)->sink()->status(), absl::OkStatus());
+  }
+}
+
 TEST_P(DeviceAllReduceTest, SaysThatTheWeightsDoNotFit) {
   const ExchangeWorkload workload("sgd");
   Members members(workload, /*count=*/1, GetParam());
@@ -241,7 +259,8 @@ TEST_P(DeviceAllReduceTest, SaysThatTheWeightsDoNotFit) {
   emulated_gpu::FailNext(emulated_gpu::Failing::kAllocation, 3);
   EXPECT_THAT(members.Connect(0),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("not enough memory for the")));
+                       AllOf(HasSubstr("not enough memory for the weights"),
+                             HasSubstr("set exchange.all_reduce.backend"))));
 }
 
 // As when several compute threads of a worker compute the leaves of a node.

@@ -16,6 +16,7 @@
 namespace tributary {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -419,11 +420,33 @@ TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheServerHasNoGpu) {
   EXPECT_THAT(log_, ElementsAre(HasSubstr("the server offers no GPU memory")));
 }
 
+TEST_F(DeviceExchangeTest, SaysThatTheServerSharesNoMemory) {
+  ServerMessage welcome;
+  welcome.mutable_welcome();
+  EXPECT_FALSE(Greet(welcome));
+  EXPECT_THAT(log_,
+              ElementsAre(AllOf(HasSubstr("pass through the host's memory"),
+                                HasSubstr("the server declined the offer"))));
+}
+
 TEST_F(DeviceExchangeTest, UnmapsTheMemoryBeforeTheStreamEnds) {
-  ASSERT_TRUE(Greet());
-  exchange_->Finish();
-  EXPECT_TRUE(mapped_["weights"].expired());
-  EXPECT_TRUE(mapped_["gradients"].expired());
+  for (const bool finishes : {true, false}) {
+    SCOPED_TRACE(finishes);
+    streams_.clear();
+    mapped_.clear();
+    ASSERT_TRUE(Greet());
+    // The server has not said that it has read the sum.
+    Push(5, 3, exchange_->TakeDeviceArena());
+    int ends = 0;
+    streams_[0]->OnEnd([&] {
+      ++ends;
+      EXPECT_TRUE(mapped_["weights"].expired());
+      EXPECT_TRUE(mapped_["gradients"].expired());
+    });
+    if (finishes) exchange_->Finish();
+    exchange_ = nullptr;
+    EXPECT_EQ(ends, 1);
+  }
 }
 
 }  // namespace

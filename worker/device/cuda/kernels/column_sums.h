@@ -22,7 +22,7 @@ struct ColumnChunks {
   ColumnChunks(int64_t rows, int64_t width)
       : tiles(CeilDivide(width, kColumns)) {
     // About 1,024 blocks keep any GPU busy. With fewer than 64 rows per chunk,
-    // adding the chunks would cost more than it saves.
+    // adding the chunks' sums would cost more than the additional blocks save.
     const int64_t wanted = CeilDivide(1024, std::max<int64_t>(tiles, 1));
     rows_per_chunk = std::max<int64_t>(CeilDivide(rows, wanted), 64);
     chunks = std::max<int64_t>(CeilDivide(rows, rows_per_chunk), 1);
