@@ -23,8 +23,10 @@ struct MemoryPlan {
   int64_t rows = 0;
   int64_t working = 0;
   int pass_streams = 1;
-  // True if workers may map the weights. They then take twice the memory, which
-  // is not part of total(), if there is enough.
+  // True if workers may map the weights. The weights are then in two arenas of
+  // their own, outside of the memory that total() counts. If the GPU's memory
+  // does not suffice for that, the weights are not shared, and total() is what
+  // is allocated.
   bool shares = false;
 
   int64_t total() const { return weights + state + sums + rows + working; }

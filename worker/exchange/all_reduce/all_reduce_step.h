@@ -114,7 +114,8 @@ class AllReduceExchange::Step {
   // Makes the new weights of a chunk available to the trainer once `ready`,
   // unless it is null, is reached.
   absl::Status EndWrite(int chunk, std::shared_ptr<Event> ready);
-  // Does so for the chunks whose events have been reached, or for all.
+  // Makes the weights available of the chunks whose `ready` has been reached.
+  // With `wait`, first waits for `ready` of all chunks, and so does it for all.
   absl::Status EndWrites(bool wait);
   // Updates all chunks once the norm is known.
   absl::Status UpdateGated();
