@@ -2,6 +2,7 @@
 // that the program accepts.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -81,17 +82,15 @@ CommandResult RunTributary(Words arguments) {
 std::string HelpOn(const Words& words) {
   static const auto* const kWithActions =
       new std::set<std::string>{"bench", "checkpoint"};
-  if (words[0] == "test") {
-    return RunCommand({"/bin/bash", "tests/run_all.sh", "--help"})
-        .standard_output;
-  }
-  if (words[0] == "install") {
-    return RunCommand({"/bin/bash", "library/install/install.sh", "--help"})
-        .standard_output;
-  }
-  if (words[0] == "wheel") {
-    return RunCommand({"/bin/bash", "python/wheel.sh", "--help"})
-        .standard_output;
+  // Commands of the start script.
+  static const auto* const kScripts = new std::map<std::string, std::string>{
+      {"install", "library/install/install.sh"},
+      {"package", "deploy/package/package.sh"},
+      {"test", "tests/run_all.sh"},
+      {"wheel", "python/wheel.sh"}};
+  const auto script = kScripts->find(words[0]);
+  if (script != kScripts->end()) {
+    return RunCommand({"/bin/bash", script->second, "--help"}).standard_output;
   }
   Words arguments = {words[0], "--help"};
   if (kWithActions->count(words[0]) > 0) {
@@ -105,7 +104,7 @@ std::string HelpOn(const Words& words) {
 TEST(ReadmeTest, ShowsWhatItShould) {
   for (const char* command :
        {"train", "test", "sample", "compare", "bench", "checkpoint", "plan",
-        "certs", "server", "worker", "devices", "install"}) {
+        "certs", "server", "worker", "devices", "install", "package"}) {
     EXPECT_FALSE(CommandLinesOf(command).empty()) << command;
   }
 }
