@@ -62,8 +62,7 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
       times_(&setup->rounds(), hooks_.clock, setup->threads()),
       prefetched_(setup->threads()) {
   for (int thread = 0; thread < setup->threads(); ++thread) {
-    if (exchange->device() == nullptr) break;
-    setup->arenas(thread)->UseDeviceArenas();
+    if (exchange->device() != nullptr) setup->arenas(thread)->UseDeviceArenas();
   }
 }
 
@@ -320,11 +319,8 @@ void Trainer::TakeArena(const Task& task,
   work->device_weights = exchange_->DeviceWeights(task.version);
   if (!work->sums->complete()) return;
   work->arena = exchange_->TakeDeviceArena();
-  if (work->arena != nullptr) {
-    work->memory = DeviceArenas::Memory::kDevice;
-  } else {
-    work->arena = exchange_->TakeArena();
-  }
+  if (work->arena != nullptr) work->memory = DeviceArenas::Memory::kDevice;
+  if (work->arena == nullptr) work->arena = exchange_->TakeArena();
 }
 
 absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
