@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/service/exchange_session.h"
+#include "tests/server/service/small_store.h"
 #include "tests/support/executors.h"
 #include "tests/support/fake_streams.h"
 #include "tests/support/status_matchers.h"
@@ -100,20 +101,8 @@ class FakePass final : public ChunkPass {
 class ExchangeSessionDeviceTest : public testing::Test {
  protected:
   ExchangeSessionDeviceTest() {
-    ParameterTable table;
-    table.set_chunk_elements(kElements);
-    auto* const parameter = table.add_parameter();
-    parameter->set_name("p");
-    parameter->add_shape(kArena);
-    parameter->set_group(NO_DECAY);
-    JobSpec job;
-    job.mutable_batch()->set_global(4);
-    job.mutable_batch()->set_micro_batches(4);
-    job.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
-    job.mutable_exchange()->mutable_parameter_server();
-    ParameterStore::Options options;
-    options.job = ResolveJob(job);
-    options.steps = 10;
+    const ParameterTable table = TableOfOneParameter(kArena, kElements);
+    ParameterStore::Options options = SmallStoreOptions();
     options.make_passes = [this](const ChunkPassPlan& plan) {
       absl::StatusOr<ChunkPasses> made = MakeBlockPasses(plan);
       for (auto& pass : made->passes) {

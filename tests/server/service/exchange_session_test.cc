@@ -10,6 +10,7 @@
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/server/service/small_store.h"
 #include "tests/support/executors.h"
 #include "tests/support/fake_streams.h"
 
@@ -32,20 +33,9 @@ std::string Bytes(float value) {
 class ExchangeSessionTest : public testing::Test {
  protected:
   ExchangeSessionTest() {
-    ParameterTable table;
-    table.set_chunk_elements(kElements);
-    auto* const parameter = table.add_parameter();
-    parameter->set_name("p");
-    parameter->add_shape(kChunks * kElements);
-    parameter->set_group(NO_DECAY);
-    JobSpec job;
-    job.mutable_batch()->set_global(4);
-    job.mutable_batch()->set_micro_batches(4);
-    job.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
-    job.mutable_exchange()->mutable_parameter_server();
-    ParameterStore::Options options;
-    options.job = ResolveJob(job);
-    options.steps = 10;
+    const ParameterTable table =
+        TableOfOneParameter(kChunks * kElements, kElements);
+    ParameterStore::Options options = SmallStoreOptions();
     store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
                                      &pool_, [](const StepSums&) {});
     served_ = {/*shard=*/2, store_.get(), "job", /*attempt=*/3};

@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "proto/parameter_server.pb.h"
 #include "server/store/parameter_store.h"
+#include "tests/server/service/small_store.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/executors.h"
 
@@ -42,20 +43,8 @@ class ParameterServerServiceTest : public testing::Test {
     log.standard_error = false;
     log.file = log_path_;
     log_ = *Logger::Create(log);
-    ParameterTable table;
-    table.set_chunk_elements(kElements);
-    auto* const parameter = table.add_parameter();
-    parameter->set_name("p");
-    parameter->add_shape(kElements);
-    parameter->set_group(NO_DECAY);
-    JobSpec job;
-    job.mutable_batch()->set_global(4);
-    job.mutable_batch()->set_micro_batches(4);
-    job.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
-    job.mutable_exchange()->mutable_parameter_server();
-    ParameterStore::Options options;
-    options.job = ResolveJob(job);
-    options.steps = 10;
+    const ParameterTable table = TableOfOneParameter(kElements, kElements);
+    ParameterStore::Options options = SmallStoreOptions();
     store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
                                      &pool_, [](const StepSums&) {});
     service_ =
