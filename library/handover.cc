@@ -1,5 +1,6 @@
 #include "library/handover.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
@@ -41,15 +42,19 @@ absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> Handover::Offer(
 }
 
 absl::Status Handover::Do(Work* work) {
+  {
+    absl::MutexLock lock(&mu_);
+    queue_.push_back(work);
+  }
+  if (work->observer != nullptr) work->observer->DeviceBusy();
   absl::MutexLock lock(&mu_);
-  work_ = work;
-  const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return done_.has_value() || closed_;
+  const auto done = [this, work]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return work->done.has_value() || closed_;
   };
   tributary::Await(&mu_, absl::Condition(&done));
-  work_ = nullptr;
-  if (closed_) return Closed();
-  return *std::exchange(done_, std::nullopt);
+  if (work->done.has_value()) return *work->done;
+  queue_.erase(std::find(queue_.begin(), queue_.end(), work));
+  return Closed();
 }
 
 void Handover::End(const absl::Status& status) {
@@ -76,15 +81,18 @@ void Handover::Answer(
 Work* Handover::Await() {
   absl::MutexLock lock(&mu_);
   const auto offered = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return (work_ != nullptr && !done_.has_value()) || end_.has_value();
+    return !queue_.empty() || end_.has_value();
   };
   tributary::Await(&mu_, absl::Condition(&offered));
-  return end_.has_value() ? nullptr : work_;
+  return end_.has_value() ? nullptr : queue_.front();
 }
 
 void Handover::Done(const absl::Status& status) {
   absl::MutexLock lock(&mu_);
-  done_ = status;
+  // Close may have removed the item.
+  if (queue_.empty()) return;
+  queue_.front()->done = status;
+  queue_.pop_front();
 }
 
 void Handover::Close() {

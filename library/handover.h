@@ -1,9 +1,10 @@
-// The connection between the trainer's thread, which decides what is computed,
-// and the program's thread, which computes it.
+// The connection between the trainer's compute threads, which decide what is
+// computed, and the program's thread, which computes it.
 #ifndef TRIBUTARY_LIBRARY_HANDOVER_H_
 #define TRIBUTARY_LIBRARY_HANDOVER_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 
@@ -21,6 +22,8 @@ namespace tributary {
 // A micro-batch whose gradient is to be computed, or a piece of the evaluation
 // data. The trainer owns all memory that the pointers refer to.
 struct Work {
+  // Result of the item; unset until Handover::Done.
+  std::optional<absl::Status> done;
   // True for a piece of the evaluation data.
   bool evaluates = false;
   const Batch* batch = nullptr;
@@ -35,26 +38,28 @@ struct Work {
   StepObserver* observer = nullptr;
 };
 
-// Passes the job, and then one item of work after another, from the trainer's
-// thread to the program's thread, and passes the results back. While the
-// program computes an item, the trainer's thread waits, so the program may use
-// the item's memory and its observer without further locks.
+// Passes the job, and then items of work, from the trainer's compute threads to
+// the program's thread, and passes the results back. Each compute thread waits
+// while its item is queued or computed, so the program may use the item's
+// memory and its observer without further locks. With two compute threads, the
+// next item is queued before the program finishes one: the program does not
+// wait for the trainer between the micro-batches of a step.
 //
-// Thread-safe, but each side must be used by only one thread at a time. No wait
-// has a timeout: Close ends the trainer's waits, and End ends the program's
-// waits.
+// Thread-safe, but only one thread at a time may call the methods of the
+// program's thread. No wait has a timeout: Close ends the trainer's waits, and
+// End ends the program's waits.
 class Handover {
  public:
-  // ---- Called by the trainer's thread.
+  // ---- Called by the trainer's threads.
   // Offers the job, and blocks until the program has answered with Answer.
   // Returns the answer, or Cancelled after Close. A later call returns the same
   // answer, or FailedPrecondition if the model or the data of the job differ
   // from the first call.
   absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> Offer(
       const JobSpec& job, const JobInfo& info);
-  // Passes `work` to the program, and blocks until the program has finished it.
-  // Returns the status that the program passed to Done, or Cancelled after
-  // Close.
+  // Queues `work` for the program, calls DeviceBusy of its observer, if it has
+  // one, and blocks until the program has finished it. Returns the status that
+  // the program passed to Done, or Cancelled after Close.
   absl::Status Do(Work* work);
   // States that there will be no more work, for the reason `status`.
   void End(const absl::Status& status);
@@ -67,10 +72,10 @@ class Handover {
   // program refuses the job.
   void Answer(
       absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> answer);
-  // Blocks until there is work, and returns it. Returns the same work until
-  // Done is called. Returns null after End.
+  // Blocks until there is work, and returns the item that was queued first.
+  // Returns the same item until Done is called. Returns null after End.
   Work* Await();
-  // Finishes the work that Await has returned, and passes `status` to the
+  // Finishes the item that Await has returned, and passes `status` to the
   // trainer.
   void Done(const absl::Status& status);
   // Ends the trainer's waits, now and in the future.
@@ -87,8 +92,7 @@ class Handover {
   JobInfo info_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::StatusOr<std::shared_ptr<const ParameterDeclarations>>>
       answer_ ABSL_GUARDED_BY(mu_);
-  Work* work_ ABSL_GUARDED_BY(mu_) = nullptr;
-  std::optional<absl::Status> done_ ABSL_GUARDED_BY(mu_);
+  std::deque<Work*> queue_ ABSL_GUARDED_BY(mu_);  // Items without a result.
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
 };

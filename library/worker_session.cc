@@ -13,6 +13,10 @@
 namespace tributary {
 namespace {
 
+// Compute threads of RunWorker, which only wait for the program. While the
+// program computes the item of one thread, the other thread queues the next.
+constexpr int kComputeThreads = 2;
+
 JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
   JobInfo info;
   info.name = job.name();
@@ -33,6 +37,7 @@ JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
 
 WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
     : log_(std::move(log)), step_(this) {
+  process.threads = kComputeThreads;
   process.sources = Sources();
   process.log = log_.get();
   thread_ = Thread([this, process = std::move(process)] {
@@ -67,6 +72,7 @@ TrainingSources WorkerSession::Sources() {
     TRIBUTARY_ASSIGN_OR_RETURN(auto declared, handover_.Offer(*job, offered_));
     return std::make_unique<ProgramModel>(std::move(declared), &handover_);
   };
+  sources.queues_micro_batches = true;
   // The program's memory is not known.
   sources.plan_model = [](const ModelSpec&, const DataInfo&, int64_t,
                           const Device&) { return ModelMemory(); };

@@ -21,14 +21,14 @@
 namespace tributary {
 
 // Implements Worker. Runs RunWorker on a thread of its own, with data that
-// consist of indexes and a ProgramModel, which passes its work to the program's
-// thread. Leases, exchanges, consistency modes and joining again use the same
-// code as `tributary worker`. Methods must be called by the program's thread,
-// unless noted otherwise.
+// consist of indexes, and with ProgramModels, which pass their work to the
+// program's thread. Leases, exchanges, consistency modes and joining again use
+// the same code as `tributary worker`. Methods must be called by the program's
+// thread, unless noted otherwise.
 class WorkerSession {
  public:
-  // Starts the worker's thread. `process` must have one compute thread; its
-  // `sources` and `log` are not used.
+  // Starts the worker's threads. The `threads`, `sources` and `log` of
+  // `process` are not used.
   WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log);
   // Leaves the job. Blocks until the connections are closed.
   ~WorkerSession();

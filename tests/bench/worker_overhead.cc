@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,8 +80,43 @@ class Forwarder final : public StepObserver {
   int ready_;  // Parameters from here on are ready.
 };
 
+// All training samples in memory, as a program holds its own data. The built-in
+// worker reads ahead on another thread.
+class Samples {
+ public:
+  explicit Samples(const DataSet& data) : count_(data.train_samples()) {
+    std::vector<int64_t> all(count_);
+    std::iota(all.begin(), all.end(), 0);
+    data.ReadTrain(/*epoch=*/0, all, &all_);
+  }
+
+  Batch Select(absl::Span<const int64_t> indexes) const {
+    Batch batch;
+    batch.samples = static_cast<int64_t>(indexes.size());
+    for (const int64_t index : indexes) {
+      Append(all_.features, index, &batch.features);
+      Append(all_.tokens, index, &batch.tokens);
+      Append(all_.labels, index, &batch.labels);
+    }
+    return batch;
+  }
+
+ private:
+  template <typename T>
+  void Append(const std::vector<T>& from, int64_t index,
+              std::vector<T>* to) const {
+    const auto size = static_cast<int64_t>(from.size()) / count_;
+    const auto begin = from.begin() + index * size;
+    to->insert(to->end(), begin, begin + size);
+  }
+
+  const int64_t count_;
+  Batch all_;
+};
+
 void RunProgram(const JobSpec& job, const std::string& coordinator) {
   const std::unique_ptr<DataSet> data = *OpenDataSet(job);
+  const Samples samples(*data);
   const std::unique_ptr<Device> device = CreateCpuDevice(PrecisionOf(job));
   const std::unique_ptr<Model> model = *CreateModel(
       job.model(), data->info(),
@@ -108,8 +144,7 @@ void RunProgram(const JobSpec& job, const std::string& coordinator) {
   if (!worker.Declare(declared).ok()) return;
   while (Step* const step = worker.NextStep()) {
     for (MicroBatch& micro_batch : step->micro_batches()) {
-      Batch batch;
-      data->ReadTrain(micro_batch.epoch(), micro_batch.indexes(), &batch);
+      const Batch batch = samples.Select(micro_batch.indexes());
       Forwarder forwarder(&layout, &micro_batch);
       // All parameters are in one arena, which begins with the first.
       const absl::StatusOr<LossSums> sums = model->ForwardBackward(

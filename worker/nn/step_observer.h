@@ -15,9 +15,9 @@ class StepObserver {
   // block until they are available. Returns false to make the network give up
   // the micro-batch at once; ForwardBackward then returns Aborted.
   virtual bool WeightsNeeded(int64_t begin, int64_t end) = 0;
-  // Called when the whole micro-batch has been queued on a device with its own
-  // memory and the host is about to wait for it. Not called on other devices or
-  // for an empty micro-batch.
+  // Called when the whole micro-batch has been queued, on a device with its own
+  // memory or for a thread of the program, and this thread is about to wait for
+  // it. Not called on other devices or for an empty micro-batch.
   virtual void DeviceBusy() {}
   // Replaces the number of samples (tokens) of the micro-batch, which by
   // default is the number of labels that count. The gradient sum of a step is

@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/monotonic_clock.h"
+
 namespace tributary {
 
 ComputeThreadItems::ComputeThreadItems(std::vector<int64_t> items, int threads,
                                        Schedule schedule)
     : items_(std::move(items)),
+      schedule_(schedule),
       own_(std::min(items_.size(), static_cast<size_t>(threads))),
-      next_(schedule == Schedule::kStatic ? items_.size() : own_.size()) {
+      next_(schedule == Schedule::kStatic    ? items_.size()
+            : schedule == Schedule::kDynamic ? own_.size()
+                                             : 0) {
   for (size_t thread = 0; thread < own_.size(); ++thread) {
     Own& own = own_[thread];
     own.begin = next_ * thread / own_.size();
@@ -38,9 +43,24 @@ std::vector<int64_t> ComputeThreadItems::InOrder() const {
 }
 
 std::optional<int64_t> ComputeThreadItems::Take(int thread) {
+  if (schedule_ == Schedule::kInOrder) {
+    Started(thread);
+    absl::MutexLock lock(&mu_);
+    const auto free = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return starting_ == kNobody;
+    };
+    Await(&mu_, absl::Condition(&free));
+    starting_ = thread;
+  }
   const std::optional<int64_t> item = Peek(thread);
   own_[thread].reserved = kNone;
   return item;
+}
+
+void ComputeThreadItems::Started(int thread) {
+  if (schedule_ != Schedule::kInOrder) return;
+  absl::MutexLock lock(&mu_);
+  if (starting_ == thread) starting_ = kNobody;
 }
 
 std::optional<int64_t> ComputeThreadItems::Peek(int thread) {

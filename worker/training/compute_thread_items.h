@@ -8,6 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
 namespace tributary {
 
 // Distributes the items of one task over compute threads; each item goes to one
@@ -22,6 +25,9 @@ class ComputeThreadItems {
     // Each thread receives a contiguous range; all ranges have about the same
     // length.
     kStatic,
+    // A thread takes the next remaining item when the item before it has
+    // started, so the items start in their order.
+    kInOrder,
   };
   ComputeThreadItems(std::vector<int64_t> items, int threads,
                      Schedule schedule = Schedule::kDynamic);
@@ -29,16 +35,21 @@ class ComputeThreadItems {
   // Returns the number of threads that have a first item.
   int threads() const { return static_cast<int>(own_.size()); }
   // Returns the items that are assigned to the thread at the beginning: its
-  // range for kStatic, its first item for kDynamic.
+  // range for kStatic, its first item for kDynamic, none for kInOrder.
   std::vector<int64_t> AssignedTo(int thread) const;
 
   // Returns all items, in the order in which equally fast threads take them.
   std::vector<int64_t> InOrder() const;
 
-  // Returns the thread's next item, or nullopt if none is left.
+  // Returns the thread's next item, or nullopt if none is left. With kInOrder,
+  // blocks until no item of another thread is starting.
   std::optional<int64_t> Take(int thread);
+  // States that the item which the thread has taken has started, or that the
+  // thread has left it. Has an effect for kInOrder only.
+  void Started(int thread);
   // Returns the item that this thread's next Take will return, and reserves it
-  // for the thread. Returns nullopt if none is left.
+  // for the thread. Returns nullopt if none is left. Must not be called with
+  // kInOrder.
   std::optional<int64_t> Peek(int thread);
 
   // Returns the thread's first item. It is the same for every task with the
@@ -47,6 +58,7 @@ class ComputeThreadItems {
 
  private:
   static constexpr size_t kNone = static_cast<size_t>(-1);
+  static constexpr int kNobody = -1;
 
   // The items of one thread, as indices into items_.
   struct Own {
@@ -58,8 +70,13 @@ class ComputeThreadItems {
   };
 
   const std::vector<int64_t> items_;
+  const Schedule schedule_;
   std::vector<Own> own_;  // Indexed by thread; accessed by that thread only.
   std::atomic<size_t> next_;  // First item not given to a thread.
+
+  absl::Mutex mu_;
+  // Thread whose item has not started; kNobody if there is none.
+  int starting_ ABSL_GUARDED_BY(mu_) = kNobody;
 };
 
 }  // namespace tributary

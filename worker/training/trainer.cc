@@ -190,13 +190,10 @@ absl::Status Trainer::Train(const Task& task) {
         }
       },
       exchange_->device());
-  // Contiguous ranges let neighbours be added in device memory.
-  const bool adds_up = setup_->sums(/*thread=*/0) != nullptr;
-  ComputeThreadItems items(task.items, setup_->threads(),
-                           adds_up ? ComputeThreadItems::Schedule::kStatic
-                                   : ComputeThreadItems::Schedule::kDynamic);
-  for (int thread = 0; adds_up && thread < items.threads(); ++thread) {
-    setup_->sums(thread)->Begin(items.AssignedTo(thread));
+  ComputeThreadItems items = setup_->Distribute(task.items);
+  for (int thread = 0; thread < items.threads(); ++thread) {
+    DeviceSums* const sums = setup_->sums(thread);
+    if (sums != nullptr) sums->Begin(items.AssignedTo(thread));
   }
   for (const int64_t round : {task.version, task.next_step}) {
     if (round < 0) break;
@@ -284,7 +281,10 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
   work.sample_count = SampleCountOf(*batch);
   work.device = device;
   work.sums = sums;
-  work.device_busy = [&] { PrefetchNext(task, thread, items); };
+  work.device_busy = [&] {
+    items->Started(thread);
+    if (!setup_->queues_micro_batches()) PrefetchNext(task, thread, items);
+  };
   TakeArena(task, &work);
   const Buffer gradients = work.arena;
   MicroBatchObserver observer(work, &setup_->layout(), state_, reducer, timer);
@@ -414,7 +414,7 @@ absl::Status Trainer::Evaluate(const Task& task) {
   if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
     return absl::OkStatus();
   }
-  ComputeThreadItems items(task.items, setup_->threads());
+  ComputeThreadItems items = setup_->Distribute(task.items);
   TRIBUTARY_RETURN_IF_ERROR(
       RunOnThreads(&items, [&](int thread, int64_t piece) -> absl::Status {
         return EvaluatePiece(task, thread, piece);
@@ -469,6 +469,7 @@ absl::Status Trainer::RunOnThreads(
       if (first.ok()) first = status;
       break;
     }
+    items->Started(thread);
     times_.timer(thread)->Switch(Activity::kIdle);
   };
   int running = std::max(threads - 1, 0);  // On other threads.

@@ -48,6 +48,9 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   setup->job_ = job;
   setup->traits_ = ResolveExchange(job);
   setup->plan_model_ = sources.plan_model;
+  setup->queues_micro_batches_ =
+      sources.queues_micro_batches && !setup->traits_.local_sgd;
+  if (sources.queues_micro_batches && setup->traits_.local_sgd) threads = 1;
   TRIBUTARY_RETURN_IF_ERROR(setup->Open(sources));
   // The synthetic model computes nothing, so it uses the host.
   const DeviceMaker& make =
@@ -59,6 +62,16 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     TRIBUTARY_RETURN_IF_ERROR(added);
   }
   return setup;
+}
+
+ComputeThreadItems TrainingSetup::Distribute(std::vector<int64_t> items) const {
+  using Schedule = ComputeThreadItems::Schedule;
+  // Contiguous ranges let neighbours be added in device memory.
+  const Schedule schedule = queues_micro_batches_ ? Schedule::kInOrder
+                            : sums(/*thread=*/0) != nullptr
+                                ? Schedule::kStatic
+                                : Schedule::kDynamic;
+  return ComputeThreadItems(std::move(items), threads(), schedule);
 }
 
 absl::Status TrainingSetup::Open(const TrainingSources& sources) {

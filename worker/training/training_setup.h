@@ -21,6 +21,7 @@
 #include "worker/device/device.h"
 #include "worker/models/model.h"
 #include "worker/nn/weight_copies.h"
+#include "worker/training/compute_thread_items.h"
 #include "worker/training/device_arenas.h"
 #include "worker/training/device_sums.h"
 #include "worker/training/local_sgd.h"
@@ -45,11 +46,13 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision);
 class TrainingSetup {
  public:
   // Opens the job's data and plans the model for each compute thread, or for as
-  // many threads as memory permits. `job` must be resolved, including
-  // batch.micro_batches. Returns the errors of `sources` and `make_device`,
-  // which say what to change, ResourceExhausted if memory does not suffice for
-  // one micro-batch, and InvalidArgument if the job compresses gradients of a
-  // model with running statistics.
+  // many threads as memory permits. Uses one thread if the models queue
+  // micro-batches and the job's consistency mode is local_steps, because the
+  // local steps of two micro-batches would alternate. `job` must be resolved,
+  // including batch.micro_batches. Returns the errors of `sources` and
+  // `make_device`, which say what to change, ResourceExhausted if memory does
+  // not suffice for one micro-batch, and InvalidArgument if the job compresses
+  // gradients of a model with running statistics.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int threads,
       const DeviceMaker& make_device = &MakeCpuDevice,
@@ -89,6 +92,10 @@ class TrainingSetup {
   LocalSgd* local_sgd(int thread) const {
     return threads_[thread].local_sgd.get();
   }
+  // See TrainingSources. False in mode local_steps.
+  bool queues_micro_batches() const { return queues_micro_batches_; }
+  // Distributes the items of a task over the compute threads.
+  ComputeThreadItems Distribute(std::vector<int64_t> items) const;
   // Returns the number of samples in one piece of the evaluation data. The last
   // piece may be shorter.
   int64_t piece_samples() const { return piece_samples_; }
@@ -129,6 +136,7 @@ class TrainingSetup {
   JobSpec job_;
   ExchangeTraits traits_;
   ModelPlanner plan_model_;
+  bool queues_micro_batches_ = false;
   std::unique_ptr<DataSet> data_;
   std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<ArenaLayout> layout_;

@@ -33,6 +33,10 @@ struct TrainingSources {
       create_model;
   // Plans the memory of the model that `create_model` returns.
   ModelPlanner plan_model;
+  // True if the models do not compute, but queue micro-batches for one thread
+  // of the program, and call StepObserver::DeviceBusy when a micro-batch is in
+  // the queue. Their micro-batches are queued in order.
+  bool queues_micro_batches = false;
 };
 
 }  // namespace tributary

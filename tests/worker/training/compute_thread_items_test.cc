@@ -1,6 +1,7 @@
 #include "worker/training/compute_thread_items.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -59,6 +60,26 @@ TEST(ComputeThreadItemsTest, NeighboursGoToOneThreadWithAStaticSchedule) {
                          ComputeThreadItems::Schedule::kStatic);
   EXPECT_EQ(few.threads(), 1);
   EXPECT_THAT(few.Take(0), Optional(7));
+}
+
+TEST(ComputeThreadItemsTest, AnItemWaitsUntilTheOneBeforeItHasStarted) {
+  ComputeThreadItems items({10, 11, 12}, /*threads=*/2,
+                           ComputeThreadItems::Schedule::kInOrder);
+  EXPECT_EQ(items.threads(), 2);
+  EXPECT_THAT(items.InOrder(), ElementsAre(10, 11, 12));
+  EXPECT_THAT(items.Take(1), Optional(10));
+  std::atomic<bool> started = false;
+  std::thread other([&] {
+    EXPECT_THAT(items.Take(0), Optional(11));
+    EXPECT_TRUE(started);
+    // The thread fails before the item has started.
+    items.Started(0);
+  });
+  started = true;
+  items.Started(1);
+  other.join();
+  EXPECT_THAT(items.Take(1), Optional(12));
+  EXPECT_EQ(items.Take(1), std::nullopt);
 }
 
 TEST(ComputeThreadItemsTest, ThereMayBeFewerItemsThanThreads) {
