@@ -49,15 +49,16 @@ absl::Status SetField(JobSpec* job, absl::string_view path_and_value);
 // before and after ResolveJob.
 absl::Status ValidateJob(const JobSpec& job);
 
-// Value of batch.micro_batches that asks the launcher to choose a number that
-// fits into the memory of the workers' devices. The launcher replaces it before
-// it starts the processes, which do not accept such a job.
+// Value of batch.micro_batches that asks the launcher to choose the number, so
+// that a micro-batch fits into the memory of the workers' devices. The launcher
+// replaces this value before it starts the processes, which reject a job that
+// contains it.
 inline constexpr int64_t kFindMicroBatches = -1;
 inline constexpr int64_t kMaxMicroBatches = 4096;
 
 // The smallest default of evaluation.batch, in samples. Evaluation keeps no
-// activations for backward, so its batches may be larger than a micro-batch;
-// smaller ones use the hardware poorly.
+// activations for backward, so its batches may be larger than a micro-batch.
+// Batches smaller than this default use the hardware poorly.
 inline constexpr int64_t kLeastEvaluationBatch = 16;
 
 // Returns `job` with the defaults set that depend on other fields: name,

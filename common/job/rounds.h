@@ -36,11 +36,11 @@ class Rounds {
 // no clipping; in all other modes it is `job` itself.
 JobSpec JobOfRounds(const JobSpec& job);
 
-// Returns the fraction of the difference by which servers move parameters of
-// group STATISTICS towards the values observed in a round. This is
-// kStatisticsRate, except in mode local_steps: there it is 1, because each
-// micro-batch has already averaged the values over the steps of the round.
-// `job` may be the result of JobOfRounds.
+// Returns the rate at which servers update parameters of group STATISTICS: in
+// each round, they move a value towards the observed value by this fraction of
+// the difference. The rate is kStatisticsRate, except in mode local_steps:
+// there it is 1, because each micro-batch has already averaged the values over
+// the steps of the round. `job` may be the result of JobOfRounds.
 double StatisticsRate(const JobSpec& job);
 
 }  // namespace tributary

@@ -24,8 +24,8 @@ absl::Status FileError(int error_number, absl::string_view what,
 std::string FolderOf(absl::string_view path);
 
 // A new file that is written sequentially. Not thread-safe. Discard the file
-// after any error: after a failed sync the kernel treats data as written that
-// never reached the disk.
+// after any error: after a failed sync, the kernel treats the data as written,
+// although it may not have reached the disk.
 class WritableFile {
  public:
   // Closes the file unless Close was called.
