@@ -28,7 +28,7 @@ Buffer AllocateBuffer(int64_t elements);
 // A function that pins `bytes` bytes at `memory` for copies to and from a
 // device (see Copies::PinHostMemory). The memory stays pinned for the lifetime
 // of the returned handle. Returns null if the memory cannot be pinned.
-// Thread-safe. A null function pins nothing.
+// Thread-safe. A null PinMemory pins nothing.
 using PinMemory =
     std::function<std::shared_ptr<void>(void* memory, size_t bytes)>;
 

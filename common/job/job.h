@@ -75,8 +75,8 @@ std::string ModelKind(const JobSpec& job);
 // Returns the names of all kinds of models.
 std::vector<std::string> ModelKinds();
 
-// Returns the model's kind for display, such as "mlp". An external model is
-// "external" followed by its name.
+// Returns the model's kind for display, such as "mlp". For an external model,
+// returns "external" followed by the model's name.
 std::string ModelTitle(const JobSpec& job);
 
 // Returns the largest number that one sample may contribute to a sample count:
@@ -88,7 +88,7 @@ int64_t UnitsPerSample(const JobSpec& job);
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.
 int64_t ChunkBytes(const ExchangeSpec& exchange);
 
-// Prints the job as protobuf text, from which ParseJob restores the same job.
+// Returns the job as protobuf text, from which ParseJob restores the same job.
 std::string PrintJob(const JobSpec& job);
 
 }  // namespace tributary

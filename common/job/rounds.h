@@ -33,7 +33,8 @@ class Rounds {
 
 // Returns the job as the servers see it: each of its steps is a round of `job`.
 // In mode local_steps it has the outer optimizer, a constant learning rate and
-// no clipping; in all other modes it is `job` itself.
+// no clipping; in all other modes it is `job` itself. The fields steps and
+// epochs keep the values that they have in `job`.
 JobSpec JobOfRounds(const JobSpec& job);
 
 // Returns the rate at which servers update parameters of group STATISTICS: in

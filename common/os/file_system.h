@@ -69,7 +69,8 @@ class FileSystem {
 };
 
 // Returns the names of all files and folders in the folder, sorted, without "."
-// and "..". Returns NotFound if the folder does not exist.
+// and "..". Returns NotFound if the folder does not exist, and the system's
+// error if it cannot be read.
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path);
 
 }  // namespace tributary

@@ -65,8 +65,8 @@ class Cluster {
   // ends only after Stop, or when the job is done or has failed.
   void Await();
   Logger* log() const { return log_.get(); }
-  // Returns the training loss of each step in the metrics of server 0, by the
-  // number of steps done.
+  // Returns the training losses in the metrics of server 0. The key is the
+  // number of steps that were complete.
   std::map<int64_t, double> losses() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

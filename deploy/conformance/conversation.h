@@ -91,7 +91,7 @@ class Conversation {
     bool stopped = false;
     bool left = false;
     // The call that a server has ended with a transient error, and the error.
-    // The worker must then join again. Empty: none.
+    // The worker must then join again. Empty if there is none.
     std::string ended;
 
     // ---- Mode asynchronous only.
@@ -104,7 +104,7 @@ class Conversation {
     std::map<int64_t, int> refusals;
     int completed = 0;  // Number of leases of which all chunks are applied.
     // True if the worker has requested a lease while it had one. It may then
-    // compute a step from weights that are older than its lease.
+    // compute a step from weights that are older than its newest Claim.
     bool leases_ahead = false;
     // For each chunk, the newest version that arrived before the chunk's newest
     // Outcome.

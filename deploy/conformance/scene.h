@@ -33,8 +33,8 @@ struct Subject {
   // then provides the expected result.
   bool is_built_in = true;
   TrainingSources sources;
-  // The credentials that the worker must have. The servers have none, because
-  // the WireTaps check the credentials. `token_file` holds the token.
+  // The credentials that the worker must have. The servers require no
+  // credentials, because the WireTaps check them. `token_file` holds the token.
   Security security;
   std::string token_file;
   // Time limit of a scenario.

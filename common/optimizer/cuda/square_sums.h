@@ -18,11 +18,12 @@ namespace tributary::cuda {
 cudaError_t FindSumKernels();
 
 // Maximum number of chunks in a call of UpdateChunks (update.h), which launches
-// one kernel. The arguments of a kernel have room for about 30 chunks.
+// one kernel. The arguments of a kernel may describe about 30 chunks.
 inline constexpr int kGroupChunks = 8;
 
 // Maximum number of chunks in a call of SumSquares, which launches one kernel.
-// The arguments of a kernel have room for 4 KiB, which is 128 chunks.
+// The arguments of a kernel may have up to 4 KiB, which is enough for 128
+// chunks.
 inline constexpr int kSquareChunks = 100;
 
 // Number of partial sums of a chunk.
