@@ -28,7 +28,7 @@ Buffer AllocateBuffer(int64_t elements);
 // A function that pins `bytes` bytes at `memory` for copies to and from a
 // device (see Copies::PinHostMemory). The memory stays pinned for the lifetime
 // of the returned handle. Returns null if the memory cannot be pinned.
-// Thread-safe. A null function pins nothing.
+// Thread-safe. A null PinMemory pins nothing.
 using PinMemory =
     std::function<std::shared_ptr<void>(void* memory, size_t bytes)>;
 
@@ -45,8 +45,9 @@ class BufferPool {
   // MiB or more are aligned to 2 MiB and use huge pages if the kernel provides
   // them.
   explicit BufferPool(int64_t elements);
-  // When the pool needs a new buffer, it calls `source`. If `source` returns
-  // null, the pool allocates the buffer.
+  // When the pool needs a new buffer, it calls `source`, which must be
+  // thread-safe. `source` returns a buffer of `elements` floats, or null to let
+  // the pool allocate the buffer.
   BufferPool(int64_t elements, std::function<Buffer()> source);
 
   // Returns a buffer with unspecified contents: one that has returned to the

@@ -7,12 +7,12 @@
 
 namespace tributary {
 
-// Memory of a GPU that belongs to a process of this host. Other processes of
-// the same user may map it; see Copies::MapMemory.
+// Identifies GPU memory that a process of this host has allocated. Other
+// processes of the same user may map the memory; see Copies::MapMemory.
 struct DeviceMemoryHandle {
-  int64_t process = 0;  // Process id of the owner.
-  std::string handle;   // The bytes of CUDA's handle.
-  int64_t bytes = 0;
+  int64_t process = 0;  // Id of the process that owns the memory.
+  std::string handle;   // CUDA's handle of the memory, in binary form.
+  int64_t bytes = 0;    // Size of the memory.
 };
 
 }  // namespace tributary

@@ -1,5 +1,5 @@
-// Exit codes of the process, which also stand in Failure messages. Scripts rely
-// on them; docs/fault-tolerance.md lists them.
+// Exit codes of Tributary's processes. The message Failure contains them, too.
+// Scripts rely on the codes; docs/fault-tolerance.md lists them.
 #ifndef TRIBUTARY_COMMON_BASE_EXIT_CODE_H_
 #define TRIBUTARY_COMMON_BASE_EXIT_CODE_H_
 
@@ -11,9 +11,9 @@ inline constexpr int kExitFailed = 1;
 // restart would fail again for the same reason.
 inline constexpr int kExitUsage = 2;
 
-// Stopped by SIGTERM, usually sent by a scheduler: start again with --resume
-// auto. Also the exit code of a worker whose device has failed: start a new
-// worker.
+// Stopped by SIGTERM, which schedulers send, or because the whole job was
+// stopped: start again with --resume auto. Also the exit code of a worker whose
+// device has failed: start a new worker.
 inline constexpr int kExitPreempted = 75;
 
 }  // namespace tributary

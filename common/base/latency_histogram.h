@@ -23,9 +23,9 @@ class LatencyHistogram {
   void Add(const LatencyHistogram& other);
 
   int64_t count() const { return count_; }
-  // Returns the duration that a fraction `quantile`, in [0, 1], of the counted
-  // durations do not exceed. Interpolates linearly within a bucket. Returns
-  // zero if the histogram is empty.
+  // Returns the duration that the fraction `quantile` (from 0 to 1) of the
+  // counted durations does not exceed. Interpolates linearly within a bucket.
+  // Returns zero if the histogram is empty.
   absl::Duration Quantile(double quantile) const;
 
   const DurationCounts& counts() const { return counts_; }

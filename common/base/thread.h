@@ -25,8 +25,9 @@ class Thread {
     }
   }
 
+  // Returns true if there is a thread on which Join was not called yet.
   bool joinable() const { return simulated_ != nullptr || thread_.joinable(); }
-  // Blocks until the body has returned.
+  // Blocks until the body has returned. Requires joinable().
   void Join() {
     if (simulated_ == nullptr) {
       thread_.join();

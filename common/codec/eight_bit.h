@@ -28,9 +28,9 @@ constexpr int64_t EightBitBytes(int64_t elements) {
 // divided by 127. On return `residual` holds the rounding errors, each at most
 // half the scale, which the next call adds to its gradient (error feedback). A
 // block with infinity or NaN is encoded as NaN, and a block in which all
-// magnitudes are below 2^-100 as zeros; both kinds of blocks keep their
-// residuals.
-// The result has the same bits on every x86-64. The arrays must not overlap.
+// magnitudes are below 2^-100 as zeros; in both cases, the encoding leaves the
+// block's residuals unchanged. The result has the same bits on every x86-64.
+// The arrays must not overlap.
 std::string EncodeEightBit(const float* gradient, float* residual,
                            int64_t count);
 

@@ -25,11 +25,11 @@ int64_t TopKCount(double fraction, int64_t count);
 // count as zero. The result has the same bits on every x86-64. The arrays must
 // not overlap.
 //
-// Estimates the smallest magnitude to send from a sample of the elements (Lin
-// et al., 2018). The pass that adds the gradient collects the elements that
-// reach this estimate, and the exact selection is made among the collected
-// elements. If the estimate is too high, slightly fewer than TopKCount elements
-// are sent; never more.
+// Uses a sample of the elements to estimate the smallest magnitude that must be
+// sent (Lin et al., 2018). The pass that adds the gradient collects the
+// elements that reach this estimate, and the exact selection is made among the
+// collected elements. If the estimate is too high, slightly fewer than
+// TopKCount elements are sent; never more.
 std::string EncodeTopK(double fraction, const float* gradient, float* residual,
                        int64_t count);
 

@@ -10,11 +10,11 @@
 
 namespace tributary::cuda {
 
-// Uses the handles of CUDA IPC rather than the file descriptors of CUDA's
-// virtual memory management. A handle is 64 bytes, so it fits into the messages
-// that offer shared host memory. A descriptor would need a Unix socket beside
-// gRPC's, because the kernel does not let a process reopen such a descriptor
-// through /proc, as it does with the host memory of SharedMemory.
+// These functions use the handles of CUDA IPC rather than the file descriptors
+// of CUDA's virtual memory management. A handle is 64 bytes, so it fits into
+// the messages that offer shared host memory. A descriptor would need a Unix
+// socket beside gRPC's, because the kernel does not let a process reopen such a
+// descriptor through /proc, as it does with the host memory of SharedMemory.
 
 // Allocates `bytes` bytes of zeroed memory of GPU `ordinal`, which other
 // processes can map with the handle that is written to `*handle`. The memory is

@@ -30,8 +30,8 @@ class Stream {
   cudaStream_t get() const { return stream_; }
   int ordinal() const { return ordinal_; }
 
-  // Makes the GPU the current device of the calling thread. Queueing and
-  // allocating memory require this.
+  // Makes the GPU the current device of the calling thread. Required before the
+  // thread queues operations or allocates memory.
   void Activate();
 
   // Calls queue(stream), which must queue work and return CUDA's error code.

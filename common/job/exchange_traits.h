@@ -64,7 +64,8 @@ struct ExchangeTraits {
 ExchangeTraits ResolveExchange(const JobSpec& job);
 
 // Returns the parameters of the job's consistency mode, for the code that
-// implements the mode.
+// implements the mode. The reference is valid as long as `job` exists and is
+// not modified.
 const ConsistencySpec& ConsistencyOf(const JobSpec& job);
 
 }  // namespace tributary

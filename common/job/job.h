@@ -49,15 +49,16 @@ absl::Status SetField(JobSpec* job, absl::string_view path_and_value);
 // before and after ResolveJob.
 absl::Status ValidateJob(const JobSpec& job);
 
-// Value of batch.micro_batches that asks the launcher to choose a number that
-// fits into the memory of the workers' devices. The launcher replaces it before
-// it starts the processes, which do not accept such a job.
+// Value of batch.micro_batches that asks the launcher to choose the number, so
+// that a micro-batch fits into the memory of the workers' devices. The launcher
+// replaces this value before it starts the processes, which reject a job that
+// contains it.
 inline constexpr int64_t kFindMicroBatches = -1;
 inline constexpr int64_t kMaxMicroBatches = 4096;
 
 // The smallest default of evaluation.batch, in samples. Evaluation keeps no
-// activations for backward, so its batches may be larger than a micro-batch;
-// smaller ones use the hardware poorly.
+// activations for backward, so its batches may be larger than a micro-batch.
+// Batches smaller than this default use the hardware poorly.
 inline constexpr int64_t kLeastEvaluationBatch = 16;
 
 // Returns `job` with the defaults set that depend on other fields: name,
@@ -74,8 +75,8 @@ std::string ModelKind(const JobSpec& job);
 // Returns the names of all kinds of models.
 std::vector<std::string> ModelKinds();
 
-// Returns the model's kind for display, such as "mlp". An external model is
-// "external" followed by its name.
+// Returns the model's kind for display, such as "mlp". For an external model,
+// returns "external" followed by the model's name.
 std::string ModelTitle(const JobSpec& job);
 
 // Returns the largest number that one sample may contribute to a sample count:
@@ -87,7 +88,7 @@ int64_t UnitsPerSample(const JobSpec& job);
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.
 int64_t ChunkBytes(const ExchangeSpec& exchange);
 
-// Prints the job as protobuf text, from which ParseJob restores the same job.
+// Returns the job as protobuf text, from which ParseJob restores the same job.
 std::string PrintJob(const JobSpec& job);
 
 }  // namespace tributary

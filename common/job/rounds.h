@@ -33,14 +33,15 @@ class Rounds {
 
 // Returns the job as the servers see it: each of its steps is a round of `job`.
 // In mode local_steps it has the outer optimizer, a constant learning rate and
-// no clipping; in all other modes it is `job` itself.
+// no clipping; in all other modes it is `job` itself. The fields steps and
+// epochs keep the values that they have in `job`.
 JobSpec JobOfRounds(const JobSpec& job);
 
-// Returns the fraction of the difference by which servers move parameters of
-// group STATISTICS towards the values observed in a round. This is
-// kStatisticsRate, except in mode local_steps: there it is 1, because each
-// micro-batch has already averaged the values over the steps of the round.
-// `job` may be the result of JobOfRounds.
+// Returns the rate at which servers update parameters of group STATISTICS: in
+// each round, they move a value towards the observed value by this fraction of
+// the difference. The rate is kStatisticsRate, except in mode local_steps:
+// there it is 1, because each micro-batch has already averaged the values over
+// the steps of the round. `job` may be the result of JobOfRounds.
 double StatisticsRate(const JobSpec& job);
 
 }  // namespace tributary

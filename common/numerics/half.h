@@ -3,11 +3,11 @@
 //
 // Rounds to nearest, ties to even. Values that are too large for the format
 // become infinity (in FLOAT16, magnitudes from 65520). Infinity is preserved.
-// Every NaN becomes the same quiet NaN with its sign preserved. Denormal
-// float32 numbers count as zero (see flush_denormals.h), so BFLOAT16 has no
-// denormal numbers. FLOAT16 has them: multiples of 2^-24. The results have the
-// same bits on every x86-64, regardless of the thread's treatment of denormal
-// numbers.
+// Every NaN becomes one fixed quiet NaN, except that its sign is preserved.
+// Denormal float32 numbers count as zero (see flush_denormals.h), so BFLOAT16
+// has no denormal numbers. FLOAT16 has them: multiples of 2^-24. The results
+// have the same bits on every x86-64, regardless of the thread's treatment of
+// denormal numbers.
 //
 // Rounding is idempotent. EncodeHalf followed by DecodeHalf returns rounded
 // numbers unchanged.

@@ -45,7 +45,7 @@
 
 namespace tributary::simd {
 
-// Sixteen floats that are added and multiplied lane by lane.
+// A Lanes holds kLanes floats, which are added and multiplied lane by lane.
 inline constexpr int kLanes = 16;
 typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef float UnalignedLanes

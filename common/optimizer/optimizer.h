@@ -16,10 +16,10 @@
 
 namespace tributary {
 
-// The fraction of the difference by which a step moves a parameter of group
-// STATISTICS towards the observed value: the momentum of PyTorch's batch norm.
-// A larger rate follows changes faster; a smaller rate averages over more
-// steps.
+// The rate at which parameters of group STATISTICS change: a step moves a value
+// towards the observed value by this fraction of the difference. PyTorch's
+// batch norm calls it momentum. A larger rate follows changes faster; a smaller
+// rate averages over more steps.
 inline constexpr double kStatisticsRate = 0.1;
 
 // The parameters of the update of one step, which are the same for all chunks.
@@ -56,7 +56,8 @@ struct UpdateArguments {
   absl::Span<float* const> slots;
   // The segments to update. Elements outside of them are unchanged in all
   // arrays. Weight decay applies to segments of group DECAY. The learning rate
-  // of a segment is that of the step times the segment's factor.
+  // of a segment is the step's learning rate times the segment's
+  // learning_rate_factor.
   absl::Span<const ChunkSegment> segments;
 };
 
@@ -90,17 +91,17 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   // Returns the names of the slots, in the order of the rule's slots. Each slot
-  // is one float of state for each weight. The names are those that PyTorch's
-  // optimizers use.
+  // is one float of state for each weight. PyTorch's optimizers use the same
+  // names.
   virtual std::vector<std::string> slot_names() const = 0;
   int slots() const { return static_cast<int>(slot_names().size()); }
 
   OptimizerStep At(const UpdateStep& step) const;
 
  private:
-  // Returns the rule at step `step`, counted from 0, for elements with weight
-  // decay (`decays`) or without. The rule must have the same type at every
-  // step, and one slot for each name in slot_names().
+  // Returns the rule at step `step`, counted from 0. `decays` is true for
+  // elements with weight decay, and false for all others. The rule must have
+  // the same type at every step, and one slot for each name in slot_names().
   virtual OptimizerRule RuleAt(int64_t step, double learning_rate,
                                bool decays) const = 0;
 };

@@ -11,19 +11,19 @@
 namespace tributary {
 
 // Returns the factor that turns the sum of a batch's gradients into the
-// gradient. This is 1 / weight or, if norm + 1e-6 is above clip_norm, clip_norm
-// / (norm + 1e-6) / weight (PyTorch's rule). `weight` is the number of samples
-// or tokens in the batch, at least 1. `norm` is the norm of the mean gradient,
-// which is not used if `clip_norm` is 0.
+// gradient. If `clip_norm` is above 0, and norm + 1e-6 is above `clip_norm` or
+// NaN, this is clip_norm / (norm + 1e-6) / weight (PyTorch's rule). Otherwise
+// it is 1 / weight. `weight` is the number of samples or tokens in the batch,
+// at least 1. `norm` is the norm of the mean gradient; it is not used if
+// `clip_norm` is 0.
 float GradientScale(int64_t weight, double clip_norm, double norm);
 
 // Computes each step's UpdateStep. Servers, the workers of an all-reduce and
 // local SGD all use this class, so that they compute the same bits. Immutable.
 class UpdateRecipe {
  public:
-  // `job` must be valid and have `steps` steps. `statistics_rate` is the
-  // fraction of the difference by which a step moves parameters of group
-  // STATISTICS towards the observed value (see StatisticsRate).
+  // `job` must be valid and have `steps` steps. `statistics_rate` is the rate
+  // at which parameters of group STATISTICS change; see StatisticsRate.
   UpdateRecipe(const JobSpec& job, int64_t steps, double statistics_rate)
       : job_(job), steps_(steps), statistics_rate_(statistics_rate) {}
 

@@ -24,8 +24,8 @@ absl::Status FileError(int error_number, absl::string_view what,
 std::string FolderOf(absl::string_view path);
 
 // A new file that is written sequentially. Not thread-safe. Discard the file
-// after any error: after a failed sync the kernel treats data as written that
-// never reached the disk.
+// after any error: after a failed sync, the kernel treats the data as written,
+// although it may not have reached the disk.
 class WritableFile {
  public:
   // Closes the file unless Close was called.
@@ -69,7 +69,8 @@ class FileSystem {
 };
 
 // Returns the names of all files and folders in the folder, sorted, without "."
-// and "..". Returns NotFound if the folder does not exist.
+// and "..". Returns NotFound if the folder does not exist, and the system's
+// error if it cannot be read.
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path);
 
 }  // namespace tributary

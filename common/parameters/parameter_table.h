@@ -33,7 +33,7 @@ struct Parameter {
 };
 
 // Consecutive elements of one chunk that have the same optimizer group and the
-// same learning rate.
+// same learning rate factor.
 struct ChunkSegment {
   // Offsets of the first element and of the end, relative to the start of the
   // chunk.
@@ -49,12 +49,12 @@ class ArenaLayout {
  public:
   // Lays out the parameters of `table` in their order. Returns InvalidArgument,
   // naming the parameter, if the table violates the rules in
-  // proto/parameter_server.proto: it has no parameters, empty or repeated
-  // names, dimensions below 1, sizes that overflow, a learning_rate_factor out
-  // of range, or a chunk_elements that is not a positive multiple of
-  // kArenaAlignment. Also returns InvalidArgument if
-  // the arena would exceed `max_elements` elements, or if the table exceeds a
-  // limit of kDefaultLimits. Checks the limits before it allocates memory.
+  // proto/parameter_server.proto. Examples: there are no parameters, a name is
+  // empty or repeated, a dimension is below 1, a size overflows, a
+  // learning_rate_factor is out of range, or chunk_elements is not a positive
+  // multiple of kArenaAlignment. Also returns InvalidArgument if the arena
+  // would exceed `max_elements` elements, or if the table exceeds a limit of
+  // kDefaultLimits. Checks the limits before it allocates memory.
   static absl::StatusOr<ArenaLayout> Create(
       const ParameterTable& table,
       int64_t max_elements = kDefaultLimits.elements);

@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// A stream to the server that keeps the in-memory replica of this server's
-// state. Thread-safe.
+// A stream on which a server, or a worker of an all-reduce, copies its state to
+// the server that keeps the in-memory replica. Thread-safe.
 class ReplicaStream {
  public:
   virtual ~ReplicaStream() = default;

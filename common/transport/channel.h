@@ -30,13 +30,13 @@ inline constexpr int kProtocolVersion = 1;
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const Security& security = {});
 
-// Blocks until a channel created with these arguments is connected. Returns
-// DeadlineExceeded if the channel is not connected at `deadline`, a time of
-// MonotonicNow. The calling thread calls `stop` repeatedly; when `stop` returns
-// true, this function stops waiting and also returns DeadlineExceeded. Returns
-// FailedPrecondition, within a few seconds, if the security settings are
-// incompatible: only one side uses TLS, or one side refuses the other's
-// certificate.
+// Blocks until `channel`, which CreateChannel has created for `address` and
+// `security`, is connected. Returns DeadlineExceeded if the channel is not
+// connected at `deadline`, a time of MonotonicNow. The calling thread calls
+// `stop` repeatedly; when `stop` returns true, this function stops waiting and
+// also returns DeadlineExceeded. Returns FailedPrecondition, within a few
+// seconds, if the security settings are incompatible: only one side uses TLS,
+// or one side refuses the other's certificate.
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);

@@ -46,7 +46,7 @@ ReceivedPayload PayloadAtEnd(const grpc::ByteBuffer& bytes,
 // have no payload, as Decode does. Returns InvalidArgument for bytes that are
 // not such a message, or if an Initial, Contribution, Weights or JournalPart
 // has no payload or a field after the payload. Also returns the errors of
-// Decode. The caller checks the length of the payload.
+// Decode. The caller must check the length of the payload.
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
                            ReceivedPayload* payload);
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,

@@ -41,10 +41,10 @@ class ConnectionAcceptor {
   // on any of them. Returns InvalidArgument if `address` is malformed.
   absl::StatusOr<int> ListenTcp(const std::string& address, Handler handler);
 
-  // Binds the abstract Unix socket "unix-abstract:NAME". If `own_user_only`,
-  // accepts only processes of this process's user and of root. Returns
-  // Unavailable if the name cannot be bound, and InvalidArgument if `address`
-  // is malformed.
+  // Binds the abstract Unix socket "unix-abstract:NAME". If `own_user_only` is
+  // true, accepts only connections from processes of this process's user and of
+  // root. Returns Unavailable if the name cannot be bound, and InvalidArgument
+  // if `address` is malformed.
   absl::Status ListenUnix(const std::string& address, bool own_user_only,
                           Handler handler);
 

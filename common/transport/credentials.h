@@ -22,8 +22,8 @@ namespace tributary {
 inline constexpr absl::Duration kReloadInterval = absl::Seconds(1);
 
 // Returns the credentials of a client. With TLS, they require the server to
-// present a certificate that has the role kServer and that the same authority
-// has issued.
+// present a certificate that has the role kServer and that the authority of
+// `security` has issued.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
     const Security& security);
 
@@ -34,8 +34,8 @@ std::vector<
 MakeTokenInterceptors(const std::string& token);
 
 // Returns credentials that check every call with `authorizer` before a service
-// receives it. With TLS, requires the client to present a certificate of the
-// same authority; otherwise the handshake fails.
+// receives it. With TLS, requires the client to present a certificate that the
+// authority of `security` has issued; otherwise the handshake fails.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
     const Security& security, std::shared_ptr<const Authorizer> authorizer);
 

@@ -10,9 +10,9 @@
 
 namespace tributary {
 
-// Connects to the server at host:port, checks whether it uses TLS as `security`
-// does and whether either side refuses the other's certificate, and
-// disconnects. If one of these prevents a connection, returns
+// Connects briefly to the server at `address` (host:port), to check whether the
+// server uses TLS exactly if `security` does, and whether either side refuses
+// the other's certificate. If one of these prevents a connection, returns
 // FailedPrecondition with the reason and the remedy. Otherwise returns OK,
 // which does not mean that a connection is possible: for example, the server
 // may not be listening. Blocks while the name is resolved, and then for up to

@@ -35,7 +35,8 @@ class GrpcClientStream final
     session_ = session;
     stub_.PrepareBidiStreamingCall(&context_, method_, grpc::StubOptions(),
                                    this);
-    // Writes start outside of reactions, so a hold must keep the call open.
+    // Writes may start outside of gRPC's callbacks, so a hold must keep the
+    // call open.
     this->AddHold();
     this->StartRead(&in_);
     this->StartCall();

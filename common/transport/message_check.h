@@ -11,9 +11,9 @@
 namespace tributary {
 
 // Checks the encoded message of type `type` in `input`. Returns
-// ResourceExhausted if it has more submessages, longer texts or deeper nesting
-// than `limits` allow. Returns InvalidArgument if it is malformed. Allocates no
-// memory for the message.
+// ResourceExhausted if it has more submessages or longer texts than `limits`
+// allow, or if submessages are nested more than 16 levels deep. Returns
+// InvalidArgument if it is malformed. Allocates no memory for the message.
 absl::Status CheckMessage(const google::protobuf::Descriptor& type,
                           const Limits& limits,
                           google::protobuf::io::ZeroCopyInputStream* input);

@@ -46,7 +46,8 @@ struct Percentiles {
 };
 
 struct ExchangeTiming {
-  // The transport that was used: "memory", "unix" or "wire".
+  // The transport that was used: "memory" (shared memory), "unix" (Unix
+  // sockets) or "wire" (TCP).
   std::string transport;
   int64_t steps = 0;  // Number of steps after the warm-up.
   Percentiles step_seconds;

@@ -63,8 +63,8 @@ absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
 // read. This function and the two below are for benchmarks that start their
 // processes themselves.
 absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
-// Returns OK if the process that has ended exited with code 0, and otherwise
-// Aborted, with the reason.
+// Returns OK if the process exited with code 0, and otherwise Aborted, with the
+// reason. `exit` must come from `supervisor`.
 absl::Status CheckExit(const Supervisor& supervisor, const ProcessExit& exit);
 // Returns a Cancelled error whose message names the signal.
 absl::Status StoppedBy(int signal);

@@ -15,9 +15,9 @@
 namespace tributary {
 
 struct BenchStream {
-  // True for a gRPC stream that carries the messages of an exchange, whose
-  // payloads are not copied. False for a bare socket, written and read in
-  // pieces of `message_bytes`.
+  // True for a gRPC stream that carries messages of an exchange without copying
+  // their payloads. False for a bare socket, written and read in pieces of
+  // `message_bytes`.
   bool grpc = true;
   // Size in bytes of the payload of a message; positive and a multiple of 4.
   int64_t message_bytes = 0;
@@ -36,8 +36,8 @@ absl::Status ServeBenchStreams(
 struct BenchStreamCounts {
   int64_t bytes_sent = 0;
   int64_t bytes_received = 0;
-  double seconds = 0;
-  // CPU time of the process in this period, in seconds.
+  double seconds = 0;  // Length of the period in which bytes were counted.
+  // CPU time of this process in that period, in seconds.
   double cpu_seconds = 0;
 };
 

@@ -15,8 +15,9 @@ struct Command {
   const char* name;
   // Description in the list of commands, at most 60 characters.
   const char* summary;
-  // Runs the command with the arguments after its name, and the data and models
-  // of the program. Returns the exit code.
+  // Runs the command and returns the exit code. `arguments` are the arguments
+  // after the command's name. `sources` opens the data and creates the models
+  // that jobs name.
   std::function<int(const std::vector<std::string>& arguments,
                     const Environment& environment,
                     const TrainingSources& sources)>

@@ -21,7 +21,8 @@ struct MachineDevices {
   std::optional<int64_t> free_memory_bytes;
   // OK if CUDA can use at least one GPU; otherwise the reason why it cannot.
   absl::Status cuda;
-  // The PCI addresses of the GPUs that CUDA can use, by number in CUDA's order.
+  // The PCI addresses of the GPUs that CUDA can use; element N is the address
+  // of cuda:N.
   std::vector<std::string> cuda_bus_ids;
   // The reports of the driver (NVML), one for each GPU; empty if there is no
   // driver.

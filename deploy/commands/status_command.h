@@ -28,8 +28,8 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
 // followed, by a newline. Returns an empty string if there are no processes.
 std::string FormatProcesses(const StatusReply& status);
 
-// Returns OK if workers may join according to `status`; FailedPrecondition,
-// with the reason, if the job is ending, has ended or has failed.
+// Returns OK if `status` shows that workers may join; FailedPrecondition, with
+// the reason, if the job is ending, has ended or has failed.
 absl::Status CheckReady(const StatusReply& status);
 
 // Runs the command with the arguments after its name. Returns the exit code.

@@ -1,7 +1,7 @@
 // The subcommands of `tributary`. Each function parses `arguments`, which
 // follow the subcommand's name, runs the subcommand and returns the exit code
 // (deploy/flags/exit_code.h). NAME_command.cc defines Run<Name>Command.
-// `sources` opens the data and creates the models of the program.
+// `sources` opens the data and creates the models that jobs name.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
 

@@ -17,10 +17,10 @@ namespace tributary {
 
 // The training loss that one line of metrics.jsonl reports.
 struct LossPoint {
-  int64_t step = 0;
+  int64_t step = 0;    // Number of complete steps.
   double seconds = 0;  // Time since the first step started.
-  double loss =
-      0;  // Mean loss of the steps since the previous line; may be NaN.
+  // Mean loss of the steps since the previous line; may be NaN.
+  double loss = 0;
 };
 
 struct ProcessFigures {
@@ -46,15 +46,18 @@ struct RunFigures {
   // Time from the completion of one step to the completion of the next. This
   // mean and the following ones include the first steps, which take longer.
   double step_ms = 0;
-  // Components of a step, averaged over the workers. The exposed time of the
-  // exchange is the part that does not overlap with computation. For an
-  // all-reduce it includes the time of waiting for other workers, which cannot
-  // be measured separately.
+  // The components of step_ms, averaged over the workers: computing, waiting
+  // for data, the exposed time of the exchange, waiting for other workers, and
+  // the rest. The exposed time of the exchange is the part that does not
+  // overlap with computation. For an all-reduce, waiting_ms is absent and
+  // exchange_ms includes the wait for other workers, because the two cannot be
+  // measured separately.
   double compute_ms = 0;
   double data_ms = 0;
   double exchange_ms = 0;  // Exposed time of the exchange, without waiting_ms.
   absl::optional<double> waiting_ms;
   double other_ms = 0;
+  // The prediction of step_ms; see PredictLocalRun. Absent if there is none.
   absl::optional<double> predicted_ms;
   double final_loss = 0;  // NaN if there is none.
   absl::optional<double> evaluation_loss;
@@ -83,9 +86,10 @@ struct ComparedRun {
 
 // The predicted load of one host if every worker runs on a host of its own.
 struct HostFigures {
-  std::string placement;  // Placement of the servers, as in a plan.
-  std::string host;       // Example: "worker 0 and the server".
-  double bytes_out = 0;   // Bytes through the link of the host in one step.
+  // Name of the placement of the servers; see PlannedExchange::name.
+  std::string placement;
+  std::string host;      // Example: "worker 0 and the server".
+  double bytes_out = 0;  // Bytes through the link of the host in one step.
   double bytes_in = 0;
   // Sum of the peak memory of the processes on the host, in bytes, as measured
   // in a run of this comparison. Absent if no completed run has such processes.
@@ -107,9 +111,10 @@ struct Comparison {
   std::vector<HostFigures> hosts;  // Empty until a run is done.
 };
 
-// Reads the figures of a run that was evaluated only at its end. Returns
-// DataLoss if `summary`, the text of its summary.json, does not describe a run
-// with complete steps.
+// Reads the figures of a run that was evaluated only at its end. `losses` is
+// the result of ReadLosses for the run; its last element determines step_ms.
+// Returns DataLoss if `summary`, the text of its summary.json, does not
+// describe a run with complete steps.
 absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
                                           absl::Span<const LossPoint> losses);
 

@@ -1,6 +1,7 @@
 // Predicts the load of each host if every worker runs on a host of its own:
-// with the server on a worker's host (as the primary of PyTorch's
-// DataParallel), with separate servers, with shards, and with an all-reduce.
+// with one server on a worker's host (like the primary GPU of PyTorch's
+// DataParallel), with one server on a host of its own, with a server on every
+// worker's host, and with an all-reduce.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_COMPARISON_HOSTS_H_
 #define TRIBUTARY_DEPLOY_COMPARE_COMPARISON_HOSTS_H_
 

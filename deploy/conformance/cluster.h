@@ -65,8 +65,8 @@ class Cluster {
   // ends only after Stop, or when the job is done or has failed.
   void Await();
   Logger* log() const { return log_.get(); }
-  // Returns the training loss of each step in the metrics of server 0, by the
-  // number of steps done.
+  // Returns the training losses in the metrics of server 0. The key is the
+  // number of steps that were complete.
   std::map<int64_t, double> losses() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -102,10 +102,10 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& folder);
 
 // Trains the job with the servers that `options` describes and one worker of
 // this program, which computes the model of `sources`. `options.workers` must
-// be 1. Calls `tick` repeatedly until the worker has ended; it should wait for
-// a moment. If it returns an error, stops the job and returns that error.
-// Otherwise returns the error with which the worker or a server has ended, and
-// the errors of ReadRunResult.
+// be 1. Calls `tick` repeatedly until the worker has ended; `tick` should wait
+// for a moment. If `tick` returns an error, stops the job and returns that
+// error. Otherwise returns the error with which the worker or server 0 has
+// ended, if any, and the errors of Cluster::start and ReadRunResult.
 absl::StatusOr<RunResult> TrainBuiltIn(
     const Cluster::Options& options, const TrainingSources& sources,
     const std::function<absl::Status()>& tick);

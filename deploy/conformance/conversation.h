@@ -21,11 +21,11 @@
 namespace tributary {
 
 // Observes the messages that a worker sends and receives, in all of its
-// memberships, and records the first fault: a message that a
-// correct worker does not send, or a call that a server ended because of such a
-// message. The servers check the values in the messages. This class checks the
-// order of the messages, and whether they match the membership and the
-// assignments of the worker. Thread-safe. No method blocks.
+// memberships, and records the first fault: a message that a correct worker
+// does not send, or a call that a server ended because of such a message. The
+// servers check the values in the messages. This class checks the order of the
+// messages, and whether they match the membership and the assignments of the
+// worker. Thread-safe. No method blocks.
 class Conversation {
  public:
   // The values that the message Ready must contain.
@@ -61,9 +61,9 @@ class Conversation {
   std::optional<Fault> fault() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of Join messages.
   int joins() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if the current membership has received a Deal.
+  // Returns true if the worker has received a Deal in its current membership.
   bool has_deal() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if the current membership has received Finished.
+  // Returns true if the worker has received Finished in its current membership.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of memberships that a server has ended with a transient
   // error, after which the worker joins again.
@@ -91,24 +91,26 @@ class Conversation {
     bool stopped = false;
     bool left = false;
     // The call that a server has ended with a transient error, and the error.
-    // The worker must then join again. Empty: none.
+    // The worker must then join again. Empty if there is none.
     std::string ended;
 
     // ---- Mode asynchronous only.
-    int claims = 0;            // Claim messages.
+    int claims = 0;            // Number of Claim messages.
     std::set<int64_t> leased;  // Steps of Claimed messages.
     // Chunks to which a leased step is applied, by step.
     std::map<int64_t, std::set<int>> applied;
-    // Refused chunks, by step. After each, the worker sends the step again. The
-    // rest of the refused step may still be on its way.
+    // Number of refused chunks, by step. After each refusal, the worker sends
+    // the whole step again; contributions to the refused step may still arrive.
     std::map<int64_t, int> refusals;
-    int completed = 0;  // Leases of which all chunks are applied.
+    int completed = 0;  // Number of leases of which all chunks are applied.
     // True if the worker has requested a lease while it had one. It may then
-    // compute a step from weights that are older than its lease.
+    // compute a step from weights that are older than its newest Claim.
     bool leases_ahead = false;
-    // The newest version of each chunk that preceded the chunk's newest Outcome
-    // and, as of the newest Claim, that the worker had received.
+    // For each chunk, the newest version that arrived before the chunk's newest
+    // Outcome.
     std::map<int, int64_t> before_outcome;
+    // The value of `before_outcome` at the newest Claim. The worker had
+    // received these versions when it sent the Claim.
     std::map<int, int64_t> at_claim;
   };
 

@@ -22,16 +22,16 @@ class Call {
   virtual ~Call() = default;
   // Ends the call for the worker with `status`, and cancels it for the server.
   virtual void Break(const absl::Status& status) = 0;
-  // Sends the message that CallObserver::OnServer has held back to the worker,
-  // if there is one.
+  // If CallObserver::OnServer has held back a message, sends this message to
+  // the worker.
   virtual void Release() = 0;
   // Blocks until the call to the server has ended. Must be called after the
   // worker's side of the call has ended.
   virtual void AwaitDone() = 0;
 };
 
-// Receives the messages and the end of a call, and decides which messages are
-// relayed.
+// Receives the messages and the end of a call, and may hold back messages of
+// the server.
 template <typename FromWorker, typename FromServer>
 class CallObserver {
  public:

@@ -17,11 +17,12 @@ namespace tributary {
 using NamedWeights = std::map<std::string, std::vector<float>>;
 
 // Compares the losses, the final weights and the evaluation of the resolved job
-// `job`, which began with the weights `initial`. If timing has an influence on
-// the result, `comparable_losses` is the number of first steps on whose losses
-// it has none: only these must be equal, and the evaluation similar. Returns
-// the first difference that rounding cannot explain, or nullopt if there is
-// none.
+// `job`, which began with the weights `initial`. `comparable_losses` is nullopt
+// if the result does not depend on timing. Otherwise it is the number of steps,
+// counted from the start, whose losses do not depend on timing: only the losses
+// of these steps must be equal, the evaluation must be similar, and the weights
+// are not compared. Returns the first difference that rounding cannot explain,
+// or nullopt if there is none.
 std::optional<Fault> CompareResults(const JobSpec& job,
                                     std::optional<size_t> comparable_losses,
                                     const NamedWeights& initial,

@@ -21,17 +21,17 @@ struct Scenario {
   // for a reason other than the worker, such as Cancelled after a signal.
   // Blocks for up to about twice Subject::time_limit.
   std::function<absl::StatusOr<std::optional<Fault>>(const Subject&)> run;
-  // Returns false if the scenario's changes contradict the job. Null if the
-  // scenario is for every job.
+  // Returns true if the scenario can run with the job: the scenario's changes
+  // must not contradict the job. Null if the scenario can run with every job.
   std::function<bool(const JobSpec&)> applies;
 };
 
 // Returns all scenarios, in the order in which they run.
 std::vector<Scenario> AllScenarios();
 
-// Returns the job file of the default job of the scenarios, which trains an mlp
-// on a CSV data set. Writes the data set to `folder`. Returns the system's
-// error if it cannot be written.
+// Writes a CSV data set to `folder`, and returns the text of the scenarios'
+// default job, which trains an mlp on this data set. Returns the system's error
+// if the data set cannot be written.
 absl::StatusOr<std::string> ConformanceJob(const std::string& folder);
 
 }  // namespace tributary

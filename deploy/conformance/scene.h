@@ -29,12 +29,12 @@ namespace tributary {
 struct Subject {
   std::string command;  // Command line, for the shell, that starts one worker.
   JobSpec job;          // A valid job with exchange.parameter_server.
-  // True if this program can compute the model of the job. Its own worker then
-  // provides the expected result.
+  // True if this program can compute the model of the job. The built-in worker
+  // then provides the expected result.
   bool is_built_in = true;
   TrainingSources sources;
-  // The credentials that the worker must have. The servers have none, because
-  // the WireTaps check the credentials. `token_file` holds the token.
+  // The credentials that the worker must have. The servers require no
+  // credentials, because the WireTaps check them. `token_file` holds the token.
   Security security;
   std::string token_file;
   // Time limit of a scenario.
@@ -99,10 +99,10 @@ class Scene {
   // KillLast has killed are ignored. Returns false, with fault() or error()
   // set, if a worker or the job fails.
   bool AwaitSuccess();
-  // Compares the result of the job with the result of the built-in worker or,
-  // if it cannot compute the model, of a job with one worker of the subject.
-  // Sets fault() if the results differ, and error() if a result cannot be
-  // determined.
+  // Compares the result of the job with the result of the built-in worker. If
+  // the built-in worker cannot compute the model, runs the job again with one
+  // worker of the subject, and compares with its result. Sets fault() if the
+  // results differ, and error() if a result cannot be determined.
   void CheckResult();
 
   // Records a fault unless there is an earlier one.
@@ -125,8 +125,8 @@ class Scene {
   Fault Timeout() const;
   // Waits for a moment. Returns Cancelled after a signal.
   absl::Status AwaitSignal();
-  // Returns the built-in worker's result of the job. Returns DeadlineExceeded
-  // after the time limit.
+  // Trains the job with the built-in worker and returns the result. Returns
+  // DeadlineExceeded after the time limit.
   absl::StatusOr<RunResult> Reference();
   // Returns the argument `comparable_losses` of CompareResults.
   std::optional<size_t> ComparableLosses() const;

@@ -59,9 +59,10 @@ class CommandLine {
   // an error if the operand is missing or empty.
   void SetOperand(bool required, std::string* value);
 
-  // Parses `arguments`, which follow the subcommand. Returns false, without
-  // reading flags, if they include --help. Returns InvalidArgument, with the
-  // problem and the nearest flag, if an argument is invalid.
+  // Parses `arguments`, which follow the subcommand, and sets the values of the
+  // flags and operands. Returns true, or false without setting any value if
+  // `arguments` include --help. Returns InvalidArgument, with the problem and
+  // the nearest flag, if an argument is invalid.
   absl::StatusOr<bool> Parse(const std::vector<std::string>& arguments,
                              const Environment& environment);
 

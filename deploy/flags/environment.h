@@ -54,8 +54,8 @@ struct LauncherEnvironment {
 };
 
 // Reads torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR
-// and MASTER_PORT. For a number that torchrun's variable does not set, except
-// the port, reads the variable of Slurm, and then the variable of Open MPI.
+// and MASTER_PORT. If torchrun's variable for a number other than the port is
+// not set, reads Slurm's variable for this number instead, or else Open MPI's.
 // Ignores Slurm's variables in an interactive Slurm shell, which has the
 // variables of a job but is not one of its tasks. Returns InvalidArgument,
 // naming the variable, for a value that is not a number or out of range, and

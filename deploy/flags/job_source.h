@@ -45,7 +45,7 @@ struct JobSource {
 
 // Declares --steps, which sets `source->steps`.
 void AddStepsFlag(CommandLine* line, JobSource* source);
-// Declares --set, which adds to `source->sets`. --help shows `example`, a
+// Declares --set, which adds its values to `*sets`. --help shows `example`, a
 // change in the form path=value.
 void AddSetFlag(CommandLine* line, const std::string& example,
                 std::vector<std::string>* sets);

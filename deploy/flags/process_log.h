@@ -40,8 +40,8 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
 // that stopped the process, or 0 if there was none. If `status` is not
 // Cancelled, the exit code is ExitCodeOf(status). If `status` is Cancelled, the
 // exit code is ExitCodeOfSignal(signal), with two exceptions: it is
-// kExitPreempted if `signal` is SIGTERM, or if it is 0, which means that the
-// whole job was stopped.
+// kExitPreempted if `signal` is SIGTERM, and also if `signal` is 0, which means
+// that the whole job was stopped.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

@@ -12,7 +12,8 @@
 
 namespace tributary {
 
-// Larger summaries are not read, because the file must be damaged.
+// Maximum size of summary.json in bytes. Larger files are not read, because
+// they must be damaged.
 inline constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
 // Returns the contents of summary.json in `folder`. Returns the system's error,

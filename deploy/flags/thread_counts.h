@@ -14,10 +14,11 @@ namespace tributary {
 int ServerThreads(int servers);
 
 // Returns the number of compute threads of each of `workers` workers: an equal
-// share of this machine's cores, or kThreadsPerGpu on a GPU, but at least 1 and
-// at most one per micro-batch that a worker computes in a step: an equal share
-// of the micro-batches (rounded up), or all of them if each worker computes
-// whole batches (see ExchangeTraits).
+// share of this machine's cores, or kThreadsPerGpu on a GPU. The result is at
+// least 1, and otherwise at most the number of micro-batches that a worker
+// computes in a step. That number is an equal share of the micro-batches
+// (rounded up), or all of them if each worker computes whole batches (see
+// ExchangeTraits).
 int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                          const DeviceName& device);
 

@@ -21,8 +21,8 @@ namespace tributary {
 struct LocalJobOptions {
   int servers = 1;
   int workers = 1;
-  // The job fails if fewer workers than this run and no worker can be
-  // restarted.
+  // Minimum number of running workers. The job fails if a lost worker is not
+  // restarted and fewer workers than this are left.
   int fewest_workers = 1;
   // Describe how to start a server and a worker. `coordinator` is the host:port
   // that server 0 has reported, and empty until then. When server 0 is
@@ -31,7 +31,8 @@ struct LocalJobOptions {
   std::function<ProcessSpec(int shard, const std::string& coordinator)> server;
   std::function<ProcessSpec(int rank, const std::string& coordinator)> worker;
 
-  // Called once, after all processes have started.
+  // Called once, after all processes have started. May be null, like `on_tick`
+  // and `on_message`.
   std::function<void(const std::string& coordinator)> on_started;
   // Called repeatedly after `on_started`, until the job ends: at least every
   // `tick`, and after every signal. Must not block.
@@ -41,8 +42,7 @@ struct LocalJobOptions {
   // process, or a warning of a process.
   std::function<void(const std::string&)> on_message;
 
-  // Maximum number of restarts, over all processes, of processes that a signal
-  // ended.
+  // Maximum number of restarts of all processes together; see LocalJob.
   int max_restarts = 0;
 
   // Time within which server 0 must report its address, restarts included.
@@ -112,8 +112,9 @@ class LocalJob {
   // success, otherwise the result of the job.
   absl::optional<LocalJobResult> StartProcess(Role role, int number,
                                               const ProcessSpec& spec);
-  // Restarts the process if restarts are left. Returns true if it was
-  // restarted.
+  // Restarts the process and returns true, or returns false if no restart is
+  // allowed. If the new process cannot be started, sets result_ and returns
+  // true.
   bool StartAgain(const ProcessExit& exit);
   // Waits once for a signal, for at most `longest`. Then handles all events
   // that have occurred.
@@ -131,7 +132,8 @@ class LocalJob {
   void PassWarnings();
   int Running(Role role) const;
   bool Ended() const;
-  // If a signal ends the job, waits for server 0 to write a checkpoint.
+  // If a signal ends the job, sends SIGTERM to server 0, which then writes a
+  // checkpoint, and waits for its exit, for at most drain_timeout.
   void Drain();
   // Waits until the remaining processes have ended. Stops them after a signal,
   // when no server is left to finish the job, or after settle_timeout.

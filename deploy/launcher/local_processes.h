@@ -41,9 +41,9 @@ struct LocalProcesses {
 };
 
 // Creates the folder `output`, the folder logs/ in it, and logs/job.textproto,
-// from which server 0 reads the job. Server 0 writes job.textproto in `output`
-// itself when the job starts. Returns the system's error, with the path, if a
-// folder or file cannot be created.
+// from which server 0 reads the job. When the job starts, server 0 writes
+// another job.textproto, directly in `output`. Returns the system's error, with
+// the path, if a folder or file cannot be created.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 
 // Returns options that set the numbers of servers and workers, and describe how

@@ -51,9 +51,8 @@ ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
 // thread-safe.
 class ProgressDisplay {
  public:
-  // With kLines and kJson, at most one line is written for each
-  // `log_every_steps` steps and for each second. The line of the last step is
-  // always written.
+  // With kLines and kJson, writes at most one line per `log_every_steps` steps
+  // and at most one line per second. Always writes the line of the last step.
   ProgressDisplay(int fd, ProgressStyle style, int64_t log_every_steps);
   // Ends the line that this object overwrites in place.
   ~ProgressDisplay();

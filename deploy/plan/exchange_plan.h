@@ -54,8 +54,8 @@ struct PlannedHost {
   double bytes_in = 0;
 };
 
-// The prediction for one placement of the servers. Every host's link has
-// `bandwidth` in each direction.
+// The prediction for one placement of the servers, or for an all-reduce. Every
+// host's link has PlanInputs::bandwidth in each direction.
 struct PlannedExchange {
   // Identifier for scripts: "primary_host" (as in PyTorch's DataParallel),
   // "one_server", "own_hosts", ...

@@ -1,5 +1,5 @@
-// The optimizer group and the learning rate of each element of a chunk, in the
-// form that kernels read.
+// The optimizer group and the learning rate factor of each element of a chunk,
+// in the form that kernels read.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_
 

@@ -17,18 +17,19 @@ namespace tributary::cuda {
 // GPU.
 cudaError_t FindSumKernels();
 
-// Largest number of chunks of one launch that updates them. The arguments of a
-// kernel have room for about 30.
+// Maximum number of chunks in a call of UpdateChunks (update.h), which launches
+// one kernel. The arguments of a kernel may describe about 30 chunks.
 inline constexpr int kGroupChunks = 8;
 
-// Largest number of chunks of one launch that only sums their squares. The
-// arguments of a kernel have room for 4 KiB.
+// Maximum number of chunks in a call of SumSquares, which launches one kernel.
+// The arguments of a kernel may have up to 4 KiB, which is enough for 128
+// chunks.
 inline constexpr int kSquareChunks = 100;
 
 // Number of partial sums of a chunk.
 inline constexpr int kSquareSums = 32;
 
-// The partial sums of the squares of x[elements], where `elements` is a
+// The partial sums of the squares of x[i], for i < elements. `elements` is a
 // multiple of kRowElements. The square of element i belongs to sums[i % 16], or
 // to sums[16 + i % 16] if rows[i / kRowElements] is of group kStatistics. One
 // of 32 threads computes each partial sum, in the order of i: CPUs compute the
@@ -42,7 +43,8 @@ struct SquareSums {
   double* sums = nullptr;  // The results: kSquareSums numbers.
 };
 
-// Computes the sums of up to kSquareChunks chunks, in one launch.
+// Queues the computation of the sums of up to kSquareChunks chunks, in one
+// launch.
 void SumSquares(Stream& stream, absl::Span<const SquareSums> chunks);
 
 }  // namespace tributary::cuda

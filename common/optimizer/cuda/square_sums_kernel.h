@@ -26,8 +26,8 @@ struct SquareTile {
   float statistics[kSquareTile];
 };
 
-// Computes one chunk's sums. All threads of a block of kBlockThreads must call.
-// `tiles` is in shared memory.
+// Computes one chunk's sums. All threads of a block of kBlockThreads threads
+// must call this function. `tiles` is in shared memory.
 __device__ inline void SumSquaresInBlock(const SquareSums& chunk,
                                          SquareTile (&tiles)[2]) {
   const int thread = static_cast<int>(threadIdx.x);
