@@ -20,8 +20,8 @@ namespace tributary::cuda {
 
 // Queues the work of up to kGroupChunks passes on a CUDA stream. The passes of
 // all chunks take turns using it. Calls must not overlap but may come from any
-// thread. Only Wait, copies from memory that is not pinned, and Sum of
-// contributions that must be decoded block.
+// thread. Only these operations block: Wait, copies from memory that is not
+// pinned, and Sum if contributions must be decoded.
 class PassStream {
  public:
   // Returns the number of floats of device memory that a PassStream needs for
