@@ -290,8 +290,8 @@ class Worker {
   // Returns OK while the worker takes part and after the job is done, Cancelled
   // if the job or this worker was stopped, and otherwise the error that ended
   // this worker: one line, for the user. After an error of the program, such as
-  // a missing gradient, other workers take over its work; if there are none,
-  // the job fails with this message.
+  // a missing gradient, other workers take over the work of this worker; if
+  // there are none, the job fails with this message.
   absl::Status status() const;
 
   // Makes the worker leave the job soon: blocking calls return, and NextStep
