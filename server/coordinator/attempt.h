@@ -35,7 +35,7 @@ struct AttemptOptions {
   absl::Duration start_timeout = absl::Seconds(60);
   absl::Duration lease = absl::Seconds(10);
   absl::Duration no_worker_timeout = absl::Seconds(60);
-  // How long the job may be without one of its servers before it fails.
+  // How long the job may be without one of its servers before the job fails.
   absl::Duration no_server_timeout = absl::Minutes(10);
   // A step that runs this long, and unusually long for the job, counts as
   // stalled, even while all processes send heartbeats.
@@ -196,9 +196,9 @@ class Attempt {
   // was stopped or is done. An attempt that has ended with RollBack or GiveUp
   // can still fail.
   void Fail(const absl::Status& reason, int exit_code);
-  // Fails the job for `failure`, an error that a peer reported, and with the
-  // exit code in `failure`. `reason` is the message for users; it names the
-  // peer and the error.
+  // Fails the job because of `failure`, which a peer reported. The exit code in
+  // `failure` becomes the job's exit code. `reason` is the message for users;
+  // it names the peer and the error.
   void FailAsReported(const Failure& failure, const std::string& reason);
   // Ends the attempt with `ending` (kRolledBack or kDamaged), and tells all
   // peers to join the next attempt. No effect if ending() is not kNone.

@@ -133,8 +133,9 @@ class Coordinator {
   // workers agree on the model (see StartQuorum), unless the job was complete
   // before this attempt began.
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the manifest of the finished model, without files. Call it when the
-  // attempt has ended as kTrained.
+  // Returns the manifest of the finished model. If the manifest names files,
+  // they are the files of a checkpoint, not the file of the final model. Call
+  // it when the attempt has ended as kTrained.
   CheckpointManifest FinalManifest() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the folder of the checkpoint with the finished model if the job was
   // complete before this attempt began, otherwise an empty string.

@@ -77,9 +77,8 @@ absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
                         int64_t steps);
 
 // Checks that the job can resume from the checkpoint: the checkpoint's model
-// equals the model in `ready`, the optimizer keeps the same state, the job does
-// not end before the checkpoint, and it groups steps into the same rounds.
-// Returns InvalidArgument if the job cannot resume.
+// equals the model in `ready`, and the checks of CheckState and CheckSteps
+// pass. Returns InvalidArgument if the job cannot resume.
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job);
 

@@ -99,8 +99,9 @@ class ExchangeSession final
   // empty in modes in which workers need only the newest version; weights are
   // then sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
-  // Offers the memory of the store's device in `*welcome`, with `arenas` arenas
-  // for the worker's gradients, if workers may map it.
+  // Offers the memory of the store's device in `*welcome`, with at most
+  // `arenas` arenas for the worker's gradients. Offers nothing if workers
+  // cannot map this memory, or if the device has no room for the arenas.
   void AgreeOnDevice(int arenas, ServerMessage* welcome);
   absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
   void Subscribe(ParameterStore::Place place);

@@ -76,8 +76,8 @@ class ChunkPass {
   }
   // Copies a version of the weights, which must be one of the newest two, from
   // DeviceShare::weights() to `to`. Called only if ChunkPasses::share is not
-  // null, and never during the Run that computes `version` + 2, because it
-  // overwrites this version.
+  // null, and never during the Run that computes `version` + 2, because that
+  // Run overwrites this version.
   virtual absl::Status Fetch(int64_t /*version*/, float* /*to*/) {
     return absl::OkStatus();
   }

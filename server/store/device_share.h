@@ -35,7 +35,7 @@ class DeviceShare {
   virtual absl::StatusOr<Gradients> AllocateGradients(int64_t elements) = 0;
 
   // Copies device memory to the host. Blocks until the copy is complete.
-  // Returns the device's error if it has failed.
+  // Returns an error if the device has failed.
   virtual absl::Status CopyToHost(const float* from, int64_t elements,
                                   float* to) = 0;
 };

@@ -27,7 +27,7 @@ struct NodeSum {
   // them.
   int64_t base_version = 0;
   double gradient_norm = 0;
-  // WeightsSubscriber::id of the stream on which the contribution arrived; 0 if
+  // WeightsSubscriber::id of the session that received the contribution; 0 if
   // there is none.
   int64_t sender = 0;
 };

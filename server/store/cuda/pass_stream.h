@@ -48,7 +48,7 @@ class PassStream {
   void CopyOnDevice(const float* from, int64_t elements, float* to);
 
   // Queues the sum of `elements` elements of all contributions, in the tree's
-  // order. Contributions that are arrays in memory are copied from that memory
+  // order. Contributions that are arrays in host memory are copied from there,
   // and must stay valid until Wait returns. Contributions in device memory are
   // read there. Other contributions are decoded on the calling thread, each
   // while the previous one is being copied. Returns where the sum is: `to`, or
