@@ -53,8 +53,8 @@ class Handover {
   // ---- Called by the trainer's threads.
   // Offers the job, and blocks until the program has answered with Answer.
   // Returns the answer, or Cancelled after Close. A later call returns the same
-  // answer, or FailedPrecondition if the model or the data of the job differ
-  // from the first call.
+  // answer, or FailedPrecondition if `job` has a different model or different
+  // data than the job of the first call.
   absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> Offer(
       const JobSpec& job, const JobInfo& info);
   // Queues `work` for the program, calls DeviceBusy of its observer, if it has

@@ -13,8 +13,8 @@
 namespace tributary {
 
 // The folder that Job::Options::output_directory names, claimed exclusively for
-// this job. If that option is empty, a temporary folder, which the destructor
-// removes with its contents.
+// this job. If that option is empty, the folder is a temporary one, which the
+// destructor removes with its contents.
 class JobFolder {
  public:
   // Claims or creates the folder. Returns the errors of OutputDirectory::Claim,

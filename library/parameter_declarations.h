@@ -17,7 +17,7 @@ namespace tributary {
 class ParameterDeclarations {
  public:
   // Validates the declarations. Returns InvalidArgument, naming the parameter,
-  // if ArenaLayout::Create refuses them.
+  // if ArenaLayout::Create refuses them or a learning_rate_factor is 0.
   static absl::StatusOr<ParameterDeclarations> Create(
       std::vector<ParameterDeclaration> parameters);
 

@@ -20,11 +20,11 @@
 
 namespace tributary {
 
-// Implements Worker. Runs RunWorker on a thread of its own, with data that
-// consist of indexes, and with ProgramModels, which pass their work to the
-// program's thread. Leases, exchanges, consistency modes and joining again use
-// the same code as `tributary worker`. Methods must be called by the program's
-// thread, unless noted otherwise.
+// Implements Worker. Runs RunWorker on a thread of its own, with ProgramModels,
+// which pass their work to the program's thread, and with data that consist
+// only of the indexes of samples. Leases, exchanges, consistency modes and
+// joining again use the same code as `tributary worker`. Methods must be called
+// by the program's thread, unless noted otherwise.
 class WorkerSession {
  public:
   // Starts the worker's threads. The `threads`, `sources` and `log` of

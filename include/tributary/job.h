@@ -92,10 +92,10 @@ class Job {
     // Computes the gradients of a job whose model or data only this program
     // knows. Called once for each worker, on a thread of its own, with a worker
     // that has received the job. The function must declare the parameters, and
-    // compute until NextStep returns null. If it returns an error or throws a
-    // std::exception, the other workers take over the work of this worker; if
-    // there are none, the job fails with this error. If `worker` is null, the
-    // workers compute the model that the job names.
+    // compute until NextStep returns null. If it returns an error or throws an
+    // exception, the other workers take over the work of this worker; if there
+    // are none, the job fails with this error. If `worker` is null, the workers
+    // compute the model that the job names.
     std::function<absl::Status(Worker* worker)> worker;
 
     // ---- Options that never change the result.

@@ -265,8 +265,8 @@ class Worker {
   // Joins the job, and blocks until the coordinator has sent the job. While no
   // server answers, retries for a minute. Without `options`, uses
   // Options::FromEnvironment. Returns InvalidArgument for an invalid option,
-  // OutOfRange if the job is done, and the worker's error if it cannot join the
-  // job.
+  // OutOfRange if the job is done, Unavailable if no server has answered, and
+  // otherwise the error with which the worker could not join the job.
   static absl::StatusOr<Worker> Connect();
   static absl::StatusOr<Worker> Connect(const Options& options);
   ~Worker();
@@ -290,8 +290,8 @@ class Worker {
   // Returns OK while the worker takes part and after the job is done, Cancelled
   // if the job or this worker was stopped, and otherwise the error that ended
   // this worker: one line, for the user. After an error of the program, such as
-  // a missing gradient, other workers take over its work; if there are none,
-  // the job fails with this message.
+  // a missing gradient, other workers take over the work of this worker; if
+  // there are none, the job fails with this message.
   absl::Status status() const;
 
   // Makes the worker leave the job soon: blocking calls return, and NextStep

@@ -10,7 +10,7 @@
 
 namespace tributary {
 
-// The differences between two versions of one tensor.
+// The differences of one tensor between two checkpoints.
 struct TensorDiff {
   // Name of the tensor: PARAMETER for weights, PARAMETER.STATE for an array of
   // optimizer state.
@@ -18,8 +18,8 @@ struct TensorDiff {
   int64_t elements = 0;
   // Number of elements whose bits differ.
   int64_t differing = 0;
-  // Largest absolute difference between two elements; NaN if an element of a
-  // differing pair is NaN.
+  // Largest absolute difference of an element between the checkpoints. NaN if
+  // an element that differs is NaN in at least one of them.
   double largest_difference = 0;
 };
 

@@ -15,10 +15,10 @@
 
 namespace tributary {
 
-// Size in bytes of a block in new checkpoints; a manifest states the size of
-// its own blocks. The manifest has one digest for each block of a file. Files
-// are read one block at a time, and errors name the block that contains a
-// damaged byte.
+// Size in bytes of a block in new checkpoints; for an existing checkpoint, the
+// manifest states the size. The manifest has one digest for each block of a
+// file. Files are read one block at a time, and errors name the block that
+// contains a damaged byte.
 inline constexpr int64_t kDigestBlockBytes = int64_t{4} << 20;
 
 // A file of a checkpoint. The methods verify bytes with the digests in the

@@ -27,10 +27,10 @@ namespace tributary {
 //      workers agree on the model and the data (see StartQuorum), the attempt
 //      is prepared: the servers are told at which version to begin. Workers
 //      with a different model or different data are refused.
-//   3. When all servers are configured (and, with recovery.journal,
-//      replicated), the workers receive Open: they connect to all servers and
-//      fetch the weights. In a new job, one worker initializes the weights
-//      first.
+//   3. When all servers are configured (and, with recovery.journal, have
+//      replicated their state), the workers receive the order Open: they
+//      connect to all servers and fetch the weights. In a new job, one worker
+//      initializes the weights first.
 //   4. Workers report Synced. Training begins when StartQuorum::awaited()
 //      workers have reported Synced, or when the start timeout has passed since
 //      the first worker reported it.
@@ -51,14 +51,17 @@ class AdmissionControl {
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
   // Handles an error from which a worker cannot recover. Removes the worker if
-  // its exit code says that a new process can take its place. Otherwise fails
-  // the job in two cases: the worker was ready, and training has not begun or
-  // there is no other worker; or the worker was not ready, training has not
-  // begun, there is no other worker, and all expected workers were refused. In
-  // all other cases, removes the worker.
+  // its exit code says that a new process can take its place. Otherwise:
+  // - If the worker was ready and training has not begun, fails the job. During
+  //   training, removes the worker or, if there is no other worker, fails the
+  //   job.
+  // - If the worker was not ready, removes it. Then fails the job if training
+  //   has not begun, no other worker is left, and all expected workers were
+  //   refused.
   void OnFailure(const Member& member, const Failure& failure);
   // Discards the state of a worker that is no longer a member. If this worker
-  // had to initialize the weights, orders a different worker to do it.
+  // had to initialize the weights and has not done so, orders a different
+  // worker to do it.
   void RemoveWorker(int64_t incarnation);
 
   // ---- Servers.
@@ -73,8 +76,8 @@ class AdmissionControl {
   // ---- Actions that wait for a condition. Call them several times a second.
 
   // Prepares the attempt once the workers agree on the model and the data, and
-  // refuses workers with a different model or different data. Fails the job
-  // before it returns an error.
+  // refuses workers with a different model or different data. If it returns an
+  // error, it has failed the job with this error.
   absl::Status PrepareIfDue();
   // Begins training once enough workers are synced; see item 4 of the class
   // comment.
@@ -85,11 +88,10 @@ class AdmissionControl {
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const { return memory_failed_; }
-  // Returns a text with the name of the last worker that was removed because it
-  // could not take part or its device failed, and with the reason. A worker
-  // cannot take part if it has a different model or different data, or fails
-  // before it is ready. The text is empty if no worker was removed for these
-  // reasons.
+  // Returns a text that names the worker that was removed last for one of these
+  // reasons, and the reason: it had a different model or different data, it
+  // failed before it was ready, or its device failed. The text is empty if no
+  // worker was removed for these reasons.
   const std::string& last_refusal() const { return last_refusal_; }
   // Adds a notice that the peer `who` is refused, for the reason in `status`:
   // it broke the protocol or may not join. No effect if the peer may join

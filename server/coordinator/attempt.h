@@ -35,7 +35,7 @@ struct AttemptOptions {
   absl::Duration start_timeout = absl::Seconds(60);
   absl::Duration lease = absl::Seconds(10);
   absl::Duration no_worker_timeout = absl::Seconds(60);
-  // How long the job may be without one of its servers before it fails.
+  // How long the job may be without one of its servers before the job fails.
   absl::Duration no_server_timeout = absl::Minutes(10);
   // A step that runs this long, and unusually long for the job, counts as
   // stalled, even while all processes send heartbeats.
@@ -47,8 +47,9 @@ struct AttemptOptions {
   // `resume`.
   bool resume_from_memory = false;
   std::string run;  // ID of the run; see JournalScope.
-  // The data of the earlier attempts, which every worker must have. If absent,
-  // the workers decide (see StartQuorum).
+  // The facts of the data that the earlier attempts used; every worker must
+  // have the same data. If absent, the workers decide which data the job uses
+  // (see StartQuorum).
   std::optional<DataFacts> data;
   // Called at most once, when the coordinator has decided where the attempt
   // begins. Called with the coordinator's lock held: must not block and must
@@ -110,7 +111,7 @@ class Attempt {
   // Returns true if the attempt resumes from a checkpoint of the finished
   // model, so that no step is left to compute.
   bool complete() const;
-  // Finishes an attempt that is complete() without training. No effect unless
+  // Finishes, without training, an attempt that is complete(). No effect unless
   // the phase is kWaiting, so only the first call has an effect.
   void FinishComplete();
 
@@ -119,8 +120,9 @@ class Attempt {
   // Updates the statistics of the attempt after a worker has become a member.
   void OnJoined();
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
-  // Assigns all leaves and evaluation pieces to the synced workers, unless the
-  // run mode keeps the existing assignment (see RunMode::Assign).
+  // Assigns all leaves, and all pieces of each evaluation, to the synced
+  // workers, unless the run mode keeps the existing assignment (see
+  // RunMode::Assign).
   void AssignWork();
   absl::Status OnStepRequest(const Member& member);
   absl::Status OnWorkerSums(int64_t incarnation, const StepSums& sums);
@@ -135,8 +137,8 @@ class Attempt {
   void RemoveWorker(int64_t incarnation, const absl::Status& status);
   // Removes all workers; see RemoveWorker.
   void RemoveWorkers(const absl::Status& status);
-  // Ends the step leases and the time breakdown of a worker that is no longer a
-  // member, and calls `on_forget`.
+  // Ends the step leases of a worker that is no longer a member, removes the
+  // worker from the StepBreakdown, and calls `on_forget`.
   void ForgetWorker(int64_t incarnation);
   // Assigns the work of a worker that was lost during training to other
   // workers. Ends the attempt instead if the run mode cannot continue without
@@ -150,8 +152,9 @@ class Attempt {
   // ---- Servers.
 
   absl::Status OnSums(int shard, const StepSums& sums);
-  // Returns the log lines since the last call. Each names a worker that was
-  // removed because its loss was NaN although the gradient was finite.
+  // Returns the lines for the log that were added since the last call. Each
+  // names a worker that was removed because its loss was NaN although the
+  // gradient was finite.
   std::vector<std::string> TakeNotices();
   absl::Status OnSnapshot(int shard, const SnapshotReport& report);
   // Handles an error from which a server cannot recover. If the checkpoint that
@@ -178,8 +181,9 @@ class Attempt {
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder);
   void OnCheckpointCommitted(const absl::Status& status);
   // Executes the checkpoint actions that are due, and then whatever has waited
-  // for the checkpoint: further steps, the end of training, or the departure of
-  // a server. No effect unless training is under way.
+  // for the checkpoint: further steps, the end of training, a requested stop of
+  // the job, or the departure of a server. No effect unless training is under
+  // way.
   void RunCheckpoints();
   // If training is under way and no worker is synced, takes the checkpoint that
   // Drain or OnLeaving has requested, at the current version.
@@ -192,17 +196,19 @@ class Attempt {
   // was stopped or is done. An attempt that has ended with RollBack or GiveUp
   // can still fail.
   void Fail(const absl::Status& reason, int exit_code);
-  // Fails the job for an error that a peer reported. `reason` names the peer.
+  // Fails the job because of `failure`, which a peer reported. The exit code in
+  // `failure` becomes the job's exit code. `reason` is the message for users;
+  // it names the peer and the error.
   void FailAsReported(const Failure& failure, const std::string& reason);
-  // Ends the attempt with `ending`, kRolledBack or kDamaged, and tells all
+  // Ends the attempt with `ending` (kRolledBack or kDamaged), and tells all
   // peers to join the next attempt. No effect if ending() is not kNone.
   void RollBack(AttemptEnding ending, const absl::Status& reason);
   // Ends the attempt as kFailed, because a newer coordinator has taken over the
   // job, and tells all peers to join again. No effect in phases kDone,
   // kRecovering, kDrained and kFailed.
   void GiveUp(const absl::Status& reason);
-  // Stops the job before its end: during training after one more checkpoint if
-  // checkpoints are enabled, before training at once. No effect after training.
+  // Stops the job before its end. During training, first takes one more
+  // checkpoint if checkpoints are enabled. No effect after training.
   void Drain();
   // Enters phase kDone if training is complete, and tells servers that the job
   // is done or was stopped. If it was stopped, also tells the workers and

@@ -27,8 +27,7 @@ absl::Status JoinAgain(const absl::Status& reason);
 // receive it do not join again.
 absl::Status JobFailed(const absl::Status& reason);
 
-// The state machine of an attempt's phases. A transition that does not apply
-// has no effect:
+// The state machine of an attempt's phases, with these transitions:
 //
 //   kWaiting -> kTraining -> kFinishing -> kDone
 //   kWaiting -> kFinishing: the job was complete before this attempt
@@ -36,7 +35,8 @@ absl::Status JobFailed(const absl::Status& reason);
 //   any except kDone, kDrained -> kFailed
 //   kWaiting, kTraining, kFinishing -> kRecovering
 //
-// Does not notify peers; the caller does. Not thread-safe.
+// A transition from any other phase has no effect. Does not notify peers; the
+// caller does. Not thread-safe.
 class AttemptPhase {
  public:
   enum class Phase {

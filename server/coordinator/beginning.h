@@ -59,8 +59,9 @@ struct BeginningOptions {
   int64_t attempt = 1;
 };
 
-// Chooses where the attempt begins. Returns InvalidArgument if the job cannot
-// resume from the checkpoint.
+// Chooses where the attempt begins. `ready` is the report of a worker that has
+// the job's model and data. Returns InvalidArgument if the job cannot resume
+// from the checkpoint.
 absl::StatusOr<Beginning> ChooseBeginning(
     const BeginningOptions& options, const Ready& ready,
     const std::vector<ServerRoster::Server>& servers);
@@ -80,7 +81,7 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
 // Returns the order (Open) for the workers of an all-reduce. It contains the
 // version at which a worker begins, and the JournalScope with which the worker
 // connects to the server; in all other jobs, the order Open contains neither.
-// `configure` is the ConfigureOrder of the server.
+// `configure` is the result of ConfigureOrder for the server.
 CoordinatorOrder OpenOrder(const ServerOrder& configure,
                            const Beginning& beginning);
 // Returns the order that tells the server of `shard` which server receives its

@@ -29,8 +29,8 @@ namespace tributary {
 class CheckpointSchedule {
  public:
   struct Options {
-    // Takes checkpoints at versions that are multiples of this number. 0
-    // disables all checkpoints, including requested ones.
+    // Checkpoints are taken at the versions that are multiples of this number.
+    // 0 disables all checkpoints, including requested ones.
     int64_t every = 0;
     // The job's last version. Unless `every` is 0, this version gets a
     // checkpoint too.
@@ -69,10 +69,10 @@ class CheckpointSchedule {
   using Action =
       std::variant<MakeFolder, OrderSnapshots, Commit, Discard, Warn>;
   // Returns the next action, or nullopt if none is due. `completed` is the
-  // number of steps known to be applied on all servers. `earliest` is the first
-  // version that may be chosen. `computed` is true if all steps and the last
-  // evaluation are done: the checkpoint of the last version is committed only
-  // then, so that it contains the last evaluation.
+  // newest version that all servers are known to have reached. `earliest` is
+  // the first version that may be chosen. `computed` is true if all steps and
+  // the last evaluation are done: the checkpoint of the last version is
+  // committed only then, so that it contains the last evaluation.
   std::optional<Action> Next(int64_t completed, int64_t earliest,
                              bool computed);
 

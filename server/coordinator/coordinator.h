@@ -46,8 +46,9 @@ class Coordinator {
   // ---- Workers. `link` must stay valid until OnWorkerDisconnected returns.
 
   // Adds a worker that asks to join. Returns its incarnation, which identifies
-  // the worker in later calls, or the error with which the caller must end its
-  // connection.
+  // the worker in later calls, or the error with which the caller must end the
+  // worker's connection: FailedPrecondition if the worker has a different
+  // protocol version, or an error of AdmissionControl::AddWorker.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Handles a report of a worker. If this returns an error, the caller ends the
@@ -95,7 +96,8 @@ class Coordinator {
   // Waits until the attempt has ended, and returns how it ended. Returns kNone
   // if the attempt has not ended within `timeout`.
   Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
-  // Tells the servers to exit. If the job was stopped, also tells the workers.
+  // Tells the servers that the job has ended, so that they exit. If the job was
+  // stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of workers when the attempt ended early; see
   // Attempt::workers_at_ending.
@@ -105,8 +107,8 @@ class Coordinator {
   // Returns the facts of the data that this attempt uses, or nullopt while
   // has_trained() is false.
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the log lines since the last call. Each names a worker that was
-  // refused or removed, and the reason.
+  // Returns the lines for the log that were added since the last call. Each
+  // names a worker that was refused or removed, and the reason.
   std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if at least one worker has reported Synced in this attempt,
   // which means that the worker has all weights.
@@ -131,8 +133,9 @@ class Coordinator {
   // workers agree on the model (see StartQuorum), unless the job was complete
   // before this attempt began.
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the manifest of the finished model, without files. Call it when the
-  // attempt has ended as kTrained.
+  // Returns the manifest of the finished model. If the manifest names files,
+  // they are the files of a checkpoint, not the file of the final model. Call
+  // it when the attempt has ended as kTrained.
   CheckpointManifest FinalManifest() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the folder of the checkpoint with the finished model if the job was
   // complete before this attempt began, otherwise an empty string.

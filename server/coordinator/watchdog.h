@@ -10,8 +10,8 @@ namespace tributary {
 
 // Checks for processes whose lease has expired, servers and workers that do not
 // connect, a step that does not complete, and workers that do not leave after
-// training. If this process itself did not run for longer than a quarter of the
-// lease (because it was suspended or got no CPU time), that time does not count
+// training. If this process itself pauses for longer than a quarter of the
+// lease (because it is suspended or gets no CPU time), the pause does not count
 // toward any lease.
 //
 // Modifies `attempt` and `admission`, which must outlive this object. See

@@ -18,7 +18,7 @@ struct WorkerPace {
 struct StepCosts {
   // The workers, in the order of their leaves.
   std::vector<WorkerPace> workers;
-  // Time in seconds to transfer one contribution to every chunk, excluding the
+  // Time in seconds to transfer one contribution for every chunk, excluding the
   // part that overlaps with computation. If it is above 0, the number of leaves
   // must be a power of two.
   double transfer_seconds = 0;
@@ -29,9 +29,9 @@ struct StepCosts {
 using Assignment = std::vector<int64_t>;
 
 // Returns the predicted time until the last worker has finished its step. Each
-// worker computes its leaves, as many at a time as it has threads, and
+// worker computes its leaves, as many at a time as it has threads. It then
 // transfers one contribution for each maximal subtree of its leaves (see
-// MaximalSubtrees), and the new weights.
+// MaximalSubtrees), and receives the new weights.
 double PredictSeconds(const Assignment& assignment, const StepCosts& costs);
 
 // Returns an assignment of `micro_batches` leaves in which the workers' numbers
@@ -39,13 +39,13 @@ double PredictSeconds(const Assignment& assignment, const StepCosts& costs);
 // workers get one leaf each, and the others get none.
 Assignment EqualAssignment(int64_t micro_batches, int64_t workers);
 
-// Returns an assignment of `micro_batches` leaves that minimizes
-// PredictSeconds. If transfer_seconds is 0, the result is optimal. Otherwise it
-// is the best of these candidates: for each unit of 1, 2, 4, ... leaves, the
-// assignment in multiples of that unit whose computation is fastest. Each
-// worker gets at least one leaf, because its speed can only be measured while
-// it computes. With more workers than leaves, some workers, among them the
-// slowest, get none.
+// Returns an assignment of `micro_batches` leaves for which PredictSeconds is
+// small. Each worker gets at least one leaf, because its speed can only be
+// measured while it computes. If there are more workers than leaves, some
+// workers, among them the slowest, get none. If transfer_seconds is 0, no other
+// assignment of this kind is faster. Otherwise the result is the fastest of
+// these candidates: for each unit of 1, 2, 4, ... leaves, the assignment in
+// multiples of that unit whose computation takes the least time.
 Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 
 // Returns FastestAssignment if it is faster than EqualAssignment by a margin,

@@ -53,7 +53,8 @@ struct Member {
   Heartbeat heartbeat;
   WorkerSpeed speed;
   int micro_batches = 0;  // Number of leaves assigned to the worker.
-  // Number of contributions per chunk and step for these leaves.
+  // Number of contributions per chunk and step for the leaves assigned to the
+  // worker.
   int contributions = 0;
 
   // Returns, for example, "worker 3 (host alpha, process 4711)".
@@ -76,7 +77,7 @@ class Membership {
     std::optional<Member> fenced;
   };
   // Adds a member with a new incarnation. If the requested rank is -1, the
-  // member gets the lowest free rank.
+  // member gets the lowest free rank. The caller then sets Member::link.
   Admitted Add(const Join& join, absl::Time now);
 
   // Returns the member, or null if there is none with this incarnation.
@@ -102,16 +103,16 @@ class Membership {
   void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                     double waiting_seconds, absl::Time now);
 
-  // Assigns leaves and evaluation pieces to the synced members in the order of
-  // their ranks. Each member gets a contiguous range of leaves and of pieces.
-  // The lengths of the ranges differ by at most one, unless the measured speeds
-  // make other lengths worthwhile (see ChooseAssignment). A member whose speed
-  // has not been measured is given the median speed of the other members. If
-  // there are more members than leaves, some members are spares, which get no
-  // leaves. With `spares_rest`, the spares are the members with the highest
-  // ranks, and get neither evaluation pieces nor a Deal. Every call begins a
-  // new generation of the assignment. Returns the Deal of each member, indexed
-  // by incarnation.
+  // Assigns all leaves, and the `pieces` pieces in which the held-out data are
+  // evaluated, to the synced members in the order of their ranks. Each member
+  // gets a contiguous range of leaves and of pieces. The lengths of the ranges
+  // differ by at most one, unless the measured speeds make other lengths
+  // worthwhile (see ChooseAssignment). A member whose speed has not been
+  // measured is given the median speed of the other members. If there are more
+  // members than leaves, some members are spares, which get no leaves. With
+  // `spares_rest`, the spares are the members with the highest ranks, and get
+  // neither evaluation pieces nor a Deal. Every call begins a new generation of
+  // the assignment. Returns the Deal of each member, indexed by incarnation.
   std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
                                      bool spares_rest = false);
 

@@ -18,7 +18,7 @@
 namespace tributary {
 
 // Returns an identifier of the job: a digest of all its fields except `output`.
-// Jobs with equal identifiers have equal results.
+// Jobs that differ only in `output` have the same identifier.
 std::string JobId(const JobSpec& job);
 
 // Returns FailedPrecondition if a worker has a different job from the server.
@@ -57,28 +57,28 @@ absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 // training samples, 2 evaluation pieces, fingerprint 17, model 0123456789ab".
 std::string DescribeReady(const Ready& ready);
 
-// Describes the first difference of the model of `worker` from that of `other`,
-// for example as "parameter 1 is bias [3] DECAY, expected bias [2] DECAY".
-// Returns an empty text if the models are equal or if one of them is invalid.
+// Describes the first difference between the model in `worker` and the model in
+// `other`, for example as "parameter 1 is bias [3] DECAY, expected bias [2]
+// DECAY". Returns an empty text if the models are equal or if one of them is
+// invalid.
 std::string DescribeModelDifference(const Ready& worker, const Ready& other);
 
 // Returns the names of the optimizer state that servers keep for each weight
 // (see Optimizer::slot_names). `job` must be valid.
 std::vector<std::string> StateNames(const JobSpec& job);
 
-// The parts of CheckResume that need no worker. CheckState checks that the
-// job's optimizer keeps the same state as the checkpoint. CheckSteps checks
-// that the job, which has `steps` steps, does not end before the checkpoint,
-// and that it groups steps into the same rounds. Both return InvalidArgument if
-// the check fails.
+// The parts of CheckResume that need no report of a worker. CheckState checks
+// that the job's optimizer keeps the same state arrays as the checkpoint
+// contains. CheckSteps checks that the job, which has `steps` steps, does not
+// end before the checkpoint, and that it groups steps into the same rounds as
+// the checkpoint's job. Both return InvalidArgument if the check fails.
 absl::Status CheckState(const CheckpointManifest& manifest, const JobSpec& job);
 absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
                         int64_t steps);
 
 // Checks that the job can resume from the checkpoint: the checkpoint's model
-// equals the model in `ready`, the optimizer keeps the same state, the job does
-// not end before the checkpoint, and it groups steps into the same rounds.
-// Returns InvalidArgument if the job cannot resume.
+// equals the model in `ready`, and the checks of CheckState and CheckSteps
+// pass. Returns InvalidArgument if the job cannot resume.
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job);
 

@@ -36,10 +36,9 @@ class WorkerSpeed {
   // kHalfLife, so that it eventually gets leaves again.
   std::optional<double> micro_batch_seconds(absl::Time now) const;
 
-  // Returns the seconds per step of the part of the exchange that does not
-  // overlap with computation, excluding the time spent waiting for other
-  // workers. The value is the median over the newest heartbeats since Restart,
-  // or 0 if unknown.
+  // Returns how many seconds of each step's exchange do not overlap with
+  // computation, excluding the time spent waiting for other workers. The value
+  // is the median over the newest heartbeats since Restart, or 0 if unknown.
   double exchange_seconds() const;
 
   // Returns the number of leaves that the worker computes at the same time.

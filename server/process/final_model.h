@@ -25,7 +25,8 @@ struct FinalModelSources {
   // The caller's own shard. Null in an all-reduce, and if the job was finished
   // before this attempt began.
   ParameterStore* store = nullptr;
-  // host:port of all servers, by shard. The first address is the caller's own.
+  // host:port of each server, indexed by shard. The first element stands for
+  // the caller, and is not used.
   std::vector<std::string> addresses;
   // Reads the shards of the other servers. Not used if `store` is null.
   ServerNetwork* network = nullptr;

@@ -66,7 +66,7 @@ class LocalServer {
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
 
-  // Reads the shard's in-memory replica at `version` into the buffers of
+  // Reads the in-memory replica of `shard` at `version` into the buffers of
   // `*snapshot`, which must list all chunks of the shard. `holder` is the shard
   // of the server that holds the replica: this server, or the server at
   // `address`. Blocks for a bounded time. Call it after the Configure order has

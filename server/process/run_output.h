@@ -53,8 +53,8 @@ class RunOutput {
   absl::Status CheckAttempt(int64_t attempt) const;
 
   // Removes the lines of steps after `step` and of evaluations after
-  // `evaluated_step` from metrics.jsonl, because they will be computed again.
-  // Call it before AppendMetrics.
+  // `evaluated_step` from metrics.jsonl, because these steps and evaluations
+  // will be computed again. Call it before AppendMetrics.
   absl::Status RewindMetrics(int64_t step, int64_t evaluated_step)
       ABSL_LOCKS_EXCLUDED(mu_);
 

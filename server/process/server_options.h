@@ -38,7 +38,7 @@ struct ServerOptions {
   // other processes use the address on which the listener accepts connections.
   std::string advertise;
 
-  // Shard 0 only: the job, a valid result of ResolveJob, and the folder for
+  // Shard 0 only: the job (a valid result of ResolveJob), and the folder for
   // metrics.jsonl, summary.json, job.textproto and final/model.safetensors. The
   // folder is created if it does not exist.
   JobSpec job;

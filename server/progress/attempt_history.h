@@ -10,9 +10,9 @@ namespace tributary {
 // begin from the in-memory replicas. Not thread-safe.
 class AttemptHistory {
  public:
-  // Number of attempts, since the last one that trained, that may fail to begin
-  // from the servers' in-memory replicas. The next attempt then begins from the
-  // newest checkpoint.
+  // When this number of attempts, since the last one that trained, have failed
+  // to begin from the servers' in-memory replicas, the next attempt begins from
+  // the newest checkpoint.
   static constexpr int kMostMemoryFailures = 3;
 
   // Adds an attempt that ended before the job did. `trained` is true if a
@@ -23,9 +23,10 @@ class AttemptHistory {
 
   // Returns true if the next attempt may begin from the in-memory replicas.
   bool trusts_memory() const { return memory_failures_ < kMostMemoryFailures; }
-  // Returns how long no attempt has trained. Only the attempts after the last
-  // one that trained count: the result is the time from the end of the first of
-  // them to the end of the last. Negative if there are no such attempts.
+  // Returns for how long no attempt has trained: the time from the end of the
+  // first attempt after the last one that trained until the end of the newest
+  // attempt. Negative if the newest attempt trained, or if there was no
+  // attempt.
   absl::Duration stuck() const { return last_ - stuck_since_; }
 
  private:

@@ -31,7 +31,7 @@ struct RunFacts {
   int64_t checkpoint_failures = 0;
   // Number of steps skipped because the gradient was not finite.
   int64_t skipped_steps = 0;
-  // Null if the workers never agreed on the model and the data.
+  // Null if the run ended before its model and data were known.
   const JobProgress* progress = nullptr;
   int64_t parameters = 0;
   int workers = 0;  // Largest number of workers at the same time.

@@ -20,9 +20,9 @@ class StepArrivals {
   explicit StepArrivals(Clock clock);
 
   // Records a contribution of worker `incarnation`. Call it before the
-  // contribution is applied, which may complete the step. Ignores steps up to
-  // the newest step that was passed to Take, and steps more than 1024 after
-  // that step.
+  // contribution is passed to the store, because the contribution may complete
+  // the step. Ignores steps up to the newest step that was passed to Take, and
+  // steps more than 1024 after that step.
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the step's contributors and the arrival times of their last

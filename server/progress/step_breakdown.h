@@ -45,7 +45,7 @@ struct Straggler {
   std::string phase;
 };
 
-// Computes the mean step of each worker, and the straggler, for windows of
+// Computes a WorkerStep for each worker, and the straggler, for windows of
 // steps. Not thread-safe.
 class StepBreakdown {
  public:
@@ -72,14 +72,14 @@ class StepBreakdown {
   // no heartbeat of the worker in this window reported a further step, its
   // means stay unchanged, except waiting_seconds.
   void EndWindow(int64_t steps);
-  // Returns the means of the last window, by rank. Omits workers whose
-  // heartbeats have not reported a step yet.
+  // Returns the means of the last window, in the order of the workers' ranks.
+  // Omits workers whose heartbeats have not reported a step yet.
   const std::vector<WorkerStep>& workers() const { return means_; }
   // Returns the straggler of the last window. Absent if no worker waited for a
   // different worker.
   const std::optional<Straggler>& straggler() const { return straggler_; }
 
-  // One rank's totals since the start.
+  // The totals of one rank since this object was created.
   struct Total {
     // Time spent waiting for other workers, as a mean over the servers.
     double waiting_seconds = 0;

@@ -20,10 +20,11 @@
 
 namespace tributary {
 
-// Serves the in-memory replicas on this server, and sends copies to and reads
-// replicas from other servers. In an all-reduce, serves the workers' state
-// instead. One object serves one attempt. Thread-safe. The methods are raw
-// (they take unparsed bytes), so that payloads bypass protobuf.
+// Serves the in-memory replicas on this server, sends copies of this server's
+// state to the next server, and reads replicas from other servers. In an
+// all-reduce, serves the workers' state instead. One object serves one attempt.
+// Thread-safe. The methods are raw (they take unparsed bytes), so that payloads
+// bypass protobuf.
 class ReplicaService final
     : public Journal::WithRawCallbackMethod_Replicate<
           Journal::WithRawCallbackMethod_ReadJournal<
@@ -81,8 +82,8 @@ class ReplicaService final
   const Options options_;
   ReplicaStore* const memory_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
-  // The number of open calls with which servers read replicas, and the number
-  // of open calls with which workers do.
+  // Numbers of open calls that read replicas: `readers_` counts calls of
+  // servers, and `worker_readers_` counts calls of workers.
   const std::shared_ptr<std::atomic<int>> readers_ =
       std::make_shared<std::atomic<int>>(0);
   const std::shared_ptr<std::atomic<int>> worker_readers_ =

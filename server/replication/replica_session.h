@@ -18,7 +18,7 @@ namespace tributary {
 
 // Adds the copies from the server whose state is replicated here, or from a
 // worker of an all-reduce, to a ReplicaStore. Tells the sender how many copies
-// of this stream it has stored; one answer may acknowledge several copies.
+// of this stream are stored; one answer may acknowledge several copies.
 class ReplicaSession final
     : public ServerSession<JournalMessage, JournalAnswer> {
  public:

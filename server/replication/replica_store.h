@@ -37,9 +37,10 @@ namespace tributary {
 class ReplicaStore {
  public:
   // Starts to keep copies for the job and run in `scope`. Each copy of a chunk
-  // has `arrays` arrays. Discards existing copies of a different scope or
-  // number of arrays. With `every_version`, the versions of a chunk must be
-  // consecutive; otherwise they need only increase.
+  // has `arrays` arrays: the weights and the arrays of optimizer state.
+  // Discards existing copies of a different scope or number of arrays. With
+  // `every_version`, the versions of a chunk must be consecutive; otherwise
+  // they need only increase.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
              bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
   // Discards all copies and job states except those of `version`. With nullopt,
@@ -65,8 +66,9 @@ class ReplicaStore {
   // Returns which versions of which shards this store holds with all chunks,
   // and the job states, for the Enlist message; nullopt if it holds no copy.
   std::optional<JournalHoldings> Holdings() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the copies of all chunks of a shard at `version`, whose buffers are
-  // shared with this object. Returns NotFound if any copy is missing.
+  // Returns the copies of all chunks of a shard at `version`. The copies share
+  // their buffers with this object, so the caller must not modify them. Returns
+  // NotFound if any copy is missing.
   absl::StatusOr<Snapshot> Find(int shard, int64_t version) const
       ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -21,7 +21,7 @@ namespace tributary {
 // computes a step, where the state for checkpoints comes from, and what happens
 // when a worker is lost. The coordinator calls the mode and does not check the
 // kind of exchange. Methods that depend on the kind of exchange only through
-// ExchangeTraits are not virtual; all other methods are. Their default
+// ExchangeTraits are not virtual; all other methods are. The default
 // implementations suit modes in which all workers compute every step together
 // and servers hold the state.
 //

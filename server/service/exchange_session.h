@@ -40,16 +40,16 @@ struct TransportCounters {
 //
 // 1. The worker sends Hello. The session refuses a different job, model or
 //    attempt; otherwise it answers with Welcome. If the worker has offered
-//    shared memory that the session can map, gradients stay in that memory
-//    from then on, Welcome offers the store's shared memory, and the worker
-//    answers with MemoryAnswer. If the worker has mapped the store's memory,
-//    weights stay in it too. If the store's device has memory to share,
-//    Welcome offers it as well. A worker that has mapped it leaves gradients in
-//    it, and reads weights there instead.
+//    shared memory that the session can map, gradients stay in that memory from
+//    then on, Welcome offers the store's shared memory, and the worker answers
+//    with MemoryAnswer. If the worker has mapped the store's memory, weights
+//    stay in that memory. If the store's GPU has memory to share, Welcome
+//    offers the GPU's memory as well; a worker that has mapped the GPU's memory
+//    leaves gradients and reads weights there instead.
 // 2. The session subscribes to the store, and sends every version of every
 //    chunk: older versions first, and within a version the first layers first.
-//    It drops versions that the worker no longer needs from the queue, which
-//    bounds the queue.
+//    It removes from the queue the versions that the worker no longer needs,
+//    which bounds the queue.
 // 3. The session passes contributions to the store. If the store returns an
 //    error for a contribution, the session closes the stream.
 class ExchangeSession final
@@ -99,8 +99,9 @@ class ExchangeSession final
   // empty in modes in which workers need only the newest version; weights are
   // then sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
-  // Offers the memory of the store's device in `*welcome`, with `arenas` arenas
-  // for the worker's gradients, if workers may map it.
+  // Offers the memory of the store's device in `*welcome`, with at most
+  // `arenas` arenas for the worker's gradients. Offers nothing if workers
+  // cannot map this memory, or if the device has no room for the arenas.
   void AgreeOnDevice(int arenas, ServerMessage* welcome);
   absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
   void Subscribe(ParameterStore::Place place);

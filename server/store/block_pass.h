@@ -32,8 +32,9 @@ class BlockPass final : public ChunkPass {
   const int64_t elements_;
   const std::vector<ChunkSegment> segments_;
   const Optimizer& optimizer_;
-  // The parts of segments_ in each block, with positions relative to the
-  // block's start, and for each block the index of its first part.
+  // `block_segments_` holds the parts of segments_ in each block, block after
+  // block, with positions relative to the block's start. `first_of_block_`
+  // holds the index of each block's first part.
   std::vector<ChunkSegment> block_segments_;
   std::vector<size_t> first_of_block_;
   std::vector<Buffer> slots_;  // The optimizer's state.

@@ -24,7 +24,7 @@
 namespace tributary {
 
 // The pass of one chunk. Owns the chunk's optimizer state, which may be in
-// memory that only the pass can access, such as a GPU's. Calls on one object
+// memory that only the pass can access, such as GPU memory. Calls on one object
 // must not overlap; different chunks' passes may run at the same time. Calls
 // return when the work is done. All implementations compute the same bits,
 // except for the payload of a NaN.
@@ -61,7 +61,7 @@ class ChunkPass {
     // unchanged.
     bool skip = false;
     // If not null, receives a copy of the state after the pass, and of the
-    // weights if next->in_place.
+    // weights if next->in_place is true.
     const Snapshot::Chunk* copy = nullptr;
   };
   // Updates the chunk: writes the new weights to next->values, calls
@@ -76,7 +76,8 @@ class ChunkPass {
   }
   // Copies a version of the weights, which must be one of the newest two, from
   // DeviceShare::weights() to `to`. Called only if ChunkPasses::share is not
-  // null, and not during Run of the version after the next one.
+  // null, and never during the Run that computes `version` + 2, because that
+  // Run overwrites this version.
   virtual absl::Status Fetch(int64_t /*version*/, float* /*to*/) {
     return absl::OkStatus();
   }
@@ -141,7 +142,7 @@ struct ChunkPasses {
   // the passes. The function is null or returns null if ordinary memory is as
   // fast.
   std::function<Buffer()> host_buffer;
-  // The memory that workers may map. Null if they may not.
+  // The memory that workers may map. Null if there is no such memory.
   std::shared_ptr<DeviceShare> share;
   // Pins memory from which contributions are read or to which weights are
   // written. Null if memory need not be pinned.

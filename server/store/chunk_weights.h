@@ -43,7 +43,9 @@ class ChunkWeights {
 
   // Returns the newest version, or -1 if there are no weights yet.
   int64_t version() const { return version_; }
-  // Returns the optimizer's weights of that version, or null.
+  // Returns the optimizer's weights of the newest version; null if there are no
+  // weights yet. If only the device holds them (see Next::on_device), the
+  // contents are unspecified.
   const Buffer& Newest() const { return newest_.values; }
 
   // Sets the function that copies a version from the device of the passes to
@@ -75,15 +77,17 @@ class ChunkWeights {
     // True if `values` is in shared memory, which is overwritten two versions
     // later.
     bool in_place = false;
-    // True if only the device holds the weights; `values` then have unspecified
-    // contents until a method needs them, which fetches them. Set between Begin
-    // and Finish. Requires FLOAT32.
+    // True if only the device holds the weights. The contents of `values` are
+    // then unspecified until a method that needs the weights copies them from
+    // the device. The caller may set this field between Begin and Finish.
+    // Requires FLOAT32.
     bool on_device = false;
   };
   // Begins to compute version() + 1 and releases version() - 1. The released
-  // version is no longer needed: workers need only the newest version or, in
-  // synchronous mode, the gradients of this update were computed from version()
-  // of all chunks. `for_streams` is true if a stream will send the new version.
+  // version is no longer needed: in synchronous mode, the gradients of this
+  // update were computed from version() of all chunks, and in all other modes,
+  // workers need only the newest version. `for_streams` is true if a stream
+  // will send the new version.
   Next Begin(bool for_streams);
   // Derives the forms that workers receive for elements [begin, begin + count),
   // where count is at most TreeSum::kBlock. `values` is next.values + begin or,

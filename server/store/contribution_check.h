@@ -14,9 +14,10 @@
 
 namespace tributary {
 
-// Checks what can be checked with the job alone: the step, the node, the sample
-// count, and that the gaps between parameters are zero (or NaN), because the
-// gaps are included in the gradient's norm. Immutable and thread-safe.
+// Checks what can be checked of a contribution with the job alone: the step,
+// the node, the sample count, and that the gaps between parameters are zero (or
+// NaN), because the gaps are included in the gradient's norm. Immutable and
+// thread-safe.
 class ContributionCheck {
  public:
   // The job has `steps` rounds, which servers count as steps, and `leaves`

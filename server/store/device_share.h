@@ -35,7 +35,7 @@ class DeviceShare {
   virtual absl::StatusOr<Gradients> AllocateGradients(int64_t elements) = 0;
 
   // Copies device memory to the host. Blocks until the copy is complete.
-  // Returns the device's error if it has failed.
+  // Returns an error if the device has failed.
   virtual absl::Status CopyToHost(const float* from, int64_t elements,
                                   float* to) = 0;
 };
@@ -47,8 +47,11 @@ class GradientOnDevice final : public GradientSource {
                    std::shared_ptr<DeviceShare> share)
       : values_(values), owner_(std::move(owner)), share_(std::move(share)) {}
 
-  // Copies the elements to the host: for searches for an element that is not
-  // finite, which ends the job. If the device has failed, the pass reports it.
+  // Copies the elements to the host, and blocks until they are there. The host
+  // reads only the gaps between parameters (see ContributionCheck) and, to find
+  // an element that is not finite, the whole gradient. If the device has
+  // failed, the contents of `scratch` are unspecified, and the pass reports the
+  // failure.
   const float* Read(int64_t begin, int64_t count,
                     float* scratch) const override {
     share_->CopyToHost(values_ + begin, count, scratch).IgnoreError();

@@ -44,8 +44,8 @@ namespace tributary {
 struct WeightsVersion {
   int chunk = 0;
   int64_t version = -1;
-  // The weights of the whole version. Has no data for subscribers that read
-  // shared memory.
+  // The weights of the whole version. Has no data for subscribers that read the
+  // weights from shared memory or from the memory of the device.
   EncodedFloats values;
   // With compression, the difference to the previous version, for workers that
   // have that version. If it has no data, `values` must be sent.
@@ -182,8 +182,8 @@ class ParameterStore {
   absl::Status CheckChunk(int chunk) const;
 
   // Sets version 0 of a chunk, at once or on the pool. No effect if the chunk
-  // already has a version.
-  // Returns InvalidArgument if the chunk does not belong to this server.
+  // already has a version. Returns InvalidArgument if the chunk does not belong
+  // to this server.
   absl::Status AddInitial(int chunk, Buffer values);
 
   // Returns a snapshot with buffers for all chunks of this server. Their
@@ -245,8 +245,8 @@ class ParameterStore {
   // until Unsubscribe returns. Omits the values unless `place` is kStream.
   // Versions that cannot be copied from the device to `place` are left out.
   // While all subscribers read from the device, versions are not copied to the
-  // host. The first subscriber with a different place makes this call wait for
-  // copies of the existing versions.
+  // host. The call for the first subscriber with a different place blocks until
+  // the existing versions are copied.
   void Subscribe(WeightsSubscriber* subscriber, Place place);
   void Unsubscribe(WeightsSubscriber* subscriber);
 
@@ -299,7 +299,8 @@ class ParameterStore {
   // is under way. Returns true if it took an update; the caller must then call
   // Begin or OnTaken. Sends the outcomes of contributions that cause no update.
   static bool TakeUpdate(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  // Sends the outcome of a contribution to the subscriber that sent it.
+  // Sends the outcome of a contribution to the subscriber whose worker has sent
+  // the contribution.
   static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
   // An update under way.

@@ -28,8 +28,8 @@ std::shared_ptr<const void> PinLater(Buffer memory, size_t bytes,
 class PinnedArenas {
  public:
   // Largest number of bytes to pin, except that two arenas may always be
-  // pinned. The device copies from arenas that are not pinned through pinned
-  // memory of its own.
+  // pinned. The contents of an arena that is not pinned reach the device
+  // through other, pinned memory.
   static constexpr int64_t kMaximumBytes = int64_t{4} << 30;
 
   // `memory` has `bytes` bytes, in arenas of `arena_bytes`, which is a multiple
@@ -38,10 +38,11 @@ class PinnedArenas {
   PinnedArenas(Buffer memory, int64_t bytes, int64_t arena_bytes, PinMemory pin,
                Executor* pool);
 
-  // Returns a handle that keeps the memory alive, and that keeps the arena that
-  // contains [begin, begin + bytes) pinned once `pool` has pinned it. The range
-  // must be in the memory. A range in more than one arena is not pinned, and no
-  // further arena is pinned if kMaximumBytes are pinned already.
+  // Returns a handle that keeps the memory alive. When `pool` has pinned the
+  // arena that contains the bytes [begin, begin + bytes), the handle also keeps
+  // this arena pinned. The range must be in the memory. A range in more than
+  // one arena is not pinned, and no further arena is pinned if kMaximumBytes
+  // are pinned already.
   std::shared_ptr<const void> Use(int64_t begin, int64_t bytes);
 
  private:

@@ -32,9 +32,9 @@ class SumReports {
   // Adds one chunk's sum of one step. Call it once for each chunk and step.
   // Returns the step's report if all other chunks were added before, otherwise
   // nullopt. For each chunk whose sum of squares is not finite, the report
-  // names the first nonfinite element of a contribution (see
-  // TreeSum::FindNonfinite). The named worker is 0 if only the sum of the
-  // contributions is not finite.
+  // names the first nonfinite element of a contribution, and the worker that
+  // sent the contribution (see TreeSum::FindNonfinite). The worker is 0 if only
+  // the sum of the contributions is not finite.
   std::optional<StepSums> Add(const ChunkSum& chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

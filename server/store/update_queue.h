@@ -31,11 +31,12 @@ class UpdateQueue {
     // Called on the pool when no chunk is left, and none is running.
     std::function<void()> on_idle;
   };
-  // `pool` must outlive this object, and must be drained before it is
+  // `pool` must outlive this object, and must be drained before this object is
   // destroyed.
   UpdateQueue(Executor* pool, Options options);
 
-  // Adds a chunk. At most one item per chunk may be in the queue.
+  // Adds a chunk, which must not be in the queue already. Passes `norm` to
+  // Options::run.
   void Add(int chunk, std::optional<double> norm) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -27,7 +27,7 @@ struct NodeSum {
   // them.
   int64_t base_version = 0;
   double gradient_norm = 0;
-  // WeightsSubscriber::id of the stream on which the contribution arrived; 0 if
+  // WeightsSubscriber::id of the session that received the contribution; 0 if
   // there is none.
   int64_t sender = 0;
 };
@@ -56,8 +56,8 @@ class TreeSum {
   // Sums elements [begin, begin + count), where count is at most kBlock. The
   // result is *half + *other_half, or *half alone if `*other_half` is null; the
   // arrays are valid until the next Read on this thread. (Read has output
-  // parameters because a returned pair would be copied as one vector, which
-  // stalls until all earlier stores are complete.)
+  // parameters because the compiler would copy a returned pair with one vector
+  // load, which stalls until the stores of its halves are complete.)
   void Read(int64_t begin, int64_t count, const float** half,
             const float** other_half) const;
 

@@ -10,12 +10,13 @@
 namespace tributary {
 
 // Applies contributions, each of a whole batch, in the order of arrival. Drops
-// a contribution if the chunk has already applied the step. Refuses it if its
-// staleness is above `max_staleness`; the staleness is the number of versions
-// by which the chunk is ahead of the version that the gradient was computed
-// from. The sender receives the outcome. With `learning_rate_by_staleness`, the
-// learning rate of an update is divided by the contribution's staleness if that
-// is above 1. A queue holds at most 4096 contributions.
+// a contribution if the chunk has already applied its step. Refuses a
+// contribution if its staleness is above `max_staleness`; the staleness is the
+// number of versions by which the chunk is ahead of the version that the
+// gradient was computed from. The sender receives the outcome. With
+// `learning_rate_by_staleness`, the learning rate of an update is divided by
+// the contribution's staleness if that is above 1. A queue holds at most 4096
+// contributions.
 class AsynchronousPolicy final : public ConsistencyPolicy {
  public:
   AsynchronousPolicy(const Options& options, const AsynchronousSpec& spec)

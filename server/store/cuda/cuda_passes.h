@@ -1,7 +1,6 @@
 // Implements ChunkPass on an NVIDIA GPU. Weights and the optimizer's state are
-// in GPU memory. Contributions are copied there from host memory, and new
-// weights are copied back to the host memory from which the exchange reads
-// them.
+// in GPU memory. Contributions in host memory are copied to the GPU. If any
+// worker reads the weights from host memory, new weights are copied back there.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_CUDA_PASSES_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_CUDA_PASSES_H_
 

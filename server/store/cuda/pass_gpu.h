@@ -23,10 +23,10 @@ struct MemoryPlan {
   int64_t rows = 0;
   int64_t working = 0;
   int pass_streams = 1;
-  // True if workers may map the weights. The weights are then in two arenas of
-  // their own, outside of the memory that total() counts. If the GPU's memory
-  // does not suffice for that, the weights are not shared, and total() is what
-  // is allocated.
+  // True if workers may map the weights. The weights are then allocated
+  // separately, as two arenas of `weights` elements each, and the other memory
+  // needs total() - weights elements. If the GPU's memory does not suffice for
+  // two arenas, the weights are not shared, and total() elements are allocated.
   bool shares = false;
 
   int64_t total() const { return weights + state + sums + rows + working; }
@@ -48,8 +48,8 @@ class PassGpu {
   PassGpu(const PassGpu&) = delete;
   PassGpu& operator=(const PassGpu&) = delete;
 
-  // Returns the weights that workers may map. Null if they may not; the weights
-  // are then part of the memory of Take.
+  // Returns the weights that workers may map. Null if workers may not map the
+  // weights, which are then part of the memory of Take.
   const std::shared_ptr<PassShare>& share() const { return share_; }
 
   // Allocates zeroed memory. The total must not exceed the plan. Not

@@ -20,8 +20,8 @@ namespace tributary::cuda {
 
 // Queues the work of up to kGroupChunks passes on a CUDA stream. The passes of
 // all chunks take turns using it. Calls must not overlap but may come from any
-// thread. Only Wait, copies from memory that is not pinned, and Sum of
-// contributions that must be decoded block.
+// thread. Only these operations block: Wait, copies from memory that is not
+// pinned, and Sum if contributions must be decoded.
 class PassStream {
  public:
   // Returns the number of floats of device memory that a PassStream needs for
@@ -48,7 +48,7 @@ class PassStream {
   void CopyOnDevice(const float* from, int64_t elements, float* to);
 
   // Queues the sum of `elements` elements of all contributions, in the tree's
-  // order. Contributions that are arrays in memory are copied from that memory
+  // order. Contributions that are arrays in host memory are copied from there,
   // and must stay valid until Wait returns. Contributions in device memory are
   // read there. Other contributions are decoded on the calling thread, each
   // while the previous one is being copied. Returns where the sum is: `to`, or
