@@ -42,7 +42,7 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  // Returns the value that identifies the network's input.
+  // Returns the id of the network's input.
   ValueId input() const { return 0; }
 
   // Adds a layer and returns its output. The layer's parameters are named

@@ -168,7 +168,7 @@ class Network {
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
   // Returns the number of rows of the target that count, that is, whose label
-  // is not -1. The loss will report the same number.
+  // is not -1. LossOps::Await later returns the same number in Loss::counted.
   int64_t CountRows(const MicroBatchInput& micro_batch) const;
   // Returns the captures for micro-batches with the pass's arguments, or null
   // if the pass must neither capture nor launch anything.

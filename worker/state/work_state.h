@@ -114,9 +114,9 @@ class WorkState : public WeightsSink {
   // Returns the oldest of the chunks' newest versions, which is the newest
   // version that all chunks have reached. Returns -1 if a chunk has no version.
   virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // Sets `*task` to the next training task or, in asynchronous mode, to a
-  // request for a step lease, given that CompleteVersion() is `version` and
-  // that no evaluation is due. Returns false if there is nothing to do yet.
+  // Called when no evaluation is due; `version` is CompleteVersion(). Sets
+  // `*task` to the next training task or, in asynchronous mode, to a request
+  // for a step lease. Returns false if there is nothing to do yet.
   virtual bool DecideTraining(int64_t version, Task* task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
   // Returns true if the task under way must be given up.

@@ -53,7 +53,8 @@ struct LayerSpec {
   // the gradient of the output.
   bool gradient_in_place = false;
   // True if the gradient of each input equals the gradient of the output.
-  // Backward then does nothing if both have the same memory.
+  // Backward then does nothing for an input whose gradient has the same memory
+  // as the gradient of the output.
   bool passes_gradient = false;
   // True if Backward can add to the gradients of the inputs instead of
   // overwriting them.
