@@ -33,7 +33,7 @@ class DataRegistry {
   DataRegistry& Add(absl::string_view name, DataFactory factory);
 
   // Returns the factory of the data set of this name, or null if there is none.
-  // The pointer is valid as long as this object.
+  // The pointer is valid as long as this object exists.
   const DataFactory* Find(absl::string_view name) const;
   // Returns all names, in alphabetical order.
   std::vector<std::string> names() const;

@@ -22,7 +22,7 @@ class ReadAhead {
   ReadAhead(const DataSet* data, const Sampler* sampler, int threads,
             int depth);
   // Discards micro-batches whose read has not begun. Waits for reads in
-  // progress, and for calls of Take that wait for one.
+  // progress, and for calls of Take that wait for such a read.
   ~ReadAhead();
 
   // Schedules a read of the micro-batch. Never blocks. Has no effect if the

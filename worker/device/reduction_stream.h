@@ -49,7 +49,8 @@ class ReductionStream {
   // buffer may outlive the stream. Throws std::bad_alloc, like
   // BufferPool::Take, if memory does not suffice.
   virtual Buffer Allocate(int64_t elements) = 0;
-  // Copy from and to host memory.
+  // Copy `count` floats from and to host memory. Block until the copy is
+  // complete.
   virtual void CopyIn(const float* host, int64_t count, float* to) = 0;
   virtual absl::Status CopyOut(const float* from, int64_t count,
                                float* host) = 0;
@@ -79,7 +80,8 @@ class ReductionStream {
     const float* weights = nullptr;
     float* new_weights = nullptr;
   };
-  // Updates chunks of Plan::chunks, several in one launch.
+  // Updates chunks, which must be in Plan::chunks. One kernel updates several
+  // chunks.
   virtual void Update(const OptimizerStep& step,
                       absl::Span<const ChunkUpdate> updates) = 0;
   // Returns the array of a slot of the chunk's state, for copies, or null if

@@ -33,7 +33,7 @@ class ModelRegistry {
   ModelRegistry& Add(absl::string_view name, ModelFactory factory);
 
   // Returns the factory of the network of this name, or null if there is none.
-  // The pointer is valid as long as this object.
+  // The pointer is valid as long as this object exists.
   const ModelFactory* Find(absl::string_view name) const;
   // Returns all names, in alphabetical order.
   std::vector<std::string> names() const;

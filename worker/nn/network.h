@@ -204,8 +204,8 @@ class Network {
   // Transfers micro-batches to the device. Null if the device works in host
   // memory.
   const std::unique_ptr<DeviceInputs> inputs_;
-  // The copies of the weights that only this network uses; null if it uses
-  // shared ones.
+  // Copies of the weights for this network alone; null if the network uses
+  // shared copies.
   const std::unique_ptr<WeightCopies> own_copies_;
   WeightCopies* const copies_;
   std::vector<Range> gaps_;        // Gaps of the arena.

@@ -31,8 +31,8 @@ struct NetworkPlan {
     bool forward_elsewhere = false;
     // The number of the layer whose sum this layer computes, or -1.
     int sum = -1;
-    // The output of the following GELU, if this layer computes it; otherwise
-    // -1.
+    // Place of the output of the following GELU if this layer computes that
+    // GELU; otherwise -1.
     int64_t gelu_output = -1;
     int64_t gelu_input = -1;  // Place of LayerTensors::gelu_input, or -1.
 

@@ -101,9 +101,10 @@ class WorkState : public WeightsSink {
   // Returns the arena for this version. The pointer is valid until the next
   // call of Next.
   const float* Weights(int64_t version) const override = 0;
-  // Returns the memory of all arenas that Weights may return, as whole pages,
-  // for example to pin it. Call after the first version is complete; before
-  // that, WeightsSink::MapChunks may replace pages with a server's memory.
+  // Returns the host memory of all arenas that Weights may return, as whole
+  // pages, for example to pin it. Returns nothing if SetArenas has replaced the
+  // arenas. Call after the first version is complete; before that,
+  // WeightsSink::MapChunks may replace pages with a server's memory.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
   // Returns the version of the chunk that the task under way computes from.
   // Call after AwaitWeights for that chunk. Meaningful only in modes in which

@@ -104,7 +104,7 @@ class DeviceArenas {
                Device::Memory weights, Device::Memory gradients);
   absl::Status CreateQueues();
   // Records the version of a chunk in weights(). Returns true if this version
-  // differs from the recorded one.
+  // differs from the version recorded before.
   bool Replace(int chunk, const Version& version);
   // Queues a copy of chunks [first, last) to weights().
   void Copy(int first, int last, const float* from, Memory memory);

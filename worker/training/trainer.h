@@ -90,7 +90,8 @@ class Trainer {
   void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
   // Returns true if the device of any thread is prefetching the micro-batch.
   bool IsPrefetched(int64_t step, int micro_batch) const;
-  // Computes the gradients of one local step, on the host.
+  // Computes the gradients of one local step on the thread's device, and writes
+  // them to `gradients`, a host arena.
   absl::StatusOr<LossSums> LocalStep(const Batch& batch, int thread,
                                      int micro_batch, float* gradients,
                                      StepObserver* observer);

@@ -34,7 +34,7 @@ class DeviceMessages {
   void AddExpected(DeviceMessage* message) {
     expected_[message->tag].push_back(message);
   }
-  // Notes that the peer waits for a message.
+  // Records that the peer waits for a message with this tag and size.
   void AddAwaited(uint64_t tag, uint64_t bytes) {
     awaited_.emplace(tag, bytes);
   }
@@ -44,7 +44,7 @@ class DeviceMessages {
   bool has_sendable() const { return Sendable() != nullptr; }
   // Removes and returns the first outgoing message that the peer waits for, and
   // sets `moving`. Returns null if there is none, and Internal if the peer
-  // waits for a message of a different size.
+  // waits for a message with the same tag but a different size.
   absl::StatusOr<DeviceMessage*> TakeSendable();
   // Removes and returns the expected message with this tag and size, which the
   // peer is about to send, and sets `moving`. Returns Internal if no such

@@ -104,8 +104,8 @@ struct LayerTensors {
   // not computed if its pointer is null.
   const Real* output_gradient = nullptr;
   std::array<Real*, kMaxLayerInputs> input_gradients{};
-  // True if Backward must add to the gradient of the input instead of
-  // overwriting it.
+  // Indexed by input. True if Backward must add to the gradient of that input
+  // instead of overwriting it.
   std::array<bool, kMaxLayerInputs> accumulate{};
   std::array<float*, kMaxLayerParameters> weight_gradients{};
   // If not null, input 0 is GELU of this tensor, and Backward computes the

@@ -12,7 +12,7 @@
 namespace tributary::cpu {
 
 // Returns true if the processor multiplies bfloat16 (AVX512_BF16 or AMX). On
-// other processors oneDNN has no primitives for bfloat16, or slow ones.
+// other processors oneDNN has no primitives for bfloat16, or only slow ones.
 bool MultipliesBfloat16();
 
 class MatmulPlan;

@@ -24,12 +24,12 @@ class NcclCommunicator {
   // Returns Unavailable after an error of NCCL, and Aborted after Abort. Never
   // blocks.
   virtual absl::StatusOr<bool> Ready() = 0;
-  // Queues a message to the other process, one from it, or both on a stream
-  // (see CopyStream::handle) of the GPU passed to Begin. Both messages are one
-  // operation, in which neither waits for the other. A message of 0 bytes is
-  // omitted. Both sides must queue matching operations in the same order. The
-  // first call may allocate memory, which waits for everything that runs on the
-  // GPU. Returns the errors of Ready.
+  // Queues a message to the other process, a message from it, or both. `stream`
+  // is a stream (see CopyStream::handle) of the GPU passed to Begin. Both
+  // messages are one operation, in which neither waits for the other. A message
+  // of 0 bytes is omitted. Both sides must queue matching operations in the
+  // same order. The first call may allocate memory, which waits for everything
+  // that runs on the GPU. Returns the errors of Ready.
   virtual absl::Status Exchange(const void* send, size_t send_bytes,
                                 void* receive, size_t receive_bytes,
                                 void* stream) = 0;
