@@ -43,7 +43,8 @@ namespace tributary {
 // implementation: sums are added in the order of the reduction tree. See
 // tests/worker/exchange/conformance.
 //
-// Thread-safe. Only Finish and the destructor block.
+// Thread-safe. Finish and the destructor block. If device() is not null,
+// PushInitial blocks, too, and so does TakeArena when it allocates memory.
 class Exchange {
  public:
   virtual ~Exchange() = default;

@@ -38,8 +38,8 @@ class MicroBatchObserver final : public StepObserver {
     // Arena for the gradients, or for the sum that the micro-batch completes.
     // Null if the micro-batch completes no sum.
     Buffer arena;
-    // The memory that `arena` is in. If Exchange::on_device is true, this may
-    // be the device's memory; otherwise it is always host memory.
+    // The memory that `arena` is in. kDevice is possible only if
+    // Exchange::on_device is true.
     DeviceArenas::Memory memory = DeviceArenas::Memory::kHost;
     // See Exchange::on_device and Exchange::DeviceWeights.
     bool on_device = false;

@@ -18,9 +18,10 @@ bool MultipliesBfloat16();
 class MatmulPlan;
 
 // Computes the products of linear layers; formulas as in
-// worker/device/ops/linear_ops.h, with sums in float32. The first call for a
-// product and a shape generates code with oneDNN. Keeps this code for up to 512
-// of them. Not thread-safe; instances are independent.
+// worker/device/ops/linear_ops.h, with sums in float32. The first call of a
+// method for a shape generates code with oneDNN. Keeps this code for up to 512
+// products, each of one method and one shape. Not thread-safe; instances are
+// independent.
 class MatmulRunner {
  public:
   // Operands and results have `precision`, except `bias` and `dweight`, which
