@@ -42,9 +42,9 @@ struct CsvTable {
 
 // Parses a whole file.
 //
-// Skips lines that begin with `#` as comments. If a column of the first line
-// that is not a comment is not a number, that line is a header, and only its
-// number of columns is used. Columns may be quoted and then may contain commas.
+// Skips lines that begin with `#` as comments. The first line that is not a
+// comment is a header if one of its columns is not a number; only the number of
+// its columns is then used. Columns may be quoted and then may contain commas.
 // Lines end in "\n" or "\r\n". Blanks around a column, a byte order mark and
 // empty lines at the end are ignored.
 //

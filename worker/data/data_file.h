@@ -14,10 +14,10 @@ namespace tributary {
 // Maximum size of a data set in bytes. Data sets are held in memory.
 inline constexpr int64_t kMaxDataBytes = int64_t{64} << 30;
 
-// Reads a regular file from start to end. A path that ends in `.gz` is
-// decompressed while it is read (RFC 1952, including multiple members), and its
-// checksums are verified. Memory grows with the bytes actually read, never with
-// the size that a header claims. Not thread-safe.
+// Reads a regular file from start to end. If its path ends in `.gz`, the file
+// is decompressed while it is read (RFC 1952, including multiple members), and
+// its checksums are verified. Memory grows with the bytes actually read, never
+// with the size that a header claims. Not thread-safe.
 //
 // Errors are NotFound if the file does not exist, ResourceExhausted if there is
 // no memory for the decompressor, and InvalidArgument otherwise. Messages start

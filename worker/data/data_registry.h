@@ -32,7 +32,8 @@ class DataRegistry {
   // status() returns.
   DataRegistry& Add(absl::string_view name, DataFactory factory);
 
-  // Returns null if there is no data set of this name.
+  // Returns the factory of the data set of this name, or null if there is none.
+  // The pointer is valid as long as this object exists.
   const DataFactory* Find(absl::string_view name) const;
   // Returns all names, in alphabetical order.
   std::vector<std::string> names() const;

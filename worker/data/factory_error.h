@@ -6,9 +6,10 @@
 
 namespace tributary {
 
-// Returns the error of a factory of models or data sets. Replaces Internal,
-// which in a worker means that a device has failed and that a new process can
-// take the worker's place, by FailedPrecondition: a factory would fail again.
+// Returns the error of a factory of models or data sets. Replaces the code
+// Internal by FailedPrecondition. In a worker, Internal means that a device has
+// failed and that a new process can take the worker's place, but a factory
+// would fail there, too.
 inline absl::Status FromFactory(const absl::Status& status) {
   return absl::IsInternal(status)
              ? absl::FailedPreconditionError(status.message())

@@ -11,11 +11,11 @@
 
 namespace tributary {
 
-// Opens and verifies the data set that `job.data` names. If it is
-// data.external.name, `registered` must contain the name. Returns NotFound if a
-// file does not exist, InvalidArgument if a field, a name or a file is invalid,
-// and the errors of a registered factory. Messages about invalid files cite the
-// file, the byte offset or the line, the error, and the expected value.
+// Opens and verifies the data set that `job.data` names. If data.external.name
+// is set, `registered` must contain this name. Returns NotFound if a file does
+// not exist, InvalidArgument if a field, a name or a file is invalid, and the
+// errors of a registered factory. Messages about invalid files cite the file,
+// the byte offset or the line, the error, and the expected value.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
     const JobSpec& job, const DataRegistry& registered = {});
 

@@ -26,8 +26,9 @@ class Capture {
   // Until End, captures the operations that are queued, with their addresses
   // and arguments, instead of running them. Each operation must have run before
   // with the same sizes. Waits, events, allocation, copies from or to the host,
-  // and losses cannot be captured. On an error operations run as usual, and End
-  // must not be called.
+  // and operations of LossOps cannot be captured. If Begin returns an error,
+  // nothing is captured, and End must not be called. The error is the device's
+  // own, or says why capture is not possible.
   virtual absl::Status Begin() = 0;
   // Ends the capture. Returns the captured operations, or the reason why they
   // could not be captured. In neither case have they run, so they may be queued

@@ -40,7 +40,8 @@ class CopyStream {
   // earlier ones are complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
-  // Both are in device memory, of this process or mapped by Copies::MapMemory.
+  // `to` and `from` are both in device memory: of this process, or mapped by
+  // Copies::MapMemory.
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
 
   // Sets `event` to the point after everything queued so far.
@@ -63,19 +64,19 @@ class Copies {
   virtual ~Copies() = default;
 
   // These methods create streams and events, which must not outlive the device.
-  // They return the device's error if it cannot create one.
+  // They return CUDA's error if creating a stream or an event fails.
   virtual absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   // Pins host memory, so that copies to and from the device run without the
   // host. The memory must consist of whole pages. It stays pinned while the
-  // handle exists, which may outlive the device. Thread-safe. Returns null if
-  // pinning fails; copies still work.
+  // returned handle exists; the handle may outlive the device. Thread-safe.
+  // Returns null if pinning fails; copies still work.
   virtual std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) = 0;
   // Maps device memory of another process of this host, so that copies and
-  // operations can use it, until the last reference is released. The mapping
-  // must not outlive the device, and no queued work may use it by then.
-  // Thread-safe. Returns FailedPrecondition, with the reason, if the memory
-  // cannot be mapped.
+  // operations can use it. Releasing the last reference ends the mapping. This
+  // must happen before the device is destroyed, and when no queued work uses
+  // the memory any more. Thread-safe. Returns FailedPrecondition, with the
+  // reason, if the memory cannot be mapped.
   virtual absl::StatusOr<std::shared_ptr<float>> MapMemory(
       const DeviceMemoryHandle& handle) = 0;
   // Like CopyStream::Record and CopyStream::Await, but for the queue of the

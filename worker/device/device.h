@@ -5,13 +5,15 @@
 //
 // Conventions of all operations: each takes one struct of arguments. Tensors
 // are dense and row-major in device memory; the start of a buffer is 64-byte
-// aligned. Tensors of type Real have the device's precision. All others, and
-// all arithmetic except the operands of products, are float32. Pointers to
-// const are inputs, the others outputs; outputs never alias inputs unless a
-// comment permits it. "=" overwrites, "+=" adds to the previous value. On
-// devices with a stream, operations are asynchronous and run in order; only
-// Synchronize and the functions that return host values block. Layers validate
-// all sizes when they are planned, so arguments are never invalid.
+// aligned. Tensors of type Real have the device's precision. All other tensors
+// are float32. All arithmetic is in float32, except that products may round
+// their operands to bfloat16 or TF32 (see Precision). Pointers to const are
+// inputs, the others outputs; outputs never alias inputs unless a comment
+// permits it. "=" overwrites, "+=" adds to the previous value. On devices with
+// a stream, operations are asynchronous and run in order; only Synchronize,
+// Allocate, the copies from and to the host, and operations that return host
+// values block (cuda_device.h lists exceptions). Layers validate all sizes when
+// they are planned, so arguments are never invalid.
 //
 // Determinism: the result of an operation depends only on its arguments, never
 // on other threads or instances.
@@ -61,7 +63,8 @@ class Device {
   // ResourceExhausted if memory does not suffice.
   using Memory = std::unique_ptr<void, void (*)(void*)>;
   virtual absl::StatusOr<Memory> Allocate(size_t bytes) = 0;
-  // Returns the bytes currently free, or nullopt if unknown.
+  // Returns the number of bytes of device memory that are currently free, or
+  // nullopt if unknown.
   virtual std::optional<int64_t> AvailableMemoryBytes() const {
     return std::nullopt;
   }

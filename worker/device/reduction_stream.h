@@ -1,5 +1,5 @@
-// Sums and updates of a model's gradients in a device's memory, for an
-// exchange.
+// Sums of a model's gradients, and updates of its weights, in a device's
+// memory, for an exchange.
 #ifndef TRIBUTARY_WORKER_DEVICE_REDUCTION_STREAM_H_
 #define TRIBUTARY_WORKER_DEVICE_REDUCTION_STREAM_H_
 
@@ -36,24 +36,27 @@ class ReductionStream {
  public:
   struct Plan {
     const ArenaLayout* layout = nullptr;  // Must outlive the stream.
-    // The chunks whose optimizer state the stream keeps, initialized to zero,
-    // and the number of slots of the optimizer.
+    // The chunks whose optimizer state the stream keeps. All state is initially
+    // zero. `slots` is Optimizer::slots(), the number of floats of state for
+    // each weight.
     std::vector<int> chunks;
     int slots = 0;
   };
 
   virtual ~ReductionStream() = default;
 
-  // Returns device memory for `elements` floats, with unspecified contents.
-  // May outlive the stream. Throws std::bad_alloc, like BufferPool::Take, if
-  // memory does not suffice.
+  // Returns device memory for `elements` floats, with unspecified contents. The
+  // buffer may outlive the stream. Throws std::bad_alloc, like
+  // BufferPool::Take, if memory does not suffice.
   virtual Buffer Allocate(int64_t elements) = 0;
-  // Copy from and to host memory.
+  // Copy `count` floats from and to host memory. Block until the copy is
+  // complete.
   virtual void CopyIn(const float* host, int64_t count, float* to) = 0;
   virtual absl::Status CopyOut(const float* from, int64_t count,
                                float* host) = 0;
 
-  // Returns an event at the point after everything queued so far.
+  // Returns an event at the point after everything queued so far. Throws
+  // std::bad_alloc if no event can be created.
   virtual std::shared_ptr<Event> Record() = 0;
 
   // Computes sum[i] += x[i], for i < count.
@@ -77,7 +80,8 @@ class ReductionStream {
     const float* weights = nullptr;
     float* new_weights = nullptr;
   };
-  // Updates chunks of Plan::chunks, several in one launch.
+  // Updates chunks, which must be in Plan::chunks. One kernel updates several
+  // chunks.
   virtual void Update(const OptimizerStep& step,
                       absl::Span<const ChunkUpdate> updates) = 0;
   // Returns the array of a slot of the chunk's state, for copies, or null if
@@ -88,8 +92,9 @@ class ReductionStream {
 };
 
 // Creates the stream of the GPU with this PCI address (see Device::bus_id).
-// Returns ResourceExhausted if memory for the optimizer's state does not
-// suffice, and the errors of CUDA.
+// Returns NotFound if this process can use no GPU with this address,
+// ResourceExhausted if memory for the optimizer's state does not suffice, and
+// CUDA's error if CUDA fails.
 using ReductionStreamMaker =
     std::function<absl::StatusOr<std::unique_ptr<ReductionStream>>(
         const std::string& bus_id, const ReductionStream::Plan& plan)>;

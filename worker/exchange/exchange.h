@@ -43,30 +43,33 @@ namespace tributary {
 // implementation: sums are added in the order of the reduction tree. See
 // tests/worker/exchange/conformance.
 //
-// Thread-safe. Only Finish and the destructor block.
+// Thread-safe. Finish and the destructor block. If device() is not null,
+// PushInitial blocks, too, and so does TakeArena when it allocates memory.
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
   // Returns the device stream of this exchange, or null. If it is not null, the
   // arenas of TakeArena and of the WeightsSink are in the memory of its device,
-  // which must be the device of the trainer. Its functions may be used at any
-  // time.
+  // which must be the device of the trainer. The stream's methods may be called
+  // at any time.
   virtual ReductionStream* device() { return nullptr; }
 
   // Returns a gradient arena in memory that Push can send without copying.
+  // Throws std::bad_alloc if memory does not suffice.
   virtual Buffer TakeArena() = 0;
 
   // Returns true if sums and weights may be in the memory of the worker's GPU
-  // (or of a GPU that it can access). Does not change once a version of the
-  // weights has arrived. The next two methods return null if it is false.
+  // (or of a GPU that it can access). Does not change between the arrival of
+  // the first weights and Finish. The next two methods return null if it is
+  // false.
   virtual bool on_device() const { return false; }
-  // Returns a gradient arena in that memory, which Push can send like one of
-  // TakeArena. Returns null if all of them are in use.
+  // Returns a gradient arena in the GPU's memory, which Push can send like an
+  // arena of TakeArena. Returns null if all arenas in that memory are in use.
   virtual Buffer TakeDeviceArena() { return nullptr; }
-  // Returns the arena in that memory that holds this version of the weights,
-  // instead of WorkState::Weights. Its chunks are there once AwaitWeights has
-  // returned true for them.
+  // Returns the arena in the GPU's memory that holds this version of the
+  // weights, and that the trainer must read instead of WorkState::Weights. A
+  // chunk is there once WorkState::AwaitWeights has returned true for it.
   virtual const float* DeviceWeights(int64_t /*version*/) const {
     return nullptr;
   }
@@ -75,8 +78,8 @@ class Exchange {
   virtual void PushInitial(Buffer arena) = 0;
   // Sends the sum of one node for one chunk of step `step`. Keeps a reference
   // to the sum's arena until the sum has been sent. The chunks of a node must
-  // be pushed in the order of backward, chunk 0 last, because notices of other
-  // chunks may be held back to be sent together.
+  // be pushed in the order of backward, chunk 0 last, because the exchange may
+  // hold back notices of other chunks to send several in one message.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
   // Ends the exchange after everything pushed has been sent. Blocks until the
   // connections to servers are closed or, for an all-reduce, the last step is

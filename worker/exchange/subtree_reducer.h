@@ -71,9 +71,9 @@ class SubtreeReducer {
   // Like ChunkReady, for a node whose leaves have already been summed and
   // rounded in the same way (see DeviceSums).
   void NodeReady(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
-  // Sends the sum of a node as it is, even if its sibling is in this step too.
-  // For sums in device memory, which only the server can add. All sums of a
-  // step must be passed in this way or none.
+  // Sends the sum of a node as it is, even if the sum of its sibling is also
+  // passed to this object. For sums in device memory, which only the server can
+  // add. Either all sums of a step or none must be passed in this way.
   void Send(NodeChunk sum) const { send_(std::move(sum)); }
 
  private:

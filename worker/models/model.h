@@ -56,8 +56,10 @@ class Model {
   // every element of `gradients` (zero in gaps) with the gradient of the *sum*
   // of the losses; for parameters of group STATISTICS, OptimizerGroup defines
   // the values. An empty batch yields zeros. `seed`, `step` and `micro_batch`
-  // select the random numbers of dropout. Returns Aborted if `observer` gave up
-  // the micro-batch; the gradients are then undefined.
+  // select the random numbers of dropout. `observer` may be null. Returns
+  // Aborted if `observer` gave up the micro-batch, InvalidArgument if `batch`
+  // does not suit the model, and the device's error if it has failed; the
+  // gradients are then undefined.
   virtual absl::StatusOr<LossSums> ForwardBackward(
       const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
       const float* weights, float* gradients, StepObserver* observer) = 0;
@@ -74,9 +76,9 @@ class Model {
 
   // Computes the logits of the token that follows `tokens`, one for each token
   // of the vocabulary. If `tokens` is longer than the context, uses only its
-  // end. Returns Unimplemented for models whose input is not tokens, and
+  // end. Returns Unimplemented for models whose input is not tokens,
   // InvalidArgument if `tokens` is empty, a token is out of range, or `logits`
-  // has the wrong size.
+  // has the wrong size, and the device's error if it has failed.
   virtual absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                        const float* weights,
                                        absl::Span<float> logits) = 0;

@@ -32,7 +32,8 @@ class ModelRegistry {
   // status() returns.
   ModelRegistry& Add(absl::string_view name, ModelFactory factory);
 
-  // Returns null if there is no network of this name.
+  // Returns the factory of the network of this name, or null if there is none.
+  // The pointer is valid as long as this object exists.
   const ModelFactory* Find(absl::string_view name) const;
   // Returns all names, in alphabetical order.
   std::vector<std::string> names() const;

@@ -34,8 +34,8 @@ absl::Status CheckActivation(absl::string_view field, Activation activation);
 // Returns InvalidArgument if model.loss does not match the data.
 absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info);
 
-// Adds a layer that applies `activation`, which must have been validated, to
-// `value`. Returns the output of the layer.
+// Adds a layer called `name` that applies `activation`, which must have been
+// validated, to `value`. Returns the output of the layer.
 ValueId AddActivation(absl::string_view name, Activation activation,
                       ValueId value, Graph* graph);
 

@@ -42,11 +42,11 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  // Returns the value that identifies the network's input.
+  // Returns the id of the network's input.
   ValueId input() const { return 0; }
 
-  // Adds a layer and returns its output. The layer's parameters are named
-  // "<name>.<name within the layer>".
+  // Adds a layer and returns the id of its output. The layer's parameters are
+  // named "<name>.<name within the layer>".
   ValueId Add(absl::string_view name, std::unique_ptr<Layer> layer,
               std::vector<ValueId> inputs);
   // Like Add, but parameter 0 of the layer is the existing parameter named

@@ -168,7 +168,7 @@ class Network {
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
   // Returns the number of rows of the target that count, that is, whose label
-  // is not -1. The loss will report the same number.
+  // is not -1. LossOps::Await later returns the same number in Loss::counted.
   int64_t CountRows(const MicroBatchInput& micro_batch) const;
   // Returns the captures for micro-batches with the pass's arguments, or null
   // if the pass must neither capture nor launch anything.
@@ -204,8 +204,8 @@ class Network {
   // Transfers micro-batches to the device. Null if the device works in host
   // memory.
   const std::unique_ptr<DeviceInputs> inputs_;
-  // The copies of the weights that only this network uses; null if it uses
-  // shared ones.
+  // Copies of the weights for this network alone; null if the network uses
+  // shared copies.
   const std::unique_ptr<WeightCopies> own_copies_;
   WeightCopies* const copies_;
   std::vector<Range> gaps_;        // Gaps of the arena.

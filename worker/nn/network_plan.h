@@ -31,8 +31,8 @@ struct NetworkPlan {
     bool forward_elsewhere = false;
     // The number of the layer whose sum this layer computes, or -1.
     int sum = -1;
-    // The output of the following GELU, if this layer computes it; otherwise
-    // -1.
+    // Place of the output of the following GELU if this layer computes that
+    // GELU; otherwise -1.
     int64_t gelu_output = -1;
     int64_t gelu_input = -1;  // Place of LayerTensors::gelu_input, or -1.
 
@@ -41,8 +41,10 @@ struct NetworkPlan {
     int64_t output_gradient = -1;
     std::array<int64_t, kMaxLayerInputs> input_gradients{-1, -1};
     std::array<bool, kMaxLayerInputs> accumulate{};
-    // Temporary buffer for the gradient of an input to which other layers
-    // contribute, if the layer cannot add to it; otherwise -1.
+    // Temporary buffers for the gradients of inputs; -1 for an input that needs
+    // none. An input needs one if a later layer has already written its part of
+    // the input's gradient, and this layer cannot add to that part (see
+    // LayerSpec::accumulates).
     std::array<int64_t, kMaxLayerInputs> scratch{-1, -1};
     bool accumulate_weight = false;
     // Index of a parameter. When backward of this layer is done, the gradients
@@ -51,9 +53,10 @@ struct NetworkPlan {
     int ready_parameter = -1;
   };
   std::vector<Node> nodes;
-  // `input` receives the input from the host, as elements of four bytes.
-  // `input_value` is where layers read the input, in the device's precision.
-  // Both are equal unless the input must be rounded.
+  // `input` is the place to which the input is copied from the host, as
+  // elements of four bytes. `input_value` is the place from which layers read
+  // the input, in the device's precision. The two places are equal unless the
+  // input must be rounded.
   int64_t input = -1;
   int64_t input_value = -1;
   int64_t target = -1;

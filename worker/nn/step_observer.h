@@ -25,7 +25,7 @@ class StepObserver {
   // once, before the first GradientsReady, by models that leave samples out of
   // the loss.
   virtual void SetSampleCount(int64_t /*sample_count*/) {}
-  // Called after forward, including the loss. On a device with its own memory
+  // Called after forward, including the loss. On a device with its own memory,
   // backward has already been queued. Not called for an empty micro-batch.
   virtual void ForwardDone() {}
   // Called when the elements from `begin` to the end of the gradient arena are

@@ -41,9 +41,10 @@ struct AllReducePartOptions {
   ReductionStreamMaker make_reduction_stream;
 };
 
-// Joins the all-reduce group: creates version 0 of the weights or reads a later
-// version from the server, reports Synced, waits without a time limit until the
-// coordinator has formed the group, and connects to the members.
+// Joins the all-reduce group, after MembershipClient::AwaitOpen has returned
+// `open`: creates version 0 of the weights or reads a later version from the
+// server, reports Synced, waits without a time limit until the coordinator has
+// formed the group, and connects to the members.
 //
 // On failure, returns OutOfRange if the job finished without this worker, or
 // else the first error. `setup`, `membership`, `state` and the objects that

@@ -22,8 +22,11 @@ namespace tributary {
 
 using MembershipStream = ClientStream<CoordinatorOrder, WorkerReport>;
 
-// Joins the job, renews the worker's lease, passes orders to the WorkState, and
-// sends reports. Must stay alive until AwaitDone has returned. Thread-safe.
+// Joins the job, passes orders to the WorkState, and sends reports. Every
+// report renews the worker's lease; the caller must send heartbeats in time. If
+// the connection ends, the methods that wait return Unavailable or the code
+// with which the coordinator ended the stream; the message names the
+// coordinator. Must stay alive until AwaitDone has returned. Thread-safe.
 class MembershipClient final
     : private ClientSession<CoordinatorOrder, WorkerReport> {
  public:
@@ -41,7 +44,7 @@ class MembershipClient final
   void AwaitDone() { (void)stream_->AwaitDone(); }
 
   // Blocks until the coordinator admits this worker, which happens once all
-  // servers have joined. Returns an error if the connection ends first.
+  // servers have joined. Returns the connection's error if it ends first.
   absl::StatusOr<Admission> AwaitAdmission() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Delivers orders, and the end of the connection, to `state` until Detach.
@@ -50,22 +53,23 @@ class MembershipClient final
   void Detach() ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until Open arrives, which means that the servers have received the
   // model's layout. If this worker must initialize the weights,
-  // WorkState::RequestInitialize has been called by then. Returns an error if
-  // the connection ends first.
+  // WorkState::RequestInitialize has been called by then. Returns the
+  // connection's error if it ends first.
   absl::StatusOr<Open> AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- All-reduce only.
   // Blocks until this worker is a member of a group. Returns OutOfRange if the
-  // job finishes without this worker, Cancelled if the job is stopped, and an
-  // error if the connection ends first.
+  // job finishes without this worker, Cancelled if the job is stopped, and the
+  // connection's error if it ends first.
   absl::StatusOr<Group> AwaitGroup() ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until a member, possibly this one, publishes a value under `name`,
-  // and returns the value. Returns Cancelled if the job is stopped, and an
-  // error if the connection ends first.
+  // and returns the value. Returns Cancelled if the job is stopped, and the
+  // connection's error if it ends first.
   absl::StatusOr<std::string> AwaitPublication(const std::string& name)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the callback for Save orders; orders received earlier are delivered at
-  // once. Null removes the callback, which no longer runs once SetSave has
+  // once. `save` must not block; of this object's methods, it may call only
+  // Send. Null removes the callback, which no longer runs once SetSave has
   // returned.
   void SetSave(std::function<void(int64_t version)> save)
       ABSL_LOCKS_EXCLUDED(mu_);

@@ -37,7 +37,7 @@ class AsynchronousWork final : public BoundedStalenessWork {
  private:
   struct StepLease {
     // True if the step must be computed: until a task begins to compute it, and
-    // again after a gradient of the step was refused.
+    // again once all outcomes have arrived, if a gradient was refused.
     bool waiting = true;
     // True if an outcome refused a gradient as too stale.
     bool refused = false;

@@ -21,8 +21,9 @@ class WeightsSink {
   // Maps the chunks of server number `shard`, one of `servers` servers, from
   // the server's memory into this worker's arenas. `memory` holds two arenas,
   // each rounded up to whole pages. Must be called before the first BeginWrite
-  // for any of these chunks. Returns FailedPrecondition if the mode or the
-  // chunk size does not permit mapping.
+  // for any of these chunks. Returns FailedPrecondition, with the reason, if
+  // the mode or the chunk size does not permit mapping, `memory` has the wrong
+  // size, or the system cannot map it.
   virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
                                  int servers) = 0;
   // Makes `even` and `odd`, whose memory may belong to a device, the arenas of
@@ -49,8 +50,8 @@ class WeightsSink {
   // that compute the next version from this version.
   virtual const float* Weights(int64_t version) const = 0;
   // Sets the callback that runs whenever BeginWrite may be retried for parked
-  // chunks. No locks are held during the callback. Must be called before the
-  // first BeginWrite if the caller uses parked chunks. Null removes the
+  // chunks. No locks are held during the callback. An exchange that retries
+  // parked chunks must call this before its first BeginWrite. Null removes the
   // callback.
   virtual void SetUnparked(std::function<void()> unparked) = 0;
   // Reports whether a server applied or refused a gradient of this worker.

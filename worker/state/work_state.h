@@ -101,9 +101,10 @@ class WorkState : public WeightsSink {
   // Returns the arena for this version. The pointer is valid until the next
   // call of Next.
   const float* Weights(int64_t version) const override = 0;
-  // Returns the memory of all arenas that Weights may return, as whole pages,
-  // for example to pin it. Call after the first version is complete; before
-  // that, WeightsSink::MapChunks may replace pages with a server's memory.
+  // Returns the host memory of all arenas that Weights may return, as whole
+  // pages, for example to pin it. Returns nothing if SetArenas has replaced the
+  // arenas. Call after the first version is complete; before that,
+  // WeightsSink::MapChunks may replace pages with a server's memory.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
   // Returns the version of the chunk that the task under way computes from.
   // Call after AwaitWeights for that chunk. Meaningful only in modes in which
@@ -114,9 +115,9 @@ class WorkState : public WeightsSink {
   // Returns the oldest of the chunks' newest versions, which is the newest
   // version that all chunks have reached. Returns -1 if a chunk has no version.
   virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // Sets `*task` to the next training task or, in asynchronous mode, to a
-  // request for a step lease, given that CompleteVersion() is `version` and
-  // that no evaluation is due. Returns false if there is nothing to do yet.
+  // Called when no evaluation is due; `version` is CompleteVersion(). Sets
+  // `*task` to the next training task or, in asynchronous mode, to a request
+  // for a step lease. Returns false if there is nothing to do yet.
   virtual bool DecideTraining(int64_t version, Task* task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
   // Returns true if the task under way must be given up.

@@ -29,10 +29,11 @@ namespace tributary {
 // Not thread-safe.
 class DeviceArenas {
  public:
-  // Maximum size of a copy of several chunks in the exchange. The first chunk
-  // of a copy waits for the last one, so an unbounded copy of a large layer
-  // would delay its first chunk by milliseconds. A copy of this size takes
-  // about 0.3 ms over PCIe, and starting it 0.01 ms.
+  // Maximum size in bytes of a copy of several chunks between this object and
+  // the exchange. All chunks of a copy become available when its last chunk
+  // does, so an unbounded copy of a large layer would delay the other chunks by
+  // milliseconds. A copy of this size takes about 0.3 ms over PCIe, and
+  // starting it 0.01 ms.
   static constexpr int64_t kMaximumCopyBytes = int64_t{16} << 20;
 
   // Requires that `device` has its own memory. `device` and `layout` must
@@ -62,21 +63,21 @@ class DeviceArenas {
   };
   // The memory of an arena from which, or to which, this class copies.
   enum class Memory { kHost, kDevice };
-  // Queues copies of the chunks [first, first + versions.size()), which have
-  // these versions, from the arena `from` to weights(): one copy for each
-  // run of neighbouring chunks that weights() does not hold in this version.
-  // Operations queued from now on run after the copies; operations queued
-  // before must not read the chunks. The chunks must not change in `from` until
-  // Synchronize.
+  // Queues copies of the chunks [first, first + versions.size()) from the arena
+  // `from` to weights(). `versions` lists the versions of these chunks in
+  // `from`. Makes one copy for each run of neighbouring chunks that weights()
+  // does not hold in these versions. Operations queued from now on run after
+  // the copies; operations queued before must not read the chunks. The chunks
+  // must not change in `from` until Synchronize.
   void Load(int first, absl::Span<const Version> versions, const float* from,
             Memory memory = Memory::kHost);
   // Like Load, for all chunks, even if weights() already holds them. Forgets
   // their versions, so that the next Load of each chunk copies it again.
   void LoadAll(const float* host);
 
-  // Queues a copy of chunks [first, last) from `from`, an arena in device
-  // memory such as gradients(), to the arena `to`, in as few copies of
-  // up to kMaximumCopyBytes as possible, last chunks first. A larger chunk is
+  // Queues copies of the chunks [first, last) from `from`, an arena in device
+  // memory such as gradients(), to the arena `to`. Makes as few copies of up to
+  // kMaximumCopyBytes as possible, last chunks first. A chunk that is larger is
   // one copy. The copies include the effect of all operations queued so far.
   void Save(int first, int last, const float* from, float* to,
             Memory memory = Memory::kHost);
@@ -103,7 +104,7 @@ class DeviceArenas {
                Device::Memory weights, Device::Memory gradients);
   absl::Status CreateQueues();
   // Records the version of a chunk in weights(). Returns true if this version
-  // differs from the recorded one.
+  // differs from the version recorded before.
   bool Replace(int chunk, const Version& version);
   // Queues a copy of chunks [first, last) to weights().
   void Copy(int first, int last, const float* from, Memory memory);

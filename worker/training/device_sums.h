@@ -13,14 +13,14 @@
 
 namespace tributary {
 
-// Sums the micro-batches of one compute thread along the reduction tree,
-// bit-identical to SubtreeReducer. Only complete sums are copied to the host
-// and passed to SubtreeReducer: one copy per sum instead of one per
-// micro-batch.
+// Sums the gradients of one compute thread's micro-batches along the reduction
+// tree. The sums are bit-identical to the sums of SubtreeReducer. Only complete
+// sums are copied to an arena of the exchange and passed to SubtreeReducer: one
+// copy per sum instead of one per micro-batch.
 //
 // Uses one arena of device memory for each level of the tree. If memory does
-// not suffice for all levels, the sums of lower nodes are copied to the host,
-// which adds them.
+// not suffice for all levels, the sums of lower nodes count as complete, and
+// SubtreeReducer or the server adds them.
 //
 // Not thread-safe: used by the device's thread. Additions are queued like all
 // device operations.
@@ -43,9 +43,9 @@ class DeviceSums {
   // Queues the additions for chunks [first, last). The operations queued so far
   // must compute the final gradients of these chunks.
   void Add(int first, int last);
-  // Returns true if the micro-batch completes a sum that must be copied to the
-  // host: the sum of a largest node of the task or, if memory does not suffice,
-  // of a lower node.
+  // Returns true if the micro-batch completes a sum that must be copied to an
+  // arena of the exchange: the sum of a largest node of the task or, if memory
+  // does not suffice, of a lower node.
   bool complete() const { return complete_; }
   // Returns the node whose sum the micro-batch contributes to.
   int node() const { return node_; }

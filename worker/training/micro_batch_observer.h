@@ -18,7 +18,7 @@ namespace tributary {
 
 // Copies elements [begin, end) of the task's weights, which must be available,
 // to the device: from `on_device` (see Exchange::DeviceWeights), or from the
-// host if it is null. They must not change there until the device is
+// host if `on_device` is null. The source must not change until the device is
 // synchronized.
 void LoadWeights(const WorkState& state, const Task& task,
                  const ArenaLayout& layout, int64_t begin, int64_t end,
@@ -38,7 +38,8 @@ class MicroBatchObserver final : public StepObserver {
     // Arena for the gradients, or for the sum that the micro-batch completes.
     // Null if the micro-batch completes no sum.
     Buffer arena;
-    // Where `arena` is. With Exchange::on_device, both are possible.
+    // The memory that `arena` is in. kDevice is possible only if
+    // Exchange::on_device is true.
     DeviceArenas::Memory memory = DeviceArenas::Memory::kHost;
     // See Exchange::on_device and Exchange::DeviceWeights.
     bool on_device = false;
@@ -64,8 +65,8 @@ class MicroBatchObserver final : public StepObserver {
   }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
   // Passes on chunks that are final and, on a device with its own memory, have
-  // been copied to the host. Finish passes on chunk 0, because it carries the
-  // loss.
+  // been copied to the exchange's arena. Finish passes on chunk 0, because it
+  // carries the loss.
   void GradientsReady(int64_t begin) override;
 
   // Passes on the remaining chunks. Must be called once, after ForwardBackward.
@@ -78,7 +79,8 @@ class MicroBatchObserver final : public StepObserver {
   // soon as it is available. Returns false if the micro-batch must be given up.
   bool LoadAsTheyArrive(int64_t begin, int64_t end);
   // Queues the additions for chunks [first, last_added_) and starts to copy
-  // completed sums to the host. Requires a device with its own memory.
+  // completed sums to the exchange's arena. Requires a device with its own
+  // memory.
   void AddUp(int first);
   // Passes chunk last_chunk_ to the reducer. `loss_sum` must be 0 except for
   // chunk 0.

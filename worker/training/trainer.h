@@ -78,19 +78,20 @@ class Trainer {
   absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
-  // Returns the micro-batch's data: the thread's prefetched batch if it
-  // matches, otherwise from read-ahead.
+  // Returns the micro-batch's data: the batch that the thread has prefetched if
+  // it is this micro-batch, otherwise the batch that read_ahead_ returns.
   std::shared_ptr<const Batch> TakeBatch(int thread, int64_t step,
                                          int micro_batch);
-  // Starts to transfer the micro-batch, which is expected to be the thread's
-  // next one, to the thread's device, if its data have been read. Never waits
-  // for reads.
+  // If the micro-batch's data have been read, starts to transfer them to the
+  // thread's device. The micro-batch is expected to be the thread's next one.
+  // Never waits for reads.
   void Prefetch(int thread, int64_t step, int micro_batch);
   // Prefetches the micro-batch that the thread is expected to compute next.
   void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
   // Returns true if the device of any thread is prefetching the micro-batch.
   bool IsPrefetched(int64_t step, int micro_batch) const;
-  // Computes the gradients of one local step, on the host.
+  // Computes the gradients of one local step on the thread's device, and writes
+  // them to `gradients`, a host arena.
   absl::StatusOr<LossSums> LocalStep(const Batch& batch, int thread,
                                      int micro_batch, float* gradients,
                                      StepObserver* observer);

@@ -119,7 +119,8 @@ class TrainingSetup {
   TrainingSetup() = default;
   void PopThreads(size_t kept);
 
-  // Opens the data and sets facts_, sampler_ and rounds_. Returns the errors of
+  // Opens the data and sets the fields that follow from it: facts_, sampler_,
+  // rounds_, piece_samples_ and max_samples_. Returns the errors of
   // TrainingSources::open_data.
   absl::Status Open(const TrainingSources& sources);
   MicroBatchMemoryInputs MemoryInputs() const;

@@ -46,7 +46,8 @@ class WorkTimes {
 
  private:
   // Returns the activity that most threads are engaged in, without counting
-  // idle threads.
+  // idle threads. If all threads are idle, returns kIdle before the first task,
+  // and kExchange afterwards.
   Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Rounds& rounds_;

@@ -26,14 +26,15 @@ class CudaContext {
   CudaContext& operator=(const CudaContext&) = delete;
 
   int ordinal() const { return stream_->ordinal(); }
-  // Makes the stream's GPU the calling thread's current device, because the
-  // device may have moved between threads. Returns the stream.
+  // Makes the stream's GPU the calling thread's current device, because this
+  // object may have moved between threads. Returns the stream.
   Stream& Current() {
     stream_->Activate();
     return *stream_;
   }
 
-  // Returns the working memory of operations, which use it one after another.
+  // Returns the working memory that the operations share: each operation uses
+  // all of it in turn.
   Scratch& scratch() { return scratch_; }
   // Returns how often working memory, including the working memory of groups of
   // operations, has grown. While this number is unchanged, no working memory

@@ -35,8 +35,8 @@ std::string FormatDeviceName(const DeviceName& name);
 DeviceName ResolveDeviceName(const DeviceName& name);
 
 // Creates the device. For kCuda, returns the errors of CreateCudaDevice, such
-// as FailedPrecondition if this build has no CUDA or this machine no GPU, and
-// NotFound for a GPU that does not exist. kAuto is resolved first; if it
+// as FailedPrecondition if this build has no CUDA or this machine has no GPU,
+// and NotFound for a GPU that does not exist. kAuto is resolved first; if it
 // selects a GPU that has an error, returns the error instead of falling back to
 // the CPU.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(

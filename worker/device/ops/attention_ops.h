@@ -41,8 +41,8 @@ class AttentionOps {
 
   virtual ~AttentionOps() = default;
 
-  // Returns the number of floats that Forward saves for Backward: the
-  // probabilities, or the logarithm of each row's sum of exponentials.
+  // Returns the number of floats that Forward saves for Backward: for each
+  // query and head, the logarithm of the sum of the exponentials of its scores.
   virtual int64_t SavedElements(const AttentionShape& shape) const = 0;
   virtual void Forward(const ForwardArguments& args) = 0;
   virtual void Backward(const BackwardArguments& args) = 0;

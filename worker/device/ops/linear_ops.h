@@ -64,8 +64,8 @@ class LinearOps {
   virtual void Forward(const ForwardArguments& args) = 0;
   // Computes dx = dy weight. With `accumulate`, adds the product to dx instead.
   virtual void BackwardInput(const BackwardInputArguments& args) = 0;
-  // Computes dweight = dy^T x, or with `accumulate` adds the product to
-  // dweight. Sets dbias to the column sums of dy.
+  // Computes dweight = dy^T x. With `accumulate`, adds the product to dweight
+  // instead. Sets dbias to the column sums of dy.
   virtual void BackwardWeight(const BackwardWeightArguments& args) = 0;
 
   // The next two operations compute a linear layer followed by GELU (see

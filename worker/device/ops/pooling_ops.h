@@ -17,8 +17,8 @@ struct PoolShape {
   // Side of a window. An incomplete last window is dropped.
   int64_t window = 0;
   // For max pooling only. `stride` is the distance between the starts of
-  // windows; 0 stands for `window`. `padding` is the width of the border around
-  // the image, which never contains a maximum.
+  // windows; 0 stands for `window`. `padding` is the width of a border around
+  // the image; no element of the border is a maximum.
   int64_t stride = 0, padding = 0;
 
   int64_t Stride() const { return stride > 0 ? stride : window; }

@@ -11,8 +11,9 @@ namespace tributary {
 enum class Precision {
   kFloat32,
   kBfloat16,
-  // For creating devices only: such a device reports kFloat32, but a GPU may
-  // round the operands of products and convolutions to TF32 (10 fraction bits).
+  // For creating devices only. A device created with kTf32 reports kFloat32,
+  // but a GPU may round the operands of products and convolutions to TF32 (10
+  // fraction bits).
   kTf32,
 };
 

@@ -48,9 +48,9 @@ namespace tributary {
 // first stage of ZeRO (Rajbhandari et al., 2020).
 //
 // Gradients, weights and the optimizer's state are in host memory, or in the
-// memory of a GPU (see CreateOnDevice), where GPUs exchange chunks directly.
-// Only sums of squares, losses and counts then pass through the host, and the
-// chunks that Options::save receives.
+// memory of a GPU (see CreateOnDevice), where GPUs exchange chunks directly. If
+// they are in a GPU's memory, only sums of squares, losses, counts and the
+// chunks that Options::save receives pass through the host.
 //
 // Communication overlaps with backward: a chunk is sent when its last local
 // node is complete. One thread receives, adds, updates and forwards chunks. New
@@ -82,8 +82,9 @@ class AllReduceExchange final : public Exchange {
     // null, the memory is not pinned.
     PinMemory pin;
     // For CreateOnDevice: the number of gradient arenas that the trainer uses
-    // at a time. An exchange that needs more allocates them during a step,
-    // which can wait for other members (see ConnectNcclMesh).
+    // at a time. If the trainer takes more, the exchange allocates them during
+    // a step; such an allocation can wait for other members (see
+    // ConnectNcclMesh).
     int arenas = 0;
   };
   // `layout` and `sink` must outlive the exchange. Returns InvalidArgument if
@@ -95,8 +96,8 @@ class AllReduceExchange final : public Exchange {
   // Like Create, but keeps gradients, weights and the optimizer's state in the
   // memory of the GPU of `mesh` and `stream`. Copies the weights of version
   // first_step from the sink's arenas, and replaces these arenas. `stream` must
-  // have been created with PlanFor. Options::pin is unused. Returns
-  // ResourceExhausted if the GPU's memory does not suffice.
+  // have been created with the plan that PlanFor returns. Options::pin is
+  // unused. Returns ResourceExhausted if the GPU's memory does not suffice.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> CreateOnDevice(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<DeviceMesh> mesh,
@@ -159,8 +160,8 @@ class AllReduceExchange final : public Exchange {
   }
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
-  // The same for a chunk, in the memory where the exchange works. `ready` is
-  // null, or the event after which the values may be read.
+  // Like Send and Receive, for a chunk in the memory where the exchange works.
+  // `ready` is null, or the event after which the values may be read.
   Transfer SendChunk(int to, uint64_t tag, const float* values, int64_t bytes,
                      std::shared_ptr<Event> ready);
   Transfer ReceiveChunk(int from, uint64_t tag, float* values, int64_t bytes);

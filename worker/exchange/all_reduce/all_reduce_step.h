@@ -87,8 +87,8 @@ class AllReduceExchange::Step {
   // Posts all receives that do not depend on this member's own computation.
   void ReceiveParts();
   // Waits until the trainer begins the step. The next version may be written
-  // only then, because until then the trainer may still read the memory that it
-  // overwrites. Returns Aborted if the exchange is ending.
+  // only then, because until then the trainer may still read the memory that
+  // this version overwrites. Returns Aborted if the exchange is ending.
   absl::Status AwaitBegin();
   absl::Status ReceiveReduced();
   absl::Status Reduce(int chunk);
@@ -104,18 +104,21 @@ class AllReduceExchange::Step {
   // Sends the reduced chunk to all other members.
   void SendReduced(int chunk, const float* values,
                    const std::shared_ptr<Event>& ready);
-  // Computes the next version of the chunks, whose gradients are known, and
-  // passes it on.
+  // Computes the next version of the chunks in `gradients` and passes it to the
+  // trainer. Sends and saves the chunks that this member reduces, if the job
+  // requires that.
   absl::Status Update(
       const std::vector<std::pair<int, ChunkGradient>>& gradients);
   // Passes a copy of the chunk's new weights and optimizer state to
   // Options::save.
   absl::Status Save(int chunk, const float* weights);
-  // Makes the new weights of a chunk available to the trainer once `ready`,
-  // unless it is null, is reached.
+  // Appends a chunk and its `ready` to writes_, then calls EndWrites. `ready`
+  // is reached when the chunk's new weights are complete; null means that they
+  // are.
   absl::Status EndWrite(int chunk, std::shared_ptr<Event> ready);
-  // Makes the weights available of the chunks whose `ready` has been reached.
-  // With `wait`, first waits for `ready` of all chunks, and so does it for all.
+  // Makes the new weights of the chunks in writes_ available to the trainer, in
+  // order, up to the first chunk whose event has not been reached. With `wait`,
+  // waits for each event, and so includes all chunks.
   absl::Status EndWrites(bool wait);
   // Updates all chunks once the norm is known.
   absl::Status UpdateGated();

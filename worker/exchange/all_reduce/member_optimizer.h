@@ -23,10 +23,10 @@ struct ChunkGradient {
   const float* other_half = nullptr;
 };
 
-// Adds gradients and updates weights, which are in host memory or in a device's
-// memory, as UpdateRecipe describes, with results that are bit-identical to the
-// results of a server's ChunkPass. Owns the optimizer state of the chunks that
-// the member updates, in the same memory.
+// Adds gradients, and updates weights as UpdateRecipe describes. The results
+// are bit-identical to the results of a server's ChunkPass. Gradients and
+// weights are in host memory or in a device's memory. Owns the optimizer state
+// of the chunks that the member updates, in the same memory.
 //
 // A device runs the operations after the calls have returned, in the order of
 // the calls; see Record. An error of the device is returned by all later calls
@@ -37,9 +37,10 @@ class MemberOptimizer {
  public:
   virtual ~MemberOptimizer() = default;
 
-  // Adds up the gradient sums of nodes of the reduction tree for one chunk,
-  // which are indexed by node, in place, in the order of the tree. If `whole`
-  // is false, may leave the last addition to the caller.
+  // Adds up the gradient sums `parts` of one chunk, in place, in the order of
+  // the reduction tree. `parts` is indexed by node; each array has `count`
+  // elements. If `whole` is false, may leave the last addition to the caller;
+  // see ChunkGradient.
   virtual ChunkGradient AddUp(int64_t count, const std::map<int, float*>& parts,
                               bool whole) = 0;
 
@@ -53,8 +54,9 @@ class MemberOptimizer {
     int64_t nonfinite = -1;
   };
   // BeginFacts starts to compute the facts of a chunk, whose gradient must not
-  // change until EndFacts. EndFacts blocks until the facts of all chunks since
-  // the last EndFacts are known, and returns them by chunk.
+  // change until EndFacts. EndFacts blocks until the facts of all chunks that
+  // BeginFacts received since the last EndFacts are known, and returns them by
+  // chunk.
   virtual void BeginFacts(int chunk, const ChunkGradient& gradient) = 0;
   virtual absl::StatusOr<std::map<int, Facts>> EndFacts() = 0;
 
@@ -72,13 +74,13 @@ class MemberOptimizer {
     const float* weights = nullptr;  // Version Step::number.
     float* new_weights = nullptr;    // The next version.
   };
-  // Updates chunks, whose sums of gradients must be whole on a device. The
+  // Updates chunks. On a device, ChunkGradient::other_half must be null. The
   // contents of gaps between parameters do not matter.
   virtual void Update(const Step& step,
                       absl::Span<const ChunkUpdate> updates) = 0;
 
-  // Returns an event that is reached when all operations so far are complete.
-  // Null: they are.
+  // Returns an event that is reached when all operations so far are complete,
+  // or null if they are already complete.
   virtual std::shared_ptr<Event> Record() = 0;
 
   // Copies the weights and the optimizer state of a chunk to the buffers of

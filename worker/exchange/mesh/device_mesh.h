@@ -1,5 +1,5 @@
-// Interface for messages between the members of an all-reduce group that are in
-// the memory of GPUs.
+// Interface for messages in GPU memory between the members of an all-reduce
+// group.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_MESH_DEVICE_MESH_H_
 #define TRIBUTARY_WORKER_EXCHANGE_MESH_DEVICE_MESH_H_
 
@@ -17,10 +17,10 @@ namespace tributary {
 class DeviceMesh : public PeerMesh {
  public:
   // Like Send and Receive, for messages of at least one byte in the memory of
-  // this member's GPU. A message is sent only once the other member has called
-  // ReceiveOnDevice for it, and when `ready` is reached, unless it is null. The
-  // work before `ready` must not depend on other members. When Wait returns OK,
-  // the GPU has sent or received the message.
+  // this member's GPU. A message is sent only after the other member has called
+  // ReceiveOnDevice for it and `ready` has been reached; a null `ready` counts
+  // as reached. The work that `ready` waits for must not depend on other
+  // members. When Wait returns OK, the GPU has sent or received the message.
   virtual std::unique_ptr<Transfer> SendFromDevice(
       int to, uint64_t tag, const void* data, size_t bytes,
       std::shared_ptr<Event> ready) = 0;

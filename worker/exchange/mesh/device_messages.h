@@ -1,5 +1,5 @@
-// The messages between this member of an all-reduce and another that are in the
-// memory of GPUs. Internal to NcclMesh.
+// The messages in GPU memory between this member of an all-reduce and one other
+// member. Internal to NcclMesh.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_MESH_DEVICE_MESSAGES_H_
 #define TRIBUTARY_WORKER_EXCHANGE_MESH_DEVICE_MESSAGES_H_
 
@@ -24,28 +24,31 @@ struct DeviceMessage {
   bool done = false;
 };
 
-// Holds the messages that have not been moved yet, and what the peer waits for.
-// Messages must outlive their stay; Remove ends it. Not thread-safe.
+// Lists the messages whose transfer has not begun, and the messages that the
+// peer waits for. Does not own messages: before a message is destroyed,
+// TakeSendable or TakeExpected must have returned it, or Remove must have been
+// called. Not thread-safe.
 class DeviceMessages {
  public:
   void AddOutgoing(DeviceMessage* message) { outgoing_.push_back(message); }
   void AddExpected(DeviceMessage* message) {
     expected_[message->tag].push_back(message);
   }
-  // Notes that the peer waits for a message.
+  // Records that the peer waits for a message with this tag and size.
   void AddAwaited(uint64_t tag, uint64_t bytes) {
     awaited_.emplace(tag, bytes);
   }
   void Remove(DeviceMessage* message);
 
-  // Returns whether the peer waits for one of the outgoing messages.
+  // Returns true if the peer waits for one of the outgoing messages.
   bool has_sendable() const { return Sendable() != nullptr; }
   // Removes and returns the first outgoing message that the peer waits for, and
   // sets `moving`. Returns null if there is none, and Internal if the peer
-  // waits for a message of a different size.
+  // waits for a message with the same tag but a different size.
   absl::StatusOr<DeviceMessage*> TakeSendable();
-  // The same for the message that the peer sends. Returns Internal if none with
-  // this tag and size is expected.
+  // Removes and returns the expected message with this tag and size, which the
+  // peer is about to send, and sets `moving`. Returns Internal if no such
+  // message is expected.
   absl::StatusOr<DeviceMessage*> TakeExpected(uint64_t tag, uint64_t bytes);
 
  private:

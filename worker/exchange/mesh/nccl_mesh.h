@@ -32,15 +32,16 @@ struct NcclMeshOptions {
 // Connects every pair of members. All members must call this function.
 //
 // NCCL has no tags and does not detect lost members. The mesh `control`
-// provides both: it carries all messages in host memory, the notices that a
-// member waits for a message in GPU memory, and the tag and size of each such
-// message, and detects lost members. An error in either mesh ends both. A
-// message occupies the GPU only once both sides are ready; NCCL then moves it
-// from its place in the sender's memory to its place in the receiver's memory.
-// A message to a member and one from it are one operation on the GPU, so that
-// neither direction can hold up the other. NCCL allocates the memory of all
-// connections before this function returns: an allocation may wait for
-// everything that runs on the GPU, which may wait for other members.
+// provides both: it detects lost members, and it carries all messages in host
+// memory, the notices that a member waits for a message in GPU memory, and the
+// tag and size of each message in GPU memory. An error in either mesh ends
+// both. A message occupies the GPU only once both sides are ready; NCCL then
+// moves it from its place in the sender's memory to its place in the receiver's
+// memory. A message to a member and a message from this member form one
+// operation on the GPU, so that neither direction can hold up the other. NCCL
+// allocates the memory of all connections before this function returns: an
+// allocation may wait for everything that runs on the GPU, which may wait for
+// other members.
 //
 // Streams must not share hardware queues of the GPU if there are more than two
 // members: see NcclLibrary::hardware_queues.

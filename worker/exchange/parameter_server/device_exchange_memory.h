@@ -19,21 +19,21 @@ namespace tributary {
 using MapDeviceMemory = std::function<absl::StatusOr<std::shared_ptr<float>>(
     const DeviceMemoryHandle& handle)>;
 
-// The arenas of one server, mapped. Thread-safe. Buffers of Take keep the
-// mapping alive.
+// The arenas in the memory of one server's GPU, mapped into this process.
+// Thread-safe. Buffers of Take keep the mapping alive.
 class DeviceExchangeMemory {
  public:
-  // Maps the memory that `welcome` offers, for arenas of `arena_elements`.
-  // Returns FailedPrecondition, with the reason, if it offers none, the sizes
-  // are wrong, or `map` cannot map it.
+  // Maps the memory that `welcome` offers, for arenas of `arena_elements`
+  // floats each. Returns FailedPrecondition, with the reason, if `welcome`
+  // offers no memory or memory of the wrong size, and the errors of `map`.
   static absl::StatusOr<std::shared_ptr<DeviceExchangeMemory>> Map(
       const Welcome& welcome, int64_t arena_elements,
       const MapDeviceMemory& map);
 
   // Returns a gradient arena that is not in use, or null if there is none.
   Buffer Take();
-  // Returns the offset of the buffer in the gradients, in elements, or -1 if it
-  // lies elsewhere.
+  // Returns the position of `arena`, in floats, within the memory for
+  // gradients, or -1 if `arena` is not in this memory.
   int64_t OffsetOf(const Buffer& arena) const;
   // Returns the arena that holds this version of the weights.
   const float* Weights(int64_t version) const {

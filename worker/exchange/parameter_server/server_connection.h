@@ -58,7 +58,8 @@ struct ExchangeParts {
   std::shared_ptr<SharedMemory> memory;
   // Maps the memory of the server's GPU. Null if this worker uses none.
   MapDeviceMemory map_device;
-  // Logs a line about the memory that is used. May be null.
+  // Logs a line that says whether gradients and weights stay in GPU memory. May
+  // be null.
   std::function<void(const std::string&)> log;
   // The memory of the server's GPU. Set once, before the first weights arrive,
   // by the connection to the only server, which then sets `on_device`.
@@ -152,8 +153,8 @@ class ServerConnection final
   absl::Status Check(int chunk, int64_t version) const;
   absl::Status MapWeights(const SharedMemoryOffer& offer);
   WeightsSink::Arrival BeginWrite(const Weights& weights, float** to);
-  // Returns the offset of the buffer in shared memory, in elements, or -1 if it
-  // lies elsewhere.
+  // Returns the position of `arena`, in floats, within the shared memory, or -1
+  // if `arena` is not in this memory.
   int64_t OffsetOf(const Buffer& arena) const;
   // Releases the arenas that hold gradients of this chunk for steps that the
   // received version includes. Has no effect if ExchangeParts::answered is

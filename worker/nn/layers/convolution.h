@@ -8,7 +8,7 @@
 
 namespace tributary {
 
-// Cross-correlation with a square kernel, as torch.nn.Conv2d:
+// Cross-correlation with a square kernel, as in torch.nn.Conv2d:
 //   Y[n, o, i, j] = b[o] + sum over c, u, v of
 //                   X[n, c, i * stride + u - padding, j * stride + v - padding]
 //                   * W[o, c, u, v],  with zeros outside of X.

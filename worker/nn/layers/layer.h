@@ -53,7 +53,8 @@ struct LayerSpec {
   // the gradient of the output.
   bool gradient_in_place = false;
   // True if the gradient of each input equals the gradient of the output.
-  // Backward then does nothing if both have the same memory.
+  // Backward then does nothing for an input whose gradient has the same memory
+  // as the gradient of the output.
   bool passes_gradient = false;
   // True if Backward can add to the gradients of the inputs instead of
   // overwriting them.
@@ -103,8 +104,8 @@ struct LayerTensors {
   // not computed if its pointer is null.
   const Real* output_gradient = nullptr;
   std::array<Real*, kMaxLayerInputs> input_gradients{};
-  // True if Backward must add to the gradient of the input instead of
-  // overwriting it.
+  // Indexed by input. True if Backward must add to the gradient of that input
+  // instead of overwriting it.
   std::array<bool, kMaxLayerInputs> accumulate{};
   std::array<float*, kMaxLayerParameters> weight_gradients{};
   // If not null, input 0 is GELU of this tensor, and Backward computes the

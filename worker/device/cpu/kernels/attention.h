@@ -14,10 +14,10 @@ namespace tributary::cpu {
 
 // Compute attention and its gradient. `logarithmic_sums`, [batch, heads, time],
 // holds log(sum(exp(score))) for each row of scores. Backward recomputes the
-// probabilities from it, which takes a fifth more arithmetic and reduces memory
-// by a factor of `time`. `scratch` is overwritten. `first_sequence` is the
-// index within the batch of the first sequence that is passed; it selects the
-// random numbers.
+// probabilities from these sums. Compared with storing the probabilities, this
+// takes a fifth more arithmetic and reduces memory by a factor of `time`.
+// `scratch` is overwritten. `first_sequence` is the index within the batch of
+// the first sequence that is passed; it selects the random numbers.
 void AttentionForward(const AttentionShape& shape, int64_t first_sequence,
                       const float* qkv, const RandomStream& stream, float rate,
                       Scratch& scratch, float* y, float* logarithmic_sums);

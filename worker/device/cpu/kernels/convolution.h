@@ -13,9 +13,9 @@ namespace tributary::cpu {
 class ConvolutionPlan;
 
 // Runs convolutions of any shape. All tensors have the layout of
-// worker/device/ops/convolution_ops.h. Caches the code and memory that oneDNN
-// generates on the first call for a shape. Not thread-safe; instances are
-// independent.
+// worker/device/ops/convolution_ops.h. The first call for a shape generates
+// code with oneDNN. Keeps this code, and the memory that it needs, for up to 64
+// shapes. Not thread-safe; instances are independent.
 class ConvolutionRunner {
  public:
   // Tensors have `precision`, except biases, their gradients and the gradient
@@ -28,8 +28,8 @@ class ConvolutionRunner {
                const float* bias, void* y);
   void BackwardInput(const ConvolutionShape& shape, const void* dy,
                      const void* weight, void* dx);
-  // Computes the gradient of the weight, dweight, and of the bias, dbias,
-  // unless `dbias` is null.
+  // Computes dweight, the gradient of the weight, and, unless `dbias` is null,
+  // dbias, the gradient of the bias.
   void BackwardWeight(const ConvolutionShape& shape, const void* x,
                       const void* dy, float* dweight, float* dbias);
 

@@ -6,9 +6,11 @@
 
 namespace tributary::cpu {
 
-// Compute the sum of both embeddings and its gradient. `tokens` has the shape
-// [batch, time], and each token is in [0, vocabulary). y and dy have the shape
-// [batch, time, width].
+// EmbeddingForward computes the sum of the token embedding and the position
+// embedding. EmbeddingBackward computes the gradients of both tables; with
+// `accumulate`, it adds to dtoken_table. `tokens` has the shape [batch, time],
+// and each token is in [0, vocabulary). y and dy have the shape [batch, time,
+// width].
 void EmbeddingForward(int64_t batch, int64_t time, int64_t width,
                       const int32_t* tokens, const float* token_table,
                       const float* position_table, float* y);

@@ -19,8 +19,8 @@ void LinearForward(const LinearShape& shape, const float* x,
                    float* y);
 void LinearBackwardInput(const LinearShape& shape, const float* dy,
                          const float* weight, bool accumulate, float* dx);
-// Computes dweight = dy^T x, or adds to dweight with `accumulate`. Sets dbias,
-// unless it is null, to the column sums of dy.
+// Computes dweight = dy^T x. With `accumulate`, adds the product to dweight
+// instead. Sets dbias, unless it is null, to the column sums of dy.
 void LinearBackwardWeight(const LinearShape& shape, const float* x,
                           const float* dy, bool accumulate, float* dweight,
                           float* dbias);

@@ -13,8 +13,9 @@ namespace tributary::cpu {
 class Scratch {
  public:
   // Returns at least `count` floats, aligned to 64 bytes, with unspecified
-  // content. The memory is valid until the next call. Throws std::bad_alloc,
-  // because operations have no other way to report an error.
+  // content. The memory is valid until the next call. Throws std::bad_alloc if
+  // memory does not suffice, because operations have no other way to report an
+  // error.
   float* Floats(int64_t count);
 
  private:

@@ -11,8 +11,8 @@ namespace tributary::cpu {
 
 // Returns exp(x), accurate to 2 units in the last place for x in [-87.3, 88.3].
 // Below this range the result is 0 (the true value is subnormal). Above it the
-// result is exp(88.3), which is finite, so that x * 1 / (1 + exp) needs no
-// special case. NaN yields NaN.
+// result is exp(88.3), which is finite, so that terms such as x / (1 + exp(x))
+// need no special case. NaN yields NaN.
 //
 // Uses the range reduction of Cody and Waite ("Software Manual for the
 // Elementary Functions", 1980): x = n ln 2 + r, |r| <= ln 2 / 2, with ln 2

@@ -1,4 +1,4 @@
-// Convolutions of 3 x 3 with fewer multiplications.
+// Convolutions with kernels of 3 x 3, using fewer multiplications.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_WINOGRAD_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_WINOGRAD_H_
 
@@ -11,7 +11,7 @@ namespace tributary::cpu {
 // padding 1.
 bool TakesWinograd(const ConvolutionShape& shape);
 // Returns true if the functions below are also faster than direct convolution.
-// They are if there are so many channels that the products outweigh the
+// This is the case if there are so many channels that the products outweigh the
 // transformations, and the processor has AVX2 but not AVX-512. With AVX-512,
 // direct convolution by the libraries is as fast.
 bool SuitsWinograd(const ConvolutionShape& shape);

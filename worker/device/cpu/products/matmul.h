@@ -12,15 +12,16 @@
 namespace tributary::cpu {
 
 // Returns true if the processor multiplies bfloat16 (AVX512_BF16 or AMX). On
-// other processors oneDNN has no primitives for bfloat16, or slow ones.
+// other processors oneDNN has no primitives for bfloat16, or only slow ones.
 bool MultipliesBfloat16();
 
 class MatmulPlan;
 
 // Computes the products of linear layers; formulas as in
-// worker/device/ops/linear_ops.h, with sums in float32. Caches the code that
-// oneDNN generates on the first call for a shape. Not thread-safe; instances
-// are independent.
+// worker/device/ops/linear_ops.h, with sums in float32. The first call of a
+// method for a shape generates code with oneDNN. Keeps this code for up to 512
+// products, each of one method and one shape. Not thread-safe; instances are
+// independent.
 class MatmulRunner {
  public:
   // Operands and results have `precision`, except `bias` and `dweight`, which

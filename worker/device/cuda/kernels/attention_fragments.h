@@ -52,9 +52,9 @@ struct alignas(128) TilePairs {
 // whose rows have kSize elements. A group is eight consecutive elements. Groups
 // are permuted within a row: one instruction loads the same group of eight
 // consecutive rows, and the permutation puts these eight groups into different
-// banks. Adding 16 rows adds 32 kSize to the offset. For group 0 or 1, the
-// offset of group + 2 n is the offset of the group ^ (32 n), so callers need
-// not compute it again.
+// banks. Adding 16 rows adds 32 kSize to the offset. If the offset of group 0
+// or 1 is o, the offset of that group + 2 n is o ^ (32 n), so callers need not
+// call this function for every group.
 template <int kSize>
 __device__ inline int OffsetOfGroup(int row, int group) {
   const int flipped = kSize >= 64 ? row % 8 : row / 2 % 4;
@@ -180,8 +180,9 @@ __device__ inline void AddWeighted(const float (&weights)[kM][kN][4],
   }
 }
 
-// Multiplies 16 rows of sums by factors, rounds them to bfloat16, and stores
-// the rows below `count`. factors[0] applies to row g, factors[1] to row g + 8.
+// Multiplies 16 rows of sums by factors, rounds the products to bfloat16, and
+// stores the rows whose number is below `count`; the first of the 16 rows has
+// the number `first_row`. factors[0] applies to row g, factors[1] to row g + 8.
 template <int kSize>
 __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
                                       const float (&factors)[2], int first_row,
@@ -201,8 +202,9 @@ __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
   }
 }
 
-// The scores of a lane that dropout keeps, for up to 8 parts of scores. Bit 4 *
-// n of element[e] is set if element e of part n is kept.
+// The scores of a lane that dropout keeps, for up to 8 parts. A part consists
+// of the four scores that the lane holds in d of one MultiplyAdd. Bit 4 * n of
+// element[e] is set if element e of part n is kept.
 struct Kept {
   uint32_t element[4];
 };
@@ -267,7 +269,7 @@ __device__ inline Kept KeptByKey(const AttentionDropout& dropout,
 // Returns true if the kernels can process this shape and read or write these
 // matrices. Each copy moves 16 bytes, so matrices must be aligned to 16 bytes.
 // Offsets from the first element of a head have type int, also in tiles that
-// reach beyond the last row.
+// reach beyond the last row, so longer sequences are not supported.
 inline bool SupportsFragments(const AttentionShape& s,
                               std::initializer_list<const Bfloat16*> matrices) {
   for (const Bfloat16* matrix : matrices) {
@@ -277,9 +279,9 @@ inline bool SupportsFragments(const AttentionShape& s,
          (s.time + 128) * s.heads * s.head_size * 3 <= INT32_MAX;
 }
 
-// Returns the number of heads whose tiles run at about the same time. It is
-// chosen so that the data that the tiles of these heads share, about 16 MiB,
-// stays in the L2 cache.
+// Returns the number of heads whose tiles should run at about the same time: so
+// many that the data that the tiles of a head share (in forward, its keys and
+// values) take about 16 MiB for all these heads and stay in the L2 cache.
 inline int64_t HeadsAtOnce(const AttentionShape& s) {
   const int64_t bytes = s.time * s.head_size * 4;
   return 0 < bytes && bytes < 16 << 20 ? (16 << 20) / bytes : 1;

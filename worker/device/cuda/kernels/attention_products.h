@@ -236,7 +236,7 @@ class alignas(16) TileProducts<Bfloat16> {
     return (Warp() % 2 * 2 + n) * kPart;
   }
 
-  // Returns the address from which the lane loads for LoadMatrices: that of a
+  // Returns the address that the lane passes to LoadMatrices: the address of a
   // row of one quarter of the 16 x 16 elements at (row, column). With
   // `rows_first`, the quarters are in the order top left, bottom left, top
   // right, bottom right; otherwise the middle two are exchanged.
@@ -249,7 +249,8 @@ class alignas(16) TileProducts<Bfloat16> {
     return SharedAddressOf(matrix + row * kStride + column);
   }
 
-  // Warp. Adds the product of two parts.
+  // Warp (see instructions.h). Adds the product of the parts `a` and `b` to
+  // `sums`.
   __device__ static void MultiplyPart(const uint32_t (&a)[4],
                                       const uint32_t (&b)[4],
                                       float (&sums)[2][4]) {
@@ -282,7 +283,8 @@ class alignas(16) TileProducts<Bfloat16> {
     }
   }
 
-  // Adds the calling thread's part of the tile `sums` to `to`.
+  // The `sums` of all threads form a tile. Adds the calling thread's 4 x 4
+  // elements of this tile (see attention_tile.h) to `to`.
   __device__ void Add(const Sums& sums, float (&to)[4][4]) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll

@@ -2,8 +2,8 @@
 // files only.
 //
 // A block of kSide x kSide threads processes a tile of kTile queries by kTile
-// keys. Each thread holds 4 x 4 scores: thread (down, across) those in rows 4
-// down + i and columns 4 across + j.
+// keys. Each thread holds 4 x 4 scores: thread (down, across) holds the scores
+// in rows 4 down + i and columns 4 across + j, for i and j in [0, 4).
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_TILE_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_TILE_H_
 

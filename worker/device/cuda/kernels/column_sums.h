@@ -11,9 +11,10 @@
 
 namespace tributary::cuda {
 
-// Partition of the rows into contiguous chunks. One thread block computes the
-// sums of each chunk and tile of columns. Then FinishSums adds the sums of the
-// chunks. The order of additions depends only on the shape.
+// Partition of the rows of a matrix into contiguous chunks (not the chunks of
+// an arena). For each chunk and each tile of columns, a thread block of its own
+// computes the sums. Then FinishSums adds the sums of the chunks. The order of
+// additions depends only on the shape.
 struct ColumnChunks {
   // Threads of a block: a warp reads kColumns consecutive elements of a row,
   // and kLanes warps process the rows in turn.
@@ -71,7 +72,7 @@ struct ColumnOutputs {
   float* sums[kSums];  // Each has the shape [width]; null skips it.
 };
 
-// Threads of FinishSumsKernel that share a column.
+// Number of threads of FinishSumsKernel that share a column.
 inline constexpr int kFinishLanes = 32;
 
 // Computes outputs.sums[s][c] = sum of partials[chunk, s, c] over all chunks.

@@ -1,6 +1,6 @@
 // Instructions of tensor cores and asynchronous copies (sm_80 and later). A
-// thin layer over PTX: the emulated GPU implements the same functions for the
-// CPU in emulated_instructions.h. For .cu files only.
+// thin layer over PTX: the emulated GPU of the tests implements the same
+// functions for the CPU in emulated_instructions.h. For .cu files only.
 //
 // `lane` is the thread's number in its warp. All lanes of a warp must call the
 // functions marked "warp" together. A word is a pair of bfloat16, the element
@@ -62,10 +62,11 @@ __device__ inline void LoadTransposedMatrices(SharedAddress row,
       : "memory");
 }
 
-// Begins to copy kBytes, 4 or 16, from global to shared memory, or to zero them
-// if not `inside`. Both addresses are multiples of kBytes. The bytes of `to`
-// are undefined until the thread has called WaitForCopies; other threads see
-// them after a barrier that follows.
+// Begins to copy kBytes bytes, 4 or 16, from global to shared memory. If
+// `inside` is false, sets the bytes of `to` to zero instead. Both addresses are
+// multiples of kBytes. The bytes of `to` are undefined until the thread has
+// called WaitForCopies; other threads see them after a barrier that follows
+// this call.
 template <int kBytes>
 __device__ inline void CopyAsync(SharedAddress to, const void* from,
                                  bool inside) {
@@ -89,14 +90,15 @@ __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Returns the word of `low` and `high`, rounded to nearest, ties to even.
+// Rounds `low` and `high` to bfloat16, to nearest, ties to even, and returns
+// the word that consists of them.
 __device__ inline uint32_t PackBfloat16(float low, float high) {
   uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
 }
 
-// Load and store a word of global memory at a multiple of four bytes.
+// Load and store a word of global memory. Its address must be a multiple of 4.
 __device__ inline uint32_t LoadWord(const void* from) {
   uint32_t word;
   asm volatile("ld.global.b32 %0, [%1];"

@@ -28,10 +28,10 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // Returns at least `bytes`, aligned to 256, with unspecified content. The
-  // memory is valid until the next call. Growing waits for the GPU. If memory
-  // does not suffice, or the stream has failed, the stream has an error and the
-  // result must not be used.
+  // Returns memory of at least `bytes` bytes, aligned to 256 bytes, with
+  // unspecified content. The memory is valid until the next call. Growing waits
+  // for the GPU. If memory does not suffice, or the stream has failed, the
+  // stream has an error and the result must not be used.
   void* Bytes(size_t bytes);
   // Like Bytes, for `count` floats.
   float* Floats(int64_t count);

@@ -19,16 +19,17 @@ class NcclCommunicator {
  public:
   virtual ~NcclCommunicator() = default;
 
-  // Returns true if the last operation (creation or Exchange) has been queued.
-  // Only then may the next one be started. Returns the first error of the
-  // communicator, if any. Never blocks.
+  // Returns true once the communicator has been created and the messages of all
+  // calls of Exchange have been queued. Only then may Exchange be called.
+  // Returns Unavailable after an error of NCCL, and Aborted after Abort. Never
+  // blocks.
   virtual absl::StatusOr<bool> Ready() = 0;
-  // Queues a message to the other process, one from it, or both on a stream
-  // (see CopyStream::handle) of the GPU passed to Begin. Both messages are one
-  // operation, in which neither waits for the other. A message of 0 bytes is
-  // omitted. Both sides must queue matching operations in the same order. The
-  // first operation may allocate memory, which waits for everything that runs
-  // on the GPU.
+  // Queues a message to the other process, a message from it, or both. `stream`
+  // is a stream (see CopyStream::handle) of the GPU passed to Begin. Both
+  // messages are one operation, in which neither waits for the other. A message
+  // of 0 bytes is omitted. Both sides must queue matching operations in the
+  // same order. The first call may allocate memory, which waits for everything
+  // that runs on the GPU. Returns the errors of Ready.
   virtual absl::Status Exchange(const void* send, size_t send_bytes,
                                 void* receive, size_t receive_bytes,
                                 void* stream) = 0;
@@ -43,12 +44,14 @@ class NcclLibrary {
   virtual ~NcclLibrary() = default;
 
   // Creates the id of a new communicator. One of the two processes of the
-  // communicator calls this, and passes the id to the other process.
+  // communicator calls this, and passes the id to the other process. Returns
+  // Unavailable after an error of NCCL.
   virtual absl::StatusOr<std::string> MakeId() = 0;
   // Starts to create the communicator with this id. It connects two processes.
   // `rank` is the number of this process in the communicator, 0 or 1, and
   // `bus_id` is the PCI address of the GPU that this process uses. Does not
-  // block; see NcclCommunicator::Ready.
+  // block; see NcclCommunicator::Ready. Returns InvalidArgument if `id` is not
+  // an id of NCCL, and Unavailable after an error of NCCL.
   virtual absl::StatusOr<std::unique_ptr<NcclCommunicator>> Begin(
       const std::string& id, int rank, const std::string& bus_id) = 0;
 

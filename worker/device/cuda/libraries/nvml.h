@@ -72,9 +72,9 @@ struct Nvml {
 // the process. Thread-safe. Returns FailedPrecondition if there is no driver.
 absl::StatusOr<const Nvml*> LoadNvml();
 
-// Returns all GPUs of the machine, including those hidden by
-// CUDA_VISIBLE_DEVICES. Omits values that a GPU does not report. Returns
-// FailedPrecondition, with NVML's reason, if NVML cannot list the GPUs.
+// Returns all GPUs of the machine, including the GPUs that CUDA_VISIBLE_DEVICES
+// hides. Omits values that a GPU does not report. Returns FailedPrecondition,
+// with NVML's reason, if NVML cannot list the GPUs.
 absl::StatusOr<std::vector<GpuReport>> ReadGpus(const Nvml& nvml);
 
 }  // namespace tributary
