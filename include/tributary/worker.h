@@ -256,9 +256,9 @@ class Worker {
     int warning_fd = -1;
 
     // Reads the environment variables that `tributary train --worker-command`
-    // sets, which docs/cpp.md lists. If they are not set, reads the variables
-    // of torchrun, Slurm or Open MPI. Returns InvalidArgument, naming the
-    // variable, for an invalid value.
+    // sets, which docs/clusters.md lists. If they are not set, reads the
+    // variables of torchrun, Slurm or Open MPI. Returns InvalidArgument, naming
+    // the variable, for an invalid value.
     static absl::StatusOr<Options> FromEnvironment();
   };
 
