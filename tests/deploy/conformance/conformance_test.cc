@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -24,12 +25,17 @@ using ::testing::Not;
 
 constexpr char kPython[] = "/usr/bin/python3";
 
-CommandResult Check(const std::string& worker,
-                    const std::vector<std::string>& flags) {
+std::vector<std::string> CheckCommand(const std::string& worker,
+                                      const std::vector<std::string>& flags) {
   std::vector<std::string> command = {kTributary, "conformance",
                                       "--worker-command", worker};
   command.insert(command.end(), flags.begin(), flags.end());
-  BackgroundCommand check(command);
+  return command;
+}
+
+CommandResult Check(const std::string& worker,
+                    const std::vector<std::string>& flags) {
+  BackgroundCommand check(CheckCommand(worker, flags));
   return check.Wait(absl::Minutes(4));
 }
 
@@ -361,37 +367,38 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-// The time limit must leave a slow machine the time to reach the fault.
-class HangingSabotageTest : public PythonConformanceTest {
- protected:
-  static std::string OutputOf(const std::string& fault,
-                              const std::string& scenario) {
-    const CommandResult result = Check(
+// Workers that hang. Their scenarios run at the same time, because each takes
+// as long as its time limit, which must leave a slow machine the time to reach
+// the fault.
+TEST_F(PythonConformanceTest, WorkersThatHangAreNamed) {
+  struct Hanging {
+    std::string fault;
+    std::string scenario;
+    std::string message;
+    std::unique_ptr<BackgroundCommand> check = nullptr;
+  };
+  Hanging workers[] = {
+      {"no-synced", "two-servers",
+       "after 30s: it received version 0 of all chunks, but did not send "
+       "Synced; the protocol: PROTOCOL.md, A job from start to end"},
+      {"hangs-after-a-loss", "lost-server",
+       "after 30s: it did not join again after a server ended all calls with "
+       "UNAVAILABLE: the server was lost; the protocol: WORKER.md, States, "
+       "Losing a server"},
+      {"never-stops", "stop",
+       "after 30s: it received Finished, but did not leave"},
+  };
+  for (Hanging& worker : workers) {
+    worker.check = std::make_unique<BackgroundCommand>(CheckCommand(
         absl::StrCat(kPython, " tests/deploy/conformance/sabotaged_worker.py ",
-                     fault),
-        {"--filter", scenario, "--time-limit", "60"});
-    EXPECT_EQ(result.exit_code, 1);
-    return result.standard_output;
+                     worker.fault),
+        {"--filter", worker.scenario, "--time-limit", "30"}));
   }
-};
-
-TEST_F(HangingSabotageTest, AWorkerThatNeverSyncsIsNamed) {
-  EXPECT_THAT(OutputOf("no-synced", "two-servers"),
-              HasSubstr("after 1m: it received version 0 of all chunks, but "
-                        "did not send Synced; the protocol: PROTOCOL.md, A "
-                        "job from start to end"));
-}
-
-TEST_F(HangingSabotageTest, AWorkerThatHangsInsteadOfJoiningAgainIsNamed) {
-  EXPECT_THAT(OutputOf("hangs-after-a-loss", "lost-server"),
-              HasSubstr("after 1m: it did not join again after a server ended "
-                        "all calls with UNAVAILABLE: the server was lost; the "
-                        "protocol: WORKER.md, States, Losing a server"));
-}
-
-TEST_F(HangingSabotageTest, AWorkerThatNeverStopsIsNamed) {
-  EXPECT_THAT(OutputOf("never-stops", "stop"),
-              HasSubstr("after 1m: it received Finished, but did not leave"));
+  for (Hanging& worker : workers) {
+    const CommandResult result = worker.check->Wait(absl::Minutes(4));
+    EXPECT_EQ(result.exit_code, 1) << worker.fault;
+    EXPECT_THAT(result.standard_output, HasSubstr(worker.message));
+  }
 }
 
 }  // namespace
