@@ -43,8 +43,10 @@ class VerifiedFile {
   // Verifies all blocks of the file.
   absl::Status VerifyAll();
 
-  // Verifies and parses the header of the file, which must be a safetensors
-  // file. Returns the file with its tensors, whose data are not verified yet.
+  // Verifies the header of the file, which must be a safetensors file, and
+  // opens the file as a SafetensorsFile, which lists the tensors. Reading data
+  // through the SafetensorsFile does not verify them; use Read, with
+  // data_offset() plus the tensor's `begin`.
   absl::StatusOr<SafetensorsFile> OpenTensors();
 
   const std::string& path() const { return path_; }

@@ -22,8 +22,9 @@ class WorkerSpeed {
 
   // Begins a new measurement after leaves were reassigned, because the speed of
   // a worker also depends on how busy other workers on its host are.
-  // `has_micro_batches` is true if this worker has leaves now. The old
-  // measurement is used until the new one is complete.
+  // `has_micro_batches` is true if this worker has leaves now. Until the new
+  // measurement is complete, micro_batch_seconds returns the old estimate, if
+  // there is one. The old value of exchange_seconds is forgotten at once.
   void Restart(bool has_micro_batches, absl::Time now);
 
   // Returns true if the measurement since the last Restart is complete: it has

@@ -98,7 +98,8 @@ class ChunkPassGroup {
 
   // Returns the largest number of passes in one call.
   virtual int most() const = 0;
-  // Returns the number of calls that can run at the same time.
+  // Returns the number of calls that the implementation can overlap, for
+  // example on streams of a GPU. At least 1.
   virtual int streams() const = 0;
 
   struct SumItem {

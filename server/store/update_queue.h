@@ -20,8 +20,9 @@ class UpdateQueue {
  public:
   struct Options {
     int most = 1;  // The largest number of chunks in a group.
-    // The number of groups that run at the same time. A group has several
-    // chunks only if more chunks than this are queued.
+    // The number of groups among which the queued chunks are divided: a group
+    // has at most 1 / `streams` of them, rounded up. Does not limit how many
+    // groups run at the same time; the threads of the pool do.
     int streams = 1;
     // Called on the pool for each group: chunks in ascending order that were
     // added with the same `norm`.
