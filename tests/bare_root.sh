@@ -17,24 +17,9 @@ set -euo pipefail
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 mirror=${MIRROR:-}
 
-# Runs "$@" in the root $1 and in namespaces of its own, which end its mounts
-# and remaining processes (Bazel's server). Uses pivot_root, because Bazel
-# cannot create sandboxes in a chroot.
+# Runs "$@" in the root $1.
 run_in_root() {
-  unshare --mount --pid --fork --kill-child bash -c '
-    set -euo pipefail
-    root=$1
-    shift
-    mount --bind "$root" "$root"
-    mount -t proc proc "$root/proc"
-    mount --rbind /dev "$root/dev"
-    cd "$root"
-    mkdir -p .outside
-    pivot_root . .outside
-    umount --lazy /.outside
-    cd /root/tributary
-    exec env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"
-  ' bash "$@"
+  "$project/tests/run_in_root.sh" "$1" /root/tributary "${@:2}"
 }
 
 # Prints the names of the Debian packages that have the shared libraries that

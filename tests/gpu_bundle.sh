@@ -85,11 +85,6 @@ collect_data() {
   cp "$root"/tests/gpu/*.textproto "$stage/data/"
 }
 
-# Prints the value of a macro: macro FILE NAME.
-macro() {
-  sed -nE "s/^#define $2 +([0-9]+).*/\1/p" "$cuda/include/$1"
-}
-
 # Describes the bundle. run_gpu.sh looks for the libraries that are named here.
 describe() {
   echo "revision: $(git -C "$root" describe --always --dirty 2>/dev/null)"
@@ -99,9 +94,7 @@ describe() {
     grep -o 'GLIBC_[0-9.]*' | sort --unique --version-sort |
     tail -n 1) or newer"
   [[ $device == cuda ]] || return 0
-  echo "library: libcublasLt.so.$(macro cublas_api.h CUBLAS_VER_MAJOR)"
-  echo "library: libcudnn.so.$(macro cudnn_version.h CUDNN_MAJOR)"
-  echo "library: libnccl.so.$(macro nccl.h NCCL_MAJOR)"
+  cuda_library_names | sed 's/^/library: /'
 }
 
 device=cuda

@@ -1,14 +1,16 @@
 #!/bin/bash
 # Tests the image and the Compose file with real containers on Debian 12, using
 # podman instead of Docker. It makes a base image with debootstrap (no image
-# registry is used), builds the image, trains the built-in job with two workers,
-# checks the results, and removes everything again. Not part of CI: it needs
-# root, the network, about 4 GB of disk and some minutes.
+# registry is used), builds the image, runs commands in it, trains the built-in
+# job with two workers, checks the results, and removes everything again. Not
+# part of CI: it needs root, the network, about 4 GB of disk and some minutes.
 #
 #   deploy/compose/test.sh
 #
 # MIRROR: source of Debian's packages. KEEP_IMAGES=1: keep the images, so that
-# the next run starts from them.
+# the next run starts from them. PROGRAM=FILE: make the image of this program
+# instead of building one in a container, which takes a minute. If it supports
+# GPUs, the image with CUDA's libraries is tested, too (2.6 GB of disk).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -19,6 +21,7 @@ readonly mirror=${MIRROR:-}
 readonly base=docker.io/library/debian:bookworm
 # The name that podman resolves "tributary" of compose.yaml to.
 readonly image=docker.io/library/tributary:latest
+readonly gpu_image=docker.io/library/tributary:gpu
 readonly max_image_bytes=150000000
 readonly name=tributary-compose-test
 # The built-in job takes one or two minutes; a slow machine may need longer.
@@ -73,10 +76,12 @@ clean_up() {
   local result=$?
   ((result == 0)) || show_logs
   compose down --volumes >/dev/null 2>&1 || true
+  podman volume rm "$name" >/dev/null 2>&1 || true
   # podman-compose does not remove the network.
   podman network rm "${name}_default" >/dev/null 2>&1 || true
   if [[ -z ${KEEP_IMAGES:-} ]]; then
-    podman image rm --force "$image" "${our_base[@]}" >/dev/null 2>&1 || true
+    podman image rm --force "$image" "$gpu_image" "${our_base[@]}" \
+      >/dev/null 2>&1 || true
   fi
   rm -rf --one-file-system "$work"
 }
@@ -101,8 +106,75 @@ build_image() {
   echo "image: $(seconds_since "$start")"
 }
 
+# Makes the image $1 of $program as the Dockerfile does, but without building
+# the program. The other arguments are those of collect.sh.
+pack_image() {
+  local start=$SECONDS packed=$1
+  shift
+  rm -rf --one-file-system "$work/packed"
+  mkdir -p "$work/packed/output"
+  # The file's name becomes that of the program in the image.
+  cp "$program" "$work/tributary"
+  "$here/collect.sh" "$@" "$work/tributary" "$work/packed/image"
+  sed '1,/^FROM scratch/{/^FROM scratch/!d}; s/--from=build //' \
+    "$here/Dockerfile" >"$work/packed/Dockerfile"
+  quietly buildah bud --isolation chroot -f "$work/packed/Dockerfile" \
+    -t "$packed" "$work/packed"
+  echo "$packed: $(podman image inspect --format '{{.Size}}' "$packed") bytes," \
+    "$(seconds_since "$start")"
+}
+
 inspect_image() {
   podman image inspect --format "$1" "$image"
+}
+
+# Runs a command of the image $1 as strictly as compose.yaml does, without a
+# network, and with a new volume for the output.
+run_in() {
+  local packed=$1
+  shift
+  podman --runtime runc run --rm --network none --read-only --tmpfs /tmp \
+    --cap-drop ALL --security-opt no-new-privileges \
+    --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 \
+    --volume "$name:/output" "$packed" "$@"
+}
+
+# Runs commands that need no other container.
+check_commands() {
+  local command start=$SECONDS
+  for command in "--version" "train --help" "devices" "plan" \
+    "train --steps 3 --output /output/train" \
+    "compare --steps 3 --output /output/compare" \
+    "checkpoint verify /output/train" "sample /output/train"; do
+    # shellcheck disable=SC2086
+    quietly run_in "$image" $command
+  done
+  # Without --output, `train` creates a folder of its own.
+  quietly run_in "$image" train --steps 3
+  echo "commands: $(seconds_since "$start")"
+}
+
+# The error of an image that cannot compute on a GPU must be one line.
+check_without_gpu() {
+  local message
+  message=$(run_in "$1" train --device cuda 2>&1) &&
+    fail "train --device cuda succeeded without a GPU"
+  echo "$1 without a GPU: $message"
+  [[ $(wc -l <<<"$message") == 1 && $message == 'error: --device cuda: '* ]] ||
+    fail "expected one line that begins with 'error: --device cuda: '"
+}
+
+# The loader must find all libraries that CUDA's libraries need in the image.
+check_cuda_libraries() {
+  local library listed
+  for library in $(cuda_library_names); do
+    listed=$(podman --runtime runc run --rm --network none \
+      --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 \
+      --entrypoint /lib64/ld-linux-x86-64.so.2 "$gpu_image" \
+      --list "/usr/lib/x86_64-linux-gnu/$library") ||
+      fail "$library is not in the image"
+    [[ $listed != *'not found'* ]] || fail "$library: $listed"
+  done
 }
 
 check_image() {
@@ -118,7 +190,7 @@ check_image() {
 
 train() {
   local start=$SECONDS ready=false
-  WORKERS=2 quietly compose up --detach
+  WORKERS=2 quietly compose up --detach server worker
   # Runs the health check of compose.yaml, because podman runs health checks
   # itself only with systemd.
   while [[ $(states server) == running* ]]; do
@@ -164,13 +236,27 @@ END
 ((EUID == 0)) || fail "needs root to make a base image; run it with sudo"
 "$project/third_party/system/install_packages.sh" aardvark-dns buildah \
   catatonit debootstrap iptables netavark podman podman-compose python3 runc
+source "$here/libraries.sh"
 
+program=${PROGRAM:-}
+[[ -z $program || -x $program ]] || fail "PROGRAM: there is no program $program"
 work=$(mktemp -d /var/tmp/tributary-compose-test.XXXXXX)
 our_base=()
 trap clean_up EXIT
-make_base_image
-build_image
+if [[ -z $program ]]; then
+  make_base_image
+  build_image
+else
+  pack_image "$image"
+fi
 check_image
+check_commands
+check_without_gpu "$image"
+if [[ -n $program ]] && "$program" --version | grep -q '^CUDA: *[0-9]'; then
+  pack_image "$gpu_image" --cuda
+  check_cuda_libraries
+  check_without_gpu "$gpu_image"
+fi
 train
 check_results
 echo "passed"

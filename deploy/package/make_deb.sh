@@ -16,6 +16,8 @@ if ! command -v dpkg-shlibdeps >/dev/null; then
   exit 1
 fi
 
+readonly maintainer='The Tributary Authors <tributary@example.org>'
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
@@ -34,11 +36,18 @@ done
 # What Debian expects, where it expects it.
 rm "$doc/LICENSE"
 cat >"$doc/copyright" <<'COPYRIGHT'
-Copyright: The Tributary Authors
+Copyright 2026 The Tributary Authors
 License: Apache-2.0
  On Debian systems, the text of this license is in
  /usr/share/common-licenses/Apache-2.0.
 COPYRIGHT
+gzip --no-name -9 >"$doc/changelog.gz" <<CHANGELOG
+tributary ($version) stable; urgency=medium
+
+  * Release $version.
+
+ -- $maintainer  Thu, 01 Jan 2026 00:00:00 +0000
+CHANGELOG
 mkdir -p "$root/usr/share/zsh"
 mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
 gzip --no-name -9 "$root"/usr/share/man/man1/*
@@ -54,7 +63,7 @@ cat >"$root/DEBIAN/control" <<CONTROL
 Package: tributary
 Version: $version
 Architecture: $(dpkg --print-architecture)
-Maintainer: The Tributary Authors <tributary@localhost>
+Maintainer: $maintainer
 Section: science
 Priority: optional
 Installed-Size: $(du --summarize --apparent-size --block-size=1024 "$root/usr" | cut -f 1)
@@ -70,10 +79,25 @@ Description: parameter-server training of neural networks
 CONTROL
 # The loader's cache must list the library.
 echo 'activate-noawait ldconfig' >"$root/DEBIAN/triggers"
+# For packages of programs that link to the library.
+library=$(basename "$root"/usr/lib/libtributary.so.?)
+echo "libtributary ${library##*.} tributary (>= $version)" >"$root/DEBIAN/shlibs"
+# What the package does on purpose, against Debian's policy for its archive.
+install -D --mode=644 /dev/stdin "$root/usr/share/lintian/overrides/tributary" <<'OVERRIDES'
+# One package holds the program, the library and its headers, which is in
+# /usr/lib also on machines without multiarch.
+tributary: link-to-shared-library-in-wrong-package
+tributary: package-name-doesnt-match-sonames
+tributary: pkg-config-unavailable-for-cross-compilation
+# Where the CUDA toolkit is, whose libraries are loaded only on machines with GPUs.
+tributary: custom-library-search-path
+OVERRIDES
 (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) \
   >"$root/DEBIAN/md5sums"
 
-chmod -R u=rwX,go=rX "$root"
+find "$root" -type f -exec chmod 644 {} +
+chmod 755 "$root"/usr/bin/*
+find "$root" -type d -exec chmod 755 {} +
 # The same contents yield the same bits. Tools warn of dates before 1984.
 readonly date=1767225600  # 2026-01-01
 find "$root" -exec touch --no-dereference --date="@$date" {} +

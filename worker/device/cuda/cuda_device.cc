@@ -108,6 +108,18 @@ class CudaDevice final : public Device {
   const Operations ops_;
 };
 
+// Explains the error with which cudaGetDeviceCount has found no GPU.
+std::string WhyNoDevice(cudaError_t error) {
+  int driver_version = 0;
+  if (error == cudaErrorInsufficientDriver &&
+      cudaDriverGetVersion(&driver_version) == cudaSuccess &&
+      driver_version == 0) {
+    return "the NVIDIA driver (libcuda.so.1) is missing; install it or, if "
+           "this is a container, start the container with GPUs (--gpus all)";
+  }
+  return cudaGetErrorString(error);
+}
+
 }  // namespace
 
 absl::StatusOr<int> CountCudaDevices() {
@@ -117,7 +129,7 @@ absl::StatusOr<int> CountCudaDevices() {
     cudaGetLastError();  // Not an error of a later call.
     return absl::FailedPreconditionError(absl::StrCat(
         "this machine has no GPU that CUDA can use: ",
-        cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error)));
+        WhyNoDevice(error == cudaSuccess ? cudaErrorNoDevice : error)));
   }
   return count;
 }

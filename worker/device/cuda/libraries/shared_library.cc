@@ -10,7 +10,8 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name) {
   void* const handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot load ", name, ": ", dlerror()));
+        absl::StrCat("cannot load ", name, " (", dlerror(),
+                     "); install it, or add its folder to LD_LIBRARY_PATH"));
   }
   return SharedLibrary(name, handle);
 }

@@ -47,6 +47,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = emulated_gpu::kDevices;
   return cudaSuccess;
 }
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) {
   if (!emulated_gpu::SetCurrentDevice(device)) {
     return emulated_gpu::Keep(cudaErrorInvalidDevice);

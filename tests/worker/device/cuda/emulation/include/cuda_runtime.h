@@ -130,6 +130,7 @@ cudaError_t CheckLaunch(Stream* stream);
 
 // See emulated_devices.h for the functions below.
 cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaDeviceReset();
