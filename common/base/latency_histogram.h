@@ -11,8 +11,9 @@ namespace tributary {
 
 // Counts durations. A value type; not thread-safe. The width of a bucket is at
 // most one eighth of the durations in it, or one nanosecond (see DurationCounts
-// in proto/rendezvous.proto). The last bucket ends at about a day. Longer
-// durations are counted in the last bucket, and negative ones as zero.
+// in proto/rendezvous.proto). The last bucket ends at 2^48 ns, about 78
+// hours. Longer durations are counted in the last bucket, and negative ones as
+// zero.
 class LatencyHistogram {
  public:
   LatencyHistogram() = default;

@@ -10,9 +10,10 @@
 namespace tributary {
 
 // Returns the bytes per second of "10Gbit", "800Mbit/s", "2.5Gbps", "3GB/s" or
-// "200MiB/s": a number, an optional prefix, a unit, and optionally "/s". The
-// unit is bits (bit, bps) or bytes (B). Prefixes are k, M, G and T (powers of
-// 1000) and, for bytes, Ki, Mi, Gi and Ti (powers of 1024). Returns
+// "200MiB/s": a number, an optional prefix and a unit. The unit is bits (bit,
+// bit/s, bps) or bytes (B, B/s). Prefixes are k or K, M, G and T (powers of
+// 1000) and, for bytes, Ki, Mi, Gi and Ti (powers of 1024). Ignores spaces
+// around the text and before the prefix or unit. Returns
 // InvalidArgument, with the expected form, for other text, including the
 // ambiguous "10G" and "10Gb", and for bandwidths that are not above 0 or are
 // above 1 Pbit/s.

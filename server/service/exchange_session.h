@@ -143,8 +143,9 @@ class ExchangeSession final
   std::shared_ptr<const MappedMemory> memory_;
   // The arenas in `memory_`, which are pinned when they are used.
   std::unique_ptr<PinnedArenas> gradients_;
-  // Memory of the store's device for the worker's gradients. Its `memory` is
-  // null if the worker does not use it.
+  // The part of the memory of the store's device that holds the worker's
+  // gradients. The member `memory` is null if the worker keeps its gradients
+  // elsewhere.
   DeviceShare::Gradients device_gradients_;
 
   absl::Mutex in_place_mu_;

@@ -34,11 +34,13 @@ class WeightsSink {
     return absl::FailedPreconditionError("this mode keeps its own arenas");
   }
   enum class Arrival {
-    kWrite,  // Write to `*to` unless the chunk is mapped, then call EndWrite.
+    // Write to `*to` unless the chunk is mapped, then call EndWrite.
+    kWrite,
     // A task is reading the destination: retry when the SetUnparked callback
     // runs.
     kPark,
-    kDrop,  // Not newer than the present version: discard.
+    // The version is not newer than the present version: discard it.
+    kDrop,
   };
   // Begins to deliver a version of a chunk. Returns what the exchange must do
   // with it. For kWrite, sets *to to the destination.
