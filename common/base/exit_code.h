@@ -11,8 +11,8 @@ inline constexpr int kExitFailed = 1;
 // restart would fail again for the same reason.
 inline constexpr int kExitUsage = 2;
 
-// Stopped by SIGTERM, usually sent by a scheduler: start again with --resume
-// auto. Also the exit code of a worker whose device has failed: start a new
+// Stopped by SIGTERM, SIGUSR1 or SIGUSR2, usually sent by a scheduler: start
+// again with --resume auto. Also the exit code of a worker whose device has failed: start a new
 // worker.
 inline constexpr int kExitPreempted = 75;
 
