@@ -11,9 +11,9 @@ inline constexpr int kExitFailed = 1;
 // restart would fail again for the same reason.
 inline constexpr int kExitUsage = 2;
 
-// Stopped by SIGTERM, which schedulers send, or because the whole job was
-// stopped: start again with --resume auto. Also the exit code of a worker whose
-// device has failed: start a new worker.
+// Stopped by SIGTERM, SIGUSR1 or SIGUSR2, which schedulers send, or because the
+// whole job was stopped: start again with --resume auto. Also the exit code of
+// a worker whose device has failed: start a new worker.
 inline constexpr int kExitPreempted = 75;
 
 }  // namespace tributary

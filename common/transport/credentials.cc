@@ -4,6 +4,7 @@
 #include <grpc/grpc_security.h>
 
 #include <utility>
+#include <vector>
 
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
@@ -13,8 +14,14 @@ namespace {
 
 namespace experimental = grpc::experimental;
 
-std::shared_ptr<experimental::CertificateProviderInterface> WatchFiles(
+std::shared_ptr<experimental::CertificateProviderInterface> ProvideCertificates(
     const Security& security) {
+  if (security.tls_directory.empty()) {
+    const TlsTexts& texts = security.tls_texts;
+    return std::make_shared<experimental::StaticDataCertificateProvider>(
+        texts.ca, std::vector<experimental::IdentityKeyCertPair>{
+                      {texts.key, texts.certificate}});
+  }
   return std::make_shared<experimental::FileWatcherCertificateProvider>(
       security.KeyPath(), security.CertificatePath(), security.CaPath(),
       static_cast<unsigned>(absl::ToInt64Seconds(kReloadInterval)));
@@ -117,7 +124,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
     const Security& security) {
   if (!security.tls()) return grpc::InsecureChannelCredentials();
   experimental::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(WatchFiles(security));
+  options.set_certificate_provider(ProvideCertificates(security));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   // The verifier compares with the name that ChannelArguments set: the server's
@@ -142,7 +149,8 @@ std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
     const Security& security, std::shared_ptr<const Authorizer> authorizer) {
   std::shared_ptr<grpc::ServerCredentials> credentials;
   if (security.tls()) {
-    experimental::TlsServerCredentialsOptions options(WatchFiles(security));
+    experimental::TlsServerCredentialsOptions options(
+        ProvideCertificates(security));
     options.watch_root_certs();
     options.watch_identity_key_cert_pairs();
     options.set_cert_request_type(

@@ -1,11 +1,13 @@
 #include "common/transport/security.h"
 
+#include <openssl/rand.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -127,6 +129,47 @@ absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
     TRIBUTARY_ASSIGN_OR_RETURN(security.token, ReadToken(token_file));
   }
   return security;
+}
+
+absl::StatusOr<Security> WithTexts(Security security) {
+  if (security.tls_directory.empty()) return security;
+  TRIBUTARY_ASSIGN_OR_RETURN(security.tls_texts.ca,
+                             ReadFile(security.CaPath(), kMaxPemBytes));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      security.tls_texts.certificate,
+      ReadFile(security.CertificatePath(), kMaxPemBytes));
+  TRIBUTARY_ASSIGN_OR_RETURN(security.tls_texts.key,
+                             ReadFile(security.KeyPath(), kMaxPemBytes));
+  security.tls_directory.clear();
+  return security;
+}
+
+absl::StatusOr<std::map<Role, Security>> MakeJobSecurity(absl::Time not_before,
+                                                         absl::Time not_after) {
+  CertificateRequest request;
+  request.not_before = not_before;
+  request.not_after = not_after;
+  request.common_name = "Tributary job authority";
+  TRIBUTARY_ASSIGN_OR_RETURN(const CertificateAndKey authority,
+                             MakeAuthority(request));
+  unsigned char token[32];
+  if (RAND_bytes(token, sizeof(token)) != 1) {
+    return absl::InternalError("OpenSSL cannot create random bytes");
+  }
+  std::map<Role, Security> result;
+  for (const Role role : kAllRoles) {
+    request.common_name = absl::StrCat("Tributary ", RoleName(role));
+    request.dns_name = RoleDnsName(role);
+    TRIBUTARY_ASSIGN_OR_RETURN(const CertificateAndKey issued,
+                               IssueCertificate(request, authority));
+    Security& security = result[role];
+    security.role = role;
+    security.tls_texts = {authority.certificate, issued.certificate,
+                          issued.key};
+    security.token = absl::BytesToHexString(
+        absl::string_view(reinterpret_cast<const char*>(token), sizeof(token)));
+  }
+  return result;
 }
 
 }  // namespace tributary

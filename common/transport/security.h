@@ -3,11 +3,13 @@
 #ifndef TRIBUTARY_COMMON_TRANSPORT_SECURITY_H_
 #define TRIBUTARY_COMMON_TRANSPORT_SECURITY_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 
 namespace tributary {
@@ -30,17 +32,26 @@ std::string RoleDnsName(Role role);
 // RoleDnsName of any role.
 absl::optional<Role> RoleOfDnsName(absl::string_view name);
 
-// The security settings of a process. An empty `tls_directory` disables TLS,
-// and an empty `token` disables the check of the token.
+// Credentials for TLS, as PEM text instead of files.
+struct TlsTexts {
+  std::string ca;           // The certificates of the authorities.
+  std::string certificate;  // The certificate chain of the process's role.
+  std::string key;          // The private key of the first certificate.
+};
+
+// The security settings of a process. Without `tls_directory` and `tls_texts`,
+// TLS is disabled; an empty `token` disables the check of the token.
 struct Security {
   // The directory with ca.pem, ROLE.pem (the certificate chain of `role`) and
   // ROLE-key.pem (its private key). Changed files are reloaded.
   std::string tls_directory;
+  // Used if `tls_directory` is empty and `tls_texts.key` is not.
+  TlsTexts tls_texts;
   Role role = Role::kWorker;
   // The job's token, which is sent with every call.
   std::string token;
 
-  bool tls() const { return !tls_directory.empty(); }
+  bool tls() const { return !tls_directory.empty() || !tls_texts.key.empty(); }
   bool any() const { return tls() || !token.empty(); }
   std::string CaPath() const;
   std::string CertificatePath() const;
@@ -57,6 +68,17 @@ struct Security {
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);
+
+// Returns `security` with the contents of its TLS files in `tls_texts` and an
+// empty `tls_directory`. Returns the system's error if a file cannot be read.
+absl::StatusOr<Security> WithTexts(Security security);
+
+// Creates an authority, and returns credentials of each role for one job: a
+// certificate that the authority has issued, and a token that is the same for
+// all roles. The authority's key exists only within this function. Returns an
+// error only if OpenSSL fails.
+absl::StatusOr<std::map<Role, Security>> MakeJobSecurity(absl::Time not_before,
+                                                         absl::Time not_after);
 
 }  // namespace tributary
 

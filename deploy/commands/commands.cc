@@ -13,6 +13,7 @@
 #include "deploy/commands/subcommands.h"
 #include "deploy/commands/version.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/slurm/node_agent.h"
 #include "worker/training/training_sources.h"
 
 namespace tributary {
@@ -101,6 +102,8 @@ int RunCommandLine(const std::vector<std::string>& arguments,
     std::fputs(VersionText().c_str(), stdout);
     return kExitDone;
   }
+  // Not one of Commands(), because only `train` starts it.
+  if (name == "node-agent") return RunNodeAgent(environment);
   for (const Command& command : Commands()) {
     if (name == command.name) {
       return command.run({arguments.begin() + 1, arguments.end()}, environment,

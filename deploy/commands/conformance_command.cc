@@ -1,5 +1,3 @@
-#include <signal.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -215,9 +213,7 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
     std::fprintf(stderr, "logs are in %s\n", (*folder)->path().c_str());
   }
   if (stop_signal != 0) {
-    return ReportError(status, stop_signal == SIGTERM
-                                   ? kExitPreempted
-                                   : ExitCodeOfSignal(stop_signal));
+    return ReportError(status, ExitCodeOfStop(stop_signal));
   }
   if (!status.ok()) return ReportError(status);
   return failed > 0 ? kExitFailed : kExitDone;

@@ -142,6 +142,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   AddStepsFlag(line.get(), &flags->source);
   AddSetFlag(line.get(), "optimizer.adamw.learning_rate=0.001",
              &flags->source.sets);
+  AddCredentialsFdFlag(line.get(), &flags->security);
   AddChildLogFlags(line.get(), &flags->log);
   line->AddHiddenInteger("ready-fd", 0, 1 << 20, &flags->ready_fd);
   return line;
@@ -151,7 +152,8 @@ absl::Status CheckListen(const Flags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(const HostPort listen,
                              ParseHostPort(flags.listen));
   if (IsLoopback(listen.host)) return absl::OkStatus();
-  if (flags.security.tls_dir.empty() && !flags.security.insecure_network) {
+  if (flags.security.tls_dir.empty() && flags.security.credentials_fd < 0 &&
+      !flags.security.insecure_network) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--listen ", flags.listen,
         " can be reached by other machines; add --tls-dir DIR (for tests: "
@@ -314,7 +316,7 @@ int RunServerCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  SignalQueue signals;
+  SignalQueue signals(/*with_children=*/false, flags.log.parent_signals > 0);
   const absl::StatusOr<std::unique_ptr<Logger>> log =
       StartProcessLog(flags.log, "server", static_cast<int>(flags.shard));
   if (!log.ok()) return ReportError(log.status());

@@ -87,6 +87,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
       "Allow sending the token to other machines unencrypted, without "
       "--tls-dir; with --tls-dir, the gradients of an all-reduce.",
       &flags->security);
+  AddCredentialsFdFlag(line.get(), &flags->security);
   AddChildLogFlags(line.get(), &flags->log);
   return line;
 }
@@ -147,7 +148,8 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  SignalQueue signals;
+  SignalQueue signals(/*with_children=*/false,
+                      flags.log.parent_signals > 0);
   const absl::StatusOr<LauncherEnvironment> launcher =
       ReadLauncherEnvironment(environment);
   if (!launcher.ok()) return ReportError(launcher.status());

@@ -1,5 +1,6 @@
 #include "deploy/flags/exit_code.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,6 +14,12 @@
 #endif
 
 namespace tributary {
+
+int ExitCodeOfStop(int signal) {
+  return signal == SIGTERM || signal == SIGUSR1 || signal == SIGUSR2
+             ? kExitPreempted
+             : ExitCodeOfSignal(signal);
+}
 
 int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return kExitDone;

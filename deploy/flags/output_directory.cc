@@ -107,14 +107,19 @@ absl::Status RemoveRun(const std::string& path) {
 
 }  // namespace
 
-std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
-                                   absl::TimeZone zone) {
+std::string OutputDirectoryOfRun(const std::string& job_name,
+                                 const std::string& run_id) {
   std::string name = job_name.substr(0, 64);
   for (char& c : name) {
     if (!absl::ascii_isalnum(c) && c != '_' && c != '.') c = '-';
   }
-  return absl::StrCat("runs/", name, "-",
-                      absl::FormatTime("%Y%m%d-%H%M%S", now, zone));
+  return absl::StrCat("runs/", name, "-", run_id);
+}
+
+std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
+                                   absl::TimeZone zone) {
+  return OutputDirectoryOfRun(job_name,
+                              absl::FormatTime("%Y%m%d-%H%M%S", now, zone));
 }
 
 void AddOverwriteFlag(CommandLine* line, bool* overwrite) {

@@ -17,6 +17,10 @@ namespace tributary {
 std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
                                    absl::TimeZone zone);
 
+// Returns runs/<name>-<run_id>, with <name> as above.
+std::string OutputDirectoryOfRun(const std::string& job_name,
+                                 const std::string& run_id);
+
 // Returns DefaultOutputDirectory for the current time in the local time zone.
 // If that folder exists, because a different job has started within the same
 // second, appends a number.

@@ -1,6 +1,5 @@
 #include "deploy/flags/process_log.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include <string>
@@ -21,6 +20,7 @@ void AddLogFlags(CommandLine* line, LogFlags* flags) {
 void AddChildLogFlags(CommandLine* line, LogFlags* flags) {
   AddLogFlags(line, flags);
   line->AddHiddenInteger("warning-fd", 0, 1 << 20, &flags->warning_fd);
+  line->AddHiddenInteger("parent-signals", 0, 1, &flags->parent_signals);
 }
 
 absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
@@ -44,8 +44,7 @@ int FinishProcess(Logger* log, const absl::Status& status, int signal) {
     log->Info(
         "%s%s", std::string(status.message()),
         signal == 0 ? "" : absl::StrCat(" (SIG", sigabbrev_np(signal), ")"));
-    return signal == 0 || signal == SIGTERM ? kExitPreempted
-                                            : ExitCodeOfSignal(signal);
+    return signal == 0 ? kExitPreempted : ExitCodeOfStop(signal);
   }
   return ReportError(status);
 }

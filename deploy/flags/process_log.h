@@ -20,13 +20,16 @@ struct LogFlags {
   // started it; see LogOptions::warning_fd. -1 if the process was not started
   // by a launcher.
   int64_t warning_fd = -1;
+  // 1 if the process obeys signals only of the launcher that started it; see
+  // SignalQueue. Otherwise 0.
+  int64_t parent_signals = 0;
 };
 
 // Declares --log-format and --log-level.
 void AddLogFlags(CommandLine* line, LogFlags* flags);
 
-// Like AddLogFlags, but also declares --warning-fd. Used by processes that a
-// launcher may start.
+// Like AddLogFlags, but also declares --warning-fd and --parent-signals. Used
+// by processes that a launcher may start.
 void AddChildLogFlags(CommandLine* line, LogFlags* flags);
 
 // Creates a log on stderr for a process with this role ("server" or "worker")
@@ -39,9 +42,8 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
 // Logs how the process ended and returns its exit code. `signal` is the signal
 // that stopped the process, or 0 if there was none. If `status` is not
 // Cancelled, the exit code is ExitCodeOf(status). If `status` is Cancelled, the
-// exit code is ExitCodeOfSignal(signal), with two exceptions: it is
-// kExitPreempted if `signal` is SIGTERM, and also if `signal` is 0, which means
-// that the whole job was stopped.
+// exit code is ExitCodeOfStop(signal), or kExitPreempted if `signal` is 0,
+// which means that the whole job was stopped.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

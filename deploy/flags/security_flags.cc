@@ -1,9 +1,15 @@
 #include "deploy/flags/security_flags.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
-#include "common/base/status_macros.h"
+#include "common/base/json.h"
 #include "common/os/local_host.h"
 #include "deploy/flags/environment.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
@@ -11,6 +17,39 @@ namespace {
 bool StaysHere(const std::string& address) {
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   return parsed.ok() && IsLoopback(parsed->host);
+}
+
+// Reads all that a different process has written to `fd`, which is small.
+std::string ReadDescriptor(int fd) {
+  std::string text;
+  char bytes[4096];
+  ssize_t count = 0;
+  while ((count = read(fd, bytes, sizeof(bytes))) > 0 ||
+         (count < 0 && errno == EINTR)) {
+    if (count > 0) text.append(bytes, count);
+  }
+  return text;
+}
+
+absl::StatusOr<Security> ParseSecurity(const std::string& text, Role role) {
+  const nlohmann::json json = ParseJson(text);
+  Security security;
+  security.role = role;
+  for (const auto& [name, value] :
+       {std::pair<const char*, std::string*>{"ca", &security.tls_texts.ca},
+        {"certificate", &security.tls_texts.certificate},
+        {"key", &security.tls_texts.key},
+        {"token", &security.token}}) {
+    const bool found =
+        json.is_object() && json.contains(name) && json[name].is_string();
+    if (!found) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the text that --credentials-fd reads has no \"", name,
+                       "\"; only a launcher of Tributary sets this flag"));
+    }
+    *value = json[name].get<std::string>();
+  }
+  return security;
 }
 
 }  // namespace
@@ -32,9 +71,25 @@ void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
   line->AddSwitch("insecure-network", help, &flags->insecure_network);
 }
 
+void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags) {
+  line->AddHiddenInteger("credentials-fd", 0, 1 << 20, &flags->credentials_fd);
+}
+
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles) {
+  if (flags.credentials_fd >= 0) {
+    return ParseSecurity(ReadDescriptor(static_cast<int>(flags.credentials_fd)),
+                         roles.front());
+  }
   return LoadSecurity(flags.tls_dir, flags.token_file, roles);
+}
+
+std::string PrintSecurity(const Security& security) {
+  return nlohmann::json({{"ca", security.tls_texts.ca},
+                         {"certificate", security.tls_texts.certificate},
+                         {"key", security.tls_texts.key},
+                         {"token", security.token}})
+      .dump();
 }
 
 absl::Status CheckConnectTo(const std::string& address,

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_DEPLOY_FLAGS_SECURITY_FLAGS_H_
 #define TRIBUTARY_DEPLOY_FLAGS_SECURITY_FLAGS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct SecurityFlags {
   std::string tls_dir;
   std::string token_file;
   bool insecure_network = false;
+  // The descriptor from which the process reads its credentials, in place of
+  // the files; -1 if they are not passed by a launcher. See PrintSecurity.
+  int64_t credentials_fd = -1;
 };
 
 // Declares --tls-dir and --token-file.
@@ -25,11 +29,19 @@ void AddSecurityFlags(CommandLine* line, SecurityFlags* flags);
 void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
                             SecurityFlags* flags);
 
+// Declares --credentials-fd, for processes that a launcher may start.
+void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags);
+
 // Reads and checks the files that the flags name, for a process that has the
 // first of `roles` for which there is a certificate. Returns the errors of
-// LoadSecurity.
+// LoadSecurity. With credentials_fd, reads the credentials from it instead, and
+// returns InvalidArgument if they are not the text of PrintSecurity.
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
+
+// Returns the credentials as text, to be passed to a process whose
+// --credentials-fd reads it. `security.tls_directory` must be empty.
+std::string PrintSecurity(const Security& security);
 
 // Returns InvalidArgument if the token would be sent to a different machine
 // without encryption and --insecure-network is not set. `address` is host:port.

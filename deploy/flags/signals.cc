@@ -14,12 +14,22 @@
 
 namespace tributary {
 
-SignalQueue::SignalQueue(bool with_children) {
+bool EndsImmediately(int first, int second) {
+  for (const int signal : {first, second}) {
+    if (signal == SIGUSR1 || signal == SIGUSR2) return false;
+  }
+  return true;
+}
+
+SignalQueue::SignalQueue(bool with_children, bool only_from_parent)
+    : only_from_parent_(only_from_parent) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGHUP);
+  sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGUSR2);
   if (with_children) sigaddset(&signals, SIGCHLD);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -46,7 +56,10 @@ int SignalQueue::Wait(absl::Duration timeout) {
   }
   signalfd_siginfo info;
   if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
-    return static_cast<int>(info.ssi_signo);
+    const int signal = static_cast<int>(info.ssi_signo);
+    const bool ignored = only_from_parent_ && signal != SIGCHLD &&
+                         static_cast<pid_t>(info.ssi_pid) != getppid();
+    return ignored ? 0 : signal;
   }
   uint64_t count = 0;
   // A failed read means that another wake-up consumed the event.
@@ -73,7 +86,11 @@ void SignalThread::Work() {
   while (!stopping_.load()) {
     const int signal = queue_->Wait(absl::InfiniteDuration());
     if (signal == 0) continue;
-    if (received_.load() != 0) _exit(ExitCodeOfSignal(signal));
+    const int first = received_.load();
+    if (first != 0) {
+      if (EndsImmediately(first, signal)) _exit(ExitCodeOfSignal(signal));
+      continue;
+    }
     received_.store(signal);
     shutdown_->Request();
   }

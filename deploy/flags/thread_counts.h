@@ -13,6 +13,11 @@ namespace tributary {
 // this machine's cores, at least 1.
 int ServerThreads(int servers);
 
+// Returns the number of compute threads, at least 1 and at most `wanted`, that
+// a worker of a job with `workers` workers can use: at most one per micro-batch
+// that it computes in a step.
+int UsefulThreads(const JobSpec& job, int64_t workers, int64_t wanted);
+
 // Returns the number of compute threads of each of `workers` workers: an equal
 // share of this machine's cores, or kThreadsPerGpu on a GPU. The result is at
 // least 1, and otherwise at most the number of micro-batches that a worker

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "common/text/counted.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/launcher/supervisor.h"
 
 namespace tributary {
 
@@ -18,6 +19,9 @@ namespace {
 
 // Limits the warnings shown on the terminal; the logs contain all of them.
 constexpr size_t kMostWarnings = 100;
+
+// Replaces stop_timeout if a scheduler sends SIGKILL soon after SIGTERM.
+constexpr absl::Duration kShortStopTimeout = absl::Seconds(5);
 
 // True if the machine or a user ended the process by a signal, or if a worker's
 // device has failed.
@@ -29,7 +33,16 @@ bool WasStopped(const ProcessExit& exit) {
 }  // namespace
 
 LocalJob::LocalJob(LocalJobOptions options, SignalQueue* signals)
-    : options_(std::move(options)), signals_(signals) {}
+    : options_(std::move(options)),
+      signals_(signals),
+      own_processes_(std::make_unique<Supervisor>()),
+      supervisor_(*own_processes_) {}
+
+LocalJob::LocalJob(LocalJobOptions options, SignalQueue* signals,
+                   ProcessControl* processes)
+    : options_(std::move(options)),
+      signals_(signals),
+      supervisor_(*processes) {}
 
 LocalJobResult LocalJob::Run() {
   absl::optional<LocalJobResult> failure = StartAll();
@@ -123,6 +136,8 @@ void LocalJob::Pump(absl::Duration longest) {
     if (signal != SIGCHLD) HandleSignal(signal);
     signal = signals_->Wait(absl::ZeroDuration());
   }
+  const int remote_signal = supervisor_.TakeSignal();
+  if (remote_signal != 0) HandleSignal(remote_signal);
   // A worker that loses its server ends soon after it. Checking the servers
   // last, but handling their exits first, reports the cause instead of the
   // consequence.
@@ -160,16 +175,24 @@ void LocalJob::PassWarnings() {
 }
 
 void LocalJob::HandleSignal(int signal) {
+  const bool killed_later =
+      signal == SIGTERM && options_.sigterm_drain_timeout.has_value();
+  const absl::Time deadline =
+      absl::Now() +
+      (killed_later ? *options_.sigterm_drain_timeout : options_.drain_timeout);
   if (signal_ != 0) {
-    supervisor_.SignalAll(SIGKILL);
+    if (!killed_later && EndsImmediately(signal_, signal)) {
+      supervisor_.SignalAll(SIGKILL);
+    }
+    drain_deadline_ = std::min(drain_deadline_, deadline);
     return;
   }
   signal_ = signal;
+  drain_deadline_ = deadline;
   explanation_awaited_ = false;
-  result_ = LocalJobResult{
-      absl::CancelledError(
-          absl::StrCat("stopped by SIG", sigabbrev_np(signal))),
-      signal == SIGTERM ? kExitPreempted : ExitCodeOfSignal(signal)};
+  result_ = LocalJobResult{absl::CancelledError(absl::StrCat(
+                               "stopped by SIG", sigabbrev_np(signal))),
+                           ExitCodeOfStop(signal)};
 }
 
 void LocalJob::HandleExit(const ProcessExit& exit) {
@@ -230,6 +253,7 @@ void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {
 }
 
 std::string LocalJob::Describe(const ProcessExit& exit) const {
+  if (!exit.reason.empty()) return exit.reason;
   const std::string reason =
       LastErrorIn(supervisor_.spec(exit.process).log_path,
                   supervisor_.log_begin(exit.process));
@@ -260,8 +284,7 @@ void LocalJob::Drain() {
   if (signal_ == 0 || coordinator_.empty()) return;
   const int server = servers_[0];
   supervisor_.Signal(server, SIGTERM);
-  const absl::Time deadline = absl::Now() + options_.drain_timeout;
-  while (supervisor_.running(server) && absl::Now() < deadline) {
+  while (supervisor_.running(server) && absl::Now() < drain_deadline_) {
     Pump(absl::Milliseconds(100));
     if (options_.on_tick) options_.on_tick();
   }
@@ -281,7 +304,9 @@ void LocalJob::StopRemaining() {
       explanation_awaited_ = false;
       supervisor_.SignalAll(terminated ? SIGKILL : SIGTERM);
       terminated = true;
-      deadline = absl::Now() + options_.stop_timeout;
+      deadline = absl::Now() + (options_.sigterm_drain_timeout.has_value()
+                                    ? kShortStopTimeout
+                                    : options_.stop_timeout);
     }
     Pump(std::min(deadline - absl::Now(), absl::Milliseconds(100)));
   }

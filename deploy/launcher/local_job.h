@@ -1,4 +1,4 @@
-// Runs the servers and workers of one job on this machine.
+// Runs the servers and workers of one job.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_JOB_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_JOB_H_
 
@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "deploy/flags/signals.h"
-#include "deploy/launcher/supervisor.h"
+#include "deploy/launcher/process_control.h"
 
 namespace tributary {
 
@@ -50,6 +51,9 @@ struct LocalJobOptions {
   // Maximum time that server 0 may take to end the job with a checkpoint after
   // a signal.
   absl::Duration drain_timeout = absl::Minutes(5);
+  // The same after SIGTERM, if a scheduler that sends SIGTERM sends SIGKILL
+  // soon after it. All SIGTERMs after the first are then ignored.
+  absl::optional<absl::Duration> sigterm_drain_timeout;
   // Time between SIGTERM and SIGKILL for all processes except server 0, and for
   // server 0 if the job fails.
   absl::Duration stop_timeout = absl::Seconds(10);
@@ -85,15 +89,20 @@ struct LocalJobResult {
 // failure, warnings are no longer shown, so that the reason of the failure
 // stands out.
 //
-// The first SIGINT, SIGTERM or SIGHUP stops all processes in order, starting
-// with server 0, which writes a checkpoint. The second signal kills all
-// processes. Not thread-safe. Call Run from a thread that outlives the
-// processes (see Supervisor). The destructor ends every process.
+// The first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 stops all processes in
+// order, starting with server 0, which writes a checkpoint. A later signal
+// kills all processes if EndsImmediately (deploy/flags/signals.h) is true for
+// both. Not thread-safe. Call Run from a thread that outlives the processes
+// (see Supervisor). The destructor ends every process.
 class LocalJob {
  public:
-  // `signals` must have been created with `with_children` set, and must outlive
-  // this object.
+  // Starts the processes with a Supervisor, on this machine. `signals` must
+  // have been created with `with_children` set, and must outlive this object.
   LocalJob(LocalJobOptions options, SignalQueue* signals);
+  // Starts the processes with `processes`, which must outlive this object and
+  // must not have started any process.
+  LocalJob(LocalJobOptions options, SignalQueue* signals,
+           ProcessControl* processes);
 
   // Blocks until all processes have ended. Call it once.
   LocalJobResult Run();
@@ -141,7 +150,8 @@ class LocalJob {
 
   const LocalJobOptions options_;
   SignalQueue* const signals_;
-  Supervisor supervisor_;
+  const std::unique_ptr<ProcessControl> own_processes_;  // Null if not needed.
+  ProcessControl& supervisor_;
   struct Place {
     Role role = Role::kServer;
     int number = 0;  // Shard or rank.
@@ -156,6 +166,7 @@ class LocalJob {
   int servers_done_ = 0;
   std::set<std::string> warnings_;  // Warnings that were reported.
   int signal_ = 0;                  // The first signal received.
+  absl::Time drain_deadline_;       // Set by the first signal.
   // True if a worker has failed and server 0 may still report the cause.
   bool explanation_awaited_ = false;
   absl::optional<LocalJobResult> result_;

@@ -28,19 +28,8 @@ std::string JobPath(const std::string& output) {
   return absl::StrCat(LogsFolder(output), "/job.textproto");
 }
 
-// Returns the path of the running program, by its name if that still refers to
-// the same file.
-std::string ProgramPath() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
-  if (length > 0 && length < static_cast<ssize_t>(sizeof(path))) {
-    const std::string found(path, length);
-    if (access(found.c_str(), X_OK) == 0) return found;
-  }
-  return "/proc/self/exe";
-}
-
 ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
+                       const std::string& node,
                        std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--log-format", processes.log.format,
                                      "--log-level", processes.log.level,
@@ -48,11 +37,19 @@ ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
   const std::vector<std::string> security =
       SecurityArguments(processes.security);
   arguments.insert(arguments.end(), security.begin(), security.end());
+  if (processes.place_server) {
+    arguments.insert(arguments.end(), {"--parent-signals", "1"});
+  }
+  // The only switch; it follows all flags that have a value.
+  if (processes.security.insecure_network) {
+    arguments.push_back("--insecure-network");
+  }
   ProcessSpec spec =
       OwnProcess(name, std::move(arguments),
                  absl::StrCat(LogsFolder(processes.output), "/", name, ".log"));
   // Keeps the log of the run so far.
   spec.append = !processes.resume.empty();
+  spec.node = node;
   return spec;
 }
 
@@ -61,29 +58,38 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
   // The job starts without waiting for spare workers.
   WorkerCount workers = processes.workers;
   workers.most += processes.spares;
+  const bool remote = processes.place_server != nullptr;
+  ProcessPlace place;
+  if (remote) {
+    place = processes.place_server(shard, coordinator);
+  } else {
+    place.listen =
+        shard == 0 && !coordinator.empty() ? coordinator : "127.0.0.1:0";
+    place.threads = processes.server_threads;
+  }
   // Local workers connect soon or not at all, so the timeout is short. A
   // program may read data first, or load large libraries from a slow disk.
-  std::vector<std::string> arguments = {
-      "server",
-      JobPath(processes.output),
-      "--listen",
-      shard == 0 && !coordinator.empty() ? coordinator : "127.0.0.1:0",
-      "--shard",
-      absl::StrCat(shard),
-      "--servers",
-      absl::StrCat(processes.servers),
-      "--workers",
-      workers.ToString(),
-      "--threads",
-      absl::StrCat(processes.server_threads),
-      "--device",
-      processes.server_device,
-      "--no-worker-timeout",
-      processes.worker_command.empty() ? "60" : "600",
-      "--output",
-      processes.output,
-      "--ready-fd",
-      absl::StrCat(kReadyFd)};
+  const bool soon = !remote && processes.worker_command.empty();
+  std::vector<std::string> arguments = {"server",
+                                        JobPath(processes.output),
+                                        "--listen",
+                                        place.listen,
+                                        "--shard",
+                                        absl::StrCat(shard),
+                                        "--servers",
+                                        absl::StrCat(processes.servers),
+                                        "--workers",
+                                        workers.ToString(),
+                                        "--threads",
+                                        absl::StrCat(place.threads),
+                                        "--device",
+                                        processes.server_device,
+                                        "--no-worker-timeout",
+                                        soon ? "60" : "600",
+                                        "--output",
+                                        processes.output,
+                                        "--ready-fd",
+                                        absl::StrCat(kReadyFd)};
   if (shard > 0) {
     arguments.insert(arguments.end(), {"--coordinator", coordinator});
   } else if (!processes.resume.empty()) {
@@ -95,8 +101,13 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
   if (shard == 0 && processes.allow_job_changes) {
     arguments.push_back("--allow-job-changes");
   }
-  return JobProcess(processes, absl::StrCat("server-", shard),
-                    std::move(arguments));
+  if (!place.advertise.empty()) {
+    arguments.insert(arguments.end(), {"--advertise", place.advertise});
+  }
+  ProcessSpec spec = JobProcess(processes, absl::StrCat("server-", shard),
+                                place.node, std::move(arguments));
+  spec.role = "server";
+  return spec;
 }
 
 // Replaces the arguments by the variables of the same meaning: "--tls-dir DIR"
@@ -110,16 +121,38 @@ void RunCommand(const std::string& command, ProcessSpec* spec) {
         absl::AsciiStrToUpper(absl::StrReplaceAll(flag, {{"-", "_"}})), "=",
         spec->arguments[i + 1]));
   }
+  if (spec->arguments.back() == "--insecure-network") {
+    spec->environment.push_back("TRIBUTARY_INSECURE_NETWORK=true");
+  }
   spec->arguments = ShellArguments(command);
 }
 
 ProcessSpec WorkerProcess(const LocalProcesses& processes, int rank,
                           const std::string& coordinator) {
-  ProcessSpec spec = JobProcess(
-      processes, absl::StrCat("worker-", rank),
-      {"worker", "--coordinator", coordinator, "--rank", absl::StrCat(rank),
-       "--threads", absl::StrCat(processes.worker_threads), "--device",
-       processes.worker_device, "--local-rank", absl::StrCat(rank)});
+  ProcessPlace place;
+  place.local_rank = rank;
+  place.threads = processes.worker_threads;
+  const bool remote = processes.place_worker != nullptr;
+  if (remote) place = processes.place_worker(rank);
+  std::vector<std::string> arguments = {"worker", "--coordinator", coordinator,
+                                        "--rank", absl::StrCat(rank)};
+  if (place.threads > 0) {
+    arguments.insert(arguments.end(),
+                     {"--threads", absl::StrCat(place.threads)});
+  }
+  arguments.insert(arguments.end(),
+                   {"--device", processes.worker_device, "--local-rank",
+                    absl::StrCat(place.local_rank)});
+  if (!place.advertise.empty()) {
+    arguments.insert(arguments.end(), {"--advertise", place.advertise});
+  }
+  ProcessSpec spec = JobProcess(processes, absl::StrCat("worker-", rank),
+                                place.node, std::move(arguments));
+  spec.role = "worker";
+  if (remote) {
+    spec.environment.push_back(
+        absl::StrCat("LOCAL_WORLD_SIZE=", place.local_workers));
+  }
   if (!processes.worker_command.empty()) {
     RunCommand(processes.worker_command, &spec);
   }
@@ -167,13 +200,23 @@ std::vector<std::string> ShellArguments(const std::string& command) {
   return {"/bin/sh", "-c", absl::StrCat("exec ", command)};
 }
 
+std::string OwnProgram() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  if (length > 0 && length < static_cast<ssize_t>(sizeof(path))) {
+    const std::string found(path, length);
+    if (access(found.c_str(), X_OK) == 0) return found;
+  }
+  return "/proc/self/exe";
+}
+
 ProcessSpec OwnProcess(const std::string& name,
                        std::vector<std::string> arguments,
                        const std::string& log_path) {
   ProcessSpec spec;
   spec.name = name;
   spec.arguments = std::move(arguments);
-  spec.arguments.insert(spec.arguments.begin(), ProgramPath());
+  spec.arguments.insert(spec.arguments.begin(), OwnProgram());
   spec.environment = ChildEnvironment();
   spec.log_path = log_path;
   return spec;

@@ -1,9 +1,9 @@
-// Describes how this program starts the servers and workers of a job on this
-// machine.
+// Describes how this program starts the servers and workers of a job.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_PROCESSES_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_PROCESSES_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +16,16 @@
 #include "proto/job.pb.h"
 
 namespace tributary {
+
+// Where a process runs on a cluster.
+struct ProcessPlace {
+  std::string node;       // The machine; see ProcessSpec::node.
+  std::string listen;     // Value of --listen of a server.
+  std::string advertise;  // Value of --advertise.
+  int local_rank = 0;     // Value of --local-rank of a worker.
+  int local_workers = 1;  // Number of workers on the machine.
+  int threads = 0;        // Value of --threads; 0 if it is not set.
+};
 
 // The settings that all processes of a job share.
 struct LocalProcesses {
@@ -38,6 +48,15 @@ struct LocalProcesses {
   bool allow_job_changes = false;  // Value of --allow-job-changes for server 0.
   LogFlags log;
   SecurityFlags security;
+  // Return where the server of this shard, or the worker of this rank, is to be
+  // started the next time. Either both are null, and all processes run on this
+  // machine, or neither is. In the second case, the processes read their
+  // credentials (see PrintSecurity) from their standard input, and obey only
+  // signals of their launcher.
+  // `coordinator` is as in LocalJobOptions::server.
+  std::function<ProcessPlace(int shard, const std::string& coordinator)>
+      place_server;
+  std::function<ProcessPlace(int rank)> place_worker;
 };
 
 // Creates the folder `output`, the folder logs/ in it, and logs/job.textproto,
@@ -58,6 +77,10 @@ std::vector<std::string> ChildEnvironment();
 // arguments with the shell's quoting. The program replaces the shell, and
 // therefore receives the signals for the process.
 std::vector<std::string> ShellArguments(const std::string& command);
+
+// Returns the path of the running program, by its name if that still refers to
+// the same file.
+std::string OwnProgram();
 
 // Describes a process that runs this program with `arguments`. The new process
 // inherits the environment except TRIBUTARY_* variables, which apply only to

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -96,7 +97,8 @@ bool PlaceDescriptors(ChildPlan* plan) {
   if (getppid() != plan->parent) _exit(128 + SIGKILL);
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGQUIT}) {
+  for (int signal :
+       {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGQUIT, SIGUSR1, SIGUSR2}) {
     sigaction(signal, &action, nullptr);
   }
   sigset_t none;
@@ -111,6 +113,18 @@ bool PlaceDescriptors(ChildPlan* plan) {
   // If this write fails too, the parent learns only the exit code.
   if (write(plan->failure, &error, sizeof(error)) < 0) _exit(126);
   _exit(127);
+}
+
+// Returns a descriptor from which `text` can be read; a negative number on
+// failure. The text is in no file system, so it can be a secret.
+int FileInMemory(const std::string& text) {
+  UniqueFd file(memfd_create("input", MFD_CLOEXEC));
+  const auto size = static_cast<ssize_t>(text.size());
+  if (file.get() < 0 || write(file.get(), text.data(), size) != size ||
+      lseek(file.get(), 0, SEEK_SET) != 0) {
+    return -1;
+  }
+  return file.release();
 }
 
 absl::Status StartError(const ProcessSpec& spec, const char* what, int error) {
@@ -144,8 +158,11 @@ Supervisor::~Supervisor() {
 }
 
 absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
-  const UniqueFd input(open(kEmptyInput, O_RDONLY | O_CLOEXEC));
-  if (input.get() < 0) return StartError(spec, kEmptyInput, errno);
+  const UniqueFd input(spec.input.empty()
+                           ? open(kEmptyInput, O_RDONLY | O_CLOEXEC)
+                           : FileInMemory(spec.input));
+  if (input.get() < 0)
+    return StartError(spec, spec.input.empty() ? kEmptyInput : "memfd", errno);
   const UniqueFd log(open(
       spec.log_path.c_str(),
       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (spec.append ? 0 : O_TRUNC),
@@ -253,7 +270,7 @@ std::vector<ProcessExit> Supervisor::Reap() {
     int status = 0;
     waitpid(child.pid, &status, 0);
     child.running = false;
-    exits.push_back({static_cast<int>(i), status});
+    exits.push_back({static_cast<int>(i), status, /*reason=*/""});
   }
   return exits;
 }
@@ -261,12 +278,6 @@ std::vector<ProcessExit> Supervisor::Reap() {
 void Supervisor::Signal(int process, int signal) {
   const Child& child = children_[process];
   if (child.running) kill(-child.pid, signal);
-}
-
-void Supervisor::SignalAll(int signal) {
-  for (size_t i = 0; i < children_.size(); ++i) {
-    Signal(static_cast<int>(i), signal);
-  }
 }
 
 int Supervisor::running_count() const {

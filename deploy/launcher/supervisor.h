@@ -8,87 +8,51 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "deploy/launcher/process_control.h"
 
 namespace tributary {
 
 // The file descriptor to which a child may write its address; see
-// Supervisor::ReadyText.
+// ProcessControl::ReadyText.
 inline constexpr int kReadyFd = 3;
 // The file descriptor to which a child may write warnings, one per line; see
-// Supervisor::TakeWarnings. Writes never block; data that does not fit into the
-// pipe is lost.
+// ProcessControl::TakeWarnings. Writes never block; data that does not fit into
+// the pipe is lost.
 inline constexpr int kWarningFd = 4;
 
-struct ProcessSpec {
-  // The name in messages, such as "worker-1".
-  std::string name;
-  // arguments[0] is the path of the program.
-  std::vector<std::string> arguments;
-  // All environment variables of the process, as "NAME=value".
-  std::vector<std::string> environment;
-  // File that receives the standard output and error of the process. The file
-  // is truncated first unless `append` is true. The standard input of the
-  // process is empty.
-  std::string log_path;
-  bool append = false;
-};
-
-struct ProcessExit {
-  int process = -1;  // Number of the process, as returned by Start.
-  // The status of the process at its end, as returned by waitpid.
-  int wait_status = 0;
-
-  bool succeeded() const;
-  bool killed_by_signal() const;
-};
-
-// Starts processes, detects their exits and ends them. The kernel kills the
-// children if this process ends for any reason: each child asks the kernel to
-// send it SIGKILL when its parent ends. To the kernel, the parent is the
-// *thread* that started the child, so start children from a thread that
-// outlives them. Each child leads its own process group, so that a terminal's
-// Ctrl-C reaches only this process, and so that the descendants of a child end
-// with it. Not thread-safe.
-class Supervisor {
+// The processes of a job on this machine. The kernel kills the children if this
+// process ends for any reason: each child asks the kernel to send it SIGKILL
+// when its parent ends. To the kernel, the parent is the *thread* that started
+// the child, so start children from a thread that outlives them. Each child
+// leads its own process group, so that a terminal's Ctrl-C reaches only this
+// process, and so that the descendants of a child end with it. Not thread-safe.
+class Supervisor final : public ProcessControl {
  public:
   Supervisor() = default;
   // Kills the running processes and waits for them.
-  ~Supervisor();
+  ~Supervisor() override;
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Starts a process and returns its number: 0, 1, ... in the order of starts.
-  // Returns Internal, with the process's name and the system's error, if it
-  // cannot be started.
-  absl::StatusOr<int> Start(const ProcessSpec& spec);
-
-  // Returns the first line that the process has written to kReadyFd, without
-  // the line end; nullopt until the line is complete. Never blocks.
-  absl::optional<std::string> ReadyText(int process);
-
-  // Returns the complete lines that the process has written to kWarningFd since
-  // the last call, without the line ends. Never blocks.
-  std::vector<std::string> TakeWarnings(int process);
-
-  // Returns the processes that have ended since the last call. Never blocks.
-  std::vector<ProcessExit> Reap();
-
-  // Sends `signal` to the process groups of all running processes.
-  void SignalAll(int signal);
-  // Sends `signal` to the process group of a process, if the process is
-  // running.
-  void Signal(int process, int signal);
-
-  bool running(int process) const { return children_[process].running; }
-  int running_count() const;
-  pid_t pid(int process) const { return children_[process].pid; }
-  // Returns the length in bytes of the log file when the process was started:
-  // the offset at which the process's own log begins.
-  int64_t log_begin(int process) const { return children_[process].log_begin; }
-  const ProcessSpec& spec(int process) const { return children_[process].spec; }
+  absl::StatusOr<int> Start(const ProcessSpec& spec) override;
+  absl::optional<std::string> ReadyText(int process) override;
+  std::vector<std::string> TakeWarnings(int process) override;
+  std::vector<ProcessExit> Reap() override;
+  void Signal(int process, int signal) override;
+  bool running(int process) const override {
+    return children_[process].running;
+  }
+  int running_count() const override;
+  pid_t pid(int process) const override { return children_[process].pid; }
+  int64_t log_begin(int process) const override {
+    return children_[process].log_begin;
+  }
+  const ProcessSpec& spec(int process) const override {
+    return children_[process].spec;
+  }
+  int size() const override { return static_cast<int>(children_.size()); }
 
  private:
   // The read end of a pipe that carries lines.

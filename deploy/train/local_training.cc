@@ -16,6 +16,7 @@
 #include "deploy/launcher/local_processes.h"
 #include "deploy/launcher/run_report.h"
 #include "deploy/launcher/status_poller.h"
+#include "deploy/launcher/supervisor.h"
 #include "deploy/plan/local_timing.h"
 #include "nlohmann/json.hpp"
 #include "proto/rendezvous.pb.h"
@@ -55,8 +56,11 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   processes.allow_job_changes = training.allow_job_changes;
   processes.log = training.log;
   processes.security = training.security;
+  processes.place_server = training.place_server;
+  processes.place_worker = training.place_worker;
   LocalJobOptions options = MakeLocalJob(processes);
   options.max_restarts = training.max_restarts;
+  options.sigterm_drain_timeout = training.sigterm_drain_timeout;
   std::unique_ptr<StatusPoller> poller;
   options.on_started = [&poller, &training](const std::string& coordinator) {
     poller = std::make_unique<StatusPoller>(coordinator, training.own_security);
@@ -68,7 +72,9 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   options.on_message = [display](const std::string& text) {
     display->Message(text);
   };
-  LocalJob job(std::move(options), signals);
+  Supervisor here;
+  LocalJob job(std::move(options), signals,
+               training.processes == nullptr ? &here : training.processes);
   LocalJobResult result = job.Run();
   if (result.status.ok()) ShowEnd(training.output, poller->latest(), display);
   return result;

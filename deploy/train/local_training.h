@@ -1,19 +1,24 @@
-// Runs a job on this machine, from its folder to its summary. `tributary train`
-// and `tributary compare` share it.
+// Runs a job, by default on this machine, from its folder to its summary.
+// `tributary train` and `tributary compare` share it.
 #ifndef TRIBUTARY_DEPLOY_TRAIN_LOCAL_TRAINING_H_
 #define TRIBUTARY_DEPLOY_TRAIN_LOCAL_TRAINING_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/transport/security.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
 #include "deploy/flags/worker_count.h"
 #include "deploy/launcher/local_job.h"
+#include "deploy/launcher/local_processes.h"
+#include "deploy/launcher/process_control.h"
 #include "deploy/launcher/progress.h"
 #include "deploy/plan/run_prediction.h"
 #include "proto/job.pb.h"
@@ -21,7 +26,7 @@
 
 namespace tributary {
 
-// A job and its processes on this machine.
+// A job and its processes.
 struct LocalTraining {
   JobSpec job;          // The resolved job.
   WorkerCount workers;  // Number of workers; at most MostComputing(job).
@@ -42,6 +47,14 @@ struct LocalTraining {
   SecurityFlags security;  // Flags for servers and workers.
   // Security settings of this process, which only queries the status.
   Security own_security;
+  // For a job on several machines: where its processes run (see
+  // LocalProcesses), what starts them, and LocalJobOptions of the same name. By
+  // default, a Supervisor starts them on this machine.
+  std::function<ProcessPlace(int shard, const std::string& coordinator)>
+      place_server;
+  std::function<ProcessPlace(int rank)> place_worker;
+  ProcessControl* processes = nullptr;
+  absl::optional<absl::Duration> sigterm_drain_timeout;
 };
 
 // Runs the job and shows its progress on `display`. Blocks until it has ended.

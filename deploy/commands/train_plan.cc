@@ -1,0 +1,219 @@
+#include "deploy/commands/train_plan.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/flags/output_directory.h"
+#include "deploy/flags/thread_counts.h"
+#include "deploy/flags/worker_count.h"
+#include "deploy/plan/micro_batches.h"
+#include "deploy/slurm/placement.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/factory/device_factory.h"
+#include "worker/models/model.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kDefaultWorkers = 2;
+
+// A resumed run uses its own folder and job unless others are given.
+// `has_default` is true if the default folder of the run is known.
+absl::Status FillFromResume(const TrainFlags& flags, bool has_default,
+                            JobSource* source) {
+  if (flags.resume.empty()) return absl::OkStatus();
+  if (flags.overwrite) {
+    return absl::InvalidArgumentError(
+        "--resume continues a run and --overwrite removes it: set only one of "
+        "them");
+  }
+  if (flags.resume == kResumeAuto) {
+    if (!source->output_directory.empty() || has_default) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        "--resume auto requires --output DIR, the folder of the run");
+  }
+  const std::string job = absl::StrCat(flags.resume, "/job.textproto");
+  std::error_code error;
+  const bool is_run = std::filesystem::exists(job, error);
+  if (!std::filesystem::is_directory(flags.resume, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("--resume ", flags.resume, ": no such folder"));
+  }
+  if (is_run && source->output_directory.empty()) {
+    source->output_directory = flags.resume;
+  }
+  if (source->path.empty()) {
+    // A checkpoint is at RUN/checkpoints/step-NNNNNNNN.
+    source->path =
+        is_run ? job : absl::StrCat(flags.resume, "/../../job.textproto");
+  }
+  return absl::OkStatus();
+}
+
+// Returns the number of micro-batches that the resumed run was started with.
+int64_t RecordedMicroBatches(const std::string& output) {
+  const absl::StatusOr<JobSpec> job =
+      LoadJob(absl::StrCat(output, "/job.textproto"));
+  return job.ok() ? job->batch().micro_batches() : kFindMicroBatches;
+}
+
+// Chooses batch.micro_batches if the job leaves the choice to the launcher.
+absl::Status FindMicroBatchesOf(const TrainFlags& flags, int64_t workers,
+                                const DeviceName& device,
+                                const TrainingSources& sources, JobSpec* job) {
+  if (job->batch().micro_batches() != kFindMicroBatches) {
+    return absl::OkStatus();
+  }
+  int64_t count = flags.resume.empty()
+                      ? kFindMicroBatches
+                      : RecordedMicroBatches(job->output().directory());
+  if (count < 1) {
+    // Releases this process's GPU memory for the workers.
+    const absl::Cleanup leave = [&device] {
+      if (device.kind == DeviceName::Kind::kCuda) LeaveCuda(device.ordinal);
+    };
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> made,
+                               CreateDevice(device, PrecisionOf(*job)));
+    // Number of GPUs that the workers share.
+    const bool one = flags.device == FormatDeviceName(device);
+    const int64_t gpus = one ? 1 : CountCudaDevices().value_or(1);
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        count, ChooseMicroBatches(*job, workers, gpus, *made, sources));
+  }
+  job->mutable_batch()->set_micro_batches(count);
+  *job = ResolveJob(*job);
+  return absl::OkStatus();
+}
+
+absl::Status ReadWorkers(const CommandLine& line, const TrainFlags& flags,
+                         const absl::optional<Allocation>& allocation,
+                         WorkerCount* workers) {
+  if (flags.workers.empty()) {
+    workers->most = workers->fewest =
+        allocation.has_value()
+            ? std::max<int64_t>(1, TasksForWorkers(*allocation) - flags.spares)
+            : kDefaultWorkers;
+    return absl::OkStatus();
+  }
+  const auto count = ParseWorkerCount(flags.workers, kMostTrainWorkers);
+  if (!count.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(line.OriginOf("workers"), ": ", count.status().message()));
+  }
+  *workers = *count;
+  return absl::OkStatus();
+}
+
+// Returns "8 workers can compute at the same time, because batch.micro_batches
+// is 8".
+std::string WhoCanCompute(int64_t most) {
+  return absl::StrCat(
+      most, most == 1 ? " worker" : " workers",
+      " can compute at the same time, because batch.micro_batches is ", most);
+}
+
+// Limits the number of workers to those that can compute, and rejects spares
+// that would compute.
+absl::Status FitWorkers(const CommandLine& line, const TrainFlags& flags,
+                        LocalTraining* plan, std::string* remark) {
+  const int64_t most = MostComputing(plan->job);
+  if (plan->workers.most > most) {
+    if (!flags.workers.empty()) {
+      *remark =
+          absl::StrCat(line.OriginOf("workers"), " ", flags.workers, ": ",
+                       WhoCanCompute(most), ", so no more are started; raise ",
+                       "batch.micro_batches to use more, or add --spares N for "
+                       "workers that stand by");
+    }
+    plan->workers.most = most;
+    plan->workers.fewest = std::min(plan->workers.fewest, most);
+  }
+  plan->spares = flags.spares;
+  if (plan->spares == 0 || plan->workers.most == most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      line.OriginOf("spares"), " ", flags.spares, ": ",
+      most > kMostTrainWorkers
+          ? std::string("in consistency mode asynchronous every worker "
+                        "computes; raise --workers instead")
+          : absl::StrCat(
+                WhoCanCompute(most), ", and ", plan->workers.most,
+                " are requested, so none would stand by; add --workers ",
+                most)));
+}
+
+}  // namespace
+
+absl::StatusOr<TrainPlan> MakeTrainPlan(
+    const CommandLine& line, const TrainFlags& flags,
+    const absl::optional<Allocation>& allocation,
+    const TrainingSources& sources, std::string* remark_of_workers) {
+  JobSource source = flags.source;
+  if (flags.log_every > 0) source.log_every_steps = flags.log_every;
+  source.output_directory = flags.output;
+  source.finds_micro_batches = true;
+  TRIBUTARY_RETURN_IF_ERROR(
+      FillFromResume(flags, allocation.has_value(), &source));
+  LocalTraining plan;
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
+  if (allocation.has_value()) SetSlurmOutput(*allocation, &plan.job);
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    TRIBUTARY_RETURN_IF_ERROR(ReadSecurity(flags.security, {role}).status());
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.own_security,
+      ReadSecurity(flags.security, {Role::kAdmin, Role::kServer}));
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.device,
+      ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
+  plan.worker_device = DeviceOfAll(flags.device, plan.device);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName server_device,
+      ChooseServerDevice(plan.job, flags.server_device, /*place=*/0,
+                         ListedGpus(), &remark, "server-device"));
+  plan.server_device = DeviceOfAll(flags.server_device, server_device);
+  TRIBUTARY_RETURN_IF_ERROR(
+      ReadWorkers(line, flags, allocation, &plan.workers));
+  TRIBUTARY_RETURN_IF_ERROR(FindMicroBatchesOf(
+      flags, plan.workers.most, plan.device, sources, &plan.job));
+  TRIBUTARY_RETURN_IF_ERROR(FitWorkers(line, flags, &plan, remark_of_workers));
+  plan.servers = static_cast<int>(std::max<int64_t>(1, flags.servers));
+  plan.threads =
+      flags.threads > 0
+          ? static_cast<int>(flags.threads)
+          : DefaultWorkerThreads(plan.job, plan.workers.most, plan.device);
+  plan.worker_command = flags.worker_command;
+  plan.output = plan.job.output().directory();
+  if (plan.output.empty()) {
+    plan.output = FreshOutputDirectory(plan.job.name());
+  }
+  plan.resume = flags.resume;
+  plan.allow_job_changes = flags.allow_job_changes;
+  plan.max_restarts = static_cast<int>(flags.max_restarts);
+  plan.log = flags.log;
+  plan.security = flags.security;
+  if (!allocation.has_value()) return TrainPlan{std::move(plan), absl::nullopt};
+  // The other nodes may have GPUs that this node lacks.
+  if (allocation->heterogeneous()) plan.worker_device = flags.device;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      Placement placement,
+      PlaceTraining(*allocation, plan, flags.servers, flags.slurm.port));
+  plan.servers = static_cast<int>(placement.servers.size());
+  plan.workers.most =
+      static_cast<int64_t>(placement.workers.size()) - plan.spares;
+  SlurmTraining slurm{plan, *allocation, std::move(placement), flags.threads};
+  return TrainPlan{std::move(plan), std::move(slurm)};
+}
+
+}  // namespace tributary

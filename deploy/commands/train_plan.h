@@ -1,0 +1,67 @@
+// What `tributary train` is to do, derived from its flags.
+#ifndef TRIBUTARY_DEPLOY_COMMANDS_TRAIN_PLAN_H_
+#define TRIBUTARY_DEPLOY_COMMANDS_TRAIN_PLAN_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/job_source.h"
+#include "deploy/flags/process_log.h"
+#include "deploy/flags/security_flags.h"
+#include "deploy/slurm/allocation.h"
+#include "deploy/slurm/slurm_training.h"
+#include "deploy/train/local_training.h"
+#include "worker/training/training_sources.h"
+
+namespace tributary {
+
+// The maximum number of workers that `train` starts.
+inline constexpr int64_t kMostTrainWorkers = 1024;
+
+// The flags of `train`. Empty texts, and zeros of `servers`, `threads` and
+// `log_every`, are flags that are not set.
+struct TrainFlags {
+  JobSource source;
+  std::string workers;
+  int64_t spares = 0;
+  int64_t servers = 0;  // 0: not set.
+  int64_t threads = 0;  // 0: not set.
+  std::string device;
+  std::string server_device;
+  std::string worker_command;
+  int64_t log_every = 0;
+  std::string output;
+  std::string resume;
+  int64_t max_restarts = 10;
+  LogFlags log;
+  SecurityFlags security;
+  bool allow_job_changes = false;
+  bool overwrite = false;
+  bool quiet = false;
+  bool print_config = false;
+  SlurmFlags slurm;
+};
+
+// What is to be trained, and where: in an allocation of Slurm or, if `slurm` is
+// nullopt, on this machine.
+struct TrainPlan {
+  LocalTraining training;
+  absl::optional<SlurmTraining> slurm;
+};
+
+// Reads the job and chooses the devices, the numbers of processes and threads,
+// and the output folder. `line` has parsed `flags`. `*remark` receives one line
+// if fewer workers are started than requested; otherwise it is empty. Returns
+// the errors of the functions that read the job and the credentials, and
+// InvalidArgument, naming the flags, if they do not fit together.
+absl::StatusOr<TrainPlan> MakeTrainPlan(
+    const CommandLine& line, const TrainFlags& flags,
+    const absl::optional<Allocation>& allocation,
+    const TrainingSources& sources, std::string* remark);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_COMMANDS_TRAIN_PLAN_H_

@@ -1,0 +1,71 @@
+// `tributary train` in a Slurm allocation: one worker per task, on all nodes.
+#ifndef TRIBUTARY_DEPLOY_SLURM_SLURM_TRAINING_H_
+#define TRIBUTARY_DEPLOY_SLURM_SLURM_TRAINING_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/environment.h"
+#include "deploy/flags/signals.h"
+#include "deploy/flags/worker_count.h"
+#include "deploy/launcher/local_job.h"
+#include "deploy/launcher/progress.h"
+#include "deploy/slurm/allocation.h"
+#include "deploy/slurm/placement.h"
+#include "deploy/train/local_training.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+struct SlurmFlags {
+  std::string launcher = "auto";  // "auto", "local" or "slurm".
+  int64_t port = -1;              // The first port; -1: not set.
+};
+
+// Declares --launcher and --port.
+void AddSlurmFlags(CommandLine* line, SlurmFlags* flags);
+
+// Returns the allocation whose nodes the job is to use, or nullopt if the job
+// is to use this machine only. Returns the errors of ReadAllocation, and
+// InvalidArgument for --launcher slurm outside of an allocation.
+absl::StatusOr<absl::optional<Allocation>> AllocationToUse(
+    const SlurmFlags& flags, const Environment& environment);
+
+// Returns the number of the allocation's tasks that can be workers.
+int64_t TasksForWorkers(const Allocation& allocation);
+
+// Sets output.directory of the job to an absolute path, by default to
+// runs/NAME-ID, where ID is Allocation::run_id, so that a requeued job finds
+// its folder.
+void SetSlurmOutput(const Allocation& allocation, JobSpec* job);
+
+// Places the processes of `training` on the nodes. `servers` is 0 and `port` -1
+// if they are not set. Returns the errors of PlaceProcesses.
+absl::StatusOr<Placement> PlaceTraining(const Allocation& allocation,
+                                        const LocalTraining& training,
+                                        int64_t servers, int64_t port);
+
+// A job and its places in an allocation.
+struct SlurmTraining {
+  LocalTraining training;
+  Allocation allocation;
+  Placement placement;
+  int64_t threads = 0;  // Value of --threads; 0: not set.
+};
+
+// Runs the job on the nodes of the allocation and shows its progress on
+// `display`. Blocks until it has ended. Processes of different nodes
+// authenticate each other with the credentials that `training.security` names
+// or, by default, with credentials that are created for this run and exist only
+// in memory. The files that `training.security` names are read on this machine
+// and passed through the standard input of srun. `signals` must have been
+// created with `with_children` set.
+LocalJobResult TrainOnSlurm(const SlurmTraining& slurm, SignalQueue* signals,
+                            ProgressDisplay* display);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_SLURM_SLURM_TRAINING_H_

@@ -1,0 +1,30 @@
+// The srun command that starts the agent of a node.
+#ifndef TRIBUTARY_DEPLOY_SLURM_SRUN_COMMAND_H_
+#define TRIBUTARY_DEPLOY_SLURM_SRUN_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "deploy/flags/environment.h"
+#include "deploy/slurm/allocation.h"
+
+namespace tributary {
+
+// Returns the path of srun. Returns NotFound if it is not in PATH.
+absl::StatusOr<std::string> FindSrun(const Environment& environment);
+
+// Returns the arguments with which `srun` starts one task of `program
+// node-agent` on `node`, beside all other steps of the job, with all of the
+// job's memory and devices on that node.
+std::vector<std::string> SrunArguments(const std::string& srun,
+                                       const AllocatedNode& node,
+                                       const std::string& program);
+
+// Returns `variables` (NAME=VALUE) without those that would change the step
+// that SrunArguments describes. Slurm sets them for the job's own tasks.
+std::vector<std::string> SrunEnvironment(std::vector<std::string> variables);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_SLURM_SRUN_COMMAND_H_
