@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "common/transport/token_file.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 
@@ -99,16 +100,16 @@ class TokenInterceptor final : public experimental::Interceptor {
 class TokenInterceptorFactory final
     : public experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit TokenInterceptorFactory(const std::string& token)
-      : value_(AuthorizationValue(token)) {}
+  explicit TokenInterceptorFactory(const Security& security)
+      : security_(security) {}
 
   experimental::Interceptor* CreateClientInterceptor(
       experimental::ClientRpcInfo*) override {
-    return new TokenInterceptor(value_);
+    return new TokenInterceptor(AuthorizationValue(security_.Tokens().front()));
   }
 
  private:
-  const std::string value_;
+  const Security security_;
 };
 
 }  // namespace
@@ -129,11 +130,11 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
 }
 
 std::vector<std::unique_ptr<experimental::ClientInterceptorFactoryInterface>>
-MakeTokenInterceptors(const std::string& token) {
+MakeTokenInterceptors(const Security& security) {
   std::vector<std::unique_ptr<experimental::ClientInterceptorFactoryInterface>>
       interceptors;
-  if (!token.empty()) {
-    interceptors.push_back(std::make_unique<TokenInterceptorFactory>(token));
+  if (!security.Tokens().empty()) {
+    interceptors.push_back(std::make_unique<TokenInterceptorFactory>(security));
   }
   return interceptors;
 }

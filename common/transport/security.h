@@ -3,12 +3,14 @@
 #ifndef TRIBUTARY_COMMON_TRANSPORT_SECURITY_H_
 #define TRIBUTARY_COMMON_TRANSPORT_SECURITY_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "common/transport/token_file.h"
 
 namespace tributary {
 
@@ -39,9 +41,15 @@ struct Security {
   Role role = Role::kWorker;
   // The job's token, which is sent with every call.
   std::string token;
+  // The file from which `token` was read; its newer tokens replace `token`.
+  // Null if the token does not change.
+  std::shared_ptr<const TokenFile> token_file;
 
   bool tls() const { return !tls_directory.empty(); }
   bool any() const { return tls() || !token.empty(); }
+  // Returns the tokens that this process accepts; it sends the first one. Empty
+  // if the check of the token is disabled.
+  std::vector<std::string> Tokens() const;
   std::string CaPath() const;
   std::string CertificatePath() const;
   std::string KeyPath() const;
@@ -50,10 +58,11 @@ struct Security {
 // Loads and checks the security settings. The files must exist. The certificate
 // must belong to the key, come from the authority, have the role and be valid
 // now. Uses the first of `roles` whose certificate exists. Reads the token from
-// `token_file`. Either path may be empty, which disables TLS or the token.
-// Returns NotFound if there is no certificate for any of `roles` or a different
-// file is missing, InvalidArgument if a file cannot be used, and the system's
-// error if a file cannot be read. The message names the file and the problem.
+// `token_file`, and follows the file's changes as TokenFile describes. Either
+// path may be empty, which disables TLS or the token. Returns NotFound if there
+// is no certificate for any of `roles` or a different file is missing,
+// InvalidArgument if a file cannot be used, and the system's error if a file
+// cannot be read. The message names the file and the problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);
