@@ -85,9 +85,7 @@ std::string AuthorizationValue(absl::string_view token) {
   return absl::StrCat("Bearer ", token);
 }
 
-Authorizer::Authorizer(bool certificates, const std::string& token)
-    : certificates_(certificates),
-      digest_(token.empty() ? "" : Sha256Hex(AuthorizationValue(token))) {}
+Authorizer::Authorizer(const Security& security) : security_(security) {}
 
 absl::Status Authorizer::Check(
     absl::string_view path, absl::string_view authorization,
@@ -101,12 +99,13 @@ absl::Status Authorizer::Check(
         "this server has no such method, or no role may call it: run the same "
         "release in all processes");
   }
-  return certificates_ ? CheckRole(path, allowed->second, dns_names)
-                       : absl::OkStatus();
+  return security_.tls() ? CheckRole(path, allowed->second, dns_names)
+                         : absl::OkStatus();
 }
 
 absl::Status Authorizer::CheckToken(absl::string_view authorization) const {
-  if (digest_.empty()) return absl::OkStatus();
+  const std::vector<std::string> tokens = security_.Tokens();
+  if (tokens.empty()) return absl::OkStatus();
   if (authorization.empty()) {
     return absl::UnauthenticatedError(
         "this job requires a token: add --token-file FILE with the token of "
@@ -115,12 +114,17 @@ absl::Status Authorizer::CheckToken(absl::string_view authorization) const {
   // Digests have equal lengths, so the comparison's time does not depend on the
   // token.
   const std::string digest = Sha256Hex(authorization);
-  if (CRYPTO_memcmp(digest.data(), digest_.data(), digest_.size()) != 0) {
-    return absl::UnauthenticatedError(
-        "the token is not this job's: set --token-file to the token file of "
-        "its servers, and check the address");
+  bool accepted = false;
+  for (const std::string& token : tokens) {
+    const std::string expected = Sha256Hex(AuthorizationValue(token));
+    if (CRYPTO_memcmp(digest.data(), expected.data(), expected.size()) == 0) {
+      accepted = true;
+    }
   }
-  return absl::OkStatus();
+  if (accepted) return absl::OkStatus();
+  return absl::UnauthenticatedError(
+      "the token is not this job's: set --token-file to the token file of "
+      "its servers, and check the address");
 }
 
 absl::Status Authorizer::CheckRole(

@@ -21,14 +21,13 @@ std::string AuthorizationValue(absl::string_view token);
 
 // Checks the token and the role of a caller against a table of methods. Refuses
 // methods that are not in the table, so a new method must be added to it. Every
-// caller may call the methods of health checks. Immutable, so thread-safe.
-// Never blocks.
+// caller may call the methods of health checks. Thread-safe. Never
+// blocks.
 class Authorizer {
  public:
-  // If `certificates` is true, the certificate of a caller must name a role
-  // that may call the method. If `token` is not empty, the caller must present
-  // the token.
-  Authorizer(bool certificates, const std::string& token);
+  // With TLS, the certificate of a caller must name a role that may call the
+  // method. If `security` has tokens, the caller must present one of them.
+  explicit Authorizer(const Security& security);
 
   // `path` is "/package.Service/Method". `authorization` is the value of the
   // call's metadata for kAuthorizationHeader; empty if there is none.
@@ -45,9 +44,7 @@ class Authorizer {
                          const std::vector<Role>& allowed,
                          const std::vector<absl::string_view>& dns_names) const;
 
-  const bool certificates_;
-  // Digest of the expected metadata value; empty if no token is expected.
-  const std::string digest_;
+  const Security security_;
 };
 
 // Returns a processor with which gRPC checks every call before a service

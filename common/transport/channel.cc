@@ -1,7 +1,11 @@
 #include "common/transport/channel.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -28,6 +32,10 @@ int Milliseconds(absl::Duration duration) {
 // from the minimum reconnect backoff, but retries a refused connection sooner.
 constexpr int kConnectTimeoutMs = 5'000;
 
+// Interval between two lookups of the coordinator's name while it cannot be
+// reached.
+constexpr absl::Duration kLookupInterval = absl::Seconds(1);
+
 // A connection that takes longer than this is diagnosed.
 constexpr absl::Duration kDiagnosisInterval = absl::Seconds(1);
 
@@ -50,6 +58,45 @@ void KeepGrpc() {
   }();
   (void)kept;
 }
+
+// Watches the IP addresses of a host name. A coordinator that a scheduler has
+// moved to a different machine keeps its name, but a channel looks the name up
+// only every 30 seconds, and less often while it does not exist.
+class NameWatch {
+ public:
+  explicit NameWatch(const std::string& address)
+      : host_(address.substr(0, address.rfind(':'))), found_(Lookup()) {}
+
+  // Returns true if the addresses have changed since construction. Looks them
+  // up at most every kLookupInterval; the lookup blocks.
+  bool Changed() {
+    if (MonotonicNow() < next_) return false;
+    next_ = MonotonicNow() + kLookupInterval;
+    const std::set<std::string> now = Lookup();
+    return !now.empty() && now != found_;
+  }
+
+ private:
+  std::set<std::string> Lookup() const {
+    std::set<std::string> addresses;
+    addrinfo hints = {};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(host_.c_str(), nullptr, &hints, &found) != 0) {
+      return addresses;
+    }
+    for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+      addresses.emplace(reinterpret_cast<const char*>(one->ai_addr),
+                        one->ai_addrlen);
+    }
+    freeaddrinfo(found);
+    return addresses;
+  }
+
+  const std::string host_;
+  const std::set<std::string> found_;
+  absl::Time next_ = MonotonicNow() + kLookupInterval;
+};
 
 bool IsUnixSocket(const std::string& address) {
   return absl::StartsWith(address, "unix");
@@ -92,7 +139,7 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
   }
   return grpc::experimental::CreateCustomChannelWithInterceptors(
       address, MakeChannelCredentials(security), arguments,
-      MakeTokenInterceptors(security.token));
+      MakeTokenInterceptors(security));
 }
 
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
@@ -121,12 +168,17 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, const Security& security,
     absl::Duration timeout, const std::function<bool()>& stop) {
-  std::shared_ptr<grpc::Channel> channel = CreateChannel(address, security);
-  const absl::Status connected = AwaitConnected(
-      channel.get(), address, security, MonotonicNow() + timeout, stop);
-  if (connected.ok()) return channel;
-  if (absl::IsFailedPrecondition(connected)) return connected;
-  if (stop()) return absl::CancelledError("stopped by request");
+  const absl::Time deadline = MonotonicNow() + timeout;
+  do {
+    NameWatch name(address);
+    std::shared_ptr<grpc::Channel> channel = CreateChannel(address, security);
+    const absl::Status connected =
+        AwaitConnected(channel.get(), address, security, deadline,
+                       [&] { return stop() || name.Changed(); });
+    if (connected.ok()) return channel;
+    if (absl::IsFailedPrecondition(connected)) return connected;
+    if (stop()) return absl::CancelledError("stopped by request");
+  } while (MonotonicNow() < deadline);
   return absl::UnavailableError(absl::StrCat(
       "no coordinator at ", address, " within ", absl::FormatDuration(timeout),
       ": start `tributary server` there, or correct --coordinator"));

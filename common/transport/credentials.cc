@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/transport/token_file.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 
@@ -106,16 +107,16 @@ class TokenInterceptor final : public experimental::Interceptor {
 class TokenInterceptorFactory final
     : public experimental::ClientInterceptorFactoryInterface {
  public:
-  explicit TokenInterceptorFactory(const std::string& token)
-      : value_(AuthorizationValue(token)) {}
+  explicit TokenInterceptorFactory(const Security& security)
+      : security_(security) {}
 
   experimental::Interceptor* CreateClientInterceptor(
       experimental::ClientRpcInfo*) override {
-    return new TokenInterceptor(value_);
+    return new TokenInterceptor(AuthorizationValue(security_.Tokens().front()));
   }
 
  private:
-  const std::string value_;
+  const Security security_;
 };
 
 }  // namespace
@@ -136,11 +137,11 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
 }
 
 std::vector<std::unique_ptr<experimental::ClientInterceptorFactoryInterface>>
-MakeTokenInterceptors(const std::string& token) {
+MakeTokenInterceptors(const Security& security) {
   std::vector<std::unique_ptr<experimental::ClientInterceptorFactoryInterface>>
       interceptors;
-  if (!token.empty()) {
-    interceptors.push_back(std::make_unique<TokenInterceptorFactory>(token));
+  if (!security.Tokens().empty()) {
+    interceptors.push_back(std::make_unique<TokenInterceptorFactory>(security));
   }
   return interceptors;
 }

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "common/transport/authorization.h"
 #include "common/transport/security.h"
 #include "grpcpp/security/credentials.h"
@@ -17,21 +16,17 @@
 
 namespace tributary {
 
-// Interval between two checks for changed files. New connections use the
-// changed files after the next check.
-inline constexpr absl::Duration kReloadInterval = absl::Seconds(1);
-
 // Returns the credentials of a client. With TLS, they require the server to
 // present a certificate that has the role kServer and that the authority of
 // `security` has issued.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
     const Security& security);
 
-// Returns interceptors that add the token to every call; none if `token` is
-// empty.
+// Returns interceptors that add the newest token to every call; none if
+// `security` has no token.
 std::vector<
     std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
-MakeTokenInterceptors(const std::string& token);
+MakeTokenInterceptors(const Security& security);
 
 // Returns credentials that check every call with `authorizer` before a service
 // receives it. With TLS, requires the client to present a certificate that the

@@ -3,8 +3,6 @@
 #include <openssl/rand.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -20,28 +18,6 @@ namespace {
 
 constexpr char kDnsSuffix[] = ".tributary";
 constexpr int64_t kMaxPemBytes = 1 << 20;
-// A shorter token can be guessed. A longer one does not fit in a call's
-// metadata.
-constexpr size_t kMinTokenBytes = 16;
-constexpr size_t kMaxTokenBytes = 1024;
-
-absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
-                             ReadFile(path, 2 * kMaxTokenBytes));
-  const absl::string_view token = absl::StripAsciiWhitespace(text);
-  const bool printable =
-      std::all_of(token.begin(), token.end(), absl::ascii_isgraph);
-  if (token.size() < kMinTokenBytes || token.size() > kMaxTokenBytes ||
-      !printable) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--token-file ", path, " must hold one line of ", kMinTokenBytes,
-        " to ", kMaxTokenBytes,
-        " printable characters without spaces; create one with: openssl rand "
-        "-hex 32"));
-  }
-  return std::string(token);
-}
-
 bool Exists(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0;
@@ -103,6 +79,12 @@ absl::optional<Role> RoleOfDnsName(absl::string_view name) {
   return absl::nullopt;
 }
 
+std::vector<std::string> Security::Tokens() const {
+  if (token_file != nullptr) return token_file->tokens();
+  if (token.empty()) return {};
+  return {token};
+}
+
 std::string Security::CaPath() const {
   return absl::StrCat(tls_directory, "/ca.pem");
 }
@@ -126,7 +108,9 @@ absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
     TRIBUTARY_RETURN_IF_ERROR(CheckFiles(security));
   }
   if (!token_file.empty()) {
-    TRIBUTARY_ASSIGN_OR_RETURN(security.token, ReadToken(token_file));
+    TRIBUTARY_ASSIGN_OR_RETURN(security.token_file,
+                               TokenFile::Open(token_file));
+    security.token = security.token_file->tokens().front();
   }
   return security;
 }

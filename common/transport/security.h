@@ -4,6 +4,7 @@
 #define TRIBUTARY_COMMON_TRANSPORT_SECURITY_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "common/transport/token_file.h"
 
 namespace tributary {
 
@@ -50,9 +52,15 @@ struct Security {
   Role role = Role::kWorker;
   // The job's token, which is sent with every call.
   std::string token;
+  // The file from which `token` was read; its newer tokens replace `token`.
+  // Null if the token does not change.
+  std::shared_ptr<const TokenFile> token_file;
 
   bool tls() const { return !tls_directory.empty() || !tls_texts.key.empty(); }
   bool any() const { return tls() || !token.empty(); }
+  // Returns the tokens that this process accepts; it sends the first one. Empty
+  // if the check of the token is disabled.
+  std::vector<std::string> Tokens() const;
   std::string CaPath() const;
   std::string CertificatePath() const;
   std::string KeyPath() const;
@@ -61,10 +69,11 @@ struct Security {
 // Loads and checks the security settings. The files must exist. The certificate
 // must belong to the key, come from the authority, have the role and be valid
 // now. Uses the first of `roles` whose certificate exists. Reads the token from
-// `token_file`. Either path may be empty, which disables TLS or the token.
-// Returns NotFound if there is no certificate for any of `roles` or a different
-// file is missing, InvalidArgument if a file cannot be used, and the system's
-// error if a file cannot be read. The message names the file and the problem.
+// `token_file`, and follows the file's changes as TokenFile describes. Either
+// path may be empty, which disables TLS or the token. Returns NotFound if there
+// is no certificate for any of `roles` or a different file is missing,
+// InvalidArgument if a file cannot be used, and the system's error if a file
+// cannot be read. The message names the file and the problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);

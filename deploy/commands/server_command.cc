@@ -16,15 +16,18 @@
 #include "common/os/log.h"
 #include "common/os/process.h"
 #include "common/transport/connection_acceptor.h"
+#include "common/transport/health_endpoint.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/flags/health_flags.h"
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
 #include "deploy/flags/worker_count.h"
+#include "deploy/kubeflow/progress_reporter.h"
 #include "server/process/server_process.h"
 #include "server/store/chunk_pass.h"
 #include "server/store/cuda/cuda_passes.h"
@@ -57,6 +60,8 @@ struct Flags {
   bool allow_job_changes = false;
   double no_server_timeout = 600;
   bool overwrite = false;
+  std::string health_listen;
+  bool await_resume = false;
 };
 
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
@@ -80,6 +85,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
       "Address to listen on; port 0: any free port. Default: 127.0.0.1:29400 "
       "(or MASTER_PORT) for server 0, 127.0.0.1:0 for the others.",
       &flags->listen);
+  AddHealthListenFlag(line.get(), "while the server takes part in the job",
+                      &flags->health_listen);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
@@ -91,8 +98,10 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
       "advertise", "HOST[:PORT]",
       "Address that workers connect to. Default: the address of --listen.",
       &flags->advertise);
-  line->AddInteger("shard", "Number of this server, from 0. Default 0.", 0,
-                   4095, &flags->shard);
+  line->AddInteger("shard",
+                   "Number of this server, from 0. Default: with several "
+                   "--servers, JOB_COMPLETION_INDEX, else 0.",
+                   0, 4095, &flags->shard);
   line->AddInteger("servers", "Number of servers of the job. Default 1.", 1,
                    4096, &flags->servers);
   line->AddText("coordinator", "HOST:PORT",
@@ -139,6 +148,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "Seconds without one of its servers after which the job "
                   "fails. Default 600.",
                   1, 1e9, &flags->no_server_timeout);
+  AddAwaitResumeFlag(line.get(), &flags->await_resume);
   AddStepsFlag(line.get(), &flags->source);
   AddSetFlag(line.get(), "optimizer.adamw.learning_rate=0.001",
              &flags->source.sets);
@@ -176,6 +186,13 @@ absl::Status FillFromEnvironment(const CommandLine& line,
                                  Flags* flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
                              ReadLauncherEnvironment(environment));
+  if (line.OriginOf("shard").empty() && flags->servers > 1 &&
+      launcher.completion_index.has_value()) {
+    flags->shard = launcher.completion_index->value;
+    log->SetRank(static_cast<int>(flags->shard));
+    log->Info("shard %d from %s", flags->shard,
+              launcher.completion_index->variable);
+  }
   if (flags->listen.empty()) {
     const int64_t port =
         launcher.port.has_value() ? launcher.port->value : kDefaultPort;
@@ -237,7 +254,8 @@ absl::Status FillPasses(const Flags& flags, Logger* log,
   return absl::OkStatus();
 }
 
-absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
+absl::Status Run(const Flags& flags, const Environment& environment,
+                 Logger* log, Shutdown* shutdown) {
   ServerOptions options;
   TRIBUTARY_ASSIGN_OR_RETURN(options.security,
                              ReadSecurity(flags.security, {Role::kServer}));
@@ -292,13 +310,24 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   if (flags.resume != kResumeAuto) options.resume_from = flags.resume;
   options.allow_job_changes = flags.allow_job_changes;
   options.coordinator = flags.coordinator;
+  options.await_resume = flags.await_resume;
   options.log = log;
-  options.on_listening = [&flags, log](const std::string& address) {
+  std::unique_ptr<ProgressReporter> reporter;
+  options.on_listening = [&](const std::string& address) {
     if (flags.ready_fd >= 0) {
       ReportReady(static_cast<int>(flags.ready_fd), address, log);
     }
+    if (flags.shard == 0) {
+      reporter =
+          MakeProgressReporter(environment, address, options.security, log);
+    }
   };
-  return RunServer(options, shutdown);
+  std::unique_ptr<HealthEndpoint> health;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      health, StartHealthEndpoint(flags.health_listen, log, &options.on_ready));
+  const absl::Status status = RunServer(options, shutdown);
+  if (reporter != nullptr) reporter->Finish(/*done=*/status.ok());
+  return status;
 }
 
 }  // namespace
@@ -325,7 +354,7 @@ int RunServerCommand(const std::vector<std::string>& arguments,
   if (!filled.ok()) return ReportError(filled);
   Shutdown shutdown;
   const SignalThread signal_thread(&signals, &shutdown);
-  const absl::Status status = Run(flags, log->get(), &shutdown);
+  const absl::Status status = Run(flags, environment, log->get(), &shutdown);
   return FinishProcess(log->get(), status, signal_thread.received());
 }
 

@@ -10,13 +10,16 @@
 #include "common/base/status_macros.h"
 #include "common/os/log.h"
 #include "common/os/process.h"
+#include "common/transport/health_endpoint.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/flags/health_flags.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
+#include "deploy/kubeflow/progress_reporter.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/factory/device_factory.h"
@@ -41,6 +44,8 @@ struct Flags {
   int64_t local_rank = 0;
   double connect_timeout = 60;
   std::string host;
+  std::string health_listen;
+  bool await_resume = false;
 };
 
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
@@ -61,7 +66,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   line->AddInteger(
       "rank",
       "Rank among the workers, from 0; -1: any. It never changes the result. "
-      "Default: RANK, SLURM_PROCID or OMPI_COMM_WORLD_RANK, else -1.",
+      "Default: RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PET_NODE_RANK or "
+      "JOB_COMPLETION_INDEX, else -1.",
       -1, 65535, &flags->rank);
   line->AddInteger(
       "threads",
@@ -81,6 +87,9 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
       "In an all-reduce: the name or address at which other workers reach this "
       "machine. Default: the address from which it reaches server 0.",
       &flags->host);
+  AddAwaitResumeFlag(line.get(), &flags->await_resume);
+  AddHealthListenFlag(line.get(), "while the worker takes part in the job",
+                      &flags->health_listen);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
@@ -127,6 +136,8 @@ absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
   if (flags->threads > 0) return absl::OkStatus();
   if (device->kind == DeviceName::Kind::kCuda) {
     flags->threads = kThreadsPerGpu;
+  } else if (launcher.threads.has_value()) {
+    flags->threads = launcher.threads->value;
   } else {
     const int64_t here = launcher.local_world_size.has_value()
                              ? launcher.local_world_size->value
@@ -185,9 +196,20 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   options.connect_timeout = absl::Seconds(flags.connect_timeout);
   options.log = log->get();
   options.sources = sources;
+  options.await_resume = flags.await_resume;
+  const auto health =
+      StartHealthEndpoint(flags.health_listen, log->get(), &options.on_joined);
+  if (!health.ok()) return ReportError(health.status());
+  // Kubeflow gives the address for reports to the pods of workers only.
+  std::unique_ptr<ProgressReporter> reporter;
+  if (line->OriginOf("rank").empty() && flags.rank == 0) {
+    reporter = MakeProgressReporter(environment, flags.coordinator,
+                                    options.security, log->get());
+  }
   Shutdown shutdown;
   const SignalThread signal_thread(&signals, &shutdown);
   const absl::Status status = RunWorker(options, &shutdown);
+  if (reporter != nullptr) reporter->Finish(/*done=*/status.ok());
   if (DeviceHasFailed(status)) return ReportError(status, kExitPreempted);
   return FinishProcess(log->get(), status, signal_thread.received());
 }

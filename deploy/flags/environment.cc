@@ -2,11 +2,13 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
 #include <limits>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,7 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kMaxRank = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxThreads = 1024;
 
 absl::optional<std::string> Lookup(const Environment& environment,
                                    const std::string& name) {
@@ -43,6 +46,57 @@ absl::StatusOr<absl::optional<EnvironmentNumber>> ReadNumber(
     return absl::optional<EnvironmentNumber>(number);
   }
   return absl::optional<EnvironmentNumber>();
+}
+
+// Returns `environment` with only the variables PET_* whose values are usual
+// numbers: of PET_NNODES "MIN:MAX", which torchrun permits, only MIN remains. A
+// PET_NPROC_PER_NODE that is a word (auto, cpu, gpu) counts as not set.
+Environment WithPlainPet(const Environment& environment) {
+  return [&environment](const std::string& name) {
+    absl::optional<std::string> value = Lookup(environment, name);
+    if (!value.has_value()) return value;
+    if (name == "PET_NNODES")
+      value->erase(std::min(value->find(':'), value->size()));
+    if (name == "PET_NPROC_PER_NODE" && !absl::ascii_isdigit((*value)[0])) {
+      value.reset();
+    }
+    return value;
+  };
+}
+
+// Completes what `found` lacks from the variables PET_* and
+// JOB_COMPLETION_INDEX.
+absl::Status AddKubernetes(const Environment& real_environment,
+                           LauncherEnvironment* found) {
+  const Environment environment = WithPlainPet(real_environment);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      found->completion_index,
+      ReadNumber(environment, {"JOB_COMPLETION_INDEX"}, 0, kMaxRank));
+  if (!found->local_world_size.has_value()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        found->threads,
+        ReadNumber(environment, {"PET_NPROC_PER_NODE"}, 1, kMaxThreads));
+  }
+  if (!found->world_size.has_value()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        found->world_size,
+        ReadNumber(environment, {"PET_NNODES"}, 1, kMaxRank));
+  }
+  if (!found->port.has_value()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        found->port, ReadNumber(environment, {"PET_MASTER_PORT"}, 1, 65535));
+  }
+  if (!found->address.has_value()) {
+    if (const auto address = Lookup(environment, "PET_MASTER_ADDR")) {
+      found->address = EnvironmentText{*address, "PET_MASTER_ADDR"};
+    }
+  }
+  if (found->rank.has_value()) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      found->rank,
+      ReadNumber(environment, {"PET_NODE_RANK", "JOB_COMPLETION_INDEX"}, 0,
+                 kMaxRank));
+  return absl::OkStatus();
 }
 
 absl::Status CheckRank(const LauncherEnvironment& found) {
@@ -118,6 +172,7 @@ absl::StatusOr<LauncherEnvironment> ReadLauncherEnvironment(
     found.address = EnvironmentText{*address, "MASTER_ADDR"};
   }
   TRIBUTARY_RETURN_IF_ERROR(CheckRank(found));
+  TRIBUTARY_RETURN_IF_ERROR(AddKubernetes(environment, &found));
   return found;
 }
 

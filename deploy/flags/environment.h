@@ -1,5 +1,5 @@
 // Reads the process's place in the job from the environment variables of its
-// launcher (torchrun, Slurm, Open MPI, ...).
+// launcher (torchrun, Slurm, Open MPI, Kubernetes, ...).
 #ifndef TRIBUTARY_DEPLOY_FLAGS_ENVIRONMENT_H_
 #define TRIBUTARY_DEPLOY_FLAGS_ENVIRONMENT_H_
 
@@ -45,6 +45,10 @@ struct LauncherEnvironment {
   absl::optional<EnvironmentNumber> local_rank;
   // Number of workers on this machine, which share its cores.
   absl::optional<EnvironmentNumber> local_world_size;
+  // Number of threads that this machine grants to its only worker.
+  absl::optional<EnvironmentNumber> threads;
+  // Index of this pod in its indexed Kubernetes Job.
+  absl::optional<EnvironmentNumber> completion_index;
   absl::optional<EnvironmentText> address;
   absl::optional<EnvironmentNumber> port;
 
@@ -56,10 +60,17 @@ struct LauncherEnvironment {
 // Reads torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR
 // and MASTER_PORT. If torchrun's variable for a number other than the port is
 // not set, reads Slurm's variable for this number instead, or else Open MPI's.
-// Ignores Slurm's variables in an interactive Slurm shell, which has the
+// Last come the variables PET_*, which are meant for torchrun itself. On each
+// node of a Kubeflow TrainJob, one worker takes the place of torchrun:
+// PET_NNODES is the number of workers (of "MIN:MAX", MIN), PET_NODE_RANK the
+// rank, PET_NPROC_PER_NODE the number of threads if it is a number, and
+// PET_MASTER_ADDR and PET_MASTER_PORT the address. Reads completion_index from
+// JOB_COMPLETION_INDEX, which is also the rank if there is no other. Ignores
+// Slurm's variables in an interactive Slurm shell, which has the
 // variables of a job but is not one of its tasks. Returns InvalidArgument,
 // naming the variable, for a value that is not a number or out of range, and
-// for a rank that is not below its world size.
+// for a rank that is not below its world size, except that the last two ranks
+// count pods, which may be servers.
 absl::StatusOr<LauncherEnvironment> ReadLauncherEnvironment(
     const Environment& environment);
 

@@ -53,9 +53,13 @@ class GrpcServices final : public AttemptServices {
     *network_ = listener_->network();
     return listener_->address();
   }
-  void SetReady(bool ready) override { listener_->SetReady(ready); }
+  void SetReady(bool ready) override {
+    listener_->SetReady(ready);
+    if (options_.on_ready) options_.on_ready(ready);
+  }
   void ShutDown(absl::Duration timeout) override {
     if (listener_ == nullptr) return;
+    SetReady(false);
     listener_->ShutDown(timeout);
     if (coordinator_.has_value()) coordinator_->AwaitIdle();
     weights_.AwaitIdle();

@@ -82,6 +82,9 @@ struct ServerOptions {
   // to reach a coordinator that does not respond. A server that has not
   // enlisted yet tries for 60 seconds.
   absl::Duration reconnect_timeout = absl::Minutes(10);
+  // Shards other than 0 only: if true, a server whose job was stopped enlists
+  // again, because shard 0 will be restarted to resume the job.
+  bool await_resume = false;
 
   // Number of threads that sum and update chunks.
   int threads = 1;
@@ -105,6 +108,10 @@ struct ServerOptions {
   // Called once, with the listener's host:port, when the server accepts calls.
   // May be null.
   std::function<void(const std::string&)> on_listening;
+  // Called with true when the server begins to take part in an attempt (shard
+  // 0: when it accepts workers and servers; other shards: when they have
+  // enlisted), and with false when it ceases to. Must not block. May be null.
+  std::function<void(bool)> on_ready;
   // Shard 0 only: called at most once in each attempt, when it is known where
   // the attempt begins. Must not block. May be null.
   std::function<void(int64_t attempt, const Beginning&)> on_begin;

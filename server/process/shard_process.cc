@@ -1,5 +1,6 @@
 #include "server/process/shard_process.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,14 +30,23 @@ constexpr absl::Duration kHeartbeat = absl::Milliseconds(500);
 // Time for the coordinator to notice that this server's previous connection is
 // closed.
 constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
+// Longest time that a coordinator still answers after it has stopped the job.
+constexpr absl::Duration kStopTime = absl::Seconds(30);
 
-// Runs one attempt of the job. Returns OK when the job is done. Sets
-// `*enlisted` if the coordinator was reached, and `*over` if the job was
-// stopped and must not be joined again.
+// What is known about this server's part in the job.
+struct ShardFacts {
+  bool enlisted = false;  // The coordinator was reached.
+  bool over = false;      // The job was stopped.
+  // The coordinator has sent an order in this attempt, so it accepts this
+  // server. Set by the thread that receives orders.
+  std::atomic<bool> accepted = false;
+};
+
+// Runs one attempt of the job. Returns OK when the job is done.
 absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
                              ServerNetwork* network, ReplicaStore* replicas,
-                             absl::Duration connect_timeout, bool* enlisted,
-                             bool* over) {
+                             absl::Duration connect_timeout,
+                             ShardFacts* facts) {
   const std::unique_ptr<AttemptServices> services =
       network->MakeServices(/*coordinator=*/nullptr, replicas);
   std::unique_ptr<Enlistment> enlistment;
@@ -46,6 +56,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
       options.files, services->weights(),
       [&enlistment](const ServerReport& report) { enlistment->Send(report); });
   enlistment = std::make_unique<Enlistment>([&](const ServerOrder& order) {
+    facts->accepted = true;
     TRIBUTARY_RETURN_IF_ERROR(local.Handle(order));
     if (order.has_finish()) {
       ServerReport report;
@@ -78,7 +89,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
       network->ConnectToCoordinator(
           connect_timeout, [shutdown] { return shutdown->requested(); }));
   enlistment->Begin(std::move(stream), enlist);
-  *enlisted = true;
+  facts->enlisted = true;
   services->SetReady(true);
   const Pulse pulse(kHeartbeat, [&] { enlistment->Send(local.Heartbeat()); });
   // After this report the coordinator writes a checkpoint and ends the attempt.
@@ -91,7 +102,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   local.EndReplication();
   services->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
   if (enlistment->stopped()) {
-    *over = true;
+    facts->over = true;
     return absl::CancelledError("the job was stopped");
   }
   if (enlistment->finished()) return absl::OkStatus();
@@ -111,27 +122,42 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
 absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   Backoff backoff;
   ReplicaStore replicas;
-  bool enlisted = false;
-  bool over = false;
+  ShardFacts facts;
   absl::Time last_seen = MonotonicNow();
+  absl::Time last_accepted = absl::InfinitePast();
+  absl::Time last_stopped = absl::InfinitePast();
   ServerOptions attempt = options;
   std::unique_ptr<ServerNetwork> grpc;
   if (options.network == nullptr) grpc = MakeGrpcServerNetwork(options);
   ServerNetwork* const network = grpc != nullptr ? grpc.get() : options.network;
   while (true) {
-    const absl::Status status =
-        RunShardAttempt(attempt, shutdown, network, &replicas,
-                        enlisted ? options.reconnect_timeout : kConnectTimeout,
-                        &enlisted, &over);
-    if (status.ok() || over || shutdown->requested()) return status;
+    const absl::Status status = RunShardAttempt(
+        attempt, shutdown, network, &replicas,
+        facts.enlisted ? options.reconnect_timeout : kConnectTimeout, &facts);
+    if (status.ok() || shutdown->requested()) return status;
+    if (std::exchange(facts.over, false)) {
+      if (!options.await_resume) return status;
+      last_stopped = MonotonicNow();
+    }
+    if (facts.accepted.exchange(false)) last_accepted = MonotonicNow();
     // The coordinator may not have noticed yet that the previous connection is
     // closed, and then refuses a second one.
     const bool in_the_way = absl::IsAlreadyExists(status);
-    if (!IsTransient(status) && !in_the_way) return status;
+    // A server that was accepted before is refused only until both processes
+    // have read the new token.
+    const bool token_changes =
+        absl::IsUnauthenticated(status) &&
+        MonotonicNow() - last_accepted < options.reconnect_timeout;
+    // The coordinator that has stopped the job refuses servers until it ends.
+    const bool still_ends = absl::IsFailedPrecondition(status) &&
+                            MonotonicNow() - last_stopped < kStopTime;
+    if (!IsTransient(status) && !in_the_way && !token_changes && !still_ends) {
+      return status;
+    }
     if (!in_the_way) last_seen = MonotonicNow();
     if (in_the_way && MonotonicNow() - last_seen > kOldSelfTimeout)
       return status;
-    if (!enlisted) return status;
+    if (!facts.enlisted) return status;
     attempt.on_listening = nullptr;
     options.log->Warning("%s; enlisting again", std::string(status.message()));
     if (!backoff.Wait(shutdown)) {

@@ -35,8 +35,7 @@ ConnectionAcceptor::Handler HandTo(
 
 ConnectionAcceptor::Handler AddDoor(const Security& security,
                                     grpc::ServerBuilder* builder) {
-  auto authorizer =
-      std::make_shared<const Authorizer>(security.tls(), security.token);
+  auto authorizer = std::make_shared<const Authorizer>(security);
   return HandTo(builder->experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       MakeServerCredentials(security, std::move(authorizer))));

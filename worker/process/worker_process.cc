@@ -37,6 +37,9 @@ constexpr int kBeatsPerLease = 10;
 // Interval while the lease is unknown. The shortest lease is one second.
 constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
 
+// Longest time that a server still answers after it has stopped the job.
+constexpr absl::Duration kStopTime = absl::Seconds(30);
+
 // Marks the errors for which DeviceHasFailed returns true.
 constexpr char kDeviceFailure[] = "tributary/device_failure";
 
@@ -186,6 +189,7 @@ absl::Status TakePart(const WorkerOptions& options,
   TRIBUTARY_ASSIGN_OR_RETURN(const Admission admission,
                              membership->AwaitAdmission());
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W2"));
+  if (options.on_joined) options.on_joined(true);
   options.log->SetRank(admission.rank());
   options.log->Info("admitted as rank %d", admission.rank());
   const absl::Duration beat =
@@ -333,6 +337,7 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
   absl::Status status = TakePart(
       options, &membership, [&](WorkState* state) { stopper.SetState(state); },
       stay);
+  if (options.on_joined) options.on_joined(false);
   stay->admitted = membership.admitted();
   stay->over = membership.stopped();
   if (stay->over) status = absl::CancelledError("the job was stopped");
@@ -344,7 +349,9 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
   if (stay->device_failed && !absl::IsResourceExhausted(status)) {
     status.SetPayload(kDeviceFailure, absl::Cord());
   }
-  const bool rejoins = IsTransient(status) && !stay->device_failed;
+  const bool token_changes = absl::IsUnauthenticated(status) && stay->admitted;
+  const bool rejoins =
+      (IsTransient(status) || token_changes) && !stay->device_failed;
   if (!status.ok() && !shutdown->requested() && !rejoins) {
     WorkerReport report;
     report.mutable_failure()->set_message(std::string(status.message()));
@@ -378,6 +385,8 @@ absl::Status RunWorker(const WorkerOptions& worker_options,
   Backoff backoff;
   bool was_in = false;
   const absl::Time patience_ends = MonotonicNow() + options.connect_timeout;
+  absl::Time last_admitted = absl::InfinitePast();
+  absl::Time last_stopped = absl::InfinitePast();
   while (true) {
     StayFacts stay;
     const absl::Status status = Stay(
@@ -385,8 +394,19 @@ absl::Status RunWorker(const WorkerOptions& worker_options,
         was_in ? options.reconnect_timeout : options.connect_timeout, &stay);
     // Once admitted, the worker uses the longer time limit for reconnecting.
     was_in = was_in || stay.admitted;
-    if (status.ok() || shutdown->requested() || stay.over ||
-        stay.device_failed || !IsTransient(status) ||
+    if (stay.admitted) last_admitted = MonotonicNow();
+    if (stay.over && options.await_resume) last_stopped = MonotonicNow();
+    // A worker that was admitted before is refused only until both processes
+    // have read the new token.
+    const bool token_changes =
+        absl::IsUnauthenticated(status) &&
+        MonotonicNow() - last_admitted < options.reconnect_timeout;
+    // The coordinator that has stopped the job refuses workers until it ends.
+    const bool still_ends = absl::IsFailedPrecondition(status) &&
+                            MonotonicNow() - last_stopped < kStopTime;
+    if (status.ok() || shutdown->requested() ||
+        (stay.over && !options.await_resume) || stay.device_failed ||
+        (!IsTransient(status) && !token_changes && !still_ends) ||
         (!was_in && MonotonicNow() > patience_ends)) {
       return status;
     }

@@ -57,6 +57,12 @@ struct WorkerOptions {
   absl::Duration connect_timeout = absl::Seconds(60);
   // Time limit for connecting to the coordinator again after a lost connection.
   absl::Duration reconnect_timeout = absl::Minutes(10);
+  // If true, a worker whose job was stopped joins again, because server 0 will
+  // be restarted to resume the job.
+  bool await_resume = false;
+  // Called with true when the coordinator has admitted the worker, and with
+  // false when the worker no longer takes part. Must not block. May be null.
+  std::function<void(bool)> on_joined;
   // Maximum interval between heartbeats; a short lease shortens it. At the end
   // of a step, a heartbeat is sent if half of the interval has passed since the
   // previous one.
@@ -67,9 +73,10 @@ struct WorkerOptions {
 
 // Blocks until the job is done (OK), the worker or the job has failed (a
 // one-line error for the user), or the job is stopped or `shutdown` is
-// requested (Cancelled). Joins again when a server is lost or this worker's
-// lease expires, for example after the process was suspended. `shutdown` must
-// outlive the call.
+// requested (Cancelled). Joins again when a server is lost, when this worker's
+// lease expires, for example after the process was suspended, and when a server
+// refuses the token of a worker that was admitted before, because the token is
+// being replaced. `shutdown` must outlive the call.
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown);
 
 // Returns true if `status`, a result of RunWorker, is the error of a device

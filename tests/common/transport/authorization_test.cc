@@ -21,6 +21,14 @@ constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 constexpr char kHealth[] = "/grpc.health.v1.Health/Check";
 const std::vector<absl::string_view> kNoNames;
 
+// Returns an Authorizer that requires certificates, or a token, or both.
+Authorizer Requiring(bool certificates, const std::string& token) {
+  Security security;
+  if (certificates) security.tls_directory = "tls";
+  security.token = token;
+  return Authorizer(security);
+}
+
 // "/package.Service/Method" of all there are.
 std::vector<std::string> AllMethods() {
   std::vector<std::string> methods;
@@ -54,11 +62,11 @@ INSTANTIATE_TEST_SUITE_P(All, EveryMethodTest, testing::ValuesIn(AllMethods()),
                          });
 
 TEST_P(EveryMethodTest, IsOpenWhereNothingIsAsked) {
-  EXPECT_TRUE(Check(Authorizer(false, ""), "", kNoNames).ok());
+  EXPECT_TRUE(Check(Requiring(false, ""), "", kNoNames).ok());
 }
 
 TEST_P(EveryMethodTest, RefusesWithoutToken) {
-  const absl::Status status = Check(Authorizer(false, kToken), "", kNoNames);
+  const absl::Status status = Check(Requiring(false, kToken), "", kNoNames);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--token-file"));
 }
@@ -67,7 +75,7 @@ TEST_P(EveryMethodTest, RefusesAnotherToken) {
   for (const std::string& wrong :
        {absl::StrCat(kToken, "0"), std::string(kToken, 31), std::string("x")}) {
     const absl::Status status =
-        Check(Authorizer(false, kToken), AuthorizationValue(wrong), kNoNames);
+        Check(Requiring(false, kToken), AuthorizationValue(wrong), kNoNames);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("the token is not this job's"));
@@ -76,21 +84,21 @@ TEST_P(EveryMethodTest, RefusesAnotherToken) {
 
 TEST_P(EveryMethodTest, TakesTheToken) {
   EXPECT_TRUE(
-      Check(Authorizer(false, kToken), AuthorizationValue(kToken), kNoNames)
+      Check(Requiring(false, kToken), AuthorizationValue(kToken), kNoNames)
           .ok());
 }
 
 TEST_P(EveryMethodTest, RefusesACertificateWithoutRole) {
   for (const std::vector<absl::string_view>& names :
        {kNoNames, {"example.com"}, {"tributary"}, {"root.tributary"}}) {
-    const absl::Status status = Check(Authorizer(true, ""), "", names);
+    const absl::Status status = Check(Requiring(true, ""), "", names);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
     EXPECT_THAT(std::string(status.message()), HasSubstr("--tls-dir"));
   }
 }
 
 TEST_P(EveryMethodTest, WantsBothWhereBothAreGiven) {
-  const Authorizer authorizer(true, kToken);
+  const Authorizer authorizer = Requiring(true, kToken);
   const std::vector<absl::string_view> all = {
       "server.tributary", "worker.tributary", "admin.tributary"};
   EXPECT_THAT(
@@ -103,7 +111,7 @@ TEST_P(EveryMethodTest, WantsBothWhereBothAreGiven) {
 }
 
 TEST_P(EveryMethodTest, IsForSomeRoles) {
-  const Authorizer authorizer(true, "");
+  const Authorizer authorizer = Requiring(true, "");
   int allowed = 0;
   for (const Role role : kAllRoles) {
     const std::string name = RoleDnsName(role);
@@ -120,7 +128,7 @@ TEST_P(EveryMethodTest, IsForSomeRoles) {
 }
 
 TEST(AuthorizerTest, KeepsRolesApart) {
-  const Authorizer authorizer(true, "");
+  const Authorizer authorizer = Requiring(true, "");
   const auto may = [&](Role role, const std::string& method) {
     const std::string name = RoleDnsName(role);
     return authorizer.Check(absl::StrCat("/tributary.", method), "", {name})
@@ -143,14 +151,14 @@ TEST(AuthorizerTest, RefusesMethodsThatItDoesNotKnow) {
        {"", "/", "/tributary.Rendezvous/Stop", "tributary.Rendezvous/GetStatus",
         "/tributary.Rendezvous/GetStatus/", "/grpc.health.v1.Healthy/Check",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
-    EXPECT_EQ(Authorizer(false, "").Check(path, "", kNoNames).code(),
+    EXPECT_EQ(Requiring(false, "").Check(path, "", kNoNames).code(),
               absl::StatusCode::kPermissionDenied)
         << path;
   }
 }
 
 TEST(AuthorizerTest, AnswersHealthChecksOfEverybody) {
-  EXPECT_TRUE(Authorizer(true, kToken).Check(kHealth, "", kNoNames).ok());
+  EXPECT_TRUE(Requiring(true, kToken).Check(kHealth, "", kNoNames).ok());
 }
 
 }  // namespace

@@ -50,6 +50,76 @@ TEST(EnvironmentTest, ReadsTorchrun) {
   EXPECT_EQ(found.Coordinator(), "node7:1234");
 }
 
+TEST(EnvironmentTest, ReadsTrainJob) {
+  const LauncherEnvironment found = Read({{"PET_NNODES", "4"},
+                                          {"PET_NPROC_PER_NODE", "6"},
+                                          {"PET_NODE_RANK", "3"},
+                                          {"PET_MASTER_ADDR", "job-node-0-0"},
+                                          {"PET_MASTER_PORT", "29500"},
+                                          {"JOB_COMPLETION_INDEX", "2"}});
+  EXPECT_EQ(found.world_size->value, 4);
+  EXPECT_EQ(found.world_size->variable, "PET_NNODES");
+  EXPECT_EQ(found.rank->value, 3);
+  EXPECT_EQ(found.rank->variable, "PET_NODE_RANK");
+  EXPECT_EQ(found.threads->value, 6);
+  EXPECT_FALSE(found.local_rank.has_value());
+  EXPECT_FALSE(found.local_world_size.has_value());
+  EXPECT_EQ(found.completion_index->value, 2);
+  EXPECT_EQ(found.Coordinator(), "job-node-0-0:29500");
+}
+
+TEST(EnvironmentTest, ReadsTheFewestNodesOfAnElasticTrainJob) {
+  const LauncherEnvironment found =
+      Read({{"PET_NNODES", "2:8"}, {"PET_NPROC_PER_NODE", "auto"}});
+  EXPECT_EQ(found.world_size->value, 2);
+  EXPECT_FALSE(found.threads.has_value());
+}
+
+TEST(EnvironmentTest, TorchrunReplacesWhatATrainJobGaveIt) {
+  const LauncherEnvironment found = Read({{"RANK", "5"},
+                                          {"WORLD_SIZE", "8"},
+                                          {"LOCAL_RANK", "1"},
+                                          {"LOCAL_WORLD_SIZE", "4"},
+                                          {"MASTER_ADDR", "a"},
+                                          {"MASTER_PORT", "1"},
+                                          {"PET_NNODES", "2"},
+                                          {"PET_NPROC_PER_NODE", "4"},
+                                          {"PET_NODE_RANK", "1"},
+                                          {"PET_MASTER_ADDR", "b"},
+                                          {"PET_MASTER_PORT", "2"}});
+  EXPECT_EQ(found.rank->value, 5);
+  EXPECT_EQ(found.world_size->value, 8);
+  EXPECT_FALSE(found.threads.has_value());
+  EXPECT_EQ(found.Coordinator(), "a:1");
+}
+
+TEST(EnvironmentTest, TakesTheRankFromAnIndexedJob) {
+  const LauncherEnvironment found = Read({{"JOB_COMPLETION_INDEX", "7"}});
+  EXPECT_EQ(found.rank->value, 7);
+  EXPECT_EQ(found.rank->variable, "JOB_COMPLETION_INDEX");
+  EXPECT_EQ(found.completion_index->value, 7);
+}
+
+// The index of a server's pod is not the rank of a worker.
+TEST(EnvironmentTest, AllowsMoreServersThanWorkers) {
+  const LauncherEnvironment found = Read({{"PET_NNODES", "1"},
+                                          {"PET_NODE_RANK", "2"},
+                                          {"JOB_COMPLETION_INDEX", "2"}});
+  EXPECT_EQ(found.world_size->value, 1);
+  EXPECT_EQ(found.completion_index->value, 2);
+}
+
+TEST(EnvironmentTest, NamesAWrongVariableOfATrainJob) {
+  for (const char* name : {"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_PORT",
+                           "JOB_COMPLETION_INDEX"}) {
+    const absl::Status status =
+        ReadLauncherEnvironment(Fake({{name, "many"}})).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(std::string(name) + " is 'many'"));
+  }
+}
+
 TEST(EnvironmentTest, ReadsSlurm) {
   const LauncherEnvironment found = Read({{"SLURM_PROCID", "5"},
                                           {"SLURM_NTASKS", "6"},

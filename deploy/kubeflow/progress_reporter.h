@@ -1,0 +1,72 @@
+// Reports the progress of a job to Kubeflow Trainer, which shows it in the
+// status of the TrainJob.
+#ifndef TRIBUTARY_DEPLOY_KUBEFLOW_PROGRESS_REPORTER_H_
+#define TRIBUTARY_DEPLOY_KUBEFLOW_PROGRESS_REPORTER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/os/log.h"
+#include "common/transport/security.h"
+#include "deploy/flags/environment.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+// Returns `status` as the JSON object that Kubeflow Trainer expects. If `done`
+// is true, all steps are complete: the progress is 100 %, otherwise at most
+// 99 %.
+std::string FormatTrainerStatus(const StatusReply& status, bool done,
+                                absl::Time now);
+
+// Reports on a thread of its own. A failure never affects the job: only the
+// first one is logged, as a warning. Not thread-safe.
+class ProgressReporter {
+ public:
+  struct Options {
+    // Minimum time between two reports, as Kubeflow Trainer requires; the last
+    // report may follow earlier.
+    absl::Duration interval = absl::Seconds(5);
+    // Returns the newest status of the job; its phase is PHASE_UNSPECIFIED if
+    // it is not known. Called by the reporter's thread. Must not block.
+    std::function<StatusReply()> status;
+    // Sends a report. May block.
+    std::function<absl::Status(const std::string& json)> post;
+    // How long Finish waits for `post`.
+    absl::Duration patience = absl::Seconds(5);
+    // Must outlive the reporter.
+    Logger* log = nullptr;
+  };
+
+  explicit ProgressReporter(const Options& options);
+  // Calls Finish(false).
+  ~ProgressReporter();
+  ProgressReporter(const ProgressReporter&) = delete;
+  ProgressReporter& operator=(const ProgressReporter&) = delete;
+
+  // Ends reporting. If `done` is true, first reports that the job is done.
+  // Blocks for at most Options::patience; a report that takes longer continues
+  // on its thread, which then must not delay the end of the process. Only the
+  // first call has an effect.
+  void Finish(bool done);
+
+ private:
+  class Impl;
+  const std::shared_ptr<Impl> impl_;
+  std::thread thread_;
+};
+
+// Returns a reporter that queries the status from the coordinator at
+// `coordinator`, host:port. Returns null if `environment` does not name a
+// server of Kubeflow Trainer. `log` must outlive the result.
+std::unique_ptr<ProgressReporter> MakeProgressReporter(
+    const Environment& environment, const std::string& coordinator,
+    const Security& security, Logger* log);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_KUBEFLOW_PROGRESS_REPORTER_H_

@@ -1,0 +1,168 @@
+// Servers and workers as a cluster's scheduler runs them: health checks in
+// plaintext, a server that is stopped and started again, a replaced token.
+#include <signal.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/transport/channel.h"
+#include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Minutes(2);
+constexpr char kOldToken[] = "old-0123456789abcdef";
+constexpr char kNewToken[] = "new-0123456789abcdef";
+
+// Returns the address in the line of a process's log that contains `before`;
+// the address follows this text.
+std::string AddressIn(const BackgroundCommand& process,
+                      const std::string& before) {
+  const std::string line = process.AwaitStandardError(before);
+  const size_t begin = line.find(before) + before.size();
+  return line.substr(begin, line.find_first_of(" \n", begin) - begin);
+}
+
+// Returns "SERVING", "NOT_SERVING", or the error.
+std::string Health(const std::string& address, const std::string& service) {
+  grpc::GenericStub stub(CreateChannel(address));
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
+  const grpc::Slice slice(absl::StrCat(
+      "\x0a", std::string(1, static_cast<char>(service.size())), service));
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer reply;
+  grpc::CompletionQueue queue;
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(
+      &context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  call->Finish(&reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  if (!status.ok()) return status.error_message();
+  grpc::Slice answer;
+  if (!reply.DumpToSingleSlice(&answer).ok()) return "unreadable";
+  return std::string(answer.begin(), answer.end()) == std::string("\x08\x01", 2)
+             ? "SERVING"
+             : "NOT_SERVING";
+}
+
+// Waits until the health of "tributary.ready" is `expected`.
+void AwaitReady(const std::string& address, const std::string& expected) {
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (Health(address, "tributary.ready") != expected &&
+         absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(Health(address, "tributary.ready"), expected);
+}
+
+class PodTest : public testing::Test {
+ protected:
+  PodTest() {
+    job_ = TinyJob("mlp", folder_);
+    job_.set_steps(3000);
+    // Shared memory would bypass the token.
+    job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
+    job_.mutable_checkpoint()->set_every_steps(1000);
+    job_.mutable_output()->set_log_every_steps(1);
+    WriteWholeFile(folder_ + "/job.textproto", job_.DebugString());
+    WriteWholeFile(folder_ + "/token", kOldToken);
+  }
+
+  std::unique_ptr<BackgroundCommand> StartServer(const std::string& listen) {
+    return std::make_unique<BackgroundCommand>(std::vector<std::string>{
+        kTributary, "server", folder_ + "/job.textproto", "--listen", listen,
+        "--output", folder_ + "/run", "--resume", "auto", "--token-file",
+        folder_ + "/token", "--health-listen", "127.0.0.1:0"});
+  }
+
+  std::unique_ptr<BackgroundCommand> StartWorker(const std::string& server) {
+    return std::make_unique<BackgroundCommand>(
+        std::vector<std::string>{kTributary, "worker", "--coordinator", server,
+                                 "--threads", "1", "--token-file",
+                                 folder_ + "/token", "--health-listen",
+                                 "127.0.0.1:0", "--await-resume"},
+        std::vector<std::string>{"JOB_COMPLETION_INDEX=0"});
+  }
+
+  std::string Digest(const std::string& run) {
+    return nlohmann::json::parse(
+        ReadWholeFile(run + "/summary.json"))["weights_sha256"];
+  }
+
+  // Returns the digest of the same job when nothing disturbs it.
+  std::string UndisturbedDigest() {
+    const CommandResult result =
+        RunCommand({kTributary, "train", folder_ + "/job.textproto",
+                    "--workers", "1", "--output", folder_ + "/undisturbed"});
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return Digest(folder_ + "/undisturbed");
+  }
+
+  const std::string folder_ = MakeTestFolder();
+  JobSpec job_;
+};
+
+TEST_F(PodTest, AWorkerOutlivesAStoppedServerAndAReplacedToken) {
+  auto server = StartServer("127.0.0.1:0");
+  const std::string health = AddressIn(*server, "health checks at ");
+  const std::string address = AddressIn(*server, "coordinator listens on ");
+  EXPECT_EQ(Health(health, ""), "SERVING");
+  AwaitReady(health, "SERVING");
+  const auto worker = StartWorker(address);
+  const std::string worker_health = AddressIn(*worker, "health checks at ");
+  AwaitReady(worker_health, "SERVING");
+  ASSERT_TRUE(AwaitLines(folder_ + "/run/metrics.jsonl", 20));
+
+  // The new server knows only the new token, and the worker learns it later.
+  WriteWholeFile(folder_ + "/token.new", kNewToken);
+  server->Signal(SIGTERM);
+  EXPECT_EQ(server->Wait(kPatience).exit_code, 75);
+  AwaitReady(worker_health, "NOT_SERVING");
+  EXPECT_EQ(Health(worker_health, ""), "SERVING");
+  ASSERT_EQ(
+      rename((folder_ + "/token.new").c_str(), (folder_ + "/token").c_str()),
+      0);
+  server = StartServer(address);
+  EXPECT_EQ(server->Wait(kPatience).exit_code, 0) << server->StandardError();
+  const CommandResult ended = worker->Wait(kPatience);
+  EXPECT_EQ(ended.exit_code, 0) << ended.standard_error;
+  EXPECT_THAT(ended.standard_error, HasSubstr("the job was stopped; joining"));
+  EXPECT_EQ(Digest(folder_ + "/run"), UndisturbedDigest());
+}
+
+TEST_F(PodTest, NamesAHealthAddressThatCannotBeUsed) {
+  const CommandResult malformed =
+      RunCommand({kTributary, "worker", "--health-listen", "29500"});
+  EXPECT_EQ(malformed.exit_code, 2);
+  EXPECT_THAT(malformed.standard_error,
+              HasSubstr("error: '29500' is not an address"));
+  auto server = StartServer("127.0.0.1:0");
+  const std::string taken = AddressIn(*server, "health checks at ");
+  const CommandResult second =
+      RunCommand({kTributary, "worker", "--health-listen", taken});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.standard_error,
+              HasSubstr(absl::StrCat("error: cannot listen on ", taken,
+                                     " for health checks")));
+}
+
+}  // namespace
+}  // namespace tributary
