@@ -67,10 +67,11 @@ class StepBreakdown {
   // 0 if it was not introduced.
   double waiting_seconds(int64_t incarnation) const;
 
-  // Ends a window of `steps` steps (at least 1). A worker's means cover the
-  // time between its last heartbeats in the previous window and in this one. If
-  // no heartbeat of the worker in this window reported a further step, its
-  // means stay unchanged, except waiting_seconds.
+  // Ends a window of `steps` steps (at least 1), and computes each worker's
+  // means. waiting_seconds covers this window. The other means cover the time
+  // from the heartbeat with which they were last computed to the worker's
+  // newest heartbeat. They stay unchanged if no heartbeat has reported a
+  // further step since then.
   void EndWindow(int64_t steps);
   // Returns the means of the last window, in the order of the workers' ranks.
   // Omits workers whose heartbeats have not reported a step yet.

@@ -113,8 +113,8 @@ class Trainer {
   ThreadPool threads_;
 
   WorkTimes times_;
-  // The batch that a thread's device is prefetching. During a task, accessed by
-  // that thread only.
+  // The batch that a thread's device is prefetching. Accessed by that thread
+  // while RunOnThreads runs, and otherwise by the thread that called Run.
   struct Prefetched {
     int64_t step = 0;
     int micro_batch = 0;

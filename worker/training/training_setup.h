@@ -46,13 +46,14 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision);
 class TrainingSetup {
  public:
   // Opens the job's data and plans the model for each compute thread, or for as
-  // many threads as memory permits. Uses one thread if the models queue
-  // micro-batches and the job's consistency mode is local_steps, because the
-  // local steps of two micro-batches would alternate. `job` must be resolved,
-  // including batch.micro_batches. Returns the errors of `sources` and
-  // `make_device`, which say what to change, ResourceExhausted if memory does
-  // not suffice for one micro-batch, and InvalidArgument if the job compresses
-  // gradients of a model with running statistics.
+  // many threads as memory permits. If the models queue micro-batches for a
+  // thread of the program (see TrainingSources::queues_micro_batches) and the
+  // job's consistency mode is local_steps, uses one thread, so that the program
+  // computes all local steps of a micro-batch before those of the next one.
+  // `job` must be resolved, including batch.micro_batches. Returns the errors
+  // of `sources` and `make_device`, which say what to change, ResourceExhausted
+  // if memory does not suffice for one micro-batch, and InvalidArgument if the
+  // job compresses gradients of a model with running statistics.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int threads,
       const DeviceMaker& make_device = &MakeCpuDevice,
