@@ -134,7 +134,8 @@ class Membership:
         if not self.options.token_file:
             return []
         with open(self.options.token_file) as file:
-            return [('authorization', f'Bearer {file.read().strip()}')]
+            # Further lines are tokens that replace this one or were replaced by it.
+            return [('authorization', f'Bearer {file.read().split()[0]}')]
 
     def report(self, **kind):
         self.membership.send(RENDEZVOUS.WorkerReport(**kind))

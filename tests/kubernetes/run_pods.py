@@ -23,6 +23,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -388,6 +389,7 @@ def build_image(program):
 
 
 def main_inside(options):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         run_scenarios(options)
     except BaseException:
@@ -396,6 +398,9 @@ def main_inside(options):
                            check=False).split():
             save_log(name)
         raise
+    finally:
+        # Their control groups would outlive the namespaces.
+        podman("pod", "rm", "--all", "--force", "--time", "0", check=False)
 
 
 def run_scenarios(options):
@@ -435,6 +440,21 @@ network_config_dir = "%s/networks"
 """
 
 
+def end(process):
+    """Ends the namespaces, in which nothing continues to run."""
+    if process.poll() is not None:
+        return
+    children = run("ps", "--no-headers", "-o", "pid", "--ppid",
+                   str(process.pid), check=False)
+    for child in children.split():
+        os.kill(int(child), signal.SIGTERM)
+    try:
+        process.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -455,20 +475,21 @@ def main():
     # Other containers of this machine have state in /run and /dev/shm.
     inside = ("mount -t tmpfs none /run && mount -t tmpfs none /dev/shm && "
               'exec "$@"')
+    process = subprocess.Popen(
+        ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
+         "--mount-proc", "sh", "-c", inside, "sh", sys.executable, *sys.argv],
+        env=dict(os.environ, RUN_PODS_FOLDER=folder,
+                 CONTAINERS_CONF=str(configuration)))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        code = subprocess.run(
-            ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child",
-             "--mount-proc", "sh", "-c", inside, "sh", sys.executable,
-             *sys.argv],
-            env=dict(os.environ, RUN_PODS_FOLDER=folder,
-                     CONTAINERS_CONF=str(configuration)),
-            check=False).returncode
+        code = process.wait()
         if code != 0:
             log = pathlib.Path(folder, "logs.txt")
             if log.exists():
                 print(log.read_text()[-20000:], file=sys.stderr)
         sys.exit(code)
     finally:
+        end(process)
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -9,12 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/transport/certificates.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/certificates.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/tiny_jobs.h"
 
@@ -146,6 +148,56 @@ TEST_F(PodTest, AWorkerOutlivesAStoppedServerAndAReplacedToken) {
   EXPECT_EQ(ended.exit_code, 0) << ended.standard_error;
   EXPECT_THAT(ended.standard_error, HasSubstr("the job was stopped; joining"));
   EXPECT_EQ(Digest(folder_ + "/run"), UndisturbedDigest());
+}
+
+TEST_F(PodTest, TheWorkerOfRank0ReportsToKubeflow) {
+  CertificateRequest request;
+  request.common_name = "trainer";
+  request.dns_name = "localhost";
+  request.not_before = absl::Now() - absl::Hours(1);
+  request.not_after = absl::Now() + absl::Hours(1);
+  const CertificateAndKey authority = TestAuthority();
+  const CertificateAndKey issued = IssueCertificate(request, authority).value();
+  WriteWholeFile(folder_ + "/ca.crt", authority.certificate);
+  WriteWholeFile(folder_ + "/trainer.pem", issued.certificate);
+  WriteWholeFile(folder_ + "/trainer-key.pem", issued.key);
+  const BackgroundCommand trainer(
+      {"/usr/bin/python3", "tests/deploy/kubeflow/trainer_server.py",
+       folder_ + "/trainer.pem", folder_ + "/trainer-key.pem"});
+  const std::string line = trainer.AwaitStandardError("port ");
+  const std::string port = line.substr(5, line.find('.') - 5);
+  auto server = StartServer("127.0.0.1:0");
+  const std::string address = AddressIn(*server, "coordinator listens on ");
+  const size_t colon = address.rfind(':');
+  BackgroundCommand worker(
+      {kTributary, "worker", "--threads", "1", "--token-file",
+       folder_ + "/token"},
+      {"PET_NNODES=1", "PET_NODE_RANK=0",
+       "PET_MASTER_ADDR=" + address.substr(0, colon),
+       "PET_MASTER_PORT=" + address.substr(colon + 1),
+       absl::StrCat("KUBEFLOW_TRAINER_SERVER_URL=https://localhost:", port,
+                    "/ok/status"),
+       "KUBEFLOW_TRAINER_SERVER_CA_CERT=" + folder_ + "/ca.crt",
+       "KUBEFLOW_TRAINER_SERVER_TOKEN=" + folder_ + "/token"});
+  EXPECT_EQ(worker.Wait(kPatience).exit_code, 0) << worker.StandardError();
+  EXPECT_EQ(server->Wait(kPatience).exit_code, 0) << server->StandardError();
+  EXPECT_THAT(trainer.StandardOutput(),
+              HasSubstr("\\\"progressPercentage\\\":100,"));
+}
+
+TEST_F(PodTest, AServerTakesItsNumberFromItsPodIfThereAreSeveral) {
+  const auto log = [this](const std::string& servers) {
+    return std::make_unique<BackgroundCommand>(
+        std::vector<std::string>{kTributary, "server", "--servers", servers,
+                                 "--coordinator", "127.0.0.1:1", "--listen",
+                                 "127.0.0.1:0", "--output", folder_ + "/run"},
+        std::vector<std::string>{"JOB_COMPLETION_INDEX=1"});
+  };
+  EXPECT_THAT(log("2")->AwaitStandardError("shard"),
+              HasSubstr("shard 1 from JOB_COMPLETION_INDEX"));
+  // The only server is server 0, whatever the number of the pod.
+  EXPECT_THAT(log("1")->AwaitStandardError("listens on"),
+              HasSubstr("coordinator listens on"));
 }
 
 TEST_F(PodTest, NamesAHealthAddressThatCannotBeUsed) {
