@@ -15,9 +15,9 @@ Limits ForWorkers(int workers) {
   limits.workers = std::max(limits.workers, 2 * workers);
   limits.connections_per_peer = std::max(
       limits.connections_per_peer, kConnectionsPerWorker * workers + kOthers);
-  // Workers may all connect at the same time.
-  limits.new_connections_per_peer =
-      std::max(limits.new_connections_per_peer, 2 * workers);
+  // Workers may all connect at the same time, and again if that takes too long.
+  limits.new_connections_per_peer = std::max(limits.new_connections_per_peer,
+                                             kConnectionsPerWorker * workers);
   limits.connections =
       std::max(limits.connections, 2 * limits.connections_per_peer);
   return limits;

@@ -36,7 +36,10 @@ constexpr int kConnectTimeoutMs = 5'000;
 // reached.
 constexpr absl::Duration kLookupInterval = absl::Seconds(1);
 
-// A connection that takes longer than this is diagnosed.
+// A connection that takes longer than this is diagnosed, and once more after
+// the same time. Each further diagnosis comes after twice the time of the one
+// before, because a diagnosis is a connection, too: those of many workers would
+// delay each other.
 constexpr absl::Duration kDiagnosisInterval = absl::Seconds(1);
 
 // The longest time that a wait for a connection continues after a request to
@@ -146,7 +149,9 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop) {
   // gRPC's wait cannot be interrupted, so this waits in short intervals.
-  absl::Time diagnosis = MonotonicNow() + kDiagnosisInterval;
+  absl::Duration interval = kDiagnosisInterval;
+  absl::Time diagnosis = MonotonicNow() + interval;
+  int diagnoses = 0;
   absl::Status found;
   while (!stop()) {
     const absl::Duration wait =
@@ -159,7 +164,8 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
     const absl::Status last = std::exchange(found, Diagnose(address, security));
     // A single failure may be due to files that are being replaced.
     if (!found.ok() && found == last) return found;
-    diagnosis = MonotonicNow() + kDiagnosisInterval;
+    if (++diagnoses > 1) interval *= 2;
+    diagnosis = MonotonicNow() + interval;
   }
   return absl::DeadlineExceededError(
       absl::StrCat("no connection to ", address));

@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -72,6 +73,34 @@ class Connection {
   }
 
   int socket_ = -1;
+};
+
+// Blocks SIGPIPE on this thread until it is destroyed. OpenSSL writes to
+// sockets without MSG_NOSIGNAL, so a peer that has closed the connection would
+// otherwise end a program that does not ignore the signal.
+class SigpipeBlocker {
+ public:
+  SigpipeBlocker() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &previous_);
+  }
+  ~SigpipeBlocker() {
+    // Accepts the signal if a write has raised it.
+    const timespec no_wait = {};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &no_wait);
+    pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
+  }
+  SigpipeBlocker(const SigpipeBlocker&) = delete;
+  SigpipeBlocker& operator=(const SigpipeBlocker&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t previous_;
+  bool was_pending_ = false;
 };
 
 // Why an SSL function failed.
@@ -151,6 +180,7 @@ absl::Status AskJudgement(const std::string& address, const Security& security,
 }  // namespace
 
 absl::Status Diagnose(const std::string& address, const Security& security) {
+  const SigpipeBlocker blocker;
   const Connection connection(address);
   if (connection.socket() < 0) return absl::OkStatus();
   const std::unique_ptr<SSL_CTX, FreeContext> context(

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/job.h"
 #include "common/job/rounds.h"
 #include "common/os/process.h"
 #include "common/plan/bandwidth.h"
@@ -48,7 +49,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
            "With a known computing time of 120 ms per step."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
   line->AddInteger("workers", "Workers, each on a host of its own. Default 2.",
-                   1, 1024, &flags->workers);
+                   1, kMaxMicroBatches, &flags->workers);
   line->AddInteger("servers", "Servers. Default 1.", 1, 256, &flags->servers);
   line->AddText("bandwidth", "SPEED",
                 "Bandwidth of each host's link in each direction, as in "

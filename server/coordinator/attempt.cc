@@ -11,6 +11,12 @@
 #include "server/run_mode/run_mode_factory.h"
 
 namespace tributary {
+namespace {
+
+// Assignments of jobs with at most this many workers are never delayed.
+constexpr int kManyWorkers = 64;
+
+}  // namespace
 
 Attempt::Attempt(const AttemptOptions& options, Clock clock,
                  MetricsSink metrics, std::function<void(int64_t)> on_forget)
@@ -93,6 +99,22 @@ void Attempt::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
 }
 
 void Attempt::AssignWork() {
+  assignment_due_ = membership_.count() > kManyWorkers &&
+                    clock_() - assigned_ < kAssignInterval;
+  if (assignment_due_) {
+    GrantSteps();
+  } else {
+    AssignWorkNow();
+  }
+}
+
+void Attempt::AssignWorkIfDue() {
+  if (assignment_due_ && phase_.training()) AssignWorkNow();
+}
+
+void Attempt::AssignWorkNow() {
+  assignment_due_ = false;
+  assigned_ = clock_();
   auto orders = mode_->Assign(progress_->facts().evaluation_pieces(), clock_());
   for (auto& [incarnation, list] : orders) {
     const Member* const member = membership_.Find(incarnation);

@@ -122,8 +122,15 @@ class Attempt {
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
   // Assigns all leaves, and all pieces of each evaluation, to the synced
   // workers, unless the run mode keeps the existing assignment (see
-  // RunMode::Assign).
+  // RunMode::Assign). With many workers, calls that follow each other within
+  // kAssignInterval, as when a rack of workers is lost, have one effect
+  // together, at the next AssignWorkIfDue: each assignment sends an order to
+  // every worker.
   void AssignWork();
+  // Assigns the work that AssignWork has left to this method. Call it at least
+  // every kAssignInterval.
+  void AssignWorkIfDue();
+  static constexpr absl::Duration kAssignInterval = absl::Milliseconds(100);
   absl::Status OnStepRequest(const Member& member);
   absl::Status OnWorkerSums(int64_t incarnation, const StepSums& sums);
   void OnSaved(int64_t incarnation, const Saved& saved);
@@ -240,6 +247,8 @@ class Attempt {
   // servers have copied it.
   int64_t StepLimit() const;
   void GrantSteps();
+  // Implements AssignWork, without delay.
+  void AssignWorkNow();
   // Completes round `step` after all servers (in an all-reduce, one worker)
   // have reported their sums. `norm` is the norm of the round's mean gradient.
   void OnRound(int64_t step, const GradientNorm& norm);
@@ -282,6 +291,8 @@ class Attempt {
   absl::Time alone_since_;
   absl::Time finishing_since_ = absl::InfiniteFuture();
   int workers_at_ending_ = 0;
+  absl::Time assigned_ = absl::InfinitePast();  // Time of AssignWorkNow.
+  bool assignment_due_ = false;  // AssignWork has waited since then.
 
   // The fields below are values for summary.json.
   int most_workers_ = 0;

@@ -26,6 +26,7 @@ void Watchdog::Tick() {
   ExpireServers(now);
   AwaitServers(now);
   ExpireWorkers(now);
+  attempt_.AssignWorkIfDue();
   admission_.PrepareIfDue()
       .IgnoreError();  // An error has already failed the job.
   admission_.StartIfDue();

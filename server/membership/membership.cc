@@ -1,7 +1,6 @@
 #include "server/membership/membership.h"
 
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/parameters/reduction_tree.h"
@@ -26,9 +25,10 @@ Membership::Membership(int micro_batches, absl::Duration lease)
 
 Membership::Admitted Membership::Add(const Join& join, absl::Time now) {
   Admitted admitted;
-  std::set<int> taken;
+  // The lowest free rank is at most the number of members.
+  std::vector<bool> taken(members_.size() + 1);
   for (const auto& [incarnation, member] : members_) {
-    taken.insert(member.rank);
+    if (member.rank < static_cast<int>(taken.size())) taken[member.rank] = true;
     if (join.rank() >= 0 && member.rank == join.rank()) {
       admitted.fenced = member;
     }
@@ -39,7 +39,7 @@ Membership::Admitted Membership::Add(const Join& join, absl::Time now) {
   int rank = join.rank();
   if (rank < 0) {
     rank = 0;
-    while (taken.count(rank) > 0) ++rank;
+    while (taken[rank]) ++rank;
   }
   admitted.incarnation = next_incarnation_++;
   admitted.rank = rank;
@@ -110,6 +110,8 @@ void Membership::AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                               double waiting_seconds, absl::Time now) {
   member->heartbeat = heartbeat;
   member->speed.Add(heartbeat.statistics(), waiting_seconds);
+  if (++unseen_heartbeats_ * kLooksPerRound < count()) return;
+  unseen_heartbeats_ = 0;
   if (!AllFresh()) return;
   std::vector<double> transfers;
   for (const auto& [incarnation, other] : members_) {
@@ -179,7 +181,7 @@ std::map<int64_t, Deal> Membership::AssignWork(int64_t pieces, absl::Time now,
 }
 
 bool Membership::AssignmentIsSlow(absl::Time now) const {
-  if (!AllFresh()) return false;
+  if (unseen_heartbeats_ > 0 || !AllFresh()) return false;
   const std::vector<const Member*> active = Active();
   Assignment assignment;
   for (const Member* member : active) {

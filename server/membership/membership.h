@@ -99,7 +99,9 @@ class Membership {
 
   // Stores a heartbeat of `member` and updates its measured speed.
   // `waiting_seconds` is how long the member has waited for other workers so
-  // far.
+  // far. Takes time in proportion to the number of members, but with more than
+  // kLooksPerRound members only every so many calls, so that a heartbeat of
+  // each member takes kLooksPerRound times that long.
   void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                     double waiting_seconds, absl::Time now);
 
@@ -118,8 +120,13 @@ class Membership {
 
   // Returns true if every member with leaves has been measured since the last
   // AssignWork, and a further call of AssignWork would make steps sufficiently
-  // faster (see IsSlowAssignment).
+  // faster (see IsSlowAssignment). Returns false if the last AddHeartbeat did
+  // not look at all members; a later one will.
   bool AssignmentIsSlow(absl::Time now) const;
+
+  // The number of times that AddHeartbeat looks at all members while each of
+  // many members sends one heartbeat.
+  static constexpr int kLooksPerRound = 16;
 
   // Returns the member that, according to the newest heartbeats, has not
   // finished its leaves of `step` although other members have finished theirs.
@@ -148,6 +155,7 @@ class Membership {
   // assignment alone can make a measurement smaller.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
+  int unseen_heartbeats_ = 0;  // Number since AddHeartbeat saw all members.
 };
 
 }  // namespace tributary

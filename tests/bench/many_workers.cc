@@ -4,6 +4,7 @@
 // program, and measures:
 //   bazel build -c opt //tests/bench:many_workers //deploy:tributary
 //   tests/bench/many_workers.py
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -12,41 +13,55 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/base/shutdown.h"
 #include "common/os/log.h"
 #include "common/transport/connection_acceptor.h"
-#include "worker/data/data_set.h"
+#include "worker/models/model.h"
 #include "worker/process/worker_process.h"
 
 namespace tributary {
 namespace {
 
-// A data set whose training samples take a fixed time to read, in place of the
-// time that a model computes. Otherwise the steps of small jobs would be so
-// short that they measure the exchange alone.
-class SlowDataSet final : public DataSet {
- public:
-  SlowDataSet(std::unique_ptr<DataSet> data, absl::Duration pause)
-      : data_(std::move(data)), pause_(pause) {}
+// Time between the starts of two workers.
+constexpr absl::Duration kStartInterval = absl::Milliseconds(20);
 
-  const DataInfo& info() const override { return data_->info(); }
-  int64_t train_samples() const override { return data_->train_samples(); }
-  int64_t evaluation_samples() const override {
-    return data_->evaluation_samples();
+// A synthetic model that takes a fixed time for each micro-batch, without CPU
+// time, in place of a network. Otherwise the steps of small jobs would be so
+// short that they measure the exchange alone.
+class SlowModel final : public Model {
+ public:
+  SlowModel(std::unique_ptr<Model> model, absl::Duration pause)
+      : model_(std::move(model)), pause_(pause) {}
+
+  const ParameterTable& table() const override { return model_->table(); }
+  int64_t memory_bytes() const override { return model_->memory_bytes(); }
+  void Initialize(uint64_t seed, const ArenaLayout& layout,
+                  float* weights) const override {
+    model_->Initialize(seed, layout, weights);
   }
-  uint64_t fingerprint() const override { return data_->fingerprint(); }
-  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                 Batch* batch) const override {
+  absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,
+                                           int64_t step, int micro_batch,
+                                           const float* weights,
+                                           float* gradients,
+                                           StepObserver* observer) override {
     absl::SleepFor(pause_);
-    data_->ReadTrain(epoch, indexes, batch);
+    return model_->ForwardBackward(batch, seed, step, micro_batch, weights,
+                                   gradients, observer);
   }
-  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override {
-    data_->ReadEvaluation(begin, end, batch);
+  absl::StatusOr<LossSums> Evaluate(const Batch& batch,
+                                    const float* weights) override {
+    return model_->Evaluate(batch, weights);
+  }
+  absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
+                               const float* weights,
+                               absl::Span<float> logits) override {
+    return model_->NextTokenLogits(tokens, weights, logits);
   }
 
  private:
-  const std::unique_ptr<DataSet> data_;
+  const std::unique_ptr<Model> model_;
   const absl::Duration pause_;
 };
 
@@ -61,18 +76,23 @@ int RunWorkers(const std::string& coordinator, int count,
   options.coordinator = coordinator;
   options.connect_timeout = absl::Minutes(5);
   options.log = logger.get();
-  options.sources.open_data =
-      [open = options.sources.open_data,
-       pause](const JobSpec& job) -> absl::StatusOr<std::unique_ptr<DataSet>> {
-    absl::StatusOr<std::unique_ptr<DataSet>> data = open(job);
-    if (!data.ok()) return data.status();
-    return std::make_unique<SlowDataSet>(*std::move(data), pause);
+  options.sources.create_model =
+      [create = options.sources.create_model, pause](
+          const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
+          Device* device,
+          WeightCopies* copies) -> absl::StatusOr<std::unique_ptr<Model>> {
+    absl::StatusOr<std::unique_ptr<Model>> model =
+        create(spec, info, max_samples, device, copies);
+    if (!model.ok()) return model.status();
+    return std::make_unique<SlowModel>(*std::move(model), pause);
   };
   Shutdown shutdown;
   std::vector<std::thread> threads;
   std::vector<absl::Status> results(count);
   threads.reserve(count);
   for (int i = 0; i < count; ++i) {
+    // The cores of one machine cannot serve all at once.
+    absl::SleepFor(kStartInterval);
     threads.emplace_back(
         [&, i] { results[i] = RunWorker(options, &shutdown); });
   }
@@ -95,6 +115,9 @@ int main(int argc, char** argv) {
                  "usage: many_workers HOST:PORT WORKERS SERVERS PAUSE_MS\n");
     return 2;
   }
+  signal(SIGPIPE, SIG_IGN);
+  // Debian's Abseil would search for deadlocks at each lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const int workers = std::atoi(argv[2]);
   // Each worker has a connection to each server, and one more to server 0.
   tributary::RaiseDescriptorLimit(workers * (std::atoi(argv[3]) + 2));

@@ -88,6 +88,38 @@ TEST_F(CoordinatorTest, ReassignsWhenAWorkerJoinsLeavesOrFallsSilent) {
   EXPECT_EQ(Say(&third, beat).code(), absl::StatusCode::kAborted);
 }
 
+TEST_F(CoordinatorTest, ReassignsOnceWhenManyWorkersAreLostTogether) {
+  constexpr int kWorkers = 100;
+  Make(/*servers=*/1, /*expected_workers=*/kWorkers);
+  std::vector<FakeWorker> workers(kWorkers);
+  std::vector<FakeWorker*> pointers;
+  for (FakeWorker& worker : workers) pointers.push_back(&worker);
+  EnterAll(pointers);
+  const FakeWorker& last = workers.back();
+  const int64_t generation = last.last_assignment().generation();
+  now_ += absl::Seconds(1);
+  // The workers with leaves are lost. The first loss has an effect at once.
+  coordinator_->OnWorkerDisconnected(workers[0].incarnation);
+  EXPECT_EQ(last.last_assignment().generation(), generation + 1);
+  for (int i = 1; i < 10; ++i) {
+    coordinator_->OnWorkerDisconnected(workers[i].incarnation);
+  }
+  EXPECT_EQ(last.last_assignment().generation(), generation + 1);
+  coordinator_->Tick();
+  EXPECT_EQ(last.last_assignment().generation(), generation + 2);
+  int64_t leaves = 0;
+  for (int i = 10; i < kWorkers; ++i) {
+    const Deal& deal = workers[i].last_assignment();
+    EXPECT_EQ(deal.generation(), generation + 2);
+    leaves += deal.leaf_end() - deal.leaf_begin();
+  }
+  EXPECT_EQ(leaves, 4);
+  // Nothing is left to assign.
+  now_ += absl::Seconds(1);
+  coordinator_->Tick();
+  EXPECT_EQ(last.last_assignment().generation(), generation + 2);
+}
+
 TEST_F(CoordinatorTest, ReassignsWhenAWorkerIsMeasuredToBeSlow) {
   Make(/*servers=*/1, /*expected_workers=*/2);
   FakeWorker slow, fast;

@@ -106,6 +106,26 @@ TEST(Membership, AssignsByMeasuredSpeedInTheOrderOfRanks) {
   EXPECT_EQ(assignments.at(slow).leaf_end(), 4);
 }
 
+TEST(Membership, OfManyMembersNotEveryHeartbeatLeadsToALook) {
+  constexpr int kMembers = 4 * Membership::kLooksPerRound;
+  Membership membership(kMembers * 2, absl::Seconds(10));
+  std::vector<int64_t> members;
+  for (int i = 0; i < kMembers; ++i) members.push_back(Add(&membership));
+  membership.AssignWork(/*pieces=*/0, kStart);
+  for (const int64_t member : members) {
+    Measure(&membership, member, member == members[0] ? 1.0 : 0.1);
+  }
+  // One heartbeat of each member finds the slow one several times.
+  int looks = 0;
+  for (const int64_t incarnation : members) {
+    Member* const member = membership.Find(incarnation);
+    membership.AddHeartbeat(member, Heartbeat(member->heartbeat),
+                            /*waiting_seconds=*/0, kStart);
+    if (membership.AssignmentIsSlow(kStart)) ++looks;
+  }
+  EXPECT_EQ(looks, Membership::kLooksPerRound);
+}
+
 TEST(Membership, MoreContributionsMustBeWorthTheirTransfer) {
   Membership membership(16, absl::Seconds(10));
   const int64_t slow = Add(&membership);
