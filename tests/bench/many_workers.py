@@ -136,8 +136,10 @@ class Cluster:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def stop(self):
+        for process in self.groups:
+            process.kill()
         self.servers[0].send_signal(signal.SIGTERM)
-        for process in self.servers + self.groups:
+        for process in self.groups + self.servers:
             try:
                 process.wait(60)
             except subprocess.TimeoutExpired:
