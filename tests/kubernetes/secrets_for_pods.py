@@ -16,8 +16,9 @@ def _openssl(*arguments):
 class Authority:
     """A certificate authority."""
 
-    def __init__(self, name):
-        self.folder = pathlib.Path(tempfile.mkdtemp())
+    def __init__(self, name, folder):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True)
         _openssl("req", "-x509", "-newkey", "ec", "-pkeyopt",
                  "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
                  f"/CN={name}", "-keyout", str(self.folder / "ca.key"), "-out",
@@ -79,8 +80,8 @@ class Secrets:
     def __init__(self, folder, user):
         self.folders = {name: SecretFolder(folder / name, user)
                         for name in (*self.ROLES, "token")}
-        self.old = Authority("old")
-        self.new = Authority("new")
+        self.old = Authority("old", folder / "old-authority")
+        self.new = Authority("new", folder / "new-authority")
         self.tokens = [secrets.token_hex(16) for _ in range(2)]
         self.authorities = self.old.certificate
         self.renew()
