@@ -148,8 +148,7 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  SignalQueue signals(/*with_children=*/false,
-                      flags.log.parent_signals > 0);
+  SignalQueue signals(/*with_children=*/false, flags.log.parent_signals > 0);
   const absl::StatusOr<LauncherEnvironment> launcher =
       ReadLauncherEnvironment(environment);
   if (!launcher.ok()) return ReportError(launcher.status());
