@@ -12,8 +12,8 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 
 // Stopped by SIGTERM, SIGUSR1 or SIGUSR2, usually sent by a scheduler: start
-// again with --resume auto. Also the exit code of a worker whose device has failed: start a new
-// worker.
+// again with --resume auto. Also the exit code of a worker whose device has
+// failed: start a new worker.
 inline constexpr int kExitPreempted = 75;
 
 }  // namespace tributary

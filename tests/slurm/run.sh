@@ -4,8 +4,9 @@
 # node with and without --no-kill, and a heterogeneous job. All must end with
 # the same weights, without a manual step. Prints the times.
 #   tests/slurm/run.sh [--patient] [CASE...]
-# --patient waits the two minutes for which Slurm holds a requeued job; without
-# it, the job is released at once. Needs root and Debian's slurmctld, slurmd,
+# --patient waits the two minutes for which Slurm holds a requeued job, and for
+# as many nodes as at first; without it, an administrator's command releases the
+# job at once, with two nodes. Needs root and Debian's slurmctld, slurmd,
 # slurm-client, slurm-wlm-basic-plugins, munge and iproute2. Takes about five
 # minutes.
 set -uo pipefail
@@ -90,7 +91,7 @@ await_resumed() {
   before=$(lines "$output")
   if [[ $patient == no ]]; then
     sleep 2
-    scontrol update jobid="$job" StartTime=now
+    scontrol update jobid="$job" StartTime=now NumNodes=2 NumTasks=2
   fi
   began=$(seconds)
   await_state RUNNING || return 1
@@ -160,7 +161,7 @@ case_signals() {
 }
 
 case_preempted() {
-  submit preempted --nodes=2-3 --ntasks=3 --exclusive
+  submit preempted --nodes=2-3 --ntasks=3 --ntasks-per-node=2 --exclusive
   await_lines 100 || return 1
   say "  runs on $(state NodeList)"
   local high
@@ -173,7 +174,7 @@ case_preempted() {
 
 # The node of the batch script, the launcher and server 0 is lost.
 case_lost() {
-  submit lost --nodes=2-3 --ntasks=3 --exclusive
+  submit lost --nodes=2-3 --ntasks=3 --ntasks-per-node=2 --exclusive
   await_lines 100 || return 1
   say "  runs on $(state NodeList); n0 is killed"
   local began=$(seconds)
