@@ -29,6 +29,7 @@
 #include "deploy/launcher/progress.h"
 #include "deploy/launcher/run_report.h"
 #include "deploy/slurm/allocation.h"
+#include "deploy/slurm/requeue.h"
 #include "deploy/slurm/slurm_training.h"
 #include "deploy/train/local_training.h"
 #include "deploy/train/trained_model.h"
@@ -262,6 +263,12 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
                            " with: tributary train --resume ", plan.output)
                   .c_str()
             : "");
+    if (all.slurm.has_value()) {
+      const std::string remark =
+          RequeueStoppedJob(all.slurm->allocation, result.signal, environment,
+                            absl::StrCat(plan.output, "/logs"));
+      if (!remark.empty()) std::fprintf(stderr, "%s\n", remark.c_str());
+    }
     return result.exit_code;
   }
   if (!result.status.ok()) return ReportError(result.status, result.exit_code);

@@ -70,7 +70,7 @@ absl::optional<LocalJobResult> LocalJob::StartProcess(Role role, int number,
                                                       const ProcessSpec& spec) {
   const absl::StatusOr<int> process = supervisor_.Start(spec);
   if (!process.ok()) {
-    return LocalJobResult{process.status(), kExitFailed};
+    return LocalJobResult{process.status(), kExitFailed, /*signal=*/0};
   }
   places_.push_back({role, number});
   (role == Role::kServer ? servers_ : workers_)[number] = *process;
@@ -110,7 +110,7 @@ absl::optional<LocalJobResult> LocalJob::StartAll() {
               absl::StrCat(supervisor_.spec(0).name, " did not start within ",
                            absl::FormatDuration(options_.start_timeout),
                            "; its log is ", supervisor_.spec(0).log_path)),
-          kExitFailed};
+          kExitFailed, /*signal=*/0};
     }
     Pump(absl::Milliseconds(5));
   }
@@ -192,7 +192,7 @@ void LocalJob::HandleSignal(int signal) {
   explanation_awaited_ = false;
   result_ = LocalJobResult{absl::CancelledError(absl::StrCat(
                                "stopped by SIG", sigabbrev_np(signal))),
-                           ExitCodeOfStop(signal)};
+                           ExitCodeOfStop(signal), signal};
 }
 
 void LocalJob::HandleExit(const ProcessExit& exit) {

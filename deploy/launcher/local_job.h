@@ -69,6 +69,8 @@ struct LocalJobResult {
   absl::Status status;
   // Exit code for the command; see deploy/flags/exit_code.h.
   int exit_code = 0;
+  // The signal that ended the job; 0 if there was none.
+  int signal = 0;
 };
 
 // Starts the processes of a job and derives its result from their exits. The

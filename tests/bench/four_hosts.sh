@@ -13,7 +13,16 @@
 #   --steps N         Number of steps of each run. Default 12.
 #   --rounds N        Number of rounds, each with all variants. Default 3.
 #   --binary PATH     The program. Default: bazel-bin/deploy/tributary.
+#   --python PATH     The Python for the variant ddp, with PyTorch. Default:
+#                     python3.
 #   variants          Default: raw central float32 bfloat16 top-k.
+#
+# Further variants: `slurm` is float32, started by `tributary train` with Slurm's
+# variables and a stand-in for srun that enters the namespaces; `slurm-plain` is
+# the same with --insecure-network, without encryption. `pair` and `pair-plain`
+# are these two on two hosts, and `ddp` is the exchange cost of PyTorch's
+# DistributedDataParallel over Gloo on these two hosts: the time of a step minus
+# the time of a step of the same process alone.
 #
 # The variant raw is a bare TCP stream, which measures the payload's fraction of
 # the rate. The lower bound counts payload only, but assumes the full rate,
@@ -38,6 +47,7 @@ parameters=25000000
 steps=12
 rounds=3
 binary=$project/bazel-bin/deploy/tributary
+python=python3
 variants=()
 while (($# > 0)); do
   case $1 in
@@ -46,7 +56,10 @@ while (($# > 0)); do
     --steps) steps=$2; shift ;;
     --rounds) rounds=$2; shift ;;
     --binary) binary=$(realpath "$2"); shift ;;
-    raw | central | float32 | bfloat16 | top-k) variants+=("$1") ;;
+    --python) python=$(type -P "$2"); shift ;;
+    raw | central | float32 | bfloat16 | top-k | slurm | slurm-plain | pair | pair-plain | ddp)
+      variants+=("$1")
+      ;;
     *) echo "error: unknown argument $1; see the head of four_hosts.sh" >&2; exit 2 ;;
   esac
   shift
@@ -162,14 +175,91 @@ exchange() {
   for pid in "${pids[@]}"; do
     wait "$pid" || { echo "error: a process failed:" >&2; tail -n 3 "$folder"/*.log >&2; exit 1; }
   done
+  step_times
+}
+
+# Prints the median and the minimum time between two steps of the run, in ms.
+step_times() {
   python3 -c 'import json, sys
 step = json.load(open(sys.argv[1]))["step_milliseconds"]
-print(step["median"], step["min"])' "$output/summary.json"
+print(step["median"], step["min"])' "$folder/run/summary.json"
+}
+
+# Runs the job with `tributary train` on the first $1 hosts, as in a Slurm
+# allocation of these hosts with one task on each. The other arguments are flags.
+slurm_exchange() {
+  local hosts=$1
+  shift
+  rm -rf "$folder/run"
+  mkdir -p "$folder/bin"
+  cat >"$folder/bin/srun" <<'SRUN'
+#!/bin/sh
+while :; do
+  case $1 in --nodelist=*) node=${1#*=} ;; -*) ;; *) break ;; esac
+  shift
+done
+exec 3<&0
+setsid ip netns exec "$node" env SLURM_STEP_ID=0 \
+  SLURM_LAUNCH_NODE_IPADDR=10.77.0.1 "$@" <&3 3<&- &
+wait
+SRUN
+  chmod +x "$folder/bin/srun"
+  on 0 env PATH="$folder/bin:$PATH" SLURM_JOB_ID=1 SLURM_CPUS_PER_TASK=1 \
+    SLURM_JOB_NODELIST="host[0-$((hosts - 1))]" SLURM_TASKS_PER_NODE="1(x$hosts)" \
+    "$binary" train "$folder/job.textproto" --output "$folder/run" --quiet "$@" \
+    >"$folder/train.log" 2>&1 || { echo "error: train failed:" >&2; tail -n 3 "$folder/train.log" >&2; exit 1; }
+  step_times
+}
+
+# Prints the cost in ms of an exchange of DistributedDataParallel on two hosts.
+ddp_cost() {
+  cat >"$folder/ddp.py" <<'PYTHON'
+import statistics, sys, time
+import torch
+import torch.distributed as dist
+rank, parameters, steps, path = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=2)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = torch.nn.ParameterList(
+            torch.nn.Parameter(torch.zeros(parameters // 25)) for _ in range(25))
+    def forward(self, x):
+        return sum((part * x).sum() for part in self.parts)
+def median(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    times = []
+    for _ in range(steps):
+        dist.barrier()
+        start = time.monotonic()
+        optimizer.zero_grad(set_to_none=False)
+        model(torch.ones(1)).backward()
+        optimizer.step()
+        times.append(time.monotonic() - start)
+    return 1e3 * statistics.median(times[2:])
+alone = median(Model())
+together = median(torch.nn.parallel.DistributedDataParallel(Model(), gradient_as_bucket_view=True))
+if rank == 0:
+    print(together - alone, alone)
+PYTHON
+  rm -f "$folder/rendezvous"
+  on 1 env GLOO_SOCKET_IFNAME=eth0 "$python" "$folder/ddp.py" 1 "$parameters" "$steps" \
+    "$folder/rendezvous" >&2 &
+  local other=$!
+  on 0 env GLOO_SOCKET_IFNAME=eth0 "$python" "$folder/ddp.py" 0 "$parameters" "$steps" \
+    "$folder/rendezvous"
+  wait "$other"
 }
 
 run() {
   case $1 in
     raw) raw_stream ;;
+    slurm) write_job ''; slurm_exchange 4 ;;
+    slurm-plain) write_job ''; slurm_exchange 4 --insecure-network ;;
+    pair) write_job ''; slurm_exchange 2 ;;
+    pair-plain) write_job ''; slurm_exchange 2 --insecure-network ;;
+    ddp) ddp_cost ;;
     central) write_job ''; exchange 4 ;;
     float32) write_job ''; exchange 0 1 2 3 ;;
     bfloat16) write_job 'wire_dtype: BFLOAT16'; exchange 0 1 2 3 ;;
@@ -206,15 +296,16 @@ if "raw" in results:
     print(f"raw TCP: {payload / 1e6:.1f} MB/s of payload, "
           f"{payload / rate:.3f} of the rate")
 float32 = None
-print(f"{'variant':10} {'ms/exchange':>12} {'bound':>9} {'ratio':>6}  of float32")
+print(f"{'variant':11} {'ms/exchange':>12} {'bound':>9} {'ratio':>6}  of float32")
 for variant, runs in results.items():
     time = statistics.median(run[0] for run in runs)
     if variant == "float32":
         float32 = time
-    share = {"float32": 4, "central": 4, "bfloat16": 2}.get(variant)
-    factor = hosts if variant == "central" else 2 * (hosts - 1) / hosts
+    share = {"top-k": None, "bfloat16": 2}.get(variant, 4)
+    count = 2 if variant in ("pair", "pair-plain", "ddp") else hosts
+    factor = hosts if variant == "central" else 2 * (count - 1) / count
     bound = 1e3 * factor * share * parameters / rate if share else None
-    print(f"{variant:10} {time:12.1f}",
+    print(f"{variant:11} {time:12.1f}",
           f"{bound:9.1f} {time / bound:6.3f}" if bound else f"{'':9} {'':6}",
           f"{time / float32:11.3f}" if float32 else "")
 PYTHON
