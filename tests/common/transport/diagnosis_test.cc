@@ -14,9 +14,9 @@
 namespace tributary {
 namespace {
 
-// Accepts connections on a thread, answers the first byte of each with text
-// that is not TLS, and closes the connection with the other bytes unread, which
-// resets it.
+// Accepts connections on a thread, ends each one and then resets it, without
+// reading. After the end of the stream and the reset, writing to the client's
+// socket raises SIGPIPE.
 class RudePeer {
  public:
   explicit RudePeer(int connections)
@@ -44,9 +44,10 @@ class RudePeer {
  private:
   void Answer() {
     const int peer = accept(listener_, nullptr, nullptr);
-    char byte = 0;
-    EXPECT_EQ(recv(peer, &byte, 1, 0), 1);
-    EXPECT_GT(send(peer, "this is not TLS", 15, MSG_NOSIGNAL), 0);
+    shutdown(peer, SHUT_WR);
+    const linger reset = {1, 0};
+    EXPECT_EQ(setsockopt(peer, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)),
+              0);
     close(peer);
   }
 
