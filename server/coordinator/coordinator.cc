@@ -83,6 +83,8 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
           {"worker", member->rank, report.farewell().statistics()});
       return absl::OkStatus();
     case WorkerReport::kJoin:
+    case WorkerReport::kClockProbe:
+    case WorkerReport::kTrace:
     case WorkerReport::REPORT_NOT_SET:
       break;
   }
@@ -132,6 +134,8 @@ absl::Status Coordinator::OnServerReport(int shard,
       attempt_.OnFarewell({"server", shard, report.farewell().statistics()});
       return absl::OkStatus();
     case ServerReport::kEnlist:
+    case ServerReport::kClockProbe:
+    case ServerReport::kTrace:
     case ServerReport::REPORT_NOT_SET:
       break;
   }
