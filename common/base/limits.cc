@@ -39,7 +39,8 @@ std::string Describe(const Limits& limits) {
       " bytes, workers ", limits.workers, ", parameters ", limits.parameters,
       " of ", limits.name_bytes, " bytes' names, ", limits.dimensions,
       " dimensions and ", limits.elements, " elements in all, texts ",
-      limits.text_bytes, " bytes, submessages ", limits.submessages);
+      limits.text_bytes, " bytes, submessages ", limits.submessages,
+      ", nesting depth ", limits.nesting_depth);
 }
 
 }  // namespace tributary

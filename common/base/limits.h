@@ -74,6 +74,8 @@ struct Limits {
   // Maximum number of messages nested in one message, at any depth. They are
   // counted before the message is parsed.
   int submessages = 131072;
+  // Maximum depth of messages nested in one another.
+  int nesting_depth = 16;
 };
 
 inline constexpr Limits kDefaultLimits;

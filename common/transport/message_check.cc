@@ -37,6 +37,12 @@ class Checker {
   }
 
  private:
+  static absl::Status TooLarge(const FieldDescriptor& field, const char* more,
+                               int limit, const char* what) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a message with ", more, limit, what, ", at ",
+                     field.containing_type()->name(), ".", field.name()));
+  }
   static absl::Status Malformed(const Descriptor& type) {
     return absl::InvalidArgumentError(
         absl::StrCat("malformed message: the bytes are not a ", type.name(),
@@ -82,12 +88,14 @@ class Checker {
 
   absl::Status CheckSubmessage(const FieldDescriptor& field, int bytes,
                                int depth) {
-    constexpr int kMaxDepth = 16;
-    if (++submessages_ > limits_.submessages || depth >= kMaxDepth) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "a message with more than ", limits_.submessages,
-          " nested messages (Limits.submessages), or nested too deeply, at ",
-          field.containing_type()->name(), ".", field.name()));
+    if (++submessages_ > limits_.submessages) {
+      return TooLarge(field, "more than ", limits_.submessages,
+                      " nested messages (Limits.submessages)");
+    }
+    if (depth >= limits_.nesting_depth) {
+      return TooLarge(field, "messages nested more than ",
+                      limits_.nesting_depth,
+                      " levels deep (Limits.nesting_depth)");
     }
     const CodedInputStream::Limit outer = in_->PushLimit(bytes);
     absl::Status status = Check(*field.message_type(), depth + 1);

@@ -12,8 +12,8 @@ namespace tributary {
 
 // Checks the encoded message of type `type` in `input`. Returns
 // ResourceExhausted if it has more submessages or longer texts than `limits`
-// allow, or if submessages are nested more than 16 levels deep. Returns
-// InvalidArgument if it is malformed. Allocates no memory for the message.
+// allow, or if submessages are nested more deeply. Returns InvalidArgument if
+// it is malformed. Allocates no memory for the message.
 absl::Status CheckMessage(const google::protobuf::Descriptor& type,
                           const Limits& limits,
                           google::protobuf::io::ZeroCopyInputStream* input);

@@ -34,7 +34,7 @@ void Watchdog::Tick() {
   EndStall(now);
   if (attempt_.phase().finishing() &&
       now - attempt_.finishing_since() > kFarewellTimeout) {
-    attempt_.RemoveWorkers(absl::DeadlineExceededError("the job is done"));
+    attempt_.RemoveWorkers(absl::OutOfRangeError("the job is done"));
   }
   AwaitWorkers(now);
 }

@@ -20,9 +20,9 @@ Limits Small() {
   return limits;
 }
 
-absl::Status Check(const std::string& bytes) {
+absl::Status Check(const std::string& bytes, const Limits& limits = Small()) {
   ArrayInputStream input(bytes.data(), static_cast<int>(bytes.size()));
-  return CheckMessage(*WorkerReport::descriptor(), Small(), &input);
+  return CheckMessage(*WorkerReport::descriptor(), limits, &input);
 }
 
 absl::Status Check(const WorkerReport& report) {
@@ -58,6 +58,20 @@ TEST(MessageCheckTest, CountsMessagesAtAnyDepth) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("at ParameterTable.parameter"));
+}
+
+TEST(MessageCheckTest, MeasuresTheDepth) {
+  WorkerReport report;
+  report.mutable_ready()->mutable_table()->add_parameter();
+  Limits limits = Small();
+  limits.nesting_depth = 3;
+  EXPECT_TRUE(Check(report.SerializeAsString(), limits).ok());
+  limits.nesting_depth = 2;
+  const absl::Status status = Check(report.SerializeAsString(), limits);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("more than 2 levels deep (Limits.nesting_depth), at "
+                        "ParameterTable.parameter"));
 }
 
 TEST(MessageCheckTest, MeasuresTexts) {

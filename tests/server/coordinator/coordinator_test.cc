@@ -299,6 +299,19 @@ TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {
   EXPECT_DOUBLE_EQ(summary["evaluation"]["accuracy"].get<double>(), 0.5);
 }
 
+TEST_F(CoordinatorTest, TellsAWorkerThatDoesNotLeaveThatTheJobIsDone) {
+  Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
+  ASSERT_TRUE(worker.Got(CoordinatorOrder::kFinished));
+  Pass(absl::Seconds(9), {&worker});
+  EXPECT_TRUE(worker.closed.ok());
+  Pass(absl::Seconds(2));
+  EXPECT_THAT(worker.closed,
+              StatusIs(absl::StatusCode::kOutOfRange, "the job is done"));
+}
+
 TEST_F(CoordinatorTest, FailsWithTheReasonOfAWorkerThatCannotStart) {
   Make(/*servers=*/1, /*expected_workers=*/1);
   FakeWorker worker;
