@@ -1,8 +1,12 @@
 #include "worker/process/all_reduce_part.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -78,7 +82,19 @@ absl::Status Place(const float* values, int64_t count, int chunk,
   return absl::OkStatus();
 }
 
-absl::Status MakeFirst(TrainingSetup* setup, WorkState* state) {
+// Returns the XXH3-64 of each parameter's values.
+std::string ParameterDigests(const ArenaLayout& layout, const float* arena) {
+  std::string digests;
+  for (const Parameter& parameter : layout.parameters()) {
+    const uint64_t digest =
+        XXH3_64bits(arena + parameter.offset, parameter.size * sizeof(float));
+    digests.append(reinterpret_cast<const char*>(&digest), sizeof(digest));
+  }
+  return digests;
+}
+
+// Creates version 0, writes it to `state`, and returns its ParameterDigests.
+absl::StatusOr<std::string> MakeFirst(TrainingSetup* setup, WorkState* state) {
   const ArenaLayout& layout = setup->layout();
   const Buffer arena = BufferPool(layout.arena_elements()).Take();
   setup->model(0)->Initialize(setup->job().seed(), layout, arena.get());
@@ -87,7 +103,7 @@ absl::Status MakeFirst(TrainingSetup* setup, WorkState* state) {
                                     layout.ChunkSize(chunk), chunk,
                                     /*version=*/0, state));
   }
-  return absl::OkStatus();
+  return ParameterDigests(layout, arena.get());
 }
 
 absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
@@ -108,6 +124,44 @@ absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
                                     chunk.number, first.version, state));
   }
   return first;
+}
+
+void Publish(const std::string& name, const std::string& bytes,
+             MembershipClient* membership) {
+  WorkerReport report;
+  Publication* const publication = report.mutable_publication();
+  publication->set_name(name);
+  const size_t most = kDefaultLimits.text_bytes;
+  for (size_t begin = 0; begin < bytes.size(); begin += most) {
+    publication->add_part(bytes.substr(begin, most));
+  }
+  membership->Send(report);
+}
+
+// Compares version 0 of all members, which each of them has created itself. A
+// program that draws its initial values from random numbers of its own would
+// otherwise train a different model on each member. `digests` are this member's
+// ParameterDigests. Returns InvalidArgument, naming the first parameter that
+// differs from that of member 0.
+absl::Status CompareFirst(const std::string& digests, int member,
+                          const ArenaLayout& layout,
+                          MembershipClient* membership) {
+  constexpr char kName[] = "initial weights";
+  if (member == 0) Publish(kName, digests, membership);
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string expected,
+                             membership->AwaitPublication(kName));
+  if (digests == expected) return absl::OkStatus();
+  const size_t byte = std::mismatch(digests.begin(), digests.end(),
+                                    expected.begin(), expected.end())
+                          .first -
+                      digests.begin();
+  const size_t parameter =
+      std::min(byte / sizeof(uint64_t), layout.parameters().size() - 1);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the initial values of parameter ", layout.parameters()[parameter].name,
+      " differ from those of the first member of the all-reduce: derive them "
+      "only from the job's seed, so that all workers begin with the same "
+      "weights (in Python: create the network after tributary.connect)"));
 }
 
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectOverNetwork(
@@ -133,14 +187,7 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectOverNetwork(
   }
   mesh.publish = [membership](const std::string& name,
                               const std::string& bytes) {
-    WorkerReport report;
-    Publication* const publication = report.mutable_publication();
-    publication->set_name(name);
-    const size_t most = kDefaultLimits.text_bytes;
-    for (size_t begin = 0; begin < bytes.size(); begin += most) {
-      publication->add_part(bytes.substr(begin, most));
-    }
-    membership->Send(report);
+    Publish(name, bytes, membership);
     return absl::OkStatus();
   };
   mesh.find = [membership](const std::string& name) {
@@ -248,8 +295,9 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   exchange.attempt = options.attempt;
   exchange.pin = options.pin;
   bool late = false;
+  std::string digests;
   if (open.version() == 0) {
-    TRIBUTARY_RETURN_IF_ERROR(MakeFirst(setup, state));
+    TRIBUTARY_ASSIGN_OR_RETURN(digests, MakeFirst(setup, state));
   } else {
     absl::StatusOr<Snapshot> first = ReadFirst(options, open, *setup, state);
     // The server removes the version when the members of the group have saved
@@ -269,6 +317,10 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
     return absl::UnavailableError(
         absl::StrCat("the coordinator has lost the state of version ",
                      open.version(), ", which the all-reduce begins with"));
+  }
+  if (open.version() == 0) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CompareFirst(digests, group.member(), layout, membership));
   }
   exchange.assignments = AssignmentsOf(
       group, static_cast<int>(setup->job().batch().micro_batches()));

@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kVersion = 12;
 
-// Records reports, and reacts to Synced.
+// Records reports, reacts to Synced, and forwards publications as the
+// coordinator does.
 class FakeMembership final : public MembershipStream {
  public:
   using Session = ClientSession<CoordinatorOrder, WorkerReport>;
@@ -33,6 +34,11 @@ class FakeMembership final : public MembershipStream {
   void Send(const WorkerReport& report, OutgoingPayload, int64_t) override {
     reports_.push_back(report);
     if (report.has_synced()) on_synced_(session_);
+    if (report.has_publication()) {
+      CoordinatorOrder order;
+      *order.mutable_publication() = report.publication();
+      session_->OnMessage(order, ReceivedPayload());
+    }
   }
   void Wake() override {}
   void HalfClose() override {}
@@ -112,6 +118,7 @@ class AllReducePartTest : public testing::Test {
   }
 
   std::vector<WorkerReport> reports_;
+  std::string first_digests_;
   NetworkWithoutState network_;
   absl::Duration lease_ = absl::Seconds(10);
 };
@@ -129,6 +136,40 @@ TEST_F(AllReducePartTest, AwaitsMembersForLongerThanTheLease) {
       JoinAt(/*version=*/0, form_group),
       StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a member is lost")));
   EXPECT_GT(network_.connect_timeout, lease_);
+}
+
+TEST_F(AllReducePartTest, AMemberWithOtherInitialWeightsFails) {
+  const auto form_group = [this](FakeMembership::Session* session) {
+    CoordinatorOrder order;
+    order.mutable_group()->set_member(1);
+    order.mutable_group()->add_leaf_begin(0);
+    order.mutable_group()->add_leaf_begin(1);
+    session->OnMessage(order, ReceivedPayload());
+    order.mutable_publication()->set_name("initial weights");
+    order.mutable_publication()->add_part(first_digests_);
+    session->OnMessage(order, ReceivedPayload());
+  };
+  // Member 0 publishes the digests.
+  EXPECT_THAT(
+      JoinAt(/*version=*/0,
+             [](FakeMembership::Session* session) {
+               CoordinatorOrder order;
+               order.mutable_group()->add_leaf_begin(0);
+               session->OnMessage(order, ReceivedPayload());
+             }),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a member is lost")));
+  ASSERT_TRUE(reports_.back().has_publication());
+  first_digests_ = reports_.back().publication().part(0);
+  EXPECT_THAT(
+      JoinAt(/*version=*/0, form_group),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a member is lost")));
+  // The second parameter of the tiny MLP.
+  first_digests_[8] ^= 1;
+  EXPECT_THAT(JoinAt(/*version=*/0, form_group),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("the initial values of parameter "
+                                 "hidden.0.bias differ from those of the "
+                                 "first member")));
 }
 
 // The members have saved newer versions, so that the server has removed the
