@@ -135,9 +135,21 @@ absl::Status ValidateSynthetic(const SyntheticSpec& synthetic) {
                  kMaxSyntheticParameters);
 }
 
+absl::Status ValidateInitialWeights(const ModelSpec& model) {
+  if (!model.has_initial_weights()) return absl::OkStatus();
+  if (model.initial_weights().path().empty()) {
+    return Required("model.initial_weights.path");
+  }
+  if (!model.has_synthetic()) return absl::OkStatus();
+  return Error("model.initial_weights",
+               "does not apply to model.synthetic, which does not learn; leave "
+               "it out");
+}
+
 }  // namespace
 
 absl::Status ValidateModel(const JobSpec& job) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateInitialWeights(job.model()));
   switch (job.model().kind_case()) {
     case ModelSpec::kMlp:
       return ValidateMlp(job.model().mlp());

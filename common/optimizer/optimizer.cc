@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/optimizer/element_loops.h"
+#include "common/parameters/parameter_table.h"
 
 namespace tributary {
 namespace {
@@ -30,6 +31,29 @@ std::string RuleNames() {
                     rules->field(i)->name());
   }
   return names;
+}
+
+// `path` is the field of the job that contains the group.
+absl::Status ValidateGroup(const std::string& path,
+                           const ParameterGroupSpec& group,
+                           const OptimizerSpec& spec) {
+  if (group.parameters().empty()) {
+    return Error(path + ".parameters",
+                 "is required: names of parameters, such as 'output.*'");
+  }
+  const double factor = group.learning_rate_factor();
+  if (!(factor > 0 && factor <= kMaxLearningRateFactor)) {
+    return Error(path + ".learning_rate_factor", factor,
+                 " is not above 0 and at most ", kMaxLearningRateFactor);
+  }
+  const AdamSpec& adamw = spec.adamw();
+  if (adamw.learning_rate() * factor * adamw.weight_decay() >= 1) {
+    return Error(path + ".learning_rate_factor", factor,
+                 " times optimizer.adamw.weight_decay ", adamw.weight_decay(),
+                 " and the learning rate ", adamw.learning_rate(),
+                 " is not below 1: every step would set the weights to 0");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -72,6 +96,10 @@ OptimizerStep Optimizer::At(const UpdateStep& step) const {
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
     const OptimizerSpec& spec) {
+  for (int i = 0; i < spec.group_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidateGroup(
+        absl::StrCat("optimizer.group[", i, "]"), spec.group(i), spec));
+  }
   switch (spec.rule_case()) {
 #define TRIBUTARY_CREATE(field, Case, Make)                       \
   case OptimizerSpec::Case:                                       \

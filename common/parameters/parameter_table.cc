@@ -19,7 +19,6 @@ namespace {
 
 constexpr size_t kMaxNameBytes = kDefaultLimits.name_bytes;
 constexpr int kMaxDimensions = kDefaultLimits.dimensions;
-constexpr float kMaxLearningRateFactor = 1000;
 
 int64_t RoundUpToAlignment(int64_t elements) {
   return (elements + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;

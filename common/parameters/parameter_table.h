@@ -15,6 +15,9 @@
 
 namespace tributary {
 
+// The largest factor of the learning rate that a parameter may have.
+inline constexpr float kMaxLearningRateFactor = 1000;
+
 // Each parameter starts at a multiple of this many elements: 64 bytes, the size
 // of a cache line and of the widest vector register.
 inline constexpr int64_t kArenaAlignment = 16;

@@ -205,9 +205,14 @@ absl::Status SafetensorsFile::ReadFloats(const TensorEntry& tensor,
         path_, ": ", tensor.name, ": ", tensor.dtype, " of ",
         tensor.end - tensor.begin, " bytes, expected F32 of ", bytes));
   }
-  return ReadAt(file_, path_, data_offset_ + tensor.begin,
-                reinterpret_cast<char*>(values.data()),
-                static_cast<size_t>(bytes));
+  return ReadBytes(tensor, {reinterpret_cast<char*>(values.data()),
+                            static_cast<size_t>(bytes)});
+}
+
+absl::Status SafetensorsFile::ReadBytes(const TensorEntry& tensor,
+                                        absl::Span<char> bytes) const {
+  return ReadAt(file_, path_, data_offset_ + tensor.begin, bytes.data(),
+                bytes.size());
 }
 
 }  // namespace tributary

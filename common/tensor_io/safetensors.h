@@ -89,6 +89,10 @@ class SafetensorsFile {
   // Blocks while it reads from the disk.
   absl::Status ReadFloats(const TensorEntry& tensor,
                           absl::Span<float> values) const;
+  // Reads the bytes of `tensor`, whatever its type. `bytes` must have
+  // tensor.end - tensor.begin elements. Fails and blocks as ReadFloats does.
+  absl::Status ReadBytes(const TensorEntry& tensor,
+                         absl::Span<char> bytes) const;
 
  private:
   SafetensorsFile() = default;

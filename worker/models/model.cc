@@ -5,6 +5,7 @@
 #include "common/base/status_macros.h"
 #include "worker/models/cnn.h"
 #include "worker/models/gpt.h"
+#include "worker/models/initial_weights.h"
 #include "worker/models/mlp.h"
 #include "worker/models/network_model.h"
 #include "worker/models/registered_model.h"
@@ -17,8 +18,8 @@
 namespace tributary {
 namespace {
 
-absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info,
-                                 const ModelRegistry& registered) {
+absl::StatusOr<Graph> BuildKind(const ModelSpec& spec, const DataInfo& info,
+                                const ModelRegistry& registered) {
   switch (spec.kind_case()) {
     case ModelSpec::kMlp:
       return BuildMlp(spec, info);
@@ -35,6 +36,20 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info,
       break;
   }
   return absl::InvalidArgumentError("model: this worker cannot build its kind");
+}
+
+// Returns the graph of the model, in which the parameters that the job freezes
+// are frozen.
+absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info,
+                                 const ModelRegistry& registered) {
+  TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, BuildKind(spec, info, registered));
+  const auto& frozen = spec.initial_weights().freeze();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<int> parameters,
+      MatchParameters("model.initial_weights.freeze",
+                      {frozen.begin(), frozen.end()}, graph.table()));
+  graph.Freeze(parameters);
+  return graph;
 }
 
 }  // namespace

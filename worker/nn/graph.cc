@@ -61,6 +61,14 @@ void Graph::SetLoss(const LossSpec& loss, ValueId value) {
   loss_input_ = value;
 }
 
+void Graph::Freeze(const std::vector<int>& parameters) {
+  for (const int index : parameters) {
+    frozen_.insert(index);
+    ParameterTable::Parameter* parameter = table_->mutable_parameter(index);
+    if (parameter->group() == DECAY) parameter->set_group(NO_DECAY);
+  }
+}
+
 void Graph::CheckInputs(const Node& node) {
   if (node.inputs.size() != node.spec.inputs.size() ||
       node.inputs.size() > kMaxLayerInputs) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,10 @@ class Graph {
   // last layer.
   void SetLoss(const LossSpec& loss, ValueId value);
 
+  // Excludes parameters, given by their positions in table(), from training:
+  // their gradients are zero, and weight decay does not apply to them.
+  void Freeze(const std::vector<int>& parameters);
+
   // Returns OK, or InvalidArgument with the first error and the layer's name.
   const absl::Status& status() const { return status_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -65,6 +70,8 @@ class Graph {
   // Returns the parameter table, in which `chunk_elements` is not set.
   const ParameterTable& table() const;
   const std::vector<Initializer>& initializers() const { return initializers_; }
+  // The positions in table() of the parameters that are not trained.
+  const std::set<int>& frozen() const { return frozen_; }
   const LossSpec& loss() const { return loss_; }
   ValueId loss_input() const { return loss_input_; }
 
@@ -80,6 +87,7 @@ class Graph {
   std::vector<int64_t> values_;
   std::unique_ptr<ParameterTable> table_;
   std::vector<Initializer> initializers_;
+  std::set<int> frozen_;
   LossSpec loss_;
   ValueId loss_input_ = -1;
 };

@@ -82,6 +82,7 @@ Network::Network(Graph graph, int64_t max_samples, Device* device,
   CopyConstants();
   FindGaps();
   FindSegments();
+  FindFrozen();
 }
 
 void Network::CopyConstants() const {
@@ -143,6 +144,21 @@ void Network::FindSegments() {
     segments_.push_back(std::move(segment));
     segment = Segment{i + 1};
     bytes = 0;
+  }
+}
+
+void Network::FindFrozen() {
+  int final_before = static_cast<int>(layout_.parameters().size());
+  for (auto segment = segments_.rbegin(); segment != segments_.rend();
+       ++segment) {
+    if (segment->ready_parameter < 0) continue;
+    for (int i = segment->ready_parameter; i < final_before; ++i) {
+      if (graph_.frozen().count(i) == 0) continue;
+      const Parameter& parameter = layout_.parameters()[i];
+      segment->frozen.push_back(
+          {parameter.offset, parameter.offset + parameter.size});
+    }
+    final_before = segment->ready_parameter;
   }
 }
 
@@ -238,6 +254,10 @@ void Network::QueueBackward(Pass* pass) {
             if (!plan_.nodes[i].backward) continue;
             pass->call.stream = StreamOf(pass->seed, i);
             Backward(i, pass->call, pass->weights, pass->gradients);
+          }
+          for (const Range& range : segment.frozen) {
+            device_->Zero(pass->gradients + range.begin,
+                          range.end - range.begin);
           }
         });
     if (segment.ready_parameter >= 0 && pass->observer != nullptr) {

@@ -120,6 +120,9 @@ class Network {
     // gradients of this parameter and of all later parameters are final. -1 if
     // no gradients become final.
     int ready_parameter = -1;
+    // The gradients, of those that become final, that are set to zero because
+    // their parameters are not trained.
+    std::vector<Range> frozen;
   };
   // The captured segments of one kind of micro-batch. Micro-batches are of the
   // same kind if they have the same values of the first four fields, because
@@ -153,6 +156,7 @@ class Network {
   void CopyConstants() const;
   void FindGaps();
   void FindSegments();
+  void FindFrozen();
   // Returns the weights that forward of layers [begin, end) reads.
   std::vector<Range> WeightsOf(int begin, int end) const;
   void* At(int64_t place) const;

@@ -97,7 +97,7 @@ std::string ParameterDigests(const ArenaLayout& layout, const float* arena) {
 absl::StatusOr<std::string> MakeFirst(TrainingSetup* setup, WorkState* state) {
   const ArenaLayout& layout = setup->layout();
   const Buffer arena = BufferPool(layout.arena_elements()).Take();
-  setup->model(0)->Initialize(setup->job().seed(), layout, arena.get());
+  TRIBUTARY_RETURN_IF_ERROR(setup->MakeInitialWeights(arena.get()));
   for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
     TRIBUTARY_RETURN_IF_ERROR(Place(arena.get() + layout.ChunkBegin(chunk),
                                     layout.ChunkSize(chunk), chunk,

@@ -73,7 +73,7 @@ absl::Status Trainer::Run() {
     const Task task = state_->Next();
     switch (task.kind) {
       case Task::Kind::kInitialize:
-        Initialize();
+        TRIBUTARY_RETURN_IF_ERROR(Initialize());
         break;
       case Task::Kind::kReportSynced: {
         PinWeights();
@@ -130,11 +130,11 @@ void Trainer::PinWeights() {
   }
 }
 
-void Trainer::Initialize() {
+absl::Status Trainer::Initialize() {
   const Buffer arena = exchange_->TakeArena();
-  setup_->model(0)->Initialize(setup_->job().seed(), setup_->layout(),
-                               arena.get());
+  TRIBUTARY_RETURN_IF_ERROR(setup_->MakeInitialWeights(arena.get()));
   exchange_->PushInitial(arena);
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::ComputeFewer(const absl::Status& reason) {

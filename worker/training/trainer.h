@@ -58,7 +58,7 @@ class Trainer {
   // Pins the host memory of the weights if models compute in device memory.
   void PinWeights();
   // Initializes the weights (version 0) and sends them to the servers.
-  void Initialize();
+  absl::Status Initialize();
   // Halves the number of compute threads after memory ran out; `reason` is the
   // error. Returns ResourceExhausted, with the remedy, if only one thread was
   // in use, or if the device of a thread that would remain has failed.

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/process.h"
+#include "worker/models/initial_weights.h"
 
 namespace tributary {
 namespace {
@@ -51,6 +52,14 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   setup->queues_micro_batches_ =
       sources.queues_micro_batches && !setup->traits_.local_sgd;
   if (sources.queues_micro_batches && setup->traits_.local_sgd) threads = 1;
+  if (sources.queues_micro_batches &&
+      (job.model().has_initial_weights() || job.optimizer().group_size() > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        job.model().has_initial_weights() ? "model.initial_weights"
+                                          : "optimizer.group",
+        " does not apply to a model that the worker's program computes; leave "
+        "it out, and set initial values and parameter groups in the program"));
+  }
   TRIBUTARY_RETURN_IF_ERROR(setup->Open(sources));
   // The synthetic model computes nothing, so it uses the host.
   const DeviceMaker& make =
@@ -168,6 +177,7 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
 
 absl::Status TrainingSetup::LayOut(const Model& model) {
   table_ = model.table();
+  TRIBUTARY_RETURN_IF_ERROR(ApplyParameterGroups());
   // Delayed updates accumulate: running statistics would overshoot the values
   // that they average, and a variance could become negative.
   if (job_.exchange().has_compression()) {
@@ -184,6 +194,45 @@ absl::Status TrainingSetup::LayOut(const Model& model) {
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table_));
   layout_ = std::make_unique<ArenaLayout>(std::move(layout));
   return absl::OkStatus();
+}
+
+absl::Status TrainingSetup::ApplyParameterGroups() {
+  // No group applies to frozen parameters: weight decay would change them.
+  const auto& frozen = job_.model().initial_weights().freeze();
+  std::vector<bool> grouped(table_.parameter_size(), false);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<int> parameters,
+      MatchParameters("model.initial_weights.freeze",
+                      {frozen.begin(), frozen.end()}, table_));
+  for (const int index : parameters) grouped[index] = true;
+  for (int i = 0; i < job_.optimizer().group_size(); ++i) {
+    const ParameterGroupSpec& group = job_.optimizer().group(i);
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const std::vector<int> parameters,
+        MatchParameters(absl::StrCat("optimizer.group[", i, "].parameters"),
+                        {group.parameters().begin(), group.parameters().end()},
+                        table_));
+    for (const int index : parameters) {
+      ParameterTable::Parameter* const parameter =
+          table_.mutable_parameter(index);
+      if (grouped[index] || parameter->group() == STATISTICS) continue;
+      grouped[index] = true;
+      if (group.learning_rate_factor() != 1) {
+        parameter->set_learning_rate_factor(
+            static_cast<float>(group.learning_rate_factor()));
+      }
+      if (group.has_weight_decay()) {
+        parameter->set_group(group.weight_decay() ? DECAY : NO_DECAY);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSetup::MakeInitialWeights(float* arena) const {
+  model(0)->Initialize(job_.seed(), layout(), arena);
+  if (!job_.model().has_initial_weights()) return absl::OkStatus();
+  return LoadInitialWeights(job_.model().initial_weights(), layout(), arena);
 }
 
 void TrainingSetup::KeepThreads(int count) { PopThreads(std::max(count, 1)); }

@@ -95,6 +95,11 @@ class TrainingSetup {
   }
   // See TrainingSources. False in mode local_steps.
   bool queues_micro_batches() const { return queues_micro_batches_; }
+  // Writes version 0 to `arena`, a host arena with the layout layout(): the
+  // model's initial values, or those of the files that the job names. Returns
+  // the errors of LoadInitialWeights. May block on the disk. No thread may be
+  // computing.
+  absl::Status MakeInitialWeights(float* arena) const;
   // Distributes the items of a task over the compute threads.
   ComputeThreadItems Distribute(std::vector<int64_t> items) const;
   // Returns the number of samples in one piece of the evaluation data. The last
@@ -133,7 +138,9 @@ class TrainingSetup {
   absl::Status AddThread(const DeviceMaker& make_device,
                          const TrainingSources& sources,
                          std::optional<int64_t> host_bytes);
+  // Sets table_ and layout_ from the model, and applies optimizer.group.
   absl::Status LayOut(const Model& model);
+  absl::Status ApplyParameterGroups();
 
   JobSpec job_;
   ExchangeTraits traits_;

@@ -1,0 +1,170 @@
+#include "worker/models/initial_weights.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/types/span.h"
+#include "common/base/status_macros.h"
+#include "common/tensor_io/tensor_files.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kPrefix[] = "transformer.";
+// More names would make the message too long to read.
+constexpr size_t kMaxNames = 5;
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+std::string List(const std::vector<std::string>& names) {
+  const size_t shown = std::min(names.size(), kMaxNames);
+  std::string list = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
+  if (shown < names.size()) {
+    absl::StrAppend(&list, " and ", names.size() - shown, " more");
+  }
+  return list;
+}
+
+// Returns true for the weight of a Conv1D layer in GPT-2.
+bool IsConv1d(absl::string_view name) {
+  return absl::EndsWith(name, ".c_attn.weight") ||
+         absl::EndsWith(name, ".c_proj.weight") ||
+         absl::EndsWith(name, ".c_fc.weight");
+}
+
+// Returns true if the files store Conv1D's matrices as [inputs, outputs]. The
+// matrices of c_attn, which have three times as many outputs as inputs, tell.
+bool StoresConv1dTransposed(const TensorFiles& files) {
+  for (const auto& [name, tensor] : files.tensors()) {
+    if (!absl::EndsWith(name, ".c_attn.weight")) continue;
+    return tensor.shape.size() == 2 && tensor.shape[1] == 3 * tensor.shape[0];
+  }
+  return false;
+}
+
+// Returns true for tensors that are no weights, and for a tied head.
+bool IsIgnored(absl::string_view name, const std::set<std::string>& names) {
+  return absl::EndsWith(name, ".attn.bias") ||
+         absl::EndsWith(name, ".attn.masked_bias") ||
+         absl::EndsWith(name, ".num_batches_tracked") ||
+         (name == "lm_head.weight" &&
+          names.count("transformer.wte.weight") > 0);
+}
+
+// Reads the values of one parameter from the tensor `name`.
+absl::Status Read(const TensorFiles& files, const std::string& path,
+                  const std::string& name, const Parameter& parameter,
+                  bool transposed, float* weights) {
+  const TensorEntry& tensor = files.tensors().at(name);
+  std::vector<int64_t> expected = parameter.shape;
+  if (transposed) std::reverse(expected.begin(), expected.end());
+  if (tensor.shape != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.initial_weights: tensor ", name, " of ", path,
+                     " has shape ", ShapeText(tensor.shape), ", expected ",
+                     ShapeText(expected), " for parameter ", parameter.name,
+                     "; change the sizes of the model in the job"));
+  }
+  const size_t size = static_cast<size_t>(parameter.size);
+  if (!transposed) {
+    return files.ReadFloats(name, absl::MakeSpan(weights, size));
+  }
+  std::vector<float> values(size);
+  TRIBUTARY_RETURN_IF_ERROR(files.ReadFloats(name, absl::MakeSpan(values)));
+  const int64_t rows = parameter.shape[0], columns = parameter.shape[1];
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) {
+      weights[row * columns + column] = values[column * rows + row];
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
+                                const ArenaLayout& layout, float* weights) {
+  const std::string& path = spec.path();
+  TRIBUTARY_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(path));
+  const bool transposed = StoresConv1dTransposed(files);
+  std::set<std::string> used, names;
+  std::vector<std::string> missing, extra;
+  for (const Parameter& parameter : layout.parameters()) {
+    names.insert(parameter.name);
+    std::string name = parameter.name;
+    if (files.tensors().count(name) == 0) {
+      name = std::string(absl::StripPrefix(name, kPrefix));
+    }
+    if (files.tensors().count(name) == 0) {
+      missing.push_back(parameter.name);
+      continue;
+    }
+    TRIBUTARY_RETURN_IF_ERROR(Read(files, path, name, parameter,
+                                   transposed && IsConv1d(name),
+                                   weights + parameter.offset));
+    used.insert(name);
+  }
+  if (used.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.initial_weights: no tensor of ", path,
+        " has the name of a parameter; the first parameter is ",
+        missing.empty() ? "" : missing[0], ", the first tensor ",
+        files.tensors().empty() ? "none" : files.tensors().begin()->first));
+  }
+  if (!spec.strict()) return absl::OkStatus();
+  for (const auto& [name, tensor] : files.tensors()) {
+    if (used.count(name) == 0 && !IsIgnored(name, names)) extra.push_back(name);
+  }
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.initial_weights: ", path, " has no tensor for ", List(missing),
+        "; to begin with random values there, set "
+        "model.initial_weights.strict to false"));
+  }
+  if (!extra.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.initial_weights: the model has no parameter for ", List(extra),
+        " of ", path,
+        "; to leave these tensors out, set model.initial_weights.strict to "
+        "false"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int>> MatchParameters(
+    const std::string& field, const std::vector<std::string>& patterns,
+    const ParameterTable& table) {
+  std::set<int> matches;
+  for (const std::string& pattern : patterns) {
+    bool matched = false;
+    for (int i = 0; i < table.parameter_size(); ++i) {
+      if (fnmatch(pattern.c_str(), table.parameter(i).name().c_str(), 0) != 0) {
+        continue;
+      }
+      matches.insert(i);
+      matched = true;
+    }
+    if (matched) continue;
+    std::vector<std::string> names;
+    for (const auto& parameter : table.parameter()) {
+      names.push_back(parameter.name());
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": '", pattern, "' matches no parameter; they are ",
+                     List(names)));
+  }
+  return std::vector<int>(matches.begin(), matches.end());
+}
+
+}  // namespace tributary

@@ -1,0 +1,41 @@
+// Weights of a job that come from files: see InitialWeightsSpec.
+#ifndef TRIBUTARY_WORKER_MODELS_INITIAL_WEIGHTS_H_
+#define TRIBUTARY_WORKER_MODELS_INITIAL_WEIGHTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/parameters/parameter_table.h"
+#include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace tributary {
+
+// Replaces the values of the parameters in `weights`, a host arena with this
+// layout, by those of the files that `spec` names. Parameters without a tensor
+// keep their values if spec.strict() is false. A tensor belongs to the
+// parameter of the same name. For GPT-2 as Hugging Face stores it, the prefix
+// "transformer." may be absent, the matrices of its Conv1D layers, [inputs,
+// outputs], are transposed, and the masks of attention are skipped; so is a
+// head that repeats the weights of the embedding, and the counter
+// num_batches_tracked of PyTorch's batch norm.
+//
+// Returns InvalidArgument, naming the parameters or tensors and the file, if
+// one is missing, left over or has the wrong shape or type, and the errors of
+// TensorFiles. `weights` is unspecified after an error. Blocks on the disk.
+absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
+                                const ArenaLayout& layout, float* weights);
+
+// Returns the positions in `table`, in ascending order, of the parameters whose
+// name matches one of `patterns`, in which `*` stands for any characters.
+// Returns InvalidArgument, naming the pattern and `field`, the field of the job
+// that contains the patterns, if a pattern matches no parameter.
+absl::StatusOr<std::vector<int>> MatchParameters(
+    const std::string& field, const std::vector<std::string>& patterns,
+    const ParameterTable& table);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_MODELS_INITIAL_WEIGHTS_H_
