@@ -70,6 +70,8 @@ const std::vector<Command>& Commands() {
        WithoutSources(&RunStatusCommand)},
       {"sample", "generate text with a trained model",
        WithoutSources(&RunSampleCommand)},
+      {"export", "write a trained model for other programs",
+       WithoutSources(&RunExportCommand)},
       {"checkpoint", "list, verify and compare checkpoints",
        WithoutSources(&RunCheckpointCommand)},
       {"compare", "train a job with every exchange and compare them",

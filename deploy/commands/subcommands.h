@@ -51,6 +51,10 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
                           const Environment& environment,
                           const TrainingSources& sources);
 
+// `tributary export`: writes a trained model for other programs.
+int RunExportCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment);
+
 // `tributary plan`: predicts the step time of a job on a cluster.
 int RunPlanCommand(const std::vector<std::string>& arguments,
                    const Environment& environment,

@@ -8,9 +8,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/types/optional.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/tensorboard/event_file.h"
 #include "common/text/counted.h"
 #include "common/text/escape.h"
 #include "deploy/commands/subcommands.h"
@@ -33,6 +36,7 @@
 #include "deploy/slurm/slurm_training.h"
 #include "deploy/train/local_training.h"
 #include "deploy/train/trained_model.h"
+#include "nlohmann/json.hpp"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/process/resume_check.h"
 #include "worker/device/factory/device_factory.h"
@@ -170,6 +174,18 @@ void PrintConfig(const CommandLine& line, const TrainFlags& flags,
   std::printf("\n%s", PrintJob(plan.job).c_str());
 }
 
+// Shows the text that was sampled after `step` steps in TensorBoard.
+absl::Status RecordSample(const LocalTraining& plan, int64_t step,
+                          const std::string& sample) {
+  if (!plan.job.output().tensorboard()) return absl::OkStatus();
+  const absl::Time now = absl::Now();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<EventFile> events,
+      EventFile::Create(absl::StrCat(plan.output, "/tensorboard"), now));
+  events->AddText(now, step, "sample", sample);
+  return events->status();
+}
+
 // Prints the closing lines to stdout.
 absl::Status PrintResults(const LocalTraining& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
@@ -190,8 +206,10 @@ absl::Status PrintResults(const LocalTraining& plan) {
       const std::string sample,
       SampleTrainedModel(plan.output, /*prompt=*/"", options, plan.device));
   // Escaped even for files, because the output contains other lines too.
-  std::printf("sample\n%s\n", EscapeForTerminal(sample).c_str());
-  return absl::OkStatus();
+  const std::string shown = EscapeForTerminal(sample);
+  std::printf("sample\n%s\n", shown.c_str());
+  return RecordSample(plan, ParseJson(summary).value("steps", int64_t{0}),
+                      shown);
 }
 
 absl::Status ClaimOutput(const TrainFlags& flags, LocalTraining* plan,

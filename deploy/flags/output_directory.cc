@@ -102,6 +102,18 @@ absl::Status RemoveRun(const std::string& path) {
                        absl::StrCat(path, "/", file));
     }
   }
+  const std::string events = absl::StrCat(path, "/tensorboard");
+  const absl::StatusOr<std::vector<std::string>> event_files =
+      ListFolder(events);
+  for (const std::string& name :
+       event_files.ok() ? *event_files : std::vector<std::string>()) {
+    if (!absl::StartsWith(name, "events.out.tfevents.")) continue;
+    fs::remove(fs::path(events) / name, error);
+    if (error) {
+      return FileError(error.value(), "cannot remove",
+                       absl::StrCat(events, "/", name));
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -10,7 +10,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/buffer_pool.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/retry.h"
@@ -18,15 +17,15 @@
 #include "common/job/exchange_traits.h"
 #include "common/transport/channel.h"
 #include "server/checkpoint/checkpoint_folder.h"
-#include "server/checkpoint/final_folder.h"
 #include "server/coordinator/coordinator.h"
-#include "server/process/final_model.h"
+#include "server/process/conclusion.h"
 #include "server/process/local_server.h"
 #include "server/process/metrics_writer.h"
 #include "server/process/resume_check.h"
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
 #include "server/process/server_network.h"
+#include "server/process/tensorboard_log.h"
 #include "server/process/threaded_checkpoint_committer.h"
 #include "server/progress/attempt_history.h"
 #include "server/replication/replica_store.h"
@@ -37,8 +36,6 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 // Interval between checks for a newer attempt.
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
-// Time for peers to leave after Finish; then their calls are cancelled.
-constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 // Like kDrainTimeout, if another attempt follows, which must not be delayed.
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 // Start timeout of an attempt that follows the loss of a server. Workers rejoin
@@ -62,82 +59,6 @@ class LocalLink final : public ServerLink {
   Logger* const log_;
 };
 
-// Writes the final model and returns its digest. After that, resuming treats
-// the job as finished even if there is no checkpoint of its last step.
-absl::StatusOr<std::string> WriteModel(
-    const Coordinator& coordinator, int64_t attempt, const LocalServer& local,
-    const ServerOptions& options, ServerNetwork* network, RunOutput* output) {
-  const ArenaLayout layout = *coordinator.layout();
-  BufferPool arenas(layout.arena_elements());
-  const Buffer arena = arenas.Take();
-  FinalModelSources sources;
-  sources.version = coordinator.final_version();
-  sources.complete_checkpoint = coordinator.complete_checkpoint();
-  sources.store = local.store();
-  sources.addresses = coordinator.server_addresses();
-  sources.network = network;
-  if (ResolveExchange(options.job).servers_hold_replicas) {
-    sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
-      return local.ReadCopies(shard, sources.version, holder,
-                              sources.addresses[holder], snapshot);
-    };
-  }
-  const absl::Status read = ReadFinalModel(sources, options, layout, arena);
-  // Servers that joined a newer attempt return its weights, so check the
-  // attempt after reading.
-  const absl::Status current = output->CheckAttempt(attempt);
-  if (absl::IsFailedPrecondition(current)) return current;
-  TRIBUTARY_RETURN_IF_ERROR(read);
-  TRIBUTARY_ASSIGN_OR_RETURN(std::string digest,
-                             output->WriteModel(layout, arena.get()));
-  const absl::Status described =
-      WriteFinalManifest(FinalFolder(options.output_directory),
-                         coordinator.FinalManifest(), options.files);
-  if (!described.ok()) {
-    options.log->Warning("the final model has no manifest: %s",
-                         std::string(described.message()));
-  }
-  return digest;
-}
-
-// Ends the job for all processes and writes its results. Writes no summary if
-// `begun` is false, so that the summary of the existing run stays in its
-// folder.
-absl::Status Conclude(bool trained, bool begun, int64_t attempt,
-                      const LocalServer& local, const ServerOptions& options,
-                      ServerNetwork* network, Coordinator* coordinator,
-                      RunOutput* output, MetricsWriter* metrics) {
-  absl::Status status = coordinator->status();
-  std::string digest;
-  if (status.ok() && trained) {
-    absl::StatusOr<std::string> written =
-        WriteModel(*coordinator, attempt, local, options, network, output);
-    status = written.status();
-    if (written.ok()) {
-      digest = *std::move(written);
-    } else if (absl::IsFailedPrecondition(output->CheckAttempt(attempt))) {
-      coordinator->Overtaken(status);
-      return status;
-    } else {
-      coordinator->Fail(status);
-    }
-  }
-  coordinator->FinishServers();
-  ServerReport farewell;
-  *farewell.mutable_farewell()->mutable_statistics() = local.Statistics();
-  (void)coordinator->OnServerReport(0, farewell);
-  coordinator->ServerGone(0);
-  if (!coordinator->AwaitServersGone(kDrainTimeout)) {
-    options.log->Warning("some servers did not disconnect in time");
-  }
-  // When summary.json exists, metrics.jsonl must be complete.
-  metrics->Flush();
-  if (!begun) return status;
-  const absl::Status written =
-      output->WriteSummary(coordinator->Summary(digest));
-  return status.ok() ? written : status;
-}
-
 // The state of the coordinator's process that outlives an attempt.
 class CoordinatorProcess {
  public:
@@ -147,8 +68,12 @@ class CoordinatorProcess {
         shutdown_(shutdown),
         network_(network),
         output_(output),
+        tensorboard_(options.job, options.output_directory, options.log),
         metrics_(output, options.log, options.make_executor(1),
-                 options.on_metrics),
+                 [this](const std::string& line) {
+                   tensorboard_.Add(line);
+                   if (options_.on_metrics) options_.on_metrics(line);
+                 }),
         chooser_(options),
         expected_workers_(options.expected_workers),
         start_timeout_(options.start_timeout) {}
@@ -189,6 +114,7 @@ class CoordinatorProcess {
   Shutdown* const shutdown_;
   ServerNetwork* const network_;
   RunOutput* const output_;
+  TensorBoardLog tensorboard_;
   MetricsWriter metrics_;
   ResumeChooser chooser_;
   ReplicaStore replicas_;
@@ -258,7 +184,9 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
   const bool again = has_begun_.exchange(true);
   metrics_.Rewind(
       beginning.step, beginning.job_state.evaluation_step(),
-      [this, from, again, coordinator](const absl::Status& rewound) {
+      [this, from, again, step = beginning.step,
+       coordinator](const absl::Status& rewound) {
+        tensorboard_.Begin(step);
         if (!from.empty()) options_.log->Info("%s", from);
         if (!again) {
           const absl::Status begun =
@@ -429,8 +357,10 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
   } else {
     end.status = Conclude(end.ending == Coordinator::Ending::kTrained,
-                          has_begun_ || !resumes, attempt_, local, options_,
-                          network_, &coordinator, output_, &metrics_);
+                          has_begun_ || !resumes,
+                          {attempt_, &local, &options_, network_, &coordinator,
+                           output_, &metrics_});
+    tensorboard_.End(end.status.ok());
   }
   local.EndReplication();
   services->ShutDown(rolled_back ? kCutTimeout : kDrainTimeout);

@@ -203,6 +203,29 @@ TEST(OptimizerTest, RefusesOptionsOutOfRange) {
             "optimizer.adamw.beta2: 1 is not at least 0 and below 1");
 }
 
+TEST(OptimizerTest, RefusesGroupsOutOfRange) {
+  const auto refusal = [](const std::string& group) {
+    const absl::Status status =
+        Optimizer::Create(
+            Spec("adamw {learning_rate: 0.01 weight_decay: 0.5} group {" +
+                 group + "}"))
+            .status();
+    EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal("parameters: '*' learning_rate_factor: 100"), "");
+  EXPECT_EQ(refusal("learning_rate_factor: 2"),
+            "optimizer.group[0].parameters: is required: names of parameters, "
+            "such as 'output.*'");
+  EXPECT_EQ(refusal("parameters: '*' learning_rate_factor: 0"),
+            "optimizer.group[0].learning_rate_factor: 0 is not above 0 and at "
+            "most 1000");
+  EXPECT_EQ(refusal("parameters: '*' learning_rate_factor: 200"),
+            "optimizer.group[0].learning_rate_factor: 200 times "
+            "optimizer.adamw.weight_decay 0.5 and the learning rate 0.01 is "
+            "not below 1: every step would set the weights to 0");
+}
+
 TEST(OptimizerTest, TheDivisionIntoSegmentsDoesNotChangeBits) {
   constexpr int kCount = 1000;
   for (const char* spec : kEvery) {

@@ -274,6 +274,15 @@ std::vector<BadInput> BadDataAndModels() {
       data("label_not_whole", "1,2,0\n1,2,0.5\n", 2, "DIR/train.csv:2"),
       {"sample_no_run", {"sample", "DIR/none"}, 2, "DIR/none/job.textproto"},
       {"sample_unfinished", {"sample", "DIR"}, 2, "only gpt models"},
+      {"export_no_run",
+       {"export", "DIR/none", "--output", "DIR/x"},
+       2,
+       "DIR/none/job.textproto"},
+      {"export_unfinished",
+       {"export", "DIR", "--output", "DIR/x"},
+       2,
+       "the model is written when a run ends"},
+      {"export_without_output", {"export", "DIR"}, 2, "--output is required"},
   };
 }
 

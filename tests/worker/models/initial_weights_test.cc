@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/tensor_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/model_harness.h"
@@ -136,6 +137,36 @@ TEST_F(InitialWeightsTest, ReadsTheNamesOfTheModel) { ExpectLoads(); }
 TEST_F(InitialWeightsTest, ReadsGpt2AsHuggingFaceStoresIt) {
   MakeGpt2();
   ExpectLoads();
+}
+
+// make_gpt2_golden.py writes the files.
+TEST(Gpt2Test, HasTheLogitsOfTransformers) {
+  const std::string folder = "tests/worker/models/golden/gpt2";
+  ModelHarness harness(
+      ParseModel("gpt { layers: 2 heads: 2 width: 16 context: 8 "
+                 "vocabulary: 32 }"),
+      TokenInfo(8, 32), /*max_samples=*/1);
+  InitialWeightsSpec spec;
+  spec.set_path(folder);
+  const absl::Status loaded =
+      LoadInitialWeights(spec, harness.layout(), harness.weights());
+  ASSERT_TRUE(loaded.ok()) << loaded;
+  const auto golden = TensorFiles::Open(folder + "/logits.safetensors");
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  std::vector<float> expected(8 * 32), tokens(8), logits(32);
+  ASSERT_TRUE(golden->ReadFloats("logits", absl::MakeSpan(expected)).ok());
+  ASSERT_TRUE(golden->ReadFloats("tokens", absl::MakeSpan(tokens)).ok());
+  const std::vector<int32_t> ids(tokens.begin(), tokens.end());
+  for (size_t position = 0; position < ids.size(); ++position) {
+    const absl::Status predicted = harness.model()->NextTokenLogits(
+        absl::MakeSpan(ids.data(), position + 1), harness.weights(),
+        absl::MakeSpan(logits));
+    ASSERT_TRUE(predicted.ok()) << predicted;
+    for (int token = 0; token < 32; ++token) {
+      EXPECT_NEAR(logits[token], expected[position * 32 + token], 1e-5)
+          << "position " << position << ", token " << token;
+    }
+  }
 }
 
 TEST_F(InitialWeightsTest, SkipsAHeadThatIsTied) {

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/tiny_jobs.h"
 
 namespace tributary {
 namespace {
@@ -95,6 +99,49 @@ TEST(TrainingSetupTest, RefusesAModelThatTheProgramDoesNotHave) {
             "model.external: this program has no model \"averages\"; start the "
             "job with the program that registers it (tributary::Main), or with "
             "--worker-command");
+}
+
+TEST(TrainingSetupTest, TheFirstGroupThatMatchesAppliesToAParameter) {
+  JobSpec job = TinyJob("mlp", testing::TempDir());
+  ParameterGroupSpec* group = job.mutable_optimizer()->add_group();
+  group->add_parameters("hidden.0.*");
+  group->set_learning_rate_factor(0.5);
+  group = job.mutable_optimizer()->add_group();
+  group->add_parameters("*.weight");
+  group->set_learning_rate_factor(2);
+  group->set_weight_decay(false);
+  job.mutable_model()->mutable_initial_weights()->add_freeze("output.weight");
+  const auto setup = TrainingSetup::Create(ResolveJob(job), /*threads=*/1);
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  std::map<std::string, std::pair<float, OptimizerGroup>> parameters;
+  for (const Parameter& parameter : (*setup)->layout().parameters()) {
+    parameters[parameter.name] = {parameter.learning_rate_factor,
+                                  parameter.group};
+  }
+  EXPECT_EQ(parameters["hidden.0.weight"], std::make_pair(0.5f, DECAY));
+  EXPECT_EQ(parameters["hidden.0.bias"], std::make_pair(0.5f, NO_DECAY));
+  EXPECT_EQ(parameters["output.weight"], std::make_pair(1.0f, NO_DECAY));
+  EXPECT_EQ(parameters["output.bias"], std::make_pair(1.0f, NO_DECAY));
+
+  group->add_parameters("conv.*");
+  EXPECT_THAT(
+      TrainingSetup::Create(ResolveJob(job), /*threads=*/1).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               testing::HasSubstr("optimizer.group[1].parameters: 'conv.*' "
+                                  "matches no parameter")));
+}
+
+TEST(TrainingSetupTest, AProgramThatComputesTheModelSetsItsOwnWeights) {
+  TrainingSources sources = SourcesOf(NO_DECAY);
+  sources.queues_micro_batches = true;
+  JobSpec job = ExternalJob();
+  job.mutable_model()->mutable_initial_weights()->set_path("weights");
+  EXPECT_THAT(
+      TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice, sources)
+          .status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               testing::HasSubstr("model.initial_weights does not apply to a "
+                                  "model that the worker's program computes")));
 }
 
 TEST(TrainingSetupTest, RefusesStatisticsThatAreCompressed) {

@@ -1,0 +1,107 @@
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/os/file.h"
+#include "common/tensor_io/safetensors.h"
+#include "deploy/commands/subcommands.h"
+#include "deploy/export/hugging_face.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/run_files.h"
+
+namespace tributary {
+namespace {
+
+// Creates `folder`. Returns FailedPrecondition if it has contents.
+absl::Status MakeEmptyFolder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return FileError(error.value(), "cannot create folder", folder);
+  if (std::filesystem::is_empty(folder, error) && !error) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, " is not empty; pass another --output"));
+}
+
+absl::Status WriteTensors(const std::map<std::string, RunTensor>& tensors,
+                          const std::string& folder) {
+  std::vector<NamedTensor> named;
+  for (const auto& [name, tensor] : tensors) {
+    named.push_back({name, tensor.shape, tensor.values.data()});
+  }
+  return WriteSafetensors(absl::StrCat(folder, "/model.safetensors"), named,
+                          {});
+}
+
+absl::Status Export(const std::string& run, const std::string& format,
+                    const std::string& output) {
+  const absl::StatusOr<JobSpec> job =
+      LoadJob(absl::StrCat(run, "/job.textproto"));
+  if (!job.ok()) {
+    return absl::NotFoundError(absl::StrCat(
+        job.status().message(),
+        "; pass the folder of a run, which `tributary train` prints"));
+  }
+  const absl::StatusOr<std::map<std::string, RunTensor>> tensors =
+      ReadFinalModel(run);
+  if (absl::IsNotFound(tensors.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        tensors.status().message(), "; the model is written when a run ends"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(tensors.status());
+  TRIBUTARY_RETURN_IF_ERROR(MakeEmptyFolder(output));
+  return format == "huggingface"
+             ? WriteHuggingFaceFolder(*job, *tensors, output)
+             : WriteTensors(*tensors, output);
+}
+
+}  // namespace
+
+int RunExportCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment) {
+  std::string run, output;
+  std::string format = "safetensors";
+  CommandLine line(
+      "export", "DIR",
+      "Writes the final model of the run in DIR to a folder, for other "
+      "programs.",
+      {{"export runs/mnist-20240501-120000 --output mnist",
+        "Write mnist/model.safetensors."},
+       {"export runs/gpt2-20240501-120000 --format huggingface --output gpt2",
+        "Write a folder that GPT2LMHeadModel.from_pretrained loads."}});
+  line.SetOperand(/*required=*/true, &run);
+  line.AddChoice(
+      "format", {"safetensors", "huggingface"},
+      "safetensors: one file, with the names and shapes of the model's "
+      "parameters. huggingface: a folder for transformers, with config.json "
+      "and, if the run began with weights from such a folder, its tokenizer; "
+      "only for models of kind gpt. Default safetensors.",
+      &format);
+  line.AddText("output", "DIR",
+               "The folder to write to, which must be new or empty. Required.",
+               &output);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  if (output.empty()) {
+    return ReportError(absl::InvalidArgumentError(
+        "--output is required: the folder to write to (see 'tributary export "
+        "--help')"));
+  }
+  const absl::Status status = Export(run, format, output);
+  if (!status.ok()) return ReportError(status);
+  std::printf("wrote %s\n", output.c_str());
+  return kExitDone;
+}
+
+}  // namespace tributary

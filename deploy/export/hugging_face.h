@@ -1,0 +1,29 @@
+// Writes trained models in the format of Hugging Face's transformers.
+#ifndef TRIBUTARY_DEPLOY_EXPORT_HUGGING_FACE_H_
+#define TRIBUTARY_DEPLOY_EXPORT_HUGGING_FACE_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "deploy/flags/run_files.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// Writes config.json and model.safetensors to `folder`, which must exist, so
+// that GPT2LMHeadModel.from_pretrained(folder) has the same logits as the model
+// of `job` with the weights `tensors`. If the job began with the weights of a
+// folder of Hugging Face, keeps the other members of that folder's config.json,
+// and copies its tokenizer.
+//
+// Returns InvalidArgument if the model is not a gpt, DataLoss if a tensor is
+// missing or has the wrong shape, and the system's error if a file cannot be
+// written.
+absl::Status WriteHuggingFaceFolder(
+    const JobSpec& job, const std::map<std::string, RunTensor>& tensors,
+    const std::string& folder);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_EXPORT_HUGGING_FACE_H_

@@ -1,0 +1,90 @@
+#include "server/process/conclusion.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
+#include "server/checkpoint/final_folder.h"
+#include "server/process/final_model.h"
+
+namespace tributary {
+namespace {
+
+// Writes the final model and returns its digest. After that, resuming treats
+// the job as finished even if there is no checkpoint of its last step.
+absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
+  const ServerOptions& options = *attempt.options;
+  const Coordinator& coordinator = *attempt.coordinator;
+  const ArenaLayout layout = *coordinator.layout();
+  BufferPool arenas(layout.arena_elements());
+  const Buffer arena = arenas.Take();
+  FinalModelSources sources;
+  sources.version = coordinator.final_version();
+  sources.complete_checkpoint = coordinator.complete_checkpoint();
+  sources.store = attempt.local->store();
+  sources.addresses = coordinator.server_addresses();
+  sources.network = attempt.network;
+  if (ResolveExchange(options.job).servers_hold_replicas) {
+    sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
+      return attempt.local->ReadCopies(shard, sources.version, holder,
+                                       sources.addresses[holder], snapshot);
+    };
+  }
+  const absl::Status read = ReadFinalModel(sources, options, layout, arena);
+  // Servers that joined a newer attempt return its weights, so check the
+  // attempt after reading.
+  const absl::Status current = attempt.output->CheckAttempt(attempt.number);
+  if (absl::IsFailedPrecondition(current)) return current;
+  TRIBUTARY_RETURN_IF_ERROR(read);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::string digest,
+                             attempt.output->WriteModel(layout, arena.get()));
+  const absl::Status described =
+      WriteFinalManifest(FinalFolder(options.output_directory),
+                         coordinator.FinalManifest(), options.files);
+  if (!described.ok()) {
+    options.log->Warning("the final model has no manifest: %s",
+                         std::string(described.message()));
+  }
+  return digest;
+}
+
+}  // namespace
+
+absl::Status Conclude(bool trained, bool begun, const EndedAttempt& attempt) {
+  Coordinator* const coordinator = attempt.coordinator;
+  absl::Status status = coordinator->status();
+  std::string digest;
+  if (status.ok() && trained) {
+    absl::StatusOr<std::string> written = WriteModel(attempt);
+    status = written.status();
+    if (written.ok()) {
+      digest = *std::move(written);
+    } else if (absl::IsFailedPrecondition(
+                   attempt.output->CheckAttempt(attempt.number))) {
+      coordinator->Overtaken(status);
+      return status;
+    } else {
+      coordinator->Fail(status);
+    }
+  }
+  coordinator->FinishServers();
+  ServerReport farewell;
+  *farewell.mutable_farewell()->mutable_statistics() =
+      attempt.local->Statistics();
+  (void)coordinator->OnServerReport(0, farewell);
+  coordinator->ServerGone(0);
+  if (!coordinator->AwaitServersGone(kDrainTimeout)) {
+    attempt.options->log->Warning("some servers did not disconnect in time");
+  }
+  // When summary.json exists, metrics.jsonl must be complete.
+  attempt.metrics->Flush();
+  if (!begun) return status;
+  const absl::Status written =
+      attempt.output->WriteSummary(coordinator->Summary(digest));
+  return status.ok() ? written : status;
+}
+
+}  // namespace tributary

@@ -1,0 +1,42 @@
+// The end of a job on server 0: the final model and the summary.
+#ifndef TRIBUTARY_SERVER_PROCESS_CONCLUSION_H_
+#define TRIBUTARY_SERVER_PROCESS_CONCLUSION_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/coordinator/coordinator.h"
+#include "server/process/local_server.h"
+#include "server/process/metrics_writer.h"
+#include "server/process/run_output.h"
+#include "server/process/server_network.h"
+#include "server/process/server_options.h"
+
+namespace tributary {
+
+// Time for peers to leave after Finish; then their calls are cancelled.
+inline constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
+
+// The objects of an attempt that has ended. All must outlive the call of
+// Conclude.
+struct EndedAttempt {
+  int64_t number = 0;
+  const LocalServer* local = nullptr;
+  const ServerOptions* options = nullptr;
+  ServerNetwork* network = nullptr;
+  Coordinator* coordinator = nullptr;
+  RunOutput* output = nullptr;
+  MetricsWriter* metrics = nullptr;
+};
+
+// Ends the job for all processes and writes its results. `trained` is true if
+// all steps are done. Writes no summary if `begun` is false, so that the
+// summary of the existing run stays in its folder. Returns the status of the
+// job, or the error that prevented writing its results. Blocks until the
+// results are written and the servers have left, up to some minutes per server.
+absl::Status Conclude(bool trained, bool begun, const EndedAttempt& attempt);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PROCESS_CONCLUSION_H_

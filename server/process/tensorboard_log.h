@@ -1,0 +1,48 @@
+// Writes the metrics of a run as TensorBoard event files.
+#ifndef TRIBUTARY_SERVER_PROCESS_TENSORBOARD_LOG_H_
+#define TRIBUTARY_SERVER_PROCESS_TENSORBOARD_LOG_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/os/log.h"
+#include "common/tensorboard/event_file.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// Writes one file per attempt to the folder `tensorboard` of a run. Methods do
+// nothing if output.tensorboard is false. A write error loses events but does
+// not stop the training; only the first error is logged. Methods block on the
+// disk. Thread-safe.
+class TensorBoardLog {
+ public:
+  // `job` is a result of ResolveJob. `log` must outlive this object.
+  TensorBoardLog(const JobSpec& job, const std::string& directory, Logger* log);
+
+  // Begins a file for an attempt that begins after `step` steps, and tells
+  // TensorBoard to drop what earlier files contain of later steps.
+  void Begin(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds the values of a line of metrics.jsonl.
+  void Add(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
+  // States how the job ended. No effect before Begin.
+  void End(bool success) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  // Logs the first error.
+  void Check(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const JobSpec job_;
+  const std::string folder_;
+  Logger* const log_;
+  absl::Mutex mu_;
+  std::unique_ptr<EventFile> file_ ABSL_GUARDED_BY(mu_);
+  bool failed_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PROCESS_TENSORBOARD_LOG_H_

@@ -1,0 +1,148 @@
+#include "deploy/export/hugging_face.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "common/os/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/model_harness.h"
+#include "tests/support/status_matchers.h"
+#include "worker/models/initial_weights.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+class HuggingFaceTest : public ::testing::Test {
+ protected:
+  // Creates a model with random weights.
+  void Make(const std::string& gpt) {
+    *job_.mutable_model() =
+        ParseModel(absl::StrCat("gpt { layers: 2 heads: 2 width: 8 context: 4 "
+                                "vocabulary: 11 ",
+                                gpt, " }"));
+    harness_ = std::make_unique<ModelHarness>(job_.model(), TokenInfo(4, 11),
+                                              /*max_samples=*/1);
+    for (const Parameter& parameter : harness_->layout().parameters()) {
+      const float* values = harness_->weights() + parameter.offset;
+      tensors_[parameter.name] = {parameter.shape,
+                                  {values, values + parameter.size}};
+    }
+  }
+  std::string Folder(const std::string& name) {
+    const std::string path = absl::StrCat(
+        testing::TempDir(), "/",
+        testing::UnitTest::GetInstance()->current_test_info()->name(), "-",
+        name);
+    mkdir(path.c_str(), 0755);
+    return path;
+  }
+  // Returns the weights that a model with the same sizes reads from `folder`.
+  std::vector<float> Load(const std::string& folder) {
+    InitialWeightsSpec spec;
+    spec.set_path(folder);
+    std::vector<float> weights(harness_->layout().arena_elements());
+    const absl::Status loaded =
+        LoadInitialWeights(spec, harness_->layout(), weights.data());
+    EXPECT_TRUE(loaded.ok()) << loaded;
+    return weights;
+  }
+  nlohmann::json Config(const std::string& folder) {
+    return ParseJson(
+        ReadFile(absl::StrCat(folder, "/config.json"), 1 << 20).value_or(""));
+  }
+
+  JobSpec job_;
+  std::unique_ptr<ModelHarness> harness_;
+  std::map<std::string, RunTensor> tensors_;
+};
+
+TEST_F(HuggingFaceTest, WritesWhatInitialWeightsReads) {
+  for (const char* gpt : {"", "tied_head: false"}) {
+    SCOPED_TRACE(gpt);
+    tensors_.clear();
+    Make(gpt);
+    const std::string folder = Folder(*gpt == '\0' ? "tied" : "untied");
+    ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, folder).ok());
+    EXPECT_EQ(Load(folder),
+              std::vector<float>(
+                  harness_->weights(),
+                  harness_->weights() + harness_->layout().arena_elements()));
+    const nlohmann::json config = Config(folder);
+    EXPECT_EQ(config["n_layer"], 2);
+    EXPECT_EQ(config["n_positions"], 4);
+    EXPECT_EQ(config["vocab_size"], 11);
+    EXPECT_EQ(config["tie_word_embeddings"], *gpt == '\0');
+    EXPECT_TRUE(config["eos_token_id"].is_null());
+  }
+}
+
+TEST_F(HuggingFaceTest, AModelWithoutBiasesHasBiasesOfZero) {
+  Make("bias: false");
+  const std::string folder = Folder("out");
+  ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, folder).ok());
+  // A model with biases reads them, and the same weights.
+  const std::map<std::string, RunTensor> weights = tensors_;
+  Make("");
+  const std::vector<float> loaded = Load(folder);
+  for (const Parameter& parameter : harness_->layout().parameters()) {
+    SCOPED_TRACE(parameter.name);
+    const auto found = weights.find(parameter.name);
+    const std::vector<float> expected =
+        found != weights.end() ? found->second.values
+                               : std::vector<float>(parameter.size);
+    EXPECT_EQ(
+        std::vector<float>(loaded.begin() + parameter.offset,
+                           loaded.begin() + parameter.offset + parameter.size),
+        expected);
+  }
+}
+
+TEST_F(HuggingFaceTest, KeepsTheConfigAndTheTokenizerOfTheInitialWeights) {
+  Make("");
+  const std::string source = Folder("source");
+  std::ofstream(source + "/config.json")
+      << R"({"eos_token_id": 5, "n_layer": 99, "dtype": "bfloat16"})";
+  std::ofstream(source + "/merges.txt") << "a b\n";
+  job_.mutable_model()->mutable_initial_weights()->set_path(source);
+  const std::string folder = Folder("out");
+  ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, folder).ok());
+  const nlohmann::json config = Config(folder);
+  EXPECT_EQ(config["eos_token_id"], 5);
+  EXPECT_EQ(config["n_layer"], 2);
+  EXPECT_EQ(config["dtype"], "float32");
+  EXPECT_EQ(ReadFile(folder + "/merges.txt", 100).value_or(""), "a b\n");
+}
+
+TEST_F(HuggingFaceTest, RefusesOtherModelsAndTensors) {
+  Make("");
+  const std::string folder = Folder("out");
+  tensors_["transformer.wpe.weight"].shape = {8, 4};
+  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, folder),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("tensor transformer.wpe.weight of the final "
+                                 "model has shape [8, 4], expected [4, 8]")));
+  tensors_.erase("transformer.wpe.weight");
+  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, folder),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr("no tensor transformer.wpe.weight")));
+  job_.mutable_model()->mutable_mlp();
+  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, folder),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("only models of kind gpt; pass --format "
+                                 "safetensors")));
+}
+
+}  // namespace
+}  // namespace tributary
