@@ -1,6 +1,7 @@
 #include "server/process/tensorboard_log.h"
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <system_error>
 
@@ -51,7 +52,10 @@ std::map<std::string, HyperParameter> HyperParametersOf(const JobSpec& job) {
 
 TensorBoardLog::TensorBoardLog(const JobSpec& job, const std::string& directory,
                                Logger* log)
-    : job_(job), folder_(absl::StrCat(directory, "/tensorboard")), log_(log) {}
+    : job_(job),
+      folder_(absl::StrCat(directory, "/tensorboard")),
+      metrics_(absl::StrCat(directory, "/metrics.jsonl")),
+      log_(log) {}
 
 void TensorBoardLog::Check(const absl::Status& status) {
   if (status.ok() || failed_) return;
@@ -73,16 +77,31 @@ void TensorBoardLog::Begin(int64_t step) {
   Check(file.status());
   if (!file.ok()) return;
   file_ = *std::move(file);
-  if (again) file_->AddRestart(now, step + 1);
+  if (again) {
+    // The evaluation of this step may be computed again, but its training
+    // loss is not, so the step's lines are added again.
+    file_->AddRestart(now, step);
+    std::ifstream metrics(metrics_);
+    for (std::string line; std::getline(metrics, line);) {
+      AddLine(line, /*first_step=*/step);
+    }
+  }
   file_->AddSessionStart(now, HyperParametersOf(job_));
   Check(file_->status());
 }
 
 void TensorBoardLog::Add(const std::string& line) {
   absl::MutexLock lock(&mu_);
-  if (file_ == nullptr) return;
+  if (file_ != nullptr) AddLine(line, /*first_step=*/0);
+}
+
+void TensorBoardLog::AddLine(const std::string& line, int64_t first_step) {
   const nlohmann::json json = ParseJson(line);
-  if (!json.is_object() || !json.contains("step")) return;
+  if (!json.is_object() || !json.contains("step") ||
+      !json["step"].is_number_integer() ||
+      json["step"].get<int64_t>() < first_step) {
+    return;
+  }
   std::map<std::string, double> values;
   for (const auto& [field, tag] : kScalars) {
     const auto found = json.find(field);

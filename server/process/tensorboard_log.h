@@ -23,8 +23,9 @@ class TensorBoardLog {
   // `job` is a result of ResolveJob. `log` must outlive this object.
   TensorBoardLog(const JobSpec& job, const std::string& directory, Logger* log);
 
-  // Begins a file for an attempt that begins after `step` steps, and tells
-  // TensorBoard to drop what earlier files contain of later steps.
+  // Begins a file for an attempt that begins after `step` steps. Tells
+  // TensorBoard to drop what earlier files contain of lines that are no longer
+  // in metrics.jsonl. Call it after RunOutput::RewindMetrics.
   void Begin(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   // Adds the values of a line of metrics.jsonl.
   void Add(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
@@ -32,11 +33,15 @@ class TensorBoardLog {
   void End(bool success) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  // Adds the values of a line unless its step is before `first_step`.
+  void AddLine(const std::string& line, int64_t first_step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Logs the first error.
   void Check(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobSpec job_;
   const std::string folder_;
+  const std::string metrics_;
   Logger* const log_;
   absl::Mutex mu_;
   std::unique_ptr<EventFile> file_ ABSL_GUARDED_BY(mu_);

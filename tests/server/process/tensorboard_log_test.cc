@@ -1,6 +1,7 @@
 #include "server/process/tensorboard_log.h"
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,12 +81,19 @@ TEST_F(TensorBoardLogTest, EachAttemptHasAFile) {
   events.Begin(/*step=*/0);
   events.Add(kLine);
   const std::string first = Events();
-  events.Begin(/*step=*/2);
-  events.Add(kLine);
+  std::ofstream(directory_ + "/metrics.jsonl")
+      << R"({"step": 2, "loss": 1})"
+      << "\n"
+      << R"({"step": 3, "gradient_norm": 1})"
+      << "\n";
+  events.Begin(/*step=*/3);
   // The second file begins with an order to drop step 3 (field 2) and those
-  // after it: session_log (field 7) with status START.
-  EXPECT_THAT(Events().substr(first.size()),
-              HasSubstr(std::string("\x10\x03\x3a\x02\x08\x01", 6)));
+  // after it: session_log (field 7) with status START. What metrics.jsonl has
+  // of step 3 follows.
+  EXPECT_THAT(
+      Events().substr(first.size()),
+      AllOf(HasSubstr(std::string("\x10\x03\x3a\x02\x08\x01", 6)),
+            HasSubstr("train/gradient_norm"), Not(HasSubstr("train/loss"))));
   EXPECT_THAT(first, Not(HasSubstr(std::string("\x3a\x02\x08\x01", 4))));
 }
 
