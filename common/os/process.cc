@@ -108,6 +108,10 @@ int64_t PeakMemoryBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
+int64_t MemoryBytes() {
+  return FieldOf(Contents("/proc/self/status"), "VmRSS:").value_or(0) * 1024;
+}
+
 double CpuSeconds() {
   rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;

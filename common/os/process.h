@@ -15,6 +15,9 @@ namespace tributary {
 // Returns the peak resident set size in bytes; 0 if unknown.
 int64_t PeakMemoryBytes();
 
+// Returns the resident set size in bytes; 0 if unknown.
+int64_t MemoryBytes();
+
 // Returns the CPU time (user and system) of all threads of this process so far,
 // in seconds; 0 if unknown.
 double CpuSeconds();

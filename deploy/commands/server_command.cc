@@ -22,6 +22,7 @@
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/health_flags.h"
 #include "deploy/flags/job_source.h"
+#include "deploy/flags/metrics_flags.h"
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
@@ -61,6 +62,7 @@ struct Flags {
   double no_server_timeout = 600;
   bool overwrite = false;
   std::string health_listen;
+  MetricsFlags metrics;
   bool await_resume = false;
 };
 
@@ -87,6 +89,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
       &flags->listen);
   AddHealthListenFlag(line.get(), "while the server takes part in the job",
                       &flags->health_listen);
+  AddMetricsFlags(line.get(), &flags->metrics);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
@@ -325,6 +328,12 @@ absl::Status Run(const Flags& flags, const Environment& environment,
   std::unique_ptr<HealthEndpoint> health;
   TRIBUTARY_ASSIGN_OR_RETURN(
       health, StartHealthEndpoint(flags.health_listen, log, &options.on_ready));
+  MetricsRegistry metrics;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<MetricsExporter> exporter,
+      StartMetrics(flags.metrics, options.security,
+                   flags.security.insecure_network, &metrics, log));
+  options.metrics = &metrics;
   const absl::Status status = RunServer(options, shutdown);
   if (reporter != nullptr) reporter->Finish(/*done=*/status.ok());
   return status;

@@ -13,6 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/os/file.h"
 #include "common/tensorboard/event_file.h"
 #include "common/text/counted.h"
 #include "common/text/escape.h"
@@ -98,6 +99,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
                 "environment, as TRIBUTARY_COORDINATOR, TRIBUTARY_RANK, ...; "
                 "see docs/clusters.md.",
                 &flags->worker_command);
+  line->AddText("metrics-listen", "HOST:PORT",
+                "Serve metrics for Prometheus here (server 0) and at the "
+                "following ports (the other servers, then the workers). "
+                "DIR/prometheus-targets.json lists the addresses. Default: "
+                "off.",
+                &flags->metrics_listen);
   AddStepsFlag(line.get(), &flags->source);
   line->AddText("output", "DIR",
                 "Folder for the model, metrics, summary and logs. Default: "
@@ -212,6 +219,26 @@ absl::Status PrintResults(const LocalTraining& plan) {
                       shown);
 }
 
+// Writes the addresses of the metrics for Prometheus' file_sd_configs.
+absl::Status WriteMetricsTargets(const LocalTraining& plan) {
+  if (plan.metrics_listen.empty()) return absl::OkStatus();
+  const int64_t workers =
+      plan.worker_command.empty() ? plan.workers.most + plan.spares : 0;
+  nlohmann::ordered_json targets = nlohmann::ordered_json::array();
+  for (int i = 0; i < plan.servers + workers; ++i) {
+    const bool is_server = i < plan.servers;
+    targets.push_back(
+        {{"targets", {MetricsAddress(plan.metrics_listen, i)}},
+         {"labels",
+          {{"run", plan.output},
+           {"role", is_server ? "server" : "worker"},
+           {"number", absl::StrCat(is_server ? i : i - plan.servers)}}}});
+  }
+  return WriteFileAtomically(
+      absl::StrCat(plan.output, "/prometheus-targets.json"),
+      {targets.dump(2), "\n"});
+}
+
 absl::Status ClaimOutput(const TrainFlags& flags, LocalTraining* plan,
                          std::unique_ptr<OutputDirectory>* claimed) {
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -224,7 +251,8 @@ absl::Status ClaimOutput(const TrainFlags& flags, LocalTraining* plan,
          flags.resume == kResumeAuto ? std::string() : flags.resume,
          flags.allow_job_changes}));
   }
-  return WriteJobFolder(plan->output, plan->job);
+  TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(plan->output, plan->job));
+  return WriteMetricsTargets(*plan);
 }
 
 int Train(const TrainFlags& flags, const TrainPlan& all,

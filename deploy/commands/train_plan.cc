@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/text/counted.h"
 #include "deploy/flags/device_flag.h"
+#include "deploy/flags/environment.h"
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/thread_counts.h"
 #include "deploy/flags/worker_count.h"
@@ -152,6 +154,26 @@ absl::Status FitWorkers(const CommandLine& line, const TrainFlags& flags,
                 most)));
 }
 
+absl::Status CheckMetricsListen(const LocalTraining& plan, bool on_cluster) {
+  if (plan.metrics_listen.empty()) return absl::OkStatus();
+  if (on_cluster) {
+    return absl::InvalidArgumentError(
+        "--metrics-listen works on one machine only; in an allocation of "
+        "Slurm, leave it out");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const HostPort first,
+                             ParseHostPort(plan.metrics_listen));
+  const int64_t processes = plan.servers + plan.workers.most + plan.spares;
+  if (first.port == 0 || first.port + processes > 65536) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--metrics-listen ", plan.metrics_listen, ": the ",
+        Counted(processes, "process", "processes"),
+        " use this port and those after it; pass a port from 1 to ",
+        65536 - processes));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<TrainPlan> MakeTrainPlan(
@@ -203,6 +225,9 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   plan.max_restarts = static_cast<int>(flags.max_restarts);
   plan.log = flags.log;
   plan.security = flags.security;
+  plan.metrics_listen = flags.metrics_listen;
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckMetricsListen(plan, /*on_cluster=*/allocation.has_value()));
   if (!allocation.has_value()) return TrainPlan{std::move(plan), absl::nullopt};
   // The other nodes may have GPUs that this node lacks.
   if (allocation->heterogeneous()) plan.worker_device = flags.device;

@@ -32,6 +32,7 @@ struct TrainFlags {
   std::string device;
   std::string server_device;
   std::string worker_command;
+  std::string metrics_listen;
   int64_t log_every = 0;
   std::string output;
   std::string resume;

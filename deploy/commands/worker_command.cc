@@ -16,6 +16,7 @@
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/health_flags.h"
+#include "deploy/flags/metrics_flags.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
@@ -45,6 +46,7 @@ struct Flags {
   double connect_timeout = 60;
   std::string host;
   std::string health_listen;
+  MetricsFlags metrics;
   bool await_resume = false;
 };
 
@@ -90,6 +92,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   AddAwaitResumeFlag(line.get(), &flags->await_resume);
   AddHealthListenFlag(line.get(), "while the worker takes part in the job",
                       &flags->health_listen);
+  AddMetricsFlags(line.get(), &flags->metrics);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
@@ -199,6 +202,12 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   const auto health =
       StartHealthEndpoint(flags.health_listen, log->get(), &options.on_joined);
   if (!health.ok()) return ReportError(health.status());
+  MetricsRegistry metrics;
+  const absl::StatusOr<std::unique_ptr<MetricsExporter>> exporter =
+      StartMetrics(flags.metrics, options.security,
+                   flags.security.insecure_network, &metrics, log->get());
+  if (!exporter.ok()) return ReportError(exporter.status());
+  options.metrics = &metrics;
   // Kubeflow gives the address for reports to the pods of workers only.
   std::unique_ptr<ProgressReporter> reporter;
   if (line->OriginOf("rank").empty() && flags.rank == 0) {

@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
+#include "deploy/flags/environment.h"
 
 namespace tributary {
 namespace {
@@ -104,6 +105,11 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
   if (!place.advertise.empty()) {
     arguments.insert(arguments.end(), {"--advertise", place.advertise});
   }
+  if (!processes.metrics_listen.empty()) {
+    arguments.insert(
+        arguments.end(),
+        {"--metrics-listen", MetricsAddress(processes.metrics_listen, shard)});
+  }
   ProcessSpec spec = JobProcess(processes, absl::StrCat("server-", shard),
                                 place.node, std::move(arguments));
   spec.role = "server";
@@ -146,6 +152,12 @@ ProcessSpec WorkerProcess(const LocalProcesses& processes, int rank,
   if (!place.advertise.empty()) {
     arguments.insert(arguments.end(), {"--advertise", place.advertise});
   }
+  if (!processes.metrics_listen.empty() && processes.worker_command.empty()) {
+    arguments.insert(
+        arguments.end(),
+        {"--metrics-listen",
+         MetricsAddress(processes.metrics_listen, processes.servers + rank)});
+  }
   ProcessSpec spec = JobProcess(processes, absl::StrCat("worker-", rank),
                                 place.node, std::move(arguments));
   spec.role = "worker";
@@ -167,6 +179,11 @@ absl::Status WriteJobFolder(const std::string& output, const JobSpec& job) {
   std::filesystem::create_directories(logs, error);
   if (error) return FileError(error.value(), "cannot create folder", logs);
   return WriteFileAtomically(JobPath(output), {PrintJob(job)});
+}
+
+std::string MetricsAddress(const std::string& metrics_listen, int process) {
+  const HostPort first = ParseHostPort(metrics_listen).value_or(HostPort());
+  return JoinHostPort(first.host, first.port + process);
 }
 
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes) {

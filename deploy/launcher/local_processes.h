@@ -44,6 +44,9 @@ struct LocalProcesses {
   // flags that this program would pass to `tributary worker`. If empty, workers
   // run this program.
   std::string worker_command;
+  // Where the first server serves metrics, as host:port; the other servers and
+  // then the workers use the following ports. Empty: no metrics.
+  std::string metrics_listen;
   std::string resume;  // Value of --resume for server 0; empty if not set.
   bool allow_job_changes = false;  // Value of --allow-job-changes for server 0.
   LogFlags log;
@@ -64,6 +67,11 @@ struct LocalProcesses {
 // another job.textproto, directly in `output`. Returns the system's error, with
 // the path, if a folder or file cannot be created.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
+
+// Returns the address at which a process serves metrics; see
+// LocalProcesses::metrics_listen, which must be valid. Servers count from 0,
+// and workers from the number of servers.
+std::string MetricsAddress(const std::string& metrics_listen, int process);
 
 // Returns options that set the numbers of servers and workers, and describe how
 // to start each of them. The caller sets the remaining options.

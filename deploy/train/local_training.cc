@@ -52,6 +52,7 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   processes.server_device = training.server_device;
   processes.worker_device = training.worker_device;
   processes.worker_command = training.worker_command;
+  processes.metrics_listen = training.metrics_listen;
   processes.resume = training.resume;
   processes.allow_job_changes = training.allow_job_changes;
   processes.log = training.log;

@@ -38,6 +38,7 @@ struct LocalTraining {
   std::string server_device = "cpu";  // Value of --device for servers.
   std::string worker_device = "cpu";  // Value of --device for workers.
   std::string worker_command;         // See LocalProcesses; may be empty.
+  std::string metrics_listen;         // See LocalProcesses; may be empty.
   // The job's folder, created by WriteJobFolder.
   std::string output;
   std::string resume;  // Value of --resume; empty if not set.

@@ -92,6 +92,8 @@ class Attempt {
   ServerRoster& servers() { return servers_; }
   const ServerRoster& servers() const { return servers_; }
   RunMode& mode() { return *mode_; }
+  // Returns the number of workers that were lost.
+  int64_t workers_lost() const { return workers_lost_; }
   // Returns true if servers keep in-memory replicas of each other's state.
   bool journals() const { return options_.job.recovery().journal(); }
   // The layout and the progress are absent until Prepare or FinishComplete is

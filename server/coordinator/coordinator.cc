@@ -6,6 +6,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "server/coordinator/job_metrics.h"
 #include "server/membership/peer_checks.h"
 
 namespace tributary {
@@ -83,8 +84,6 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
           {"worker", member->rank, report.farewell().statistics()});
       return absl::OkStatus();
     case WorkerReport::kJoin:
-    case WorkerReport::kClockProbe:
-    case WorkerReport::kTrace:
     case WorkerReport::REPORT_NOT_SET:
       break;
   }
@@ -134,8 +133,6 @@ absl::Status Coordinator::OnServerReport(int shard,
       attempt_.OnFarewell({"server", shard, report.farewell().statistics()});
       return absl::OkStatus();
     case ServerReport::kEnlist:
-    case ServerReport::kClockProbe:
-    case ServerReport::kTrace:
     case ServerReport::REPORT_NOT_SET:
       break;
   }
@@ -238,6 +235,19 @@ absl::Status Coordinator::status() const {
 StatusReply Coordinator::GetStatus() const {
   absl::MutexLock lock(&mu_);
   return attempt_.Describe();
+}
+
+void Coordinator::AddMetrics(MetricsPage* page) const {
+  JobMetrics job;
+  {
+    absl::MutexLock lock(&mu_);
+    job.status = attempt_.Describe();
+    job.workers_lost = attempt_.workers_lost();
+    if (attempt_.progress().has_value()) {
+      job.step_seconds = attempt_.progress()->step_seconds();
+    }
+  }
+  AddJobMetrics(job, page);
 }
 
 std::string Coordinator::Summary(const std::string& weights_sha256) const {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/metrics/metrics_page.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
@@ -121,6 +122,8 @@ class Coordinator {
   // kFailed, kRolledBack or kDamaged.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   StatusReply GetStatus() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds the job's metrics; see AddJobMetrics.
+  void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the text of summary.json. It is complete after every process has
   // sent its Farewell. `weights_sha256` is the digest of the final model; empty
   // if there is none.

@@ -314,6 +314,11 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   local.UsePasses(options_.make_passes);
   local.UseReplicas(&replicas_, services->replicas());
   link.SetServer(&local);
+  const MetricsRegistry::Registration metrics = MetricsRegistry::Add(
+      options_.metrics, [&coordinator, &local](MetricsPage* page) {
+        coordinator.AddMetrics(page);
+        local.AddMetrics(page);
+      });
   // Calls use the store of `local`.
   const absl::Cleanup end_calls = [&] {
     services->ShutDown(absl::ZeroDuration());

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
+#include "common/metrics/traffic.h"
 #include "common/os/process.h"
 #include "common/parameters/parameter_table.h"
 #include "server/checkpoint/manifest.h"
@@ -97,7 +98,6 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
       return OnReplicate(order.replicate());
     case ServerOrder::kFinish:
       return absl::OkStatus();
-    case ServerOrder::kClockReading:
     case ServerOrder::ORDER_NOT_SET:
       break;
   }
@@ -439,6 +439,16 @@ ServerReport LocalServer::Heartbeat() const {
   report.mutable_heartbeat()->set_version(
       from == nullptr ? -1 : from->CompleteVersion());
   return report;
+}
+
+void LocalServer::AddMetrics(MetricsPage* page) const {
+  ProcessStatistics statistics;
+  service_->CountBytes(&statistics);
+  AddTraffic(statistics, page);
+  page->AddGauge("tributary_server_version",
+                 "The oldest of the newest versions of the server's chunks; "
+                 "-1: some chunk has no values yet.",
+                 static_cast<double>(Heartbeat().heartbeat().version()));
 }
 
 ProcessStatistics LocalServer::Statistics() const {

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
+#include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/rendezvous.pb.h"
@@ -65,6 +66,9 @@ class LocalServer {
   ServerReport Heartbeat() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
+
+  // Adds the metrics that every server has.
+  void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Reads the in-memory replica of `shard` at `version` into the buffers of
   // `*snapshot`, which must list all chunks of the shard. `holder` is the shard

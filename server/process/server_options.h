@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/base/executor.h"
 #include "common/base/limits.h"
+#include "common/metrics/metrics_registry.h"
 #include "common/os/file_system.h"
 #include "common/os/log.h"
 #include "common/transport/security.h"
@@ -98,6 +99,9 @@ struct ServerOptions {
   // How this server and the other processes reach each other. Null selects
   // gRPC. Must outlive the call of RunServer.
   ServerNetwork* network = nullptr;
+  // Where this server registers its metrics. Must outlive the call of
+  // RunServer. May be null.
+  MetricsRegistry* metrics = nullptr;
   // Where checkpoints and the files of the run are written. Must outlive the
   // call of RunServer.
   FileSystem* files = FileSystem::Posix();

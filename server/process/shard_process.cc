@@ -55,6 +55,8 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
       {options.make_executor(1), options.make_executor(options.threads)},
       options.files, services->weights(),
       [&enlistment](const ServerReport& report) { enlistment->Send(report); });
+  const MetricsRegistry::Registration metrics = MetricsRegistry::Add(
+      options.metrics, [&local](MetricsPage* page) { local.AddMetrics(page); });
   enlistment = std::make_unique<Enlistment>([&](const ServerOrder& order) {
     facts->accepted = true;
     TRIBUTARY_RETURN_IF_ERROR(local.Handle(order));

@@ -173,6 +173,7 @@ void JobProgress::RecordStepTime(absl::Time now, int64_t steps) {
   step_times_.push_back(absl::ToDoubleMilliseconds(now - last_step_) /
                         static_cast<double>(steps));
   if (step_times_.size() > kStepTimes) step_times_.pop_front();
+  step_seconds_.Add(1e-3 * step_times_.back(), steps);
 }
 
 void JobProgress::EmitTraining(absl::Time now) {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/job/rounds.h"
+#include "common/metrics/histogram.h"
 #include "nlohmann/json_fwd.hpp"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
@@ -93,6 +94,9 @@ class JobProgress {
   // first three rounds of the attempt, and each round that follows an
   // evaluation.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
+  // Returns the seconds per step of all steps that step_milliseconds() counts
+  // or has counted.
+  const Histogram& step_seconds() const { return step_seconds_; }
   const DataFacts& facts() const { return facts_; }
   // Returns the breakdown of the time in a step. The caller introduces workers
   // and adds the counters in their heartbeats; this object adds the arrival
@@ -197,6 +201,7 @@ class JobProgress {
   absl::Duration evaluating_;
   Window window_;
   std::deque<double> step_times_;
+  Histogram step_seconds_;
   StepBreakdown breakdown_;
   StatusReply recent_;  // Values of the last full window.
 

@@ -24,6 +24,7 @@
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
 #include "worker/process/all_reduce_part.h"
 #include "worker/process/membership_client.h"
+#include "worker/process/worker_metrics.h"
 #include "worker/state/create_work_state.h"
 #include "worker/state/work_state.h"
 #include "worker/training/trainer.h"
@@ -273,6 +274,12 @@ absl::Status TakePart(const WorkerOptions& options,
           Statistics(trainer, *exchange);
       membership->Send(report);
     });
+    const MetricsRegistry::Registration metrics =
+        MetricsRegistry::Add(options.metrics, [&](MetricsPage* page) {
+          Heartbeat heartbeat = trainer.Progress();
+          *heartbeat.mutable_statistics() = Statistics(trainer, *exchange);
+          AddWorkerMetrics(admission.rank(), heartbeat, page);
+        });
     const absl::Status trained = trainer.Run();
     pulse.reset();
     if (!trained.ok()) check_devices();

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/shutdown.h"
+#include "common/metrics/metrics_registry.h"
 #include "common/os/log.h"
 #include "common/transport/security.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
@@ -67,6 +68,9 @@ struct WorkerOptions {
   // of a step, a heartbeat is sent if half of the interval has passed since the
   // previous one.
   absl::Duration heartbeat_interval = absl::Seconds(1);
+  // Where the worker registers its metrics. Must outlive the call of RunWorker.
+  // May be null.
+  MetricsRegistry* metrics = nullptr;
   // Clock for time measurements, which determine the worker's speed.
   std::function<absl::Time()> clock = &MonotonicNow;
 };

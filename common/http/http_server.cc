@@ -1,0 +1,261 @@
+#include "common/http/http_server.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent_ssl.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <event2/listener.h>
+#include <netinet/in.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/thread.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kMaxHeadBytes = 8 << 10;
+// How long the server waits, after it has reached its limit on connections,
+// before it looks again.
+constexpr timeval kFullInterval = {0, 50000};
+
+template <auto free_object>
+struct Free {
+  template <typename Object>
+  void operator()(Object* object) const {
+    free_object(object);
+  }
+};
+template <typename Object, auto free_object>
+using Owned = std::unique_ptr<Object, Free<free_object>>;
+
+using Base = Owned<event_base, event_base_free>;
+using Http = Owned<evhttp, evhttp_free>;
+using Event = Owned<event, event_free>;
+using TlsContext = Owned<SSL_CTX, SSL_CTX_free>;
+
+std::string Decoded(const char* text) {
+  size_t size = 0;
+  const Owned<char, std::free> decoded(
+      evhttp_uridecode(text, /*decode_plus=*/0, &size));
+  return decoded == nullptr ? "" : std::string(decoded.get(), size);
+}
+
+// Returns the context of a server with this certificate chain and key.
+absl::StatusOr<TlsContext> MakeTlsContext(const std::string& certificate,
+                                          const std::string& key) {
+  TlsContext context(SSL_CTX_new(TLS_server_method()));
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  const auto bio_of = [](const std::string& text) {
+    return Owned<BIO, BIO_free_all>(
+        BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+  };
+  const auto chain = bio_of(certificate);
+  bool leaf = true;
+  while (X509* const next =
+             PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr)) {
+    // SSL_CTX_add0_chain_cert takes ownership, SSL_CTX_use_certificate does
+    // not.
+    if (std::exchange(leaf, false)) {
+      SSL_CTX_use_certificate(context.get(), next);
+      X509_free(next);
+    } else {
+      SSL_CTX_add0_chain_cert(context.get(), next);
+    }
+  }
+  const Owned<EVP_PKEY, EVP_PKEY_free> private_key(
+      PEM_read_bio_PrivateKey(bio_of(key).get(), nullptr, nullptr, nullptr));
+  const bool usable =
+      !leaf && private_key != nullptr &&
+      SSL_CTX_use_PrivateKey(context.get(), private_key.get()) == 1 &&
+      SSL_CTX_check_private_key(context.get()) == 1;
+  ERR_clear_error();
+  if (!usable) {
+    return absl::InvalidArgumentError(
+        "the certificate and the key of the HTTP server do not belong "
+        "together, or are no PEM");
+  }
+  return context;
+}
+
+}  // namespace
+
+// The event loop and its thread. Only the thread uses the loop's objects once
+// it runs; the eventfd tells it to end.
+class HttpServer::Loop {
+ public:
+  Loop(const Options& options, Handler handler)
+      : options_(options), handler_(std::move(handler)) {}
+  ~Loop() {
+    if (thread_.joinable()) {
+      const uint64_t one = 1;
+      // Cannot fail: the counter does not overflow.
+      (void)!write(stop_fd_, &one, sizeof(one));
+      thread_.Join();
+    }
+    stop_.reset();
+    full_.reset();
+    http_.reset();
+    if (stop_fd_ >= 0) close(stop_fd_);
+  }
+
+  absl::Status Start();
+  int port() const { return port_; }
+
+ private:
+  absl::Status Bind();
+  void Serve(evhttp_request* request);
+  // Creates the stream of a new connection, and stops accepting connections if
+  // there are too many.
+  bufferevent* Accept();
+
+  const Options options_;
+  const Handler handler_;
+  TlsContext tls_;
+  Base base_;
+  Http http_;
+  Event full_;
+  Event stop_;
+  int stop_fd_ = -1;
+  evconnlistener* listener_ = nullptr;  // Owned by http_.
+  int idle_events_ = 0;  // Events of the loop without any connection.
+  int port_ = 0;
+  Thread thread_;
+};
+
+absl::Status HttpServer::Loop::Start() {
+  if (!options_.key.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        tls_, MakeTlsContext(options_.certificate, options_.key));
+  }
+  base_.reset(event_base_new());
+  http_.reset(base_ == nullptr ? nullptr : evhttp_new(base_.get()));
+  stop_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (http_ == nullptr || stop_fd_ < 0) {
+    return absl::ResourceExhaustedError(
+        "the HTTP server cannot be created: too many open files");
+  }
+  evhttp_set_allowed_methods(http_.get(), EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+  evhttp_set_max_headers_size(http_.get(), kMaxHeadBytes);
+  evhttp_set_max_body_size(http_.get(), 0);
+  const timeval timeout = absl::ToTimeval(options_.idle_timeout);
+  evhttp_set_timeout_tv(http_.get(), &timeout);
+  evhttp_set_gencb(
+      http_.get(),
+      [](evhttp_request* request, void* loop) {
+        static_cast<Loop*>(loop)->Serve(request);
+      },
+      this);
+  evhttp_set_bevcb(
+      http_.get(),
+      [](event_base*, void* loop) {
+        return static_cast<Loop*>(loop)->Accept();
+      },
+      this);
+  full_.reset(event_new(
+      base_.get(), -1, 0,
+      [](evutil_socket_t, short, void* loop) {
+        evconnlistener_enable(static_cast<Loop*>(loop)->listener_);
+      },
+      this));
+  stop_.reset(event_new(
+      base_.get(), stop_fd_, EV_READ,
+      [](evutil_socket_t, short, void* base) {
+        event_base_loopbreak(static_cast<event_base*>(base));
+      },
+      base_.get()));
+  event_add(stop_.get(), nullptr);
+  TRIBUTARY_RETURN_IF_ERROR(Bind());
+  idle_events_ = event_base_get_num_events(base_.get(), EVENT_BASE_COUNT_ADDED);
+  thread_ = Thread([this] { event_base_dispatch(base_.get()); });
+  return absl::OkStatus();
+}
+
+absl::Status HttpServer::Loop::Bind() {
+  errno = 0;
+  evhttp_bound_socket* const bound = evhttp_bind_socket_with_handle(
+      http_.get(), options_.host.c_str(), static_cast<uint16_t>(options_.port));
+  if (bound == nullptr) {
+    const std::string reason =
+        errno == 0 ? "the host is unknown" : std::strerror(errno);
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", options_.host, ":", options_.port, ": ", reason));
+  }
+  listener_ = evhttp_bound_socket_get_listener(bound);
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  getsockname(evhttp_bound_socket_get_fd(bound),
+              reinterpret_cast<sockaddr*>(&address), &size);
+  port_ = ntohs(address.ss_family == AF_INET6
+                    ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                    : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+  return absl::OkStatus();
+}
+
+bufferevent* HttpServer::Loop::Accept() {
+  // Each connection has one event for reading or one for writing, or both.
+  const int connections =
+      event_base_get_num_events(base_.get(), EVENT_BASE_COUNT_ADDED) -
+      idle_events_;
+  if (connections >= options_.connections) {
+    evconnlistener_disable(listener_);
+    event_add(full_.get(), &kFullInterval);
+  }
+  if (tls_ == nullptr) {
+    return bufferevent_socket_new(base_.get(), -1, BEV_OPT_CLOSE_ON_FREE);
+  }
+  bufferevent* const stream = bufferevent_openssl_socket_new(
+      base_.get(), -1, SSL_new(tls_.get()), BUFFEREVENT_SSL_ACCEPTING,
+      BEV_OPT_CLOSE_ON_FREE);
+  // Peers that close without a notice are no attackers: the length of a
+  // response is known.
+  bufferevent_openssl_set_allow_dirty_shutdown(stream, 1);
+  return stream;
+}
+
+void HttpServer::Loop::Serve(evhttp_request* request) {
+  const evhttp_uri* const uri = evhttp_request_get_evhttp_uri(request);
+  const char* const path = uri == nullptr ? nullptr : evhttp_uri_get_path(uri);
+  const char* const query =
+      uri == nullptr ? nullptr : evhttp_uri_get_query(uri);
+  HttpRequest received;
+  received.path = path == nullptr || *path == '\0' ? "/" : Decoded(path);
+  received.query = query == nullptr ? "" : query;
+  const HttpResponse response = handler_(received);
+  evkeyvalq* const headers = evhttp_request_get_output_headers(request);
+  evhttp_add_header(headers, "Content-Type", response.content_type.c_str());
+  evhttp_add_header(headers, "Cache-Control", "no-store");
+  evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+  const Owned<evbuffer, evbuffer_free> body(evbuffer_new());
+  evbuffer_add(body.get(), response.body.data(), response.body.size());
+  evhttp_send_reply(request, response.code, /*reason=*/nullptr, body.get());
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
+    const Options& options, Handler handler) {
+  auto loop = std::make_unique<Loop>(options, std::move(handler));
+  TRIBUTARY_RETURN_IF_ERROR(loop->Start());
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(loop)));
+}
+
+HttpServer::HttpServer(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
+
+HttpServer::~HttpServer() = default;
+
+int HttpServer::port() const { return loop_->port(); }
+
+}  // namespace tributary

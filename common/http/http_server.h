@@ -1,0 +1,67 @@
+// A small HTTP server for pages that show the state of a process.
+#ifndef TRIBUTARY_COMMON_HTTP_HTTP_SERVER_H_
+#define TRIBUTARY_COMMON_HTTP_HTTP_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace tributary {
+
+struct HttpRequest {
+  std::string path;   // Decoded, without the query, such as "/metrics".
+  std::string query;  // What follows the question mark, as sent.
+};
+
+struct HttpResponse {
+  int code = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+// Serves GET and HEAD requests on one thread, by HTTP/1.1 (libevent's evhttp).
+// Requests with a body, with another method or with a head of more than 8 KiB
+// are refused before the handler sees them. Connections beyond the limit wait
+// in the kernel's queue until one of the others ends; a connection on which
+// nothing arrives for a while is closed.
+class HttpServer {
+ public:
+  // Called on the server's thread. While it runs, no other request is served.
+  using Handler = std::function<HttpResponse(const HttpRequest&)>;
+
+  struct Options {
+    // The address to listen on. Port 0 selects a free port.
+    std::string host = "127.0.0.1";
+    int port = 0;
+    // The certificate chain and its private key, as PEM. Empty: no TLS.
+    std::string certificate;
+    std::string key;
+    int connections = 128;
+    absl::Duration idle_timeout = absl::Seconds(10);
+  };
+
+  // Starts to serve. Returns Unavailable, with the system's error, if the
+  // address cannot be bound, and InvalidArgument if the certificate or the key
+  // cannot be used.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
+      const Options& options, Handler handler);
+  // Closes all connections, and waits for a handler that runs.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  int port() const;
+
+ private:
+  class Loop;
+  explicit HttpServer(std::unique_ptr<Loop> loop);
+
+  const std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_HTTP_HTTP_SERVER_H_
