@@ -241,7 +241,13 @@ void HttpServer::Loop::Serve(evhttp_request* request) {
   evhttp_add_header(headers, "Cache-Control", "no-store");
   evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
   const Owned<evbuffer, evbuffer_free> body(evbuffer_new());
-  evbuffer_add(body.get(), response.body.data(), response.body.size());
+  if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) {
+    // libevent would send the body of a response to HEAD.
+    evhttp_add_header(headers, "Content-Length",
+                      absl::StrCat(response.body.size()).c_str());
+  } else {
+    evbuffer_add(body.get(), response.body.data(), response.body.size());
+  }
   evhttp_send_reply(request, response.code, /*reason=*/nullptr, body.get());
 }
 

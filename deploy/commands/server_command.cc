@@ -12,6 +12,8 @@
 #include "common/base/limits.h"
 #include "common/base/shutdown.h"
 #include "common/base/status_macros.h"
+#include "common/metrics/metrics_exporter.h"
+#include "common/metrics/metrics_registry.h"
 #include "common/os/local_host.h"
 #include "common/os/log.h"
 #include "common/os/process.h"

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/shutdown.h"
 #include "common/base/status_macros.h"
+#include "common/metrics/metrics_exporter.h"
+#include "common/metrics/metrics_registry.h"
 #include "common/os/log.h"
 #include "common/os/process.h"
 #include "common/transport/health_endpoint.h"

@@ -43,7 +43,7 @@ int32_t Report(const absl::Status& status, tributary_error* error) {
   error->code = static_cast<int32_t>(status.code());
   const size_t length =
       std::min(status.message().size(), sizeof(error->message) - 1);
-  std::memcpy(error->message, status.message().data(), length);
+  status.message().copy(error->message, length);
   error->message[length] = '\0';
   return error->code;
 }

@@ -23,11 +23,11 @@ TRIBUTARY, DEPLOY, RULES_TEST = (os.path.abspath(path) for path in sys.argv[1:4]
 
 JOB = """
 model { mlp { hidden: 64 } }
-data { random { features: 32 classes: 4 train_samples: 4096 } }
+data { random { samples: 4096 shape: 32 classes: 4 } }
 batch { global: 64 micro_batches: 8 }
 optimizer { sgd { learning_rate: 0.01 } }
 steps: 1000000
-checkpoint { every_steps: 0 }
+checkpoint { every_steps: 1000000 }
 output { tensorboard: false }
 """
 

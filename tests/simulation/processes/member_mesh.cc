@@ -247,7 +247,7 @@ class MemberMesh final : public PeerMesh {
       return;
     }
     if (end->over) return;
-    std::memcpy(end->to, contents.data() + sizeof(tag), end->bytes);
+    contents.copy(static_cast<char*>(end->to), end->bytes, sizeof(tag));
     end->done = true;
   }
 
