@@ -2,21 +2,39 @@
 #ifndef TRIBUTARY_COMMON_METRICS_TRAFFIC_H_
 #define TRIBUTARY_COMMON_METRICS_TRAFFIC_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "common/metrics/metrics_page.h"
-#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 
-// Adds the bytes of gradients and weights that the process has sent and
-// received on streams.
-inline void AddTraffic(const ProcessStatistics& statistics, MetricsPage* page) {
+// Bytes of gradients and weights that a process has sent and received.
+struct Traffic {
+  struct Bytes {
+    int64_t sent = 0;
+    int64_t received = 0;
+  };
+  Bytes streams;
+  // In memory that the process shares with another one, where nothing is
+  // copied; nullopt: not counted.
+  std::optional<Bytes> shared_memory;
+};
+
+inline void AddTraffic(const Traffic& traffic, MetricsPage* page) {
   page->BeginCounter("tributary_payload_bytes_total",
-                     "Bytes of gradients and weights on streams; bytes in "
-                     "shared memory do not count.");
-  page->Add(static_cast<double>(statistics.bytes_sent()),
-            {{"direction", "sent"}});
-  page->Add(static_cast<double>(statistics.bytes_received()),
-            {{"direction", "received"}});
+                     "Bytes of gradients and weights, by direction and by "
+                     "transport.");
+  const auto add = [page](const char* transport, const Traffic::Bytes& bytes) {
+    page->Add(static_cast<double>(bytes.sent),
+              {{"direction", "sent"}, {"transport", transport}});
+    page->Add(static_cast<double>(bytes.received),
+              {{"direction", "received"}, {"transport", transport}});
+  };
+  add("stream", traffic.streams);
+  if (traffic.shared_memory.has_value()) {
+    add("shared_memory", *traffic.shared_memory);
+  }
 }
 
 }  // namespace tributary

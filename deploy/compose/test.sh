@@ -22,6 +22,8 @@ readonly base=docker.io/library/debian:bookworm
 # The name that podman resolves "tributary" of compose.yaml to.
 readonly image=docker.io/library/tributary:latest
 readonly gpu_image=docker.io/library/tributary:gpu
+readonly prometheus_image=docker.io/library/tributary-prometheus:latest
+readonly prometheus_port=19090
 readonly max_image_bytes=150000000
 readonly name=tributary-compose-test
 # The built-in job takes one or two minutes; a slow machine may need longer.
@@ -80,7 +82,8 @@ clean_up() {
   # podman-compose does not remove the network.
   podman network rm "${name}_default" >/dev/null 2>&1 || true
   if [[ -z ${KEEP_IMAGES:-} ]]; then
-    podman image rm --force "$image" "$gpu_image" "${our_base[@]}" \
+    podman image rm --force "$image" "$gpu_image" "$prometheus_image" \
+      "${our_base[@]}" \
       >/dev/null 2>&1 || true
   fi
   rm -rf --one-file-system "$work"
@@ -233,6 +236,42 @@ sys.exit(summary["status"] != "done" or summary["workers"] != 2)
 END
 }
 
+# Prints the answer of Prometheus to the path $1 of its interface, or nothing.
+ask_prometheus() {
+  python3 - "http://127.0.0.1:$prometheus_port/api/v1/$1" <<'END' 2>/dev/null
+import sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode())
+END
+}
+
+# Waits until the answer to the path $1 matches the regular expression $2.
+await_prometheus() {
+  local start=$SECONDS answer=
+  until answer=$(ask_prometheus "$1") && grep -qE "$2" <<<"$answer"; do
+    ((SECONDS - start < 120)) || fail "$3: ${answer:-no answer}"
+    sleep 0.5
+  done
+  echo "$3: $(seconds_since "$start")"
+}
+
+# Kills a worker of a job that Prometheus watches.
+check_alert() {
+  make_base_image
+  quietly buildah bud --isolation chroot --network host \
+    --ignorefile "$here/Dockerfile.dockerignore" \
+    -f "$project/deploy/prometheus/Dockerfile" -t "$prometheus_image" "$project"
+  compose down --volumes >/dev/null 2>&1
+  PROMETHEUS_PORT=$prometheus_port WORKERS=2 quietly compose \
+    --profile prometheus up --detach server worker prometheus
+  await_prometheus "query?query=sum(up)" '"value":\[[^]]*"3"\]' \
+    "all containers are scraped"
+  await_prometheus "query?query=tributary_workers_lost_total" '"value":' "metrics"
+  podman kill "$(containers worker | head -n 1)" >/dev/null
+  await_prometheus alerts \
+    '"alertname":"TributaryWorkerLost"[^}]*"run":"compose".*"state":"firing"' \
+    "alert for the lost worker"
+}
+
 ((EUID == 0)) || fail "needs root to make a base image; run it with sudo"
 "$project/third_party/system/install_packages.sh" aardvark-dns buildah \
   catatonit debootstrap iptables netavark podman podman-compose python3 runc
@@ -259,4 +298,5 @@ if [[ -n $program ]] && "$program" --version | grep -q '^CUDA: *[0-9]'; then
 fi
 train
 check_results
+check_alert
 echo "passed"

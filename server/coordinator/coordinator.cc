@@ -245,6 +245,7 @@ void Coordinator::AddMetrics(MetricsPage* page) const {
     job.workers_lost = attempt_.workers_lost();
     if (attempt_.progress().has_value()) {
       job.step_seconds = attempt_.progress()->step_seconds();
+      job.sample_count = attempt_.progress()->sample_count();
     }
   }
   AddJobMetrics(job, page);

@@ -101,6 +101,9 @@ void AddJobMetrics(const JobMetrics& job, MetricsPage* page) {
                 {"phase", absl::AsciiStrToLower(
                               StatusReply::Phase_Name(status.phase()))}});
   AddProgress(status, page);
+  page->BeginCounter("tributary_samples_total",
+                     "Samples of all completed steps; text: tokens.");
+  page->Add(static_cast<double>(job.sample_count), {{"unit", status.unit()}});
   page->AddHistogram("tributary_step_seconds",
                      "Time of a step, without the first steps of an attempt.",
                      job.step_seconds);

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
@@ -410,9 +412,17 @@ void LocalServer::WriteSnapshot(const std::string& folder,
     files.servers = servers_;
     files.state = layout_.has_value() ? state_names_ : store_->slot_names();
   }
+  const absl::Time begin = absl::Now();
   const absl::StatusOr<std::vector<CheckpointFile>> written =
       WriteShardFiles(files, snapshot, folder, files_);
   if (written.ok()) {
+    {
+      absl::MutexLock lock(&mu_);
+      checkpoint_seconds_.Add(absl::ToDoubleSeconds(absl::Now() - begin));
+      for (const CheckpointFile& file : *written) {
+        checkpoint_bytes_ += file.bytes();
+      }
+    }
     ReportSnapshot(snapshot.version, SnapshotReport::WRITTEN, "", *written);
   } else {
     ReportSnapshot(snapshot.version, SnapshotReport::FAILED,
@@ -442,18 +452,31 @@ ServerReport LocalServer::Heartbeat() const {
 }
 
 void LocalServer::AddMetrics(MetricsPage* page) const {
-  ProcessStatistics statistics;
-  service_->CountBytes(&statistics);
-  AddTraffic(statistics, page);
+  AddTraffic(service_->traffic(), page);
   page->AddGauge("tributary_server_version",
                  "The oldest of the newest versions of the server's chunks; "
                  "-1: some chunk has no values yet.",
                  static_cast<double>(Heartbeat().heartbeat().version()));
+  if (const ParameterStore* const held = store()) {
+    page->AddGauge("tributary_update_queue_chunks",
+                   "Chunks whose gradients are complete and that wait for a "
+                   "thread that updates them.",
+                   held->QueuedUpdates());
+  }
+  absl::MutexLock lock(&mu_);
+  page->AddHistogram("tributary_checkpoint_write_seconds",
+                     "Time to write this server's part of a checkpoint.",
+                     checkpoint_seconds_);
+  page->AddCounter("tributary_checkpoint_bytes_total",
+                   "Bytes of this server's parts of checkpoints.",
+                   static_cast<double>(checkpoint_bytes_));
 }
 
 ProcessStatistics LocalServer::Statistics() const {
   ProcessStatistics statistics;
-  service_->CountBytes(&statistics);
+  const Traffic traffic = service_->traffic();
+  statistics.set_bytes_sent(traffic.streams.sent);
+  statistics.set_bytes_received(traffic.streams.received);
   statistics.set_peak_memory_bytes(PeakMemoryBytes());
   statistics.set_cpu_seconds(CpuSeconds());
   return statistics;

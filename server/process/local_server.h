@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
+#include "common/metrics/histogram.h"
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
 #include "common/parameters/parameter_table.h"
@@ -134,6 +135,9 @@ class LocalServer {
   ChunkPassMaker make_passes_ = &MakeBlockPasses;
 
   mutable absl::Mutex mu_;
+  // This server's parts of checkpoints that were written.
+  Histogram checkpoint_seconds_ ABSL_GUARDED_BY(mu_);
+  int64_t checkpoint_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
   // Set in an all-reduce, which has no store.

@@ -97,6 +97,8 @@ class JobProgress {
   // Returns the seconds per step of all steps that step_milliseconds() counts
   // or has counted.
   const Histogram& step_seconds() const { return step_seconds_; }
+  // Returns the number of samples (text: tokens) of all completed steps.
+  int64_t sample_count() const { return total_sample_count_; }
   const DataFacts& facts() const { return facts_; }
   // Returns the breakdown of the time in a step. The caller introduces workers
   // and adds the counters in their heartbeats; this object adds the arrival

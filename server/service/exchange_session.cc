@@ -85,6 +85,8 @@ void ExchangeSession::OnOutcome(const Outcome& outcome, int64_t version) {
 
 void ExchangeSession::OnWeights(const WeightsVersion& weights) {
   if (weights.values.data == nullptr) {
+    counters_->shared_bytes_sent +=
+        store_->layout().ChunkSize(weights.chunk) * int64_t{sizeof(float)};
     {
       absl::MutexLock lock(&in_place_mu_);
       if (in_place_.size() >= 4 * store_->chunk_numbers().size()) {
@@ -246,6 +248,8 @@ absl::Status ExchangeSession::OnContributionsInMemory(
     TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(c.chunk()));
     TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<const GradientSource> gradient,
                                GradientOf(c));
+    counters_->shared_bytes_received +=
+        store_->layout().ChunkSize(c.chunk()) * int64_t{sizeof(float)};
     TRIBUTARY_RETURN_IF_ERROR(AddContribution(c, std::move(gradient)));
   }
   return absl::OkStatus();

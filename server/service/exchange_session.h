@@ -28,11 +28,13 @@
 
 namespace tributary {
 
-// The numbers of payload bytes queued for sending, and received, on all
-// streams.
+// The numbers of payload bytes of all workers: queued for sending, and
+// received, on streams; and announced in memory that a worker shares.
 struct TransportCounters {
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> bytes_received{0};
+  std::atomic<int64_t> shared_bytes_sent{0};
+  std::atomic<int64_t> shared_bytes_received{0};
 };
 
 // Passes a worker's contributions to a ParameterStore, and the store's versions

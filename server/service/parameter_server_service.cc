@@ -108,9 +108,12 @@ void ParameterServerService::NoteRefusal(int64_t incarnation,
                 std::string(status.message()));
 }
 
-void ParameterServerService::CountBytes(ProcessStatistics* statistics) const {
-  statistics->set_bytes_sent(counters_.bytes_sent);
-  statistics->set_bytes_received(counters_.bytes_received);
+Traffic ParameterServerService::traffic() const {
+  Traffic traffic;
+  traffic.streams = {counters_.bytes_sent, counters_.bytes_received};
+  traffic.shared_memory = {counters_.shared_bytes_sent,
+                           counters_.shared_bytes_received};
+  return traffic;
 }
 
 ExchangeSession::Served ParameterServerService::served() const {

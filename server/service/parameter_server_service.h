@@ -42,7 +42,7 @@ class ParameterServerService final
   void TakeArrivals(int64_t step, StepSums* sums) override {
     arrivals_.Take(step, sums);
   }
-  void CountBytes(ProcessStatistics* statistics) const override;
+  Traffic traffic() const override;
 
   // Waits until no call uses the store. Call it after the gRPC server's
   // shutdown.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/metrics/traffic.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -33,8 +34,8 @@ class WeightsService {
   // Discards this step and all older ones.
   virtual void TakeArrivals(int64_t step, StepSums* sums) = 0;
 
-  // Sets the fields of `*statistics` for the bytes sent and received so far.
-  virtual void CountBytes(ProcessStatistics* statistics) const = 0;
+  // Returns the bytes of gradients and weights so far.
+  virtual Traffic traffic() const = 0;
 };
 
 }  // namespace tributary

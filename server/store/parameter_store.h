@@ -206,6 +206,9 @@ class ParameterStore {
   // that were applied to all chunks. Returns -1 if some chunk has no version,
   // and Options::steps if this server has no chunks.
   int64_t CompleteVersion() const;
+  // Returns the number of chunks whose gradients are complete and that wait for
+  // a thread of the pool. For metrics.
+  int QueuedUpdates() const { return queue_.size(); }
 
   // Adds a contribution. Also returns OK if the contribution is no longer
   // needed and was dropped. Returns InvalidArgument, FailedPrecondition or

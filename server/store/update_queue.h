@@ -40,6 +40,12 @@ class UpdateQueue {
   // Options::run.
   void Add(int chunk, std::optional<double> norm) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Returns the number of chunks that wait for a thread.
+  int size() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return static_cast<int>(queue_.size());
+  }
+
  private:
   void RunNext() ABSL_LOCKS_EXCLUDED(mu_);
   // Removes and returns the next group, and sets `*norm` to its norm. The group
@@ -49,7 +55,7 @@ class UpdateQueue {
   Executor* const pool_;
   const Options options_;
 
-  absl::Mutex mu_;
+  mutable absl::Mutex mu_;
   // Maps a queued chunk to its norm.
   std::map<int, std::optional<double>> queue_ ABSL_GUARDED_BY(mu_);
   // Number of chunks that are queued or running.

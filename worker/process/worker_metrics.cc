@@ -2,7 +2,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/metrics/histogram.h"
 #include "common/metrics/traffic.h"
@@ -51,11 +54,40 @@ void AddWorkerMetrics(int rank, const Heartbeat& heartbeat, MetricsPage* page) {
   page->Add(statistics.exchange_seconds(), {{"activity", "exchange"}});
   page->Add(statistics.data_seconds(), {{"activity", "data"}});
   page->Add(statistics.evaluation_seconds(), {{"activity", "evaluation"}});
-  AddTraffic(statistics, page);
+  Traffic traffic;
+  traffic.streams = {statistics.bytes_sent(), statistics.bytes_received()};
+  AddTraffic(traffic, page);
   page->AddHistogram("tributary_chunk_latency_seconds",
                      "Time from sending the gradient of a chunk until the "
                      "chunk's next version has arrived.",
                      SecondsOf(statistics.chunk_latency()));
+}
+
+void AddGpuMetrics(const GpuReport& gpu, MetricsPage* page) {
+  page->BeginGauge("tributary_gpu_info",
+                   "The GPU that the process computes on; always 1.");
+  page->Add(1, {{"bus_id", gpu.bus_id}, {"name", gpu.name}});
+  page->AddGauge("tributary_gpu_memory_bytes", "Memory of the GPU.",
+                 static_cast<double>(gpu.memory_bytes));
+  page->AddGauge("tributary_gpu_memory_used_bytes",
+                 "Memory of the GPU that all processes use together.",
+                 static_cast<double>(gpu.used_bytes));
+  if (gpu.utilization_percent.has_value()) {
+    page->AddGauge("tributary_gpu_utilization_ratio",
+                   "Fraction of the last second in which the GPU computed, for "
+                   "any process.",
+                   0.01 * *gpu.utilization_percent);
+  }
+}
+
+void AddGpuMetrics(const std::string& bus_id, MetricsPage* page) {
+  const absl::StatusOr<const Nvml*> nvml = LoadNvml();
+  if (!nvml.ok()) return;
+  const absl::StatusOr<std::vector<GpuReport>> gpus = ReadGpus(**nvml);
+  if (!gpus.ok()) return;
+  for (const GpuReport& gpu : *gpus) {
+    if (gpu.bus_id == bus_id) AddGpuMetrics(gpu, page);
+  }
 }
 
 }  // namespace tributary

@@ -279,6 +279,10 @@ absl::Status TakePart(const WorkerOptions& options,
           Heartbeat heartbeat = trainer.Progress();
           *heartbeat.mutable_statistics() = Statistics(trainer, *exchange);
           AddWorkerMetrics(admission.rank(), heartbeat, page);
+          const Device* const device = exchange->device();
+          if (device != nullptr && !device->bus_id().empty()) {
+            AddGpuMetrics(device->bus_id(), page);
+          }
         });
     const absl::Status trained = trainer.Run();
     pulse.reset();

@@ -124,6 +124,18 @@ class PrometheusTest(unittest.TestCase):
             used = set(re.findall(r'\btributary_\w+', file.read()))
         self.assertLessEqual(used, known)
 
+        # So do those of the dashboard, except those of GPUs and of events that
+        # have not happened.
+        with open(os.path.join(DEPLOY, 'grafana.json'), encoding='utf-8') as file:
+            panels = json.load(file)['panels']
+        expressions = [target['expr'].replace('$run', '.*')
+                       for panel in panels for target in panel['targets']]
+        self.assertGreater(len(expressions), 15)
+        used = set(re.findall(r'\btributary_\w+', ' '.join(expressions)))
+        used = {re.sub('_bucket$', '', name) for name in used}
+        self.assertLessEqual(used - {'tributary_gpu_utilization_ratio',
+                                     'tributary_evaluation_loss'}, known)
+
         for name in ('prometheus.yml', 'rules.yml'):
             with open(os.path.join(DEPLOY, name), encoding='utf-8') as file:
                 text = file.read().replace('interval: 5s', 'interval: 1s')
@@ -144,6 +156,12 @@ class PrometheusTest(unittest.TestCase):
         self.wait_for('scrape of all processes',
                       lambda: value_of('sum(up)').get('') == 3)
         self.assertEqual(value_of('tributary_workers'), {'0': 2})
+        # Named after the process that is silent, not after server 0.
+        self.assertEqual(
+            set(value_of('tributary_process_silent_seconds{role="worker"}')),
+            {'0', '1'})
+        for expression in expressions:
+            value_of(expression)  # Raises an error if it is not valid.
         # increase() needs a value from before the loss.
         self.wait_for('counter', lambda: value_of('tributary_workers_lost_total'))
         log = fetch(pages[2])

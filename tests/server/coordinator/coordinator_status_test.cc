@@ -1,7 +1,10 @@
 // What the coordinator tells of a job: where its time goes, and who waits.
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/json.h"
+#include "common/metrics/metrics_page.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/coordinator/coordinator.h"
@@ -70,6 +73,46 @@ TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
   EXPECT_EQ(summary["processes"][0]["waiting_seconds"], 0.03125);
   EXPECT_EQ(summary["processes"][1]["waited_for_seconds"], 0.03125);
   EXPECT_EQ(summary["waiting_seconds"], 0.03125);
+}
+
+TEST_F(CoordinatorTest, ShowsThePublicMetricsOfAJob) {
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
+  const auto page = [this] {
+    MetricsPage metrics;
+    coordinator_->AddMetrics(&metrics);
+    return metrics.text();
+  };
+  EXPECT_THAT(page(), testing::HasSubstr(
+                          "tributary_job_info{model=\"mlp\",phase=\"waiting\"} "
+                          "1\n"));
+  FakeWorker first, second;
+  EnterAll({&first, &second});
+  now_ += absl::Milliseconds(80);
+  ServerReport report;
+  StepSums* sums = report.mutable_sums();
+  for (const double square : {9, 16, 0}) sums->add_sum_of_squares(square);
+  sums->set_weight(8);
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
+  ASSERT_EQ(metrics_.size(), 1);
+  // The same values as in metrics.jsonl.
+  EXPECT_THAT(
+      page(),
+      testing::AllOf(
+          testing::HasSubstr("phase=\"training\"} 1\n"),
+          testing::HasSubstr("\ntributary_step 1\n"),
+          testing::HasSubstr("\ntributary_steps 3\n"),
+          testing::HasSubstr("\ntributary_attempt 1\n"),
+          testing::HasSubstr(absl::StrCat(
+              "\ntributary_loss ", metrics_[0]["loss"].get<double>(), "\n")),
+          testing::HasSubstr(
+              absl::StrCat("\ntributary_gradient_norm ",
+                           metrics_[0]["gradient_norm"].get<double>(), "\n")),
+          testing::HasSubstr("tributary_samples_total{unit=\"rows\"} 8\n"),
+          testing::HasSubstr("\ntributary_workers 2\n"),
+          testing::HasSubstr("\ntributary_workers_lost_total 0\n"),
+          testing::HasSubstr("\ntributary_checkpoint_failures_total 0\n")));
+  coordinator_->OnWorkerDisconnected(second.incarnation);
+  EXPECT_THAT(page(), testing::HasSubstr("\ntributary_workers_lost_total 1\n"));
 }
 
 TEST_F(CoordinatorTest, NamesWhoHoldsUpAStepThatDoesNotEnd) {

@@ -83,7 +83,7 @@ class FakeServices final : public AttemptServices,
   void Serve(ParameterStore*, const std::string&, int64_t) override {}
   void Refuse(const absl::Status&) override {}
   void TakeArrivals(int64_t, StepSums*) override {}
-  void CountBytes(ProcessStatistics*) const override {}
+  Traffic traffic() const override { return {}; }
 
   void Serve(int64_t) override {}
   void ServeWorkers(int64_t) override {}

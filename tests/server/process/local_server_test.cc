@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/metrics/metrics_page.h"
+#include "common/metrics/traffic.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/replication/replica_network.h"
@@ -46,8 +48,9 @@ class NoStreams final : public WeightsService {
   }
   void Refuse(const absl::Status& status) override { refused = status; }
   void TakeArrivals(int64_t, StepSums*) override {}
-  void CountBytes(ProcessStatistics*) const override {}
+  Traffic traffic() const override { return bytes; }
 
+  Traffic bytes;
   ParameterStore* served = nullptr;
   absl::Status refused;
 };
@@ -74,6 +77,7 @@ struct Harness {
   Harness() {
     auto own_writer = std::make_unique<Queue>();
     auto own_pool = std::make_unique<Queue>();
+    writer = own_writer.get();
     pool = own_pool.get();
     LocalServer::Executors executors;
     executors.writer = std::move(own_writer);
@@ -85,6 +89,7 @@ struct Harness {
 
   NoStreams streams;
   std::vector<ServerReport> reports;
+  Queue* writer = nullptr;
   Queue* pool = nullptr;
   std::unique_ptr<LocalServer> server;
 };
@@ -226,6 +231,54 @@ TEST(LocalServerTest, RefusesWorkersThatExchangeWithItInAnAllReduce) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(harness.streams.refused.message()),
               testing::HasSubstr("the job's exchange is all_reduce"));
+}
+
+TEST(LocalServerTest, CountsItsPartsOfCheckpoints) {
+  Harness harness;
+  harness.streams.bytes.streams = {1000, 2000};
+  harness.streams.bytes.shared_memory = {3000, 4000};
+  ASSERT_TRUE(harness.server->Handle(ConfigureOrder()).ok());
+  harness.pool->RunAll();
+  ParameterStore* const store = harness.server->store();
+  ASSERT_NE(store, nullptr);
+  Buffer values = store->TakeBuffer();
+  std::fill_n(values.get(), 16, 1.f);
+  ASSERT_TRUE(store->AddInitial(0, std::move(values)).ok());
+  const auto page = [&] {
+    MetricsPage metrics;
+    harness.server->AddMetrics(&metrics);
+    return metrics.text();
+  };
+  EXPECT_THAT(
+      page(),
+      testing::AllOf(
+          testing::HasSubstr("tributary_payload_bytes_total{direction=\"sent\","
+                             "transport=\"stream\"} 1000\n"),
+          testing::HasSubstr("tributary_payload_bytes_total{direction="
+                             "\"received\",transport=\"shared_memory\"} "
+                             "4000\n"),
+          testing::HasSubstr("\ntributary_server_version 0\n"),
+          testing::HasSubstr("\ntributary_update_queue_chunks 0\n"),
+          testing::HasSubstr("\ntributary_checkpoint_write_seconds_count 0\n"),
+          testing::HasSubstr("\ntributary_checkpoint_bytes_total 0\n")));
+  ServerOrder order;
+  order.mutable_snapshot()->set_version(0);
+  order.mutable_snapshot()->set_folder(testing::TempDir());
+  ASSERT_TRUE(harness.server->Handle(order).ok());
+  harness.pool->RunAll();
+  harness.writer->RunAll();
+  ASSERT_EQ(harness.reports.size(), 3u);
+  const SnapshotReport& written = harness.reports[2].snapshot();
+  ASSERT_EQ(written.outcome(), SnapshotReport::WRITTEN) << written.message();
+  int64_t bytes = 0;
+  for (const CheckpointFile& file : written.file()) bytes += file.bytes();
+  EXPECT_GE(bytes, 64);
+  EXPECT_THAT(
+      page(),
+      testing::AllOf(
+          testing::HasSubstr("\ntributary_checkpoint_write_seconds_count 1\n"),
+          testing::HasSubstr(absl::StrCat("\ntributary_checkpoint_bytes_total ",
+                                          bytes, "\n"))));
 }
 
 // It did by a null pointer: an attempt that ended right after the order for a

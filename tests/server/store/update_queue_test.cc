@@ -37,6 +37,7 @@ class UpdateQueueTest : public testing::Test {
 TEST_F(UpdateQueueTest, RunsChunksOneByOneTheFirstFirst) {
   UpdateQueue queue = Make(/*most=*/1, /*streams=*/1);
   for (const int chunk : {5, 3, 4}) queue.Add(chunk, std::nullopt);
+  EXPECT_EQ(queue.size(), 3);
   EXPECT_THAT(groups_, IsEmpty());
   pool_.RunAll();
   EXPECT_THAT(groups_,

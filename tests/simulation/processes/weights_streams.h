@@ -40,7 +40,7 @@ class WeightsStreams final : public WeightsService {
   void TakeArrivals(int64_t step, StepSums* sums) override {
     arrivals_.Take(step, sums);
   }
-  void CountBytes(ProcessStatistics*) const override {}
+  Traffic traffic() const override { return {}; }
 
  private:
   World* const world_;
