@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread.h"
 
@@ -93,6 +94,16 @@ absl::StatusOr<TlsContext> MakeTlsContext(const std::string& certificate,
 }
 
 }  // namespace
+
+absl::optional<std::string> QueryValue(const std::string& query,
+                                       const std::string& name) {
+  for (const absl::string_view part : absl::StrSplit(query, '&')) {
+    const std::pair<absl::string_view, absl::string_view> pair =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    if (pair.first == name) return Decoded(std::string(pair.second).c_str());
+  }
+  return absl::nullopt;
+}
 
 // The event loop and its thread. Only the thread uses the loop's objects once
 // it runs; the eventfd tells it to end.
@@ -235,11 +246,21 @@ void HttpServer::Loop::Serve(evhttp_request* request) {
   HttpRequest received;
   received.path = path == nullptr || *path == '\0' ? "/" : Decoded(path);
   received.query = query == nullptr ? "" : query;
+  const evkeyvalq* const sent = evhttp_request_get_input_headers(request);
+  const auto header = [sent](const char* name) {
+    const char* const value = evhttp_find_header(sent, name);
+    return value == nullptr ? std::string() : std::string(value);
+  };
+  received.host = header("Host");
+  received.authorization = header("Authorization");
   const HttpResponse response = handler_(received);
   evkeyvalq* const headers = evhttp_request_get_output_headers(request);
   evhttp_add_header(headers, "Content-Type", response.content_type.c_str());
   evhttp_add_header(headers, "Cache-Control", "no-store");
   evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+  for (const auto& [name, value] : response.headers) {
+    evhttp_add_header(headers, name.c_str(), value.c_str());
+  }
   const Owned<evbuffer, evbuffer_free> body(evbuffer_new());
   if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) {
     // libevent would send the body of a response to HEAD.

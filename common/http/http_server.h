@@ -5,21 +5,34 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 namespace tributary {
 
 struct HttpRequest {
   std::string path;   // Decoded, without the query, such as "/metrics".
   std::string query;  // What follows the question mark, as sent.
+  // The headers of these names; empty if absent.
+  std::string host;
+  std::string authorization;
 };
+
+// Returns the value of a parameter of `query`, decoded, or nullopt if the query
+// does not have it.
+absl::optional<std::string> QueryValue(const std::string& query,
+                                       const std::string& name);
 
 struct HttpResponse {
   int code = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  // Further headers. Names and values must not contain line ends.
+  std::vector<std::pair<std::string, std::string>> headers;
 };
 
 // Serves GET and HEAD requests on one thread, by HTTP/1.1 (libevent's evhttp).

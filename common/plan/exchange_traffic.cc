@@ -17,11 +17,11 @@ std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
   const int servers = static_cast<int>(placement.server_hosts.size());
   // Bytes of one contribution and one version of all chunks that each host's
   // servers own.
-  std::vector<ChunkBytes> owned(hosts);
-  ChunkBytes whole;
+  std::vector<ChunkMessages> owned(hosts);
+  ChunkMessages whole;
   for (size_t chunk = 0; chunk < load.chunks.size(); ++chunk) {
     const int shard = ArenaLayout::ShardOf(static_cast<int>(chunk), servers);
-    ChunkBytes& share = owned[placement.server_hosts[shard]];
+    ChunkMessages& share = owned[placement.server_hosts[shard]];
     share.up += load.chunks[chunk].up;
     share.down += load.chunks[chunk].down;
     whole.up += load.chunks[chunk].up;

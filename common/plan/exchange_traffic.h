@@ -13,13 +13,13 @@
 namespace tributary {
 
 // Sizes of the messages of one chunk, in bytes on the wire.
-struct ChunkBytes {
+struct ChunkMessages {
   double up = 0;    // Size of one Contribution.
   double down = 0;  // Size of one Weights message.
 };
 
 struct ExchangeLoad {
-  std::vector<ChunkBytes> chunks;  // Message sizes, indexed by chunk.
+  std::vector<ChunkMessages> chunks;  // Message sizes, indexed by chunk.
   // Number of contributions that each worker sends per chunk, indexed by
   // worker; see ContributionsByWorker. A worker without contributions still
   // receives the weights.

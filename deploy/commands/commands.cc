@@ -68,6 +68,8 @@ const std::vector<Command>& Commands() {
       {"worker", "run one worker of a job on a cluster", &RunWorkerCommand},
       {"status", "show the status of a job and its processes",
        WithoutSources(&RunStatusCommand)},
+      {"dashboard", "show runs in a browser",
+       WithoutSources(&RunDashboardCommand)},
       {"sample", "generate text with a trained model",
        WithoutSources(&RunSampleCommand)},
       {"export", "write a trained model for other programs",

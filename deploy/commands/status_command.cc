@@ -1,8 +1,5 @@
 #include "deploy/commands/status_command.h"
 
-#include <grpcpp/grpcpp.h>
-
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -11,16 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "common/base/json.h"
 #include "common/base/status_macros.h"
-#include "common/transport/channel.h"
-#include "common/transport/diagnosis.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/launcher/progress.h"
+#include "deploy/status/status_client.h"
 #include "nlohmann/json.hpp"
-#include "proto/rendezvous.grpc.pb.h"
 
 namespace tributary {
 namespace {
@@ -84,21 +78,7 @@ absl::Status Run(const Flags& flags) {
   if (flags.ready) return CheckReady(status);
   std::string text;
   if (flags.json) {
-    auto json = ParseOrderedJson(FormatProgressJson(status, absl::Now()));
-    json["model"] = status.model();
-    json["attempt"] = status.attempt();
-    json["checkpoint_step"] = status.checkpoint_step();
-    json["processes"] = nlohmann::ordered_json::array();
-    for (const ProcessStatus& process : status.process()) {
-      json["processes"].push_back({{"role", process.role()},
-                                   {"number", process.number()},
-                                   {"place", process.place()},
-                                   {"step", process.step()},
-                                   {"phase", process.phase()},
-                                   {"silent_ms", process.silent_ms()},
-                                   {"waits_for", process.waits_for()}});
-    }
-    text = json.dump();
+    text = StatusJson(status, absl::Now()).dump();
   } else {
     text = FormatProgress(status, 0);
     // While the job waits for workers, the progress line counts them itself.
@@ -117,30 +97,6 @@ absl::Status Run(const Flags& flags) {
 }
 
 }  // namespace
-
-absl::StatusOr<StatusReply> AskStatus(const std::string& address,
-                                      const Security& security,
-                                      absl::Duration timeout) {
-  const std::unique_ptr<Rendezvous::Stub> stub =
-      Rendezvous::NewStub(CreateChannel(address, security));
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       absl::ToChronoMicroseconds(timeout));
-  StatusReply reply;
-  const grpc::Status status =
-      stub->GetStatus(&context, StatusRequest(), &reply);
-  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
-      status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
-    return FromGrpc(status, address);
-  }
-  if (!status.ok()) {
-    TRIBUTARY_RETURN_IF_ERROR(Diagnose(address, security));
-    return absl::UnavailableError(absl::StrCat(
-        "no response from a server at ", address, " (", status.error_message(),
-        "); check that server 0 is running and that this is its address"));
-  }
-  return reply;
-}
 
 std::string FormatProcesses(const StatusReply& status) {
   if (status.process().empty()) return "";

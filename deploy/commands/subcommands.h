@@ -51,6 +51,10 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
                           const Environment& environment,
                           const TrainingSources& sources);
 
+// `tributary dashboard`: serves a page that shows runs.
+int RunDashboardCommand(const std::vector<std::string>& arguments,
+                        const Environment& environment);
+
 // `tributary export`: writes a trained model for other programs.
 int RunExportCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);

@@ -215,6 +215,8 @@ absl::Status PrintResults(const LocalTraining& plan) {
   // Escaped even for files, because the output contains other lines too.
   const std::string shown = EscapeForTerminal(sample);
   std::printf("sample\n%s\n", shown.c_str());
+  TRIBUTARY_RETURN_IF_ERROR(
+      WriteFileAtomically(absl::StrCat(plan.output, "/sample.txt"), {shown}));
   return RecordSample(plan, ParseJson(summary).value("steps", int64_t{0}),
                       shown);
 }

@@ -228,7 +228,8 @@ absl::Status CommandLine::Tokenize(const std::vector<std::string>& arguments,
   }
   for (const std::string& extra : app.remaining()) {
     if (extra == "--") continue;
-    const bool is_operand = tokens->operands.size() < operands_.size() &&
+    const bool is_operand =
+        (all_ != nullptr || tokens->operands.size() < operands_.size()) &&
                             !absl::StartsWith(extra, "-");
     if (!is_operand) return Unexpected(extra);
     tokens->operands.push_back(extra);
@@ -274,6 +275,10 @@ absl::StatusOr<bool> CommandLine::Parse(
   for (size_t i = 0; i < flags_.size(); ++i) {
     TRIBUTARY_RETURN_IF_ERROR(
         ReadFlag(tokens.values[i], environment, &flags_[i]));
+  }
+  if (all_ != nullptr) {
+    *all_ = tokens.operands;
+    return true;
   }
   tokens.operands.resize(operands_.size());
   for (size_t i = 0; i < operands_.size(); ++i) {

@@ -58,6 +58,9 @@ class CommandLine {
   // operand, in the order of the operands. If `required` is true, Parse returns
   // an error if the operand is missing or empty.
   void SetOperand(bool required, std::string* value);
+  // Declares that all arguments without a flag name are operands. Call it
+  // instead of SetOperand.
+  void SetOperands(std::vector<std::string>* values) { all_ = values; }
 
   // Parses `arguments`, which follow the subcommand, and sets the values of the
   // flags and operands. Returns true, or false without setting any value if
@@ -112,6 +115,7 @@ class CommandLine {
     std::string* value = nullptr;
   };
   std::vector<Operand> operands_;
+  std::vector<std::string>* all_ = nullptr;
 };
 
 // Wraps `text` at spaces into lines of at most `width` columns. Indents each

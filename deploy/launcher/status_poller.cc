@@ -6,6 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "common/transport/channel.h"
 #include "proto/rendezvous.grpc.pb.h"
 
@@ -38,7 +39,10 @@ class StatusPoller::Impl {
     stub_->async()->GetStatus(&call->context, &call->request, &call->reply,
                               [this](const grpc::Status& status) {
                                 absl::MutexLock lock(&mu_);
-                                if (status.ok()) latest_ = call_->reply;
+                                if (status.ok()) {
+                                  latest_ = call_->reply;
+                                  latest_time_ = absl::Now();
+                                }
                                 call_.reset();
                               });
   }
@@ -46,6 +50,10 @@ class StatusPoller::Impl {
   StatusReply latest() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return latest_;
+  }
+  absl::Time latest_time() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return latest_time_;
   }
 
  private:
@@ -59,6 +67,7 @@ class StatusPoller::Impl {
   mutable absl::Mutex mu_;
   std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mu_);
   StatusReply latest_ ABSL_GUARDED_BY(mu_);
+  absl::Time latest_time_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 };
 
 StatusPoller::StatusPoller(const std::string& address, const Security& security)
@@ -66,5 +75,6 @@ StatusPoller::StatusPoller(const std::string& address, const Security& security)
 StatusPoller::~StatusPoller() = default;
 void StatusPoller::Poll() { impl_->Poll(); }
 StatusReply StatusPoller::latest() const { return impl_->latest(); }
+absl::Time StatusPoller::latest_time() const { return impl_->latest_time(); }
 
 }  // namespace tributary

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "common/transport/security.h"
 #include "proto/rendezvous.pb.h"
 
@@ -26,6 +27,8 @@ class StatusPoller {
   // Returns the latest status. Its phase is PHASE_UNSPECIFIED if none has been
   // received yet.
   StatusReply latest() const;
+  // Returns when latest() was received; InfinitePast if nothing was.
+  absl::Time latest_time() const;
 
  private:
   class Impl;

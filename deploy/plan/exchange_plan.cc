@@ -290,7 +290,7 @@ class Planner {
   const int64_t steps_;
   const ComputeProfile profile_;
   ExchangeLoad load_;
-  ChunkBytes bytes_;  // Total over all chunks.
+  ChunkMessages bytes_;  // Total over all chunks.
   double elements_ = 0;
   double payload_ = 0;
 };

@@ -276,6 +276,7 @@ absl::Status CoordinatorProcess::Open(Coordinator* coordinator,
   if (std::exchange(first_, false)) {
     if (options_.on_listening) options_.on_listening(address);
     options_.log->Info("coordinator listens on %s", address);
+    output_->WriteAddress(address);
   }
   services->SetReady(true);
   return absl::OkStatus();
@@ -373,6 +374,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
 }
 
 absl::Status CoordinatorProcess::Run() {
+  const absl::Cleanup forget = [this] { output_->RemoveAddress(); };
   Backoff backoff;
   while (true) {
     TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume, Prepare());

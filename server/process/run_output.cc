@@ -1,5 +1,7 @@
 #include "server/process/run_output.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <random>
@@ -27,6 +29,7 @@ constexpr char kAttemptName[] = "attempt";
 // Name of the file with the run's ID.
 constexpr char kRunName[] = "run-id";
 constexpr int64_t kMaxAttemptBytes = 64;
+constexpr int64_t kMaxAddressBytes = 4096;
 
 absl::StatusOr<int64_t> ReadAttempt(const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
@@ -74,6 +77,28 @@ std::string RunOutput::RunId(bool begins) {
                   std::string(status.message()));
   }
   return name;
+}
+
+void RunOutput::WriteAddress(const std::string& address) {
+  nlohmann::ordered_json json = {{"address", address}, {"pid", getpid()}};
+  address_ = absl::StrCat(json.dump(), "\n");
+  const std::string path = absl::StrCat(directory_, "/server.json");
+  const std::string unfinished =
+      absl::StrCat(directory_, "/", UnfinishedName("server.json"));
+  std::ofstream file(unfinished, std::ios::binary);
+  file << address_;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(unfinished, path, error);
+  if (!file || error) std::filesystem::remove(unfinished, error);
+}
+
+void RunOutput::RemoveAddress() {
+  const std::string path = absl::StrCat(directory_, "/server.json");
+  // Another coordinator may have taken over the job.
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxAddressBytes);
+  std::error_code error;
+  if (text.ok() && *text == address_) std::filesystem::remove(path, error);
 }
 
 absl::StatusOr<int64_t> RunOutput::NextAttempt() {

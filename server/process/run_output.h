@@ -37,6 +37,13 @@ class RunOutput {
   // this job is certain to resume that run.
   absl::Status WriteJob(const JobSpec& job);
 
+  // Writes server.json, which tells programs on this machine, such as the
+  // dashboard, where the job's status can be asked for; and removes it. A file
+  // that was not removed belongs to a process that was killed.
+  // Errors are ignored.
+  void WriteAddress(const std::string& address);
+  void RemoveAddress();
+
   // Returns the ID of the run whose results are in this folder. Creates a new
   // ID if a new run begins (`begins` is true) or if the folder has no ID.
   // Stores a new ID in the folder; if that fails, logs a warning.
@@ -78,6 +85,7 @@ class RunOutput {
   const std::string directory_;
   Logger* const log_;
   FileSystem* const files_;
+  std::string address_;  // The contents of server.json.
   // A number that NextAttempt has written to the file but could not sync.
   std::atomic<int64_t> unsynced_attempt_{0};
   absl::Mutex mu_;

@@ -279,10 +279,8 @@ absl::Status TakePart(const WorkerOptions& options,
           Heartbeat heartbeat = trainer.Progress();
           *heartbeat.mutable_statistics() = Statistics(trainer, *exchange);
           AddWorkerMetrics(admission.rank(), heartbeat, page);
-          const Device* const device = exchange->device();
-          if (device != nullptr && !device->bus_id().empty()) {
-            AddGpuMetrics(device->bus_id(), page);
-          }
+          const std::string gpu = setup->device(/*thread=*/0)->bus_id();
+          if (!gpu.empty()) AddGpuMetrics(gpu, page);
         });
     const absl::Status trained = trainer.Run();
     pulse.reset();

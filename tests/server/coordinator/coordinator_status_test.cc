@@ -107,7 +107,7 @@ TEST_F(CoordinatorTest, ShowsThePublicMetricsOfAJob) {
           testing::HasSubstr(
               absl::StrCat("\ntributary_gradient_norm ",
                            metrics_[0]["gradient_norm"].get<double>(), "\n")),
-          testing::HasSubstr("tributary_samples_total{unit=\"rows\"} 8\n"),
+          testing::HasSubstr("tributary_samples_total{unit=\"\"} 8\n"),
           testing::HasSubstr("\ntributary_workers 2\n"),
           testing::HasSubstr("\ntributary_workers_lost_total 0\n"),
           testing::HasSubstr("\ntributary_checkpoint_failures_total 0\n")));

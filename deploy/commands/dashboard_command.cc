@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/http/http_server.h"
+#include "common/os/local_host.h"
+#include "common/transport/security.h"
+#include "deploy/commands/build_info.h"
+#include "deploy/commands/subcommands.h"
+#include "deploy/dashboard/dashboard.h"
+#include "deploy/dashboard/run_view.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/environment.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/security_flags.h"
+#include "deploy/flags/signals.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kDefaultDashboardPort = 29480;
+
+struct Flags {
+  std::vector<std::string> runs;
+  std::vector<std::string> coordinators;
+  std::string listen;
+  SecurityFlags security;
+};
+
+bool IsRun(const std::filesystem::path& folder) {
+  std::error_code error;
+  return std::filesystem::exists(folder / "job.textproto", error) ||
+         std::filesystem::exists(folder / "metrics.jsonl", error);
+}
+
+// Adds the run in `path`, or all runs in the folder `path`.
+absl::Status AddRuns(const std::string& path, const Security& security,
+                     std::vector<std::unique_ptr<RunView>>* runs) {
+  if (IsRun(path)) {
+    runs->push_back(std::make_unique<RunView>(path, security));
+    return absl::OkStatus();
+  }
+  std::vector<std::string> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path, error), end;
+       !error && entry != end; entry.increment(error)) {
+    if (IsRun(entry->path())) found.push_back(entry->path().string());
+  }
+  if (found.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        path,
+        " is not the folder of a run, and contains none; pass a folder that "
+        "`tributary train` prints, or one that contains such folders"));
+  }
+  std::sort(found.begin(), found.end());
+  for (const std::string& run : found) {
+    runs->push_back(std::make_unique<RunView>(run, security));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HttpServer::Options> ServerOptionsOf(const Flags& flags,
+                                                    const Security& security) {
+  HttpServer::Options options;
+  options.port = kDefaultDashboardPort;
+  if (!flags.listen.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const HostPort address,
+                               ParseHostPort(flags.listen));
+    options.host = address.host;
+    options.port = address.port;
+  }
+  if (IsLoopback(options.host)) return options;
+  if (security.Tokens().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen ", flags.listen,
+        " would show the runs to everybody in the network: pass --token-file "
+        "with the token that readers must give, and --tls-dir"));
+  }
+  if (security.tls()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const Security texts, WithTexts(security));
+    options.certificate = texts.tls_texts.certificate;
+    options.key = texts.tls_texts.key;
+  } else if (!flags.security.insecure_network) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", flags.listen,
+                     " would receive the token unencrypted: pass --tls-dir, or "
+                     "--insecure-network if the network is trusted"));
+  }
+  return options;
+}
+
+absl::Status Run(const Flags& flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const Security security,
+      ReadSecurity(flags.security,
+                   {Role::kAdmin, Role::kServer, Role::kWorker}));
+  std::vector<std::unique_ptr<RunView>> runs;
+  for (const std::string& path : flags.runs) {
+    TRIBUTARY_RETURN_IF_ERROR(AddRuns(path, security, &runs));
+  }
+  for (const std::string& address : flags.coordinators) {
+    TRIBUTARY_RETURN_IF_ERROR(ParseHostPort(address).status());
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckConnectTo(address, flags.security, security));
+    runs.push_back(RunView::OfCoordinator(address, security));
+  }
+  if (runs.empty()) {
+    return absl::InvalidArgumentError(
+        "missing RUN; pass folders of runs, or --coordinator HOST:PORT");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const HttpServer::Options options,
+                             ServerOptionsOf(flags, security));
+  Dashboard::Options shown;
+  shown.release = TRIBUTARY_VERSION;
+  if (!IsLoopback(options.host)) {
+    shown.tokens = [&security] { return security.Tokens(); };
+  }
+  Dashboard dashboard(std::move(runs), std::move(shown));
+  SignalQueue signals;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<HttpServer> server,
+      HttpServer::Start(options, [&dashboard](const HttpRequest& request) {
+        return dashboard.Handle(request);
+      }));
+  std::printf("%s://%s\n", options.key.empty() ? "http" : "https",
+              JoinHostPort(options.host, server->port()).c_str());
+  std::fflush(stdout);
+  while (signals.Wait(absl::InfiniteDuration()) == 0) {
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunDashboardCommand(const std::vector<std::string>& arguments,
+                        const Environment& environment) {
+  Flags flags;
+  CommandLine line(
+      "dashboard", "[RUN...]",
+      "Serves a page that shows runs in a browser while they train and "
+      "afterwards: curves, where the time goes, processes, logs and job files. "
+      "RUN is the folder of a run, or a folder that contains runs. Reads only; "
+      "ends with Ctrl-C.",
+      {{"dashboard runs", "Show all runs in the folder runs."},
+       {"dashboard runs/a runs/b", "Compare two runs."},
+       {"dashboard --coordinator node0:29400", "Show a job on a cluster."}});
+  line.SetOperands(&flags.runs);
+  line.AddTexts("coordinator", "HOST:PORT",
+                "Server 0 of a job whose folder is on another machine. May be "
+                "repeated.",
+                &flags.coordinators);
+  line.AddText("listen", "HOST:PORT",
+               "Address of the page. One that other machines reach needs "
+               "--token-file, and --tls-dir or --insecure-network. Default "
+               "127.0.0.1:29480.",
+               &flags.listen);
+  AddSecurityFlags(&line, &flags.security);
+  AddInsecureNetworkFlag(&line,
+                         "Allow sending the token unencrypted, without "
+                         "--tls-dir.",
+                         &flags.security);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const absl::Status status = Run(flags);
+  return status.ok() ? kExitDone : ReportError(status);
+}
+
+}  // namespace tributary

@@ -1,0 +1,172 @@
+#include "deploy/dashboard/dashboard.h"
+
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/types/optional.h"
+#include "common/base/digest.h"
+#include "common/os/local_host.h"
+#include "deploy/dashboard/page_files.h"
+#include "nlohmann/json.hpp"
+
+namespace tributary {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxPoints = 4000;
+constexpr int kMaxLines = 200;
+constexpr int kMaxLogEntries = 1000;
+
+HttpResponse JsonResponse(const Json& json, int code = 200) {
+  HttpResponse response;
+  response.code = code;
+  response.content_type = "application/json";
+  // Names of files and lines of logs may contain any bytes.
+  response.body = json.dump(-1, ' ', /*ensure_ascii=*/false,
+                            Json::error_handler_t::replace);
+  return response;
+}
+
+HttpResponse ErrorResponse(int code, const std::string& message) {
+  return JsonResponse({{"error", message}}, code);
+}
+
+// Returns a number of the query, limited to `min` and `max`; `missing` if the
+// query does not have it.
+int64_t NumberOf(const HttpRequest& request, const char* name, int64_t missing,
+                 int64_t min, int64_t max) {
+  const absl::optional<std::string> text = QueryValue(request.query, name);
+  int64_t value = 0;
+  if (!text.has_value() || !absl::SimpleAtoi(*text, &value)) return missing;
+  return std::min(std::max(value, min), max);
+}
+
+std::string HostWithoutPort(absl::string_view host) {
+  if (absl::StartsWith(host, "[")) {
+    return std::string(host.substr(1, host.find(']') - 1));
+  }
+  return std::string(host.substr(0, host.find(':')));
+}
+
+}  // namespace
+
+Dashboard::Dashboard(std::vector<std::unique_ptr<RunView>> runs,
+                     Options options)
+    : runs_(std::move(runs)), options_(std::move(options)) {}
+
+bool Dashboard::IsLocal(const HttpRequest& request) {
+  const std::string host = HostWithoutPort(request.host);
+  return host == "localhost" || IsLoopback(host);
+}
+
+bool Dashboard::IsAllowed(const HttpRequest& request) const {
+  const std::vector<std::string> tokens =
+      options_.tokens ? options_.tokens() : std::vector<std::string>();
+  if (tokens.empty()) return IsLocal(request);
+  absl::string_view sent = request.authorization;
+  std::string decoded;
+  if (absl::ConsumePrefix(&sent, "Bearer ")) {
+    decoded = std::string(sent);
+  } else if (!absl::ConsumePrefix(&sent, "Basic ") ||
+             !absl::Base64Unescape(sent, &decoded)) {
+    return false;
+  } else {
+    decoded.erase(0, decoded.find(':') + 1);  // Any user name.
+  }
+  // Digests have equal lengths, so the comparison's time does not depend on the
+  // token.
+  const std::string digest = Sha256Hex(decoded);
+  bool allowed = false;
+  for (const std::string& token : tokens) {
+    const std::string expected = Sha256Hex(token);
+    if (CRYPTO_memcmp(digest.data(), expected.data(), expected.size()) == 0) {
+      allowed = true;
+    }
+  }
+  return allowed;
+}
+
+HttpResponse Dashboard::Handle(const HttpRequest& request) {
+  HttpResponse response;
+  if (!IsAllowed(request)) {
+    if (options_.tokens && !options_.tokens().empty()) {
+      response = ErrorResponse(
+          401, "the job's token is required: as the password, with any user");
+      response.headers.emplace_back("WWW-Authenticate",
+                                    "Basic realm=\"tributary\"");
+    } else {
+      response = ErrorResponse(
+          403,
+          "open the page by the address that `tributary dashboard` prints");
+    }
+  } else {
+    response = Answer(request);
+  }
+  response.headers.emplace_back("Content-Security-Policy",
+                                "default-src 'self'; frame-ancestors 'none'; "
+                                "base-uri 'none'; form-action 'none'");
+  response.headers.emplace_back("Referrer-Policy", "no-referrer");
+  response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
+  return response;
+}
+
+HttpResponse Dashboard::Answer(const HttpRequest& request) {
+  if (request.path == "/api/runs") {
+    Json runs = Json::array();
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      Json run = runs_[i]->Overview();
+      run["id"] = i;
+      runs.push_back(std::move(run));
+    }
+    return JsonResponse({{"release", options_.release}, {"runs", runs}});
+  }
+  if (absl::StartsWith(request.path, "/api/")) {
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+    const int64_t id = NumberOf(request, "run", -1, -1, kMax);
+    if (id < 0 || id >= static_cast<int64_t>(runs_.size())) {
+      return ErrorResponse(404, "there is no such run");
+    }
+    RunView& run = *runs_[id];
+    const int64_t from = NumberOf(request, "from", 0, 0, kMax);
+    const int64_t to = NumberOf(request, "to", kMax, 0, kMax);
+    if (request.path == "/api/series") {
+      return JsonResponse(run.Series(
+          from, to,
+          static_cast<int>(NumberOf(request, "points", 800, 1, kMaxPoints))));
+    }
+    if (request.path == "/api/lines") {
+      return JsonResponse(run.Lines(
+          from, to,
+          static_cast<int>(NumberOf(request, "count", 50, 1, kMaxLines))));
+    }
+    if (request.path == "/api/status") return JsonResponse(run.Status());
+    if (request.path == "/api/job") return JsonResponse(run.Job());
+    if (request.path == "/api/log") {
+      return JsonResponse(run.Log(static_cast<int>(
+          NumberOf(request, "count", 200, 1, kMaxLogEntries))));
+    }
+    return ErrorResponse(404, "the dashboard has no such data");
+  }
+  const std::string name =
+      request.path == "/" ? "index.html" : request.path.substr(1);
+  for (const PageFile& file : PageFiles()) {
+    if (file.name != name) continue;
+    HttpResponse response;
+    response.content_type = file.content_type;
+    response.body = file.contents;
+    return response;
+  }
+  return ErrorResponse(404, "the dashboard has no such page");
+}
+
+}  // namespace tributary

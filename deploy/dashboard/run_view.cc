@@ -1,0 +1,472 @@
+#include "deploy/dashboard/run_view.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "common/base/json.h"
+#include "common/job/job.h"
+#include "common/os/file.h"
+#include "common/plan/exchange_traffic.h"
+#include "common/plan/payload_bytes.h"
+#include "deploy/status/status_client.h"
+#include "nlohmann/json.hpp"
+
+namespace tributary {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Line = MetricsIndex::Line;
+
+// A coordinator that has not answered for so long counts as gone.
+constexpr absl::Duration kGone = absl::Seconds(5);
+constexpr int64_t kMaxFileBytes = 16 << 20;
+constexpr int64_t kMaxLogBytes = 256 << 10;
+
+constexpr size_t FieldIndex(absl::string_view name) {
+  size_t i = 0;
+  while (MetricsIndex::kFields[i] != name) ++i;
+  return i;
+}
+constexpr size_t kEpoch = FieldIndex("epoch");
+constexpr size_t kLoss = FieldIndex("loss");
+constexpr size_t kSeconds = FieldIndex("seconds");
+constexpr size_t kEvaluationLoss = FieldIndex("evaluation_loss");
+constexpr size_t kEvaluationAccuracy = FieldIndex("evaluation_accuracy");
+
+bool IsEvaluation(const Line& line) {
+  return !std::isnan(line.values[kEvaluationLoss]);
+}
+
+// Reads an object from a file that may not exist.
+Json ReadObject(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
+  if (!text.ok()) return nullptr;
+  Json json = ParseOrderedJson(*text);
+  return json.is_object() ? json : Json(nullptr);
+}
+
+std::string TextOf(const Json& object, const char* name) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(name);
+  return found == object.end() || !found->is_string()
+             ? ""
+             : found->get<std::string>();
+}
+
+// Returns the last bytes of a file, from the beginning of a line.
+std::string ReadEnd(const std::string& path, int64_t most) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  const auto size = static_cast<int64_t>(file.tellg());
+  const int64_t begin = std::max<int64_t>(0, size - most);
+  std::string text(size - begin, '\0');
+  file.seekg(begin);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(file.gcount());
+  if (begin > 0) text.erase(0, text.find('\n') + 1);
+  return text;
+}
+
+// Appends the path and the value of each field that is set.
+void Flatten(const google::protobuf::Message& message,
+             const std::string& prefix, Json* fields) {
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  reflection.ListFields(message, &set);
+  for (const google::protobuf::FieldDescriptor* const field : set) {
+    const std::string path = absl::StrCat(prefix, field->name());
+    const bool is_message =
+        field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE;
+    if (!field->is_repeated()) {
+      if (is_message) {
+        fields->push_back({path, ""});
+        Flatten(reflection.GetMessage(message, field), absl::StrCat(path, "."),
+                fields);
+      } else {
+        std::string text;
+        google::protobuf::TextFormat::PrintFieldValueToString(message, field,
+                                                              -1, &text);
+        fields->push_back({path, text});
+      }
+      continue;
+    }
+    for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
+      const std::string element = absl::StrCat(path, "[", i, "]");
+      if (is_message) {
+        Flatten(reflection.GetRepeatedMessage(message, field, i),
+                absl::StrCat(element, "."), fields);
+      } else {
+        std::string text;
+        google::protobuf::TextFormat::PrintFieldValueToString(message, field, i,
+                                                              &text);
+        fields->push_back({element, text});
+      }
+    }
+  }
+}
+
+// Returns the bytes that the processes of a run should have sent and received
+// in each step, or null if the job does not determine them.
+Json ExpectedTraffic(const JobSpec& job, const Json& summary) {
+  const auto number = [&summary](const char* name) {
+    const auto found = summary.find(name);
+    return found == summary.end() || !found->is_number_integer()
+               ? int64_t{0}
+               : found->get<int64_t>();
+  };
+  const int64_t workers = number("workers");
+  const int64_t servers = number("servers");
+  const int64_t parameters = number("parameters");
+  if (workers < 1 || workers > job.batch().micro_batches() || servers < 1 ||
+      parameters < 1) {
+    return nullptr;
+  }
+  const ExchangeSpec& exchange = job.exchange();
+  Json expected = {{"workers", Json::array()}};
+  const auto bytes = [](double sent, double received) {
+    return Json{{"sent", sent}, {"received", received}};
+  };
+  const auto n = static_cast<double>(workers);
+  if (exchange.has_all_reduce()) {
+    const double each = workers == 1 ? 0
+                                     : AllReduceLaw(static_cast<int>(workers)) *
+                                           sizeof(float) *
+                                           static_cast<double>(parameters);
+    expected["law"] =
+        "In each step, each of n workers sends and receives 2 (n - 1) / n "
+        "times the weights.";
+    for (int i = 0; i < workers; ++i) {
+      expected["workers"].push_back(bytes(each, each));
+    }
+    expected["server"] = bytes(0, 0);
+    return expected;
+  }
+  const ConsistencySpec& consistency =
+      exchange.parameter_server().consistency();
+  if (consistency.has_asynchronous()) return nullptr;
+  double payload =
+      static_cast<double>(ExpectedPayloadBytes(exchange, parameters));
+  expected["law"] =
+      "In each step, each worker sends one gradient for each part of the "
+      "reduction tree that it computes, and receives the weights once.";
+  if (consistency.has_local_steps()) {
+    payload /= static_cast<double>(consistency.local_steps().inner_steps());
+    expected["law"] =
+        "In each round, each worker sends one change for each part of the "
+        "reduction tree that it computes, and receives the weights once; the "
+        "figures are for one step.";
+  }
+  double up = 0;
+  for (const int count :
+       ContributionsByWorker(static_cast<int>(job.batch().micro_batches()),
+                             static_cast<int>(workers))) {
+    expected["workers"].push_back(bytes(count * payload, payload));
+    up += count * payload;
+  }
+  expected["server"] = bytes(n * payload / static_cast<double>(servers),
+                             up / static_cast<double>(servers));
+  return expected;
+}
+
+// A line of a process's log: "TIME LEVEL MESSAGE", or a JSON object.
+Json LogEntry(const std::string& line) {
+  if (absl::StartsWith(line, "{")) {
+    const Json json = ParseOrderedJson(line);
+    return {{"time", TextOf(json, "ts")},
+            {"level", TextOf(json, "level")},
+            {"message", TextOf(json, "msg")}};
+  }
+  const std::vector<std::string> parts =
+      absl::StrSplit(line, absl::MaxSplits(' ', 2));
+  if (parts.size() < 3) {
+    return {{"time", ""}, {"level", ""}, {"message", line}};
+  }
+  return {{"time", parts[0]}, {"level", parts[1]}, {"message", parts[2]}};
+}
+
+// The mean, the smallest and the largest of the values that are present.
+struct Range {
+  void Add(double value) {
+    if (std::isnan(value)) return;
+    sum += value;
+    least = std::min(least, value);
+    most = std::max(most, value);
+    ++count;
+  }
+  double mean() const {
+    // Exactly the value, if there is only one.
+    return count == 0 ? std::numeric_limits<double>::quiet_NaN()
+                      : sum / static_cast<double>(count);
+  }
+
+  double sum = 0;
+  double least = std::numeric_limits<double>::infinity();
+  double most = -std::numeric_limits<double>::infinity();
+  int64_t count = 0;
+};
+
+}  // namespace
+
+RunView::RunView(std::string folder, Security security)
+    : folder_(std::move(folder)),
+      security_(std::move(security)),
+      index_(absl::StrCat(folder_, "/metrics.jsonl")) {}
+
+std::unique_ptr<RunView> RunView::OfCoordinator(const std::string& address,
+                                                const Security& security) {
+  auto view = std::make_unique<RunView>("", security);
+  view->coordinator_ = address;
+  view->poller_ = std::make_unique<StatusPoller>(address, security);
+  return view;
+}
+
+void RunView::Update() {
+  if (folder_.empty()) {
+    AddLineOfStatus();
+  } else {
+    index_.Update();
+    const std::string address =
+        TextOf(ReadObject(absl::StrCat(folder_, "/server.json")), "address");
+    if (address != coordinator_) {
+      coordinator_ = address;
+      poller_ = address.empty()
+                    ? nullptr
+                    : std::make_unique<StatusPoller>(address, security_);
+    }
+  }
+  if (poller_ != nullptr) poller_->Poll();
+}
+
+// Without the run's files, each status with a new step becomes a line.
+void RunView::AddLineOfStatus() {
+  const StatusReply status = poller_->latest();
+  if (status.phase() == StatusReply::PHASE_UNSPECIFIED ||
+      status.step_milliseconds() == 0) {
+    return;
+  }
+  if (!polled_.empty() && status.step() <= polled_.back().step) {
+    if (status.step() == polled_.back().step) return;
+    ++polled_generation_;  // The job has gone back to a checkpoint.
+    polled_.clear();
+  }
+  Line line;
+  line.step = status.step();
+  line.values.fill(std::numeric_limits<double>::quiet_NaN());
+  line.values[kEpoch] = status.epoch();
+  line.values[kLoss] = status.loss();
+  line.values[FieldIndex("learning_rate")] = status.learning_rate();
+  line.values[FieldIndex("gradient_norm")] = status.gradient_norm();
+  line.values[FieldIndex("samples_per_second")] = status.samples_per_second();
+  line.values[FieldIndex("step_seconds")] = 1e-3 * status.step_milliseconds();
+  polled_.push_back(line);
+}
+
+const std::vector<Line>& RunView::lines() const {
+  return folder_.empty() ? polled_ : index_.lines();
+}
+
+nlohmann::ordered_json RunView::Overview() {
+  Update();
+  const Json summary = folder_.empty()
+                           ? Json(nullptr)
+                           : ReadObject(absl::StrCat(folder_, "/summary.json"));
+  Json run;
+  const absl::string_view path =
+      folder_.empty() ? coordinator_ : absl::StripSuffix(folder_, "/");
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');
+  run["name"] = parts.back();
+  run["path"] = path;
+  const bool live = Live();
+  run["live"] = live;
+  run["step"] = lines().empty() ? 0 : lines().back().step;
+  if (live) {
+    const StatusReply status = poller_->latest();
+    run["state"] =
+        absl::AsciiStrToLower(StatusReply::Phase_Name(status.phase()));
+    run["step"] = status.step();
+    run["steps"] = status.steps();
+    run["unit"] = status.unit();
+    run["model"] = status.model();
+  } else {
+    const std::string ended = TextOf(summary, "status");
+    run["state"] = ended.empty() ? "no answer" : ended;
+    run["steps"] = nullptr;
+    run["unit"] = TextOf(summary, "unit");
+    run["model"] = "";
+    if (!ended.empty()) {
+      const auto steps = summary.find("steps");
+      if (steps != summary.end()) run["step"] = *steps;
+    }
+  }
+  run["lines"] = lines().size();
+  run["generation"] =
+      folder_.empty() ? polled_generation_ : index_.generation();
+  return run;
+}
+
+bool RunView::Live() const {
+  return poller_ != nullptr && absl::Now() - poller_->latest_time() < kGone;
+}
+
+nlohmann::ordered_json RunView::Series(int64_t from, int64_t to, int points) {
+  Update();
+  std::vector<const Line*> training, evaluations;
+  for (const Line& line : lines()) {
+    if (line.step < from || line.step > to) continue;
+    (IsEvaluation(line) ? evaluations : training).push_back(&line);
+  }
+  Json series;
+  series["lines"] = lines().size();
+  series["generation"] =
+      folder_.empty() ? polled_generation_ : index_.generation();
+  series["first_step"] = lines().empty() ? 0 : lines().front().step;
+  series["last_step"] = lines().empty() ? 0 : lines().back().step;
+  const size_t groups = std::min<size_t>(points, training.size());
+  series["grouped"] = groups < training.size();
+  for (const char* name : {"step", "seconds", "epoch"}) {
+    series[name] = Json::array();
+  }
+  Json& fields = series["fields"];
+  constexpr std::array<absl::string_view, 5> kShown = {
+      "loss", "learning_rate", "gradient_norm", "samples_per_second",
+      "step_seconds"};
+  for (const absl::string_view name : kShown) {
+    fields[std::string(name)] = {{"mean", Json::array()},
+                                 {"min", Json::array()},
+                                 {"max", Json::array()}};
+  }
+  for (size_t g = 0; g < groups; ++g) {
+    const size_t begin = g * training.size() / groups;
+    const size_t end = (g + 1) * training.size() / groups;
+    const Line& last = *training[end - 1];
+    series["step"].push_back(last.step);
+    series["seconds"].push_back(last.values[kSeconds]);
+    series["epoch"].push_back(last.values[kEpoch]);
+    for (const absl::string_view name : kShown) {
+      Range range;
+      for (size_t i = begin; i < end; ++i) {
+        range.Add(training[i]->values[FieldIndex(name)]);
+      }
+      Json& field = fields[std::string(name)];
+      field["mean"].push_back(range.mean());
+      field["min"].push_back(range.count == 0 ? range.mean() : range.least);
+      field["max"].push_back(range.count == 0 ? range.mean() : range.most);
+    }
+  }
+  Json& evaluation = series["evaluation"];
+  for (const char* name : {"step", "seconds", "loss", "accuracy"}) {
+    evaluation[name] = Json::array();
+  }
+  const size_t shown = std::min<size_t>(points, evaluations.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const Line& line = *evaluations[(i + 1) * evaluations.size() / shown - 1];
+    evaluation["step"].push_back(line.step);
+    evaluation["seconds"].push_back(line.values[kSeconds]);
+    evaluation["loss"].push_back(line.values[kEvaluationLoss]);
+    evaluation["accuracy"].push_back(line.values[kEvaluationAccuracy]);
+  }
+  return series;
+}
+
+nlohmann::ordered_json RunView::Lines(int64_t from, int64_t to, int count) {
+  Update();
+  std::vector<const Line*> found;
+  for (const Line& line : lines()) {
+    if (line.step >= from && line.step <= to && !IsEvaluation(line)) {
+      found.push_back(&line);
+    }
+  }
+  Json result;
+  result["total"] = found.size();
+  result["lines"] = Json::array();
+  if (folder_.empty()) return result;
+  const size_t shown = std::min<size_t>(count, found.size());
+  for (size_t i = 0; i < shown; ++i) {
+    const Line& line = *found[(i + 1) * found.size() / shown - 1];
+    Json json = ParseOrderedJson(index_.Read(line));
+    if (json.is_object()) result["lines"].push_back(std::move(json));
+  }
+  return result;
+}
+
+nlohmann::ordered_json RunView::Status() {
+  Update();
+  Json result;
+  result["live"] = Live();
+  result["age_seconds"] = nullptr;
+  result["status"] = nullptr;
+  result["coordinator"] = coordinator_;
+  if (poller_ != nullptr && poller_->latest_time() > absl::InfinitePast()) {
+    const absl::Time now = absl::Now();
+    result["age_seconds"] = absl::ToDoubleSeconds(now - poller_->latest_time());
+    result["status"] = StatusJson(poller_->latest(), poller_->latest_time());
+  }
+  result["summary"] = folder_.empty()
+                          ? Json(nullptr)
+                          : ReadObject(absl::StrCat(folder_, "/summary.json"));
+  result["expected"] = nullptr;
+  if (result["summary"].is_object()) {
+    absl::StatusOr<JobSpec> job =
+        LoadJob(absl::StrCat(folder_, "/job.textproto"));
+    if (job.ok() && ValidateJob(*job).ok()) {
+      result["expected"] =
+          ExpectedTraffic(ResolveJob(*std::move(job)), result["summary"]);
+    }
+  }
+  return result;
+}
+
+nlohmann::ordered_json RunView::Job() const {
+  Json result = {{"text", ""}, {"fields", Json::array()}, {"error", ""}};
+  if (folder_.empty()) {
+    result["error"] = "the folder of the run is not known";
+    return result;
+  }
+  const std::string path = absl::StrCat(folder_, "/job.textproto");
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
+  if (!text.ok()) {
+    result["error"] = text.status().message();
+    return result;
+  }
+  result["text"] = *text;
+  const absl::StatusOr<JobSpec> job = LoadJob(path);
+  if (job.ok()) {
+    Flatten(*job, "", &result["fields"]);
+  } else {
+    result["error"] = job.status().message();
+  }
+  return result;
+}
+
+nlohmann::ordered_json RunView::Log(int count) const {
+  Json result = {{"entries", Json::array()}, {"sample", nullptr}};
+  if (folder_.empty()) return result;
+  std::vector<std::string> lines = absl::StrSplit(
+      ReadEnd(absl::StrCat(folder_, "/logs/server-0.log"), kMaxLogBytes), '\n',
+      absl::SkipEmpty());
+  const size_t first = lines.size() - std::min<size_t>(count, lines.size());
+  for (size_t i = first; i < lines.size(); ++i) {
+    result["entries"].push_back(LogEntry(lines[i]));
+  }
+  const absl::StatusOr<std::string> sample =
+      ReadFile(absl::StrCat(folder_, "/sample.txt"), kMaxFileBytes);
+  if (sample.ok()) result["sample"] = *sample;
+  return result;
+}
+
+}  // namespace tributary

@@ -1,0 +1,62 @@
+#include "deploy/status/status_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "common/base/status_macros.h"
+#include "common/transport/channel.h"
+#include "common/transport/diagnosis.h"
+#include "deploy/launcher/progress.h"
+#include "nlohmann/json.hpp"
+#include "proto/rendezvous.grpc.pb.h"
+
+namespace tributary {
+
+absl::StatusOr<StatusReply> AskStatus(const std::string& address,
+                                      const Security& security,
+                                      absl::Duration timeout) {
+  const std::unique_ptr<Rendezvous::Stub> stub =
+      Rendezvous::NewStub(CreateChannel(address, security));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       absl::ToChronoMicroseconds(timeout));
+  StatusReply reply;
+  const grpc::Status status =
+      stub->GetStatus(&context, StatusRequest(), &reply);
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+      status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+    return FromGrpc(status, address);
+  }
+  if (!status.ok()) {
+    TRIBUTARY_RETURN_IF_ERROR(Diagnose(address, security));
+    return absl::UnavailableError(absl::StrCat(
+        "no response from a server at ", address, " (", status.error_message(),
+        "); check that server 0 is running and that this is its address"));
+  }
+  return reply;
+}
+
+nlohmann::ordered_json StatusJson(const StatusReply& status, absl::Time now) {
+  auto json = ParseOrderedJson(FormatProgressJson(status, now));
+  json["model"] = status.model();
+  json["attempt"] = status.attempt();
+  json["checkpoint_step"] = status.checkpoint_step();
+  json["processes"] = nlohmann::ordered_json::array();
+  for (const ProcessStatus& process : status.process()) {
+    json["processes"].push_back({{"role", process.role()},
+                                 {"number", process.number()},
+                                 {"place", process.place()},
+                                 {"step", process.step()},
+                                 {"phase", process.phase()},
+                                 {"silent_ms", process.silent_ms()},
+                                 {"waits_for", process.waits_for()}});
+  }
+  return json;
+}
+
+}  // namespace tributary
