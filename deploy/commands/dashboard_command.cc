@@ -1,9 +1,6 @@
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,7 +15,7 @@
 #include "deploy/commands/build_info.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/dashboard/dashboard.h"
-#include "deploy/dashboard/run_view.h"
+#include "deploy/dashboard/run_list.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/environment.h"
 #include "deploy/flags/exit_code.h"
@@ -36,38 +33,6 @@ struct Flags {
   std::string listen;
   SecurityFlags security;
 };
-
-bool IsRun(const std::filesystem::path& folder) {
-  std::error_code error;
-  return std::filesystem::exists(folder / "job.textproto", error) ||
-         std::filesystem::exists(folder / "metrics.jsonl", error);
-}
-
-// Adds the run in `path`, or all runs in the folder `path`.
-absl::Status AddRuns(const std::string& path, const Security& security,
-                     std::vector<std::unique_ptr<RunView>>* runs) {
-  if (IsRun(path)) {
-    runs->push_back(std::make_unique<RunView>(path, security));
-    return absl::OkStatus();
-  }
-  std::vector<std::string> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(path, error), end;
-       !error && entry != end; entry.increment(error)) {
-    if (IsRun(entry->path())) found.push_back(entry->path().string());
-  }
-  if (found.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        path,
-        " is not the folder of a run, and contains none; pass a folder that "
-        "`tributary train` prints, or one that contains such folders"));
-  }
-  std::sort(found.begin(), found.end());
-  for (const std::string& run : found) {
-    runs->push_back(std::make_unique<RunView>(run, security));
-  }
-  return absl::OkStatus();
-}
 
 absl::StatusOr<HttpServer::Options> ServerOptionsOf(const Flags& flags,
                                                     const Security& security) {
@@ -104,15 +69,15 @@ absl::Status Run(const Flags& flags) {
       const Security security,
       ReadSecurity(flags.security,
                    {Role::kAdmin, Role::kServer, Role::kWorker}));
-  std::vector<std::unique_ptr<RunView>> runs;
+  RunList runs(security);
   for (const std::string& path : flags.runs) {
-    TRIBUTARY_RETURN_IF_ERROR(AddRuns(path, security, &runs));
+    TRIBUTARY_RETURN_IF_ERROR(runs.AddPath(path));
   }
   for (const std::string& address : flags.coordinators) {
     TRIBUTARY_RETURN_IF_ERROR(ParseHostPort(address).status());
     TRIBUTARY_RETURN_IF_ERROR(
         CheckConnectTo(address, flags.security, security));
-    runs.push_back(RunView::OfCoordinator(address, security));
+    runs.AddCoordinator(address);
   }
   if (runs.empty()) {
     return absl::InvalidArgumentError(

@@ -60,8 +60,7 @@ std::string HostWithoutPort(absl::string_view host) {
 
 }  // namespace
 
-Dashboard::Dashboard(std::vector<std::unique_ptr<RunView>> runs,
-                     Options options)
+Dashboard::Dashboard(RunList runs, Options options)
     : runs_(std::move(runs)), options_(std::move(options)) {}
 
 bool Dashboard::IsLocal(const HttpRequest& request) {
@@ -123,8 +122,9 @@ HttpResponse Dashboard::Handle(const HttpRequest& request) {
 HttpResponse Dashboard::Answer(const HttpRequest& request) {
   if (request.path == "/api/runs") {
     Json runs = Json::array();
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      Json run = runs_[i]->Overview();
+    runs_.Refresh();
+    for (size_t i = 0; i < runs_.runs().size(); ++i) {
+      Json run = runs_.runs()[i]->Overview();
       run["id"] = i;
       runs.push_back(std::move(run));
     }
@@ -133,10 +133,10 @@ HttpResponse Dashboard::Answer(const HttpRequest& request) {
   if (absl::StartsWith(request.path, "/api/")) {
     constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
     const int64_t id = NumberOf(request, "run", -1, -1, kMax);
-    if (id < 0 || id >= static_cast<int64_t>(runs_.size())) {
+    if (id < 0 || id >= static_cast<int64_t>(runs_.runs().size())) {
       return ErrorResponse(404, "there is no such run");
     }
-    RunView& run = *runs_[id];
+    RunView& run = *runs_.runs()[id];
     const int64_t from = NumberOf(request, "from", 0, 0, kMax);
     const int64_t to = NumberOf(request, "to", kMax, 0, kMax);
     if (request.path == "/api/series") {

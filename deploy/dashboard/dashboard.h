@@ -3,12 +3,11 @@
 #define TRIBUTARY_DEPLOY_DASHBOARD_DASHBOARD_H_
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/http/http_server.h"
-#include "deploy/dashboard/run_view.h"
+#include "deploy/dashboard/run_list.h"
 
 namespace tributary {
 
@@ -33,7 +32,7 @@ class Dashboard {
     std::string release;  // For the page.
   };
 
-  Dashboard(std::vector<std::unique_ptr<RunView>> runs, Options options);
+  Dashboard(RunList runs, Options options);
 
   HttpResponse Handle(const HttpRequest& request);
 
@@ -44,7 +43,7 @@ class Dashboard {
   bool IsAllowed(const HttpRequest& request) const;
   HttpResponse Answer(const HttpRequest& request);
 
-  const std::vector<std::unique_ptr<RunView>> runs_;
+  RunList runs_;
   const Options options_;
 };
 
