@@ -31,10 +31,10 @@ namespace fs = std::filesystem;
 
 // The files of a run. Only these are removed, because a folder may contain
 // other files of its owner.
-constexpr const char* kFilesOfARun[] = {"summary.json", "metrics.jsonl",
-                                        "job.textproto", "prometheus-targets.json",
-                                        "final/manifest.json",
-                                        "final/model.safetensors"};
+constexpr const char* kFilesOfARun[] = {
+    "summary.json",        "metrics.jsonl",
+    "job.textproto",       "prometheus-targets.json",
+    "final/manifest.json", "final/model.safetensors"};
 
 // Returns true for checkpoints, including those that were moved aside when
 // their steps were saved again.
