@@ -140,7 +140,8 @@ function seriesPath(run) {
   return `/api/series?run=${run.id}&points=${POINTS}${zoom}`;
 }
 
-// The time of the newest line at which an exponential moving average ends.
+// Returns the exponential moving average of the values, without the bias of its
+// beginning.
 function smooth(values, factor) {
   if (factor === 0) return values;
   let mean = 0, weight = 0;
@@ -267,7 +268,8 @@ function renderTime(data) {
       canvas,
       make('h2', {}, lines.length === 0 ? 'Means' :
           `Means of steps ${lines[0].step} to ${lines.at(-1).step} (${lines.length} lines), in milliseconds`),
-      table('workers', ['worker', '', '#micro-batches', '#forward', '#backward', '#data', '#exchange', '#others waited'],
+      table('workers', ['worker', '', '#micro-batches', '#forward', '#backward', '#data', '#exchange',
+        '#waited for others'],
           means.map((m) => make('tr', {}, make('td', {}, `worker ${m.rank}`), bar(m),
               ...['leaves', ...PHASES.map((p) => `${p}_ms`), 'waiting_ms'].map((name) => numberCell(m[name]))))));
   drawLanes(canvas, lines, ranks);
@@ -300,10 +302,12 @@ function renderCluster(data) {
       ['evaluation accuracy', summary.evaluation?.accuracy], ['seconds', summary.seconds],
       ['attempts', summary.attempt], ['workers', summary.workers], ['workers lost', summary.workers_lost],
       ['servers', summary.servers], ['parameters', summary.parameters], ['weights', summary.weights_sha256]];
-    parts.push(make('h2', {}, 'Summary'),
-        table('summary', ['', ''], facts.filter(([, value]) => value !== undefined && value !== null).map(([name, value]) =>
-            make('tr', {}, make('td', {}, name), typeof value === 'number' ? numberCell(value) :
-                make('td', {className: 'text'}, String(value))))),
+    const known = facts.filter(([, value]) => value !== undefined && value !== null);
+    parts.push(make('h2', {}, 'Summary'), table('summary', ['', ''], known.map(([name, value]) => {
+      const cell = make('td', {className: 'text'}, typeof value === 'number' ? formatNumber(value) : String(value));
+      cell.dataset.value = String(value);
+      return make('tr', {}, make('td', {}, name), cell);
+    })),
         make('h2', {}, 'Processes at the end'),
         table('ended', ['process', '#peak memory (MB)', '#CPU seconds', '#compute', '#data', '#exchange', '#evaluation'],
             (summary.processes ?? []).map((p) => make('tr', {},
