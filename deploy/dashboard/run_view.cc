@@ -25,6 +25,8 @@
 #include "common/plan/payload_bytes.h"
 #include "deploy/status/status_client.h"
 #include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 namespace {
@@ -209,9 +211,9 @@ struct Range {
     ++count;
   }
   double mean() const {
-    // Exactly the value, if there is only one.
-    return count == 0 ? std::numeric_limits<double>::quiet_NaN()
-                      : sum / static_cast<double>(count);
+    if (count == 0) return std::numeric_limits<double>::quiet_NaN();
+    // Rounding must not move the mean of equal values.
+    return std::min(std::max(sum / static_cast<double>(count), least), most);
   }
 
   double sum = 0;
@@ -336,6 +338,12 @@ nlohmann::ordered_json RunView::Series(int64_t from, int64_t to, int points) {
       folder_.empty() ? polled_generation_ : index_.generation();
   series["first_step"] = lines().empty() ? 0 : lines().front().step;
   series["last_step"] = lines().empty() ? 0 : lines().back().step;
+  series["newest"] = Json::object();
+  for (size_t i = 0; !training.empty() && i < MetricsIndex::kFields.size();
+       ++i) {
+    series["newest"][std::string(MetricsIndex::kFields[i])] =
+        training.back()->values[i];
+  }
   const size_t groups = std::min<size_t>(points, training.size());
   series["grouped"] = groups < training.size();
   for (const char* name : {"step", "seconds", "epoch"}) {

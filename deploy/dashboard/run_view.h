@@ -33,6 +33,7 @@ class RunView {
   // Returns the numbers of the lines with `from` <= step <= `to`, in at most
   // `points` groups of neighboring steps: the mean, the smallest and the
   // largest value of each field in each group, and the last step of the group.
+  // "newest" has the values of the last of these lines.
   nlohmann::ordered_json Series(int64_t from, int64_t to, int points);
 
   // Returns up to `count` lines with `from` <= step <= `to` as they are in the

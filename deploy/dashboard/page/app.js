@@ -9,6 +9,8 @@ const VIEWS = [
 const COLORS = 6;
 const POINTS = 800;
 const POLL_MS = 1000, MAX_POLL_MS = 15000;
+// A worker that the others wait for this many times in a row is worth an alert.
+const STRAGGLER_POLLS = 10;
 const LIVE_STATES = ['waiting', 'training', 'evaluating', 'finishing', 'recovering'];
 
 const state = {
@@ -16,6 +18,7 @@ const state = {
   from: null, to: null, focus: 0, ...readHash(),
 };
 const cache = new Map();  // What the server answered, by path.
+const stragglers = new Map();  // The worker that the others of a run wait for.
 let charts = null;
 let failures = 0;
 
@@ -112,8 +115,8 @@ function renderRuns() {
   const focus = document.activeElement?.id;
   body.replaceChildren(...state.runs.map((run) => {
     const series = cache.get(seriesPath(run));
-    const loss = series?.fields.loss.mean.at(-1) ?? null;
-    const speed = series?.fields.samples_per_second.mean.at(-1) ?? null;
+    const loss = series?.newest.loss ?? null;
+    const speed = series?.newest.samples_per_second ?? null;
     const box = make('input', {
       type: 'checkbox', id: `show-${run.id}`, checked: state.shown.has(run.id), 'aria-label': `show ${run.name}`,
       onchange: (event) => {
@@ -385,14 +388,17 @@ function alertsOf() {
   for (const run of shownRuns()) {
     const series = cache.get(seriesPath(run));
     const status = cache.get(`/api/status?run=${run.id}`);
-    if (series && series.step.length > 0 && series.fields.loss.mean.at(-1) === null) {
+    if (series && series.step.length > 0 && series.newest.loss === null) {
       alerts.push(`${run.name}: the training loss is not a number.`);
     }
     if (status?.summary?.status === 'failed' && !run.live) {
       alerts.push(`${run.name} has failed: ${status.summary.failure ?? 'unknown reason'}`);
     }
     const live = status?.live ? status.status : null;
-    if (live?.waiting && live.waiting.ms > 0.25 * live.step_milliseconds) {
+    const slow = live?.waiting && live.waiting.ms > 0.25 * live.step_milliseconds ? live.waiting.rank : null;
+    const last = stragglers.get(run.id);
+    stragglers.set(run.id, {rank: slow, times: slow !== null && last?.rank === slow ? last.times + 1 : 1});
+    if (slow !== null && stragglers.get(run.id).times >= STRAGGLER_POLLS) {
       alerts.push(`${run.name}: the others wait ${formatNumber(live.waiting.ms)} ms of each ` +
           `${formatNumber(live.step_milliseconds)} ms step for worker ${live.waiting.rank}` +
           `${live.waiting.phase ? ` (${live.waiting.phase})` : ''}.`);

@@ -152,7 +152,12 @@ export class LineChart {
     if (empty) [low, high] = this.log ? [1, 10] : [0, 1];
     const scale = this.log ? Math.log10 : (v) => v;
     let bottom = scale(low), top = scale(high);
-    if (bottom === top) [bottom, top] = [bottom - 0.5, top + 0.5];
+    // Values that differ only by rounding are a horizontal line.
+    const least = 1e-6 * Math.max(Math.abs(bottom), Math.abs(top));
+    if (top - bottom <= least) {
+      const half = Math.max(least * 1e5, 1e-12);
+      [bottom, top] = [bottom - half, top + half];
+    }
     const margin = 0.05 * (top - bottom);
     [bottom, top] = [bottom - margin, top + margin];
     const [first, last] = this.range();
@@ -309,7 +314,7 @@ export function drawLanes(canvas, lines, ranks) {
   lines.forEach((line, column) => {
     const left = LEFT + column * cell;
     c.fillStyle = color('--muted');
-    if (column % labels === 0) c.fillText(formatNumber(line.step), left, height - 10);
+    if (column % labels === 0 && left + 40 < width) c.fillText(formatNumber(line.step), left, height - 10);
     for (const w of line.workers ?? []) {
       const i = ranks.indexOf(w.rank);
       let x = left;

@@ -1,0 +1,274 @@
+#include "deploy/dashboard/dashboard.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/json.h"
+#include "deploy/dashboard/run_list.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace tributary {
+namespace {
+
+using ::testing::Contains;
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+
+namespace fs = std::filesystem;
+
+class DashboardTest : public testing::Test {
+ protected:
+  DashboardTest()
+      : folder_(fs::path(testing::TempDir()) /
+                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+
+  void Write(const std::string& path, const std::string& text) {
+    fs::create_directories((folder_ / path).parent_path());
+    std::ofstream(folder_ / path, std::ios::binary) << text;
+  }
+  // A run with a line for each of `steps` steps, whose losses are 1 / step.
+  void WriteRun(const std::string& name, int steps) {
+    Write(absl::StrCat(name, "/job.textproto"),
+          "name: \"x\" model { mlp { hidden: 8 } } data { random { shape: 4 } "
+          "} batch { global: 8 } optimizer { sgd { learning_rate: 0.1 } } "
+          "steps: 9");
+    std::string lines;
+    for (int step = 1; step <= steps; ++step) {
+      absl::StrAppend(&lines, "{\"step\":", step,
+                      ",\"loss\":", absl::StrFormat("%.17g", 1.0 / step),
+                      ",\"workers\":[{\"rank\":0,\"forward_ms\":1.5}]}\n");
+    }
+    absl::StrAppend(
+        &lines,
+        "{\"step\":5,\"evaluation_loss\":0.25,\"evaluation_accuracy\":0.5}\n");
+    Write(absl::StrCat(name, "/metrics.jsonl"), lines);
+  }
+
+  void Make(std::vector<std::string> tokens = {}) {
+    RunList runs{Security()};
+    const absl::Status added = runs.AddPath(folder_.string());
+    ASSERT_TRUE(added.ok()) << added;
+    Dashboard::Options options;
+    options.release = "1.2.3";
+    if (!tokens.empty()) options.tokens = [tokens] { return tokens; };
+    dashboard_ = std::make_unique<Dashboard>(std::move(runs), options);
+  }
+  HttpResponse Get(const std::string& path, const std::string& query = "",
+                   const std::string& authorization = "",
+                   const std::string& host = "127.0.0.1:29480") {
+    HttpRequest request;
+    request.path = path;
+    request.query = query;
+    request.authorization = authorization;
+    request.host = host;
+    return dashboard_->Handle(request);
+  }
+  nlohmann::ordered_json GetJson(const std::string& path,
+                                 const std::string& query = "") {
+    const HttpResponse response = Get(path, query);
+    EXPECT_EQ(response.code, 200) << response.body;
+    EXPECT_EQ(response.content_type, "application/json");
+    return ParseOrderedJson(response.body);
+  }
+
+  const fs::path folder_;
+  std::unique_ptr<Dashboard> dashboard_;
+};
+
+TEST_F(DashboardTest, ListsTheRunsOfAFolderAlsoThoseThatBeginLater) {
+  WriteRun("b", 3);
+  WriteRun("a", 2);
+  Write("no-run/file", "");
+  Make();
+  auto runs = GetJson("/api/runs");
+  EXPECT_EQ(runs["release"], "1.2.3");
+  ASSERT_EQ(runs["runs"].size(), 2);
+  EXPECT_EQ(runs["runs"][0]["name"], "a");
+  EXPECT_EQ(runs["runs"][0]["state"], "no answer");
+  EXPECT_EQ(runs["runs"][1]["name"], "b");
+  EXPECT_EQ(runs["runs"][1]["lines"], 4);
+  WriteRun("0", 1);
+  Write("0/summary.json", R"({"status":"done","steps":9,"unit":"rows"})");
+  runs = GetJson("/api/runs");
+  ASSERT_EQ(runs["runs"].size(), 3);
+  EXPECT_EQ(runs["runs"][2]["name"], "0") << "the others keep their numbers";
+  EXPECT_EQ(runs["runs"][2]["id"], 2);
+  EXPECT_EQ(runs["runs"][2]["state"], "done");
+  EXPECT_EQ(runs["runs"][2]["step"], 9);
+}
+
+TEST_F(DashboardTest, GroupsLinesAndKeepsTheirValues) {
+  WriteRun("a", 7);
+  Make();
+  auto series = GetJson("/api/series", "run=0");
+  EXPECT_EQ(series["grouped"], false);
+  EXPECT_EQ(series["step"].size(), 7);
+  EXPECT_EQ(series["fields"]["loss"]["mean"][2], 1.0 / 3);
+  EXPECT_EQ(series["fields"]["gradient_norm"]["mean"][2], nullptr);
+  EXPECT_EQ(series["evaluation"]["loss"][0], 0.25);
+  series = GetJson("/api/series", "run=0&from=2&to=6&points=2");
+  EXPECT_EQ(series["grouped"], true);
+  EXPECT_EQ(series["first_step"], 1);
+  EXPECT_EQ(series["newest"]["loss"], 1.0 / 6);
+  EXPECT_EQ(series["step"], nlohmann::ordered_json::array({3, 6}));
+  EXPECT_EQ(series["fields"]["loss"]["min"],
+            nlohmann::ordered_json::array({1.0 / 3, 1.0 / 6}));
+  EXPECT_EQ(series["fields"]["loss"]["max"],
+            nlohmann::ordered_json::array({1.0 / 2, 1.0 / 4}));
+  EXPECT_EQ(series["fields"]["loss"]["mean"][0], (1.0 / 2 + 1.0 / 3) / 2);
+}
+
+TEST_F(DashboardTest, ReturnsLinesAsTheyAre) {
+  WriteRun("a", 7);
+  Make();
+  const auto lines = GetJson("/api/lines", "run=0&count=2");
+  EXPECT_EQ(lines["total"], 7);
+  ASSERT_EQ(lines["lines"].size(), 2);
+  EXPECT_EQ(lines["lines"][0]["step"], 3);
+  EXPECT_EQ(lines["lines"][1]["step"], 7) << "the last one is included";
+  EXPECT_EQ(lines["lines"][1]["workers"][0]["forward_ms"], 1.5);
+}
+
+TEST_F(DashboardTest, ShowsJobLogSampleAndSummary) {
+  WriteRun("a", 1);
+  Write("a/logs/server-0.log",
+        "2026-01-01T00:00:00Z info server 0: one\n"
+        "{\"ts\":\"T\",\"level\":\"warning\",\"msg\":\"two\"}\nodd\n");
+  Write("a/sample.txt", "text");
+  Write("a/summary.json",
+        R"({"status":"done","steps":9,"workers":2,"servers":1,
+            "parameters":100,"processes":[]})");
+  Make();
+  const auto job = GetJson("/api/job", "run=0");
+  EXPECT_THAT(job["text"].get<std::string>(), HasSubstr("hidden: 8"));
+  EXPECT_THAT(job["fields"], Contains(nlohmann::ordered_json::array(
+                                 {"optimizer.sgd.learning_rate", "0.1"})));
+  const auto log = GetJson("/api/log", "run=0&count=2");
+  ASSERT_EQ(log["entries"].size(), 2);
+  EXPECT_EQ(log["entries"][0]["level"], "warning");
+  EXPECT_EQ(log["entries"][0]["message"], "two");
+  EXPECT_EQ(log["entries"][1]["message"], "odd");
+  EXPECT_EQ(log["sample"], "text");
+  const auto status = GetJson("/api/status", "run=0");
+  EXPECT_EQ(status["live"], false);
+  EXPECT_EQ(status["summary"]["status"], "done");
+  // Two workers with half of the reduction tree each.
+  EXPECT_EQ(status["expected"]["workers"][1]["sent"], 400);
+  EXPECT_EQ(status["expected"]["server"]["received"], 800);
+}
+
+TEST_F(DashboardTest, RefusesWhatItDoesNotHave) {
+  WriteRun("a", 1);
+  Make();
+  for (const auto& [path, query] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"/api/series", ""},
+           {"/api/series", "run=1"},
+           {"/api/series", "run=-1"},
+           {"/api/series", "run=x"},
+           {"/api/nothing", "run=0"},
+           {"/nothing.js", ""},
+           {"/../a/job.textproto", ""},
+           {"/page/app.js", ""}}) {
+    const HttpResponse response = Get(path, query);
+    EXPECT_EQ(response.code, 404) << path << "?" << query;
+    EXPECT_TRUE(ParseOrderedJson(response.body).contains("error"));
+  }
+  // Numbers out of range are limited.
+  EXPECT_EQ(GetJson("/api/series", "run=0&points=0&from=-5")["step"].size(), 1);
+  EXPECT_EQ(GetJson("/api/series",
+                    "run=0&points=99999999&to=99999999999999999999")["step"]
+                .size(),
+            1);
+}
+
+TEST_F(DashboardTest, ServesThePageWithAStrictPolicy) {
+  Make();
+  for (const auto& [path, type] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"/", "text/html; charset=utf-8"},
+           {"/app.js", "text/javascript; charset=utf-8"},
+           {"/charts.js", "text/javascript; charset=utf-8"},
+           {"/style.css", "text/css; charset=utf-8"},
+           {"/icon.svg", "image/svg+xml"}}) {
+    const HttpResponse response = Get(path);
+    EXPECT_EQ(response.code, 200) << path;
+    EXPECT_EQ(response.content_type, type) << path;
+    EXPECT_THAT(response.headers,
+                Contains(Pair("Content-Security-Policy",
+                              HasSubstr("default-src 'self'"))));
+  }
+  // The policy would forbid them.
+  EXPECT_THAT(Get("/").body, Not(HasSubstr("<style")));
+  EXPECT_THAT(Get("/").body, Not(HasSubstr("style=")));
+}
+
+TEST_F(DashboardTest, AnswersOnlyPagesOfThisMachineWithoutAToken) {
+  Make();
+  for (const char* host : {"localhost:29480", "127.0.0.1", "[::1]:29480"}) {
+    EXPECT_EQ(Get("/api/runs", "", "", host).code, 200) << host;
+  }
+  for (const char* host : {"example.org", "localhost.example.org:29480", "",
+                           "[", "127.0.0.1.example.org"}) {
+    EXPECT_EQ(Get("/api/runs", "", "", host).code, 403) << host;
+  }
+}
+
+TEST_F(DashboardTest, RequiresOneOfTheTokens) {
+  Make({"first", "second"});
+  const auto basic = [](const std::string& text) {
+    return absl::StrCat("Basic ", absl::Base64Escape(text));
+  };
+  for (const std::string& right :
+       {basic("any:first"), basic(":second"), std::string("Bearer first")}) {
+    EXPECT_EQ(Get("/api/runs", "", right, "node0:29480").code, 200) << right;
+  }
+  for (const std::string& wrong :
+       {std::string(), basic("first:"), basic("any:firs"), basic("any:"),
+        std::string("Basic !"), std::string("Bearer "), std::string("first")}) {
+    const HttpResponse response = Get("/", "", wrong, "127.0.0.1:29480");
+    EXPECT_EQ(response.code, 401) << wrong;
+    EXPECT_THAT(response.headers,
+                Contains(Pair("WWW-Authenticate", HasSubstr("Basic"))));
+    EXPECT_THAT(response.body, HasSubstr("the job's token is required"));
+  }
+}
+
+TEST_F(DashboardTest, AnswersWithJsonWhateverNamesAndLogsContain) {
+  WriteRun("a\"<img src=x>\n\xff", 1);
+  Write("a\"<img src=x>\n\xff/logs/server-0.log", "T info \xff\xfe <script>\n");
+  Make();
+  const auto runs = GetJson("/api/runs");
+  EXPECT_THAT(runs["runs"][0]["name"].get<std::string>(),
+              HasSubstr("a\"<img src=x>\n"));
+  EXPECT_THAT(
+      GetJson("/api/log", "run=0")["entries"][0]["message"].get<std::string>(),
+      HasSubstr("<script>"));
+}
+
+TEST(RunListTest, RefusesAFolderThatDoesNotExist) {
+  RunList runs{Security()};
+  const absl::Status status = runs.AddPath("/does/not/exist");
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("/does/not/exist is not a folder"));
+}
+
+}  // namespace
+}  // namespace tributary

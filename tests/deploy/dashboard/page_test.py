@@ -1,0 +1,276 @@
+"""Opens the dashboard in a headless Chromium and compares what it shows with
+the files of runs and with `tributary status`.
+
+    page_test.py TRIBUTARY [SCREENSHOTS]
+
+With the folder SCREENSHOTS, also writes pictures for the manual.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from chromium import Chromium
+from make_run import make_run
+
+TRIBUTARY = os.path.abspath(sys.argv[1])
+SCREENSHOTS = sys.argv[2] if len(sys.argv) > 2 else None
+READY = 'document.body && document.body.dataset.ready === "%s"'
+JOB = '''
+model { mlp { hidden: 256 hidden: 256 } }
+data { random { samples: 4096 shape: 128 classes: 10 } }
+batch { global: 256 micro_batches: 8 }
+optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }
+steps: %d
+evaluation { every_steps: 100 }
+checkpoint { every_steps: 100 }
+output { log_every_steps: 5 tensorboard: false }
+'''
+
+
+def read_lines(run):
+    with open(os.path.join(run, 'metrics.jsonl'), encoding='utf-8') as file:
+        return [json.loads(line) for line in file if line.endswith('\n')]
+
+
+def is_training(line):
+    return 'loss' in line
+
+
+def contrast(first, second):
+    """The contrast ratio of two colors "#rrggbb" (WCAG 2.1)."""
+    def luminance(color):
+        parts = [int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+        parts = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055)**2.4
+                 for p in parts]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@unittest.skipUnless(shutil.which('chromium'), 'needs the package chromium')
+class PageTest(unittest.TestCase):
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=os.environ.get('TEST_TMPDIR'))
+        self.processes = []
+
+    def tearDown(self):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+            process.stdout.close()
+
+    def start(self, *arguments):
+        process = subprocess.Popen([TRIBUTARY, *arguments], text=True,
+                                   stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT)
+        self.processes.append(process)
+        return process
+
+    def dashboard(self, *runs):
+        process = self.start('dashboard', *runs, '--listen', '127.0.0.1:0')
+        url = process.stdout.readline().strip()
+        self.assertRegex(url, r'^http://127\.0\.0\.1:\d+$')
+        return url
+
+    def show(self, browser, url, view, **how):
+        browser.open(f'{url}/#view={view}', **how)
+        browser.wait_for(READY % view)
+
+    def values(self, browser, table):
+        """The exact values of a table's cells, row by row."""
+        return json.loads(browser.evaluate(
+            'JSON.stringify([...document.querySelectorAll('
+            f'"#{table} tbody tr")].map((row) => [...row.cells].map((cell) => '
+            'cell.dataset.value === undefined ? cell.textContent : '
+            'Number(cell.dataset.value))))'))
+
+    def check_quiet(self, browser, url):
+        self.assertEqual(browser.errors(), [])
+        for address in browser.requested():
+            self.assertTrue(address.startswith((url + '/', 'about:')), address)
+
+    def picture(self, browser, name, whole=False):
+        if SCREENSHOTS:
+            time.sleep(0.3)
+            browser.screenshot(os.path.join(SCREENSHOTS, name), whole)
+
+    def test_a_finished_run(self):
+        runs = os.path.join(self.folder, 'runs')
+        # A name that would be a script if it were inserted as HTML.
+        name = '<img src=x onerror=document.title=1>'
+        make_run(os.path.join(runs, name), 1000, 3, 10, name)
+        make_run(os.path.join(runs, 'plain'), 500, 64, 10)
+        url = self.dashboard(runs)
+        lines = [line for line in read_lines(os.path.join(runs, name))
+                 if is_training(line)]
+        with Chromium() as browser:
+            self.show(browser, url, 'curves')
+            rows = self.values(browser, 'runs')
+            self.assertEqual([row[1] for row in rows], [name, 'plain'])
+            self.assertEqual(rows[0][3:], [1000, lines[-1]['loss'],
+                                           lines[-1]['samples_per_second']])
+            self.assertEqual(browser.evaluate('document.title'), 'Tributary')
+            self.assertEqual(
+                browser.evaluate('document.querySelectorAll("img").length'), 0)
+            # The crosshair shows a line's loss.
+            browser.evaluate('document.querySelector("canvas").focus()')
+            browser.press('ArrowRight')
+            text = browser.evaluate(
+                'document.querySelector("figcaption output").textContent')
+            self.assertIn(name, text)
+            # Zooming in asks for that part of the run.
+            browser.press('+')
+            browser.wait_for('location.hash.includes("from=")')
+            browser.press('0')
+            browser.wait_for('!location.hash.includes("from=")')
+
+            browser.press('2')
+            browser.wait_for(READY % 'time')
+            rows = self.values(browser, 'workers')
+            self.assertEqual(len(rows), 3)
+            for rank, row in enumerate(rows):
+                newest = [line['workers'][rank] for line in lines[-40:]]
+                self.assertEqual(row[0], f'worker {rank}')
+                for value, field in zip(row[2:], (
+                        'leaves', 'forward_ms', 'backward_ms', 'data_ms',
+                        'exchange_ms', 'waiting_ms')):
+                    self.assertAlmostEqual(
+                        value, sum(w[field] for w in newest) / len(newest), 9)
+
+            with open(os.path.join(runs, name, 'summary.json'),
+                      encoding='utf-8') as file:
+                summary = json.load(file)
+            browser.press('3')
+            browser.wait_for(READY % 'cluster')
+            facts = {row[0]: row[1] for row in self.values(browser, 'summary')}
+            self.assertEqual(facts['final loss'], summary['final_loss'])
+            self.assertEqual(facts['parameters'], summary['parameters'])
+            browser.press('4')
+            browser.wait_for(READY % 'exchange')
+            rows = self.values(browser, 'bytes')
+            self.assertEqual([row[1] for row in rows],
+                             [p['bytes_sent'] for p in summary['processes']])
+            # Each of three workers computes one subtree of the four
+            # micro-batches: 1, 1 and 2 of them.
+            self.assertEqual([row[5] for row in rows[:3]], 3 * [9488])
+            browser.press('5')
+            browser.wait_for(READY % 'job')
+            fields = {row[0] for row in self.values(browser, 'differences')}
+            self.assertEqual(fields, {'name', 'steps', 'batch',
+                                      'batch.global', 'batch.micro_batches'}
+                             - {'batch'})
+            browser.press('6')
+            browser.wait_for(READY % 'log')
+            self.check_quiet(browser, url)
+
+            for view in ('curves', 'time', 'cluster', 'exchange', 'job', 'log'):
+                self.show(browser, url, view, width=400)
+                self.assertLessEqual(browser.evaluate(
+                    'document.documentElement.scrollWidth'), 400, view)
+            self.check_quiet(browser, url)
+
+    def test_colors_can_be_read(self):
+        url = self.dashboard(self.folder)
+        with Chromium() as browser:
+            for dark in (False, True):
+                self.show(browser, url, 'curves', dark=dark)
+                colors = browser.evaluate(
+                    'Object.fromEntries(["background", "panel", "text", '
+                    '"muted", "accent", "alert-background", "run0", "run1", '
+                    '"run2", "run3", "run4", "run5"].map((name) => [name, '
+                    'getComputedStyle(document.documentElement)'
+                    '.getPropertyValue("--" + name).trim()]))')
+                self.assertEqual(dark, contrast(colors['background'],
+                                                '#000000') < 2)
+                for name in ('background', 'panel'):
+                    for text in ('text', 'muted', 'accent'):
+                        self.assertGreaterEqual(
+                            contrast(colors[name], colors[text]), 4.5, text)
+                    for line in range(6):
+                        self.assertGreaterEqual(
+                            contrast(colors[name], colors[f'run{line}']), 3)
+                self.assertGreaterEqual(
+                    contrast(colors['alert-background'], colors['text']), 4.5)
+
+    def test_a_live_job_with_kills(self):
+        job = os.path.join(self.folder, 'job.textproto')
+        with open(job, 'w', encoding='utf-8') as file:
+            file.write(JOB % 6000)
+        run = os.path.join(self.folder, 'run')
+        train = self.start('train', job, '--output', run, '--workers', '2')
+        while not os.path.exists(os.path.join(run, 'server.json')):
+            self.assertIsNone(train.poll())
+            time.sleep(0.05)
+        url = self.dashboard(run)
+        with open(os.path.join(run, 'server.json'), encoding='utf-8') as file:
+            address = json.load(file)['address']
+        with Chromium() as browser:
+            self.show(browser, url, 'cluster')
+            browser.wait_for('document.querySelectorAll("#processes tbody tr")'
+                             '.length === 3', 60)
+            # The page's step lies between those of two answers of `status`.
+            def step():
+                return json.loads(subprocess.run(
+                    [TRIBUTARY, 'status', address, '--json'], check=True,
+                    capture_output=True).stdout)['step']
+            before = step()
+            browser.wait_for(f'Number(document.querySelector("#runs tbody tr")'
+                             f'.cells[3].dataset.value) >= {before}')
+            shown = self.values(browser, 'runs')[0][3]
+            self.assertLessEqual(shown, step())
+            for victim in ('worker .*--rank 1', 'server '):
+                pid = subprocess.run(['pgrep', '-P', str(train.pid), '-f', victim],
+                                     check=True, capture_output=True).stdout
+                if victim.startswith('worker'):
+                    reached = step()
+                    os.kill(int(pid.split()[0]), signal.SIGKILL)
+                    browser.wait_for(
+                        'Number(document.querySelector("#runs tbody tr")'
+                        f'.cells[3].dataset.value) > {reached + 50}', 60)
+                else:
+                    os.kill(int(pid.split()[0]), signal.SIGKILL)
+                    browser.wait_for(
+                        'document.body.innerText.includes("Attempt 2; ")', 60)
+            self.picture(browser, 'dashboard-processes.png')
+            if SCREENSHOTS:
+                self.show(browser, url, 'curves', dark=True, height=860)
+                self.picture(browser, 'dashboard-dark.png')
+                self.show(browser, url, 'time')
+                self.picture(browser, 'dashboard-time.png')
+                self.show(browser, url, 'time', width=400, height=860)
+                self.picture(browser, 'dashboard-narrow.png')
+            self.show(browser, url, 'curves', height=860)
+            browser.wait_for('document.querySelector("#runs tbody tr").cells[2]'
+                             '.textContent === "done"', 120)
+            self.picture(browser, 'dashboard-curves.png')
+            lines = read_lines(run)
+            newest = [line for line in lines if is_training(line)][-1]
+            row = self.values(browser, 'runs')[0]
+            self.assertEqual(row[3:], [6000, newest['loss'],
+                                       newest['samples_per_second']])
+            self.assertEqual(row[3], newest['step'])
+            series = browser.evaluate(
+                'fetch("/api/series?run=0&points=4000").then((r) => r.json())')
+            training = [line for line in lines if is_training(line)]
+            self.assertEqual(series['step'], [line['step'] for line in training])
+            self.assertEqual(series['fields']['loss']['mean'],
+                             [line['loss'] for line in training])
+            self.assertEqual(series['evaluation']['loss'],
+                             [line['evaluation_loss'] for line in lines
+                              if 'evaluation_loss' in line])
+            self.check_quiet(browser, url)
+        self.assertEqual(train.wait(timeout=60), 0)
+        self.assertFalse(os.path.exists(os.path.join(run, 'server.json')))
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1])
