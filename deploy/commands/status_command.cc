@@ -1,8 +1,12 @@
 #include "deploy/commands/status_command.h"
 
-#include <cstdint>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,8 +16,10 @@
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/launcher/progress.h"
+#include "deploy/flags/signals.h"
+#include "deploy/launcher/status_poller.h"
 #include "deploy/status/status_client.h"
+#include "deploy/status/status_text.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -25,16 +31,24 @@ struct Flags {
   double timeout_seconds = 5;
   bool ready = false;
   bool json = false;
+  bool watch = false;
+  double interval_seconds = 1;
+  double give_up_seconds = 60;
 };
+
+// A coordinator that was finishing and has not answered for so long has ended.
+constexpr absl::Duration kGone = absl::Seconds(3);
 
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
-      "status", "[HOST[:PORT]]",
+      "status", "[HOST[:PORT]|RUN]",
       "Shows the status of a job and of each of its processes: step, phase, "
-      "time since its last heartbeat, and what it waits for. HOST is server 0; "
-      "default: MASTER_ADDR and MASTER_PORT, else 127.0.0.1:29400.",
+      "time since its last heartbeat, and what it waits for. HOST is server 0, "
+      "RUN the folder of a run on this machine; default: MASTER_ADDR and "
+      "MASTER_PORT, else 127.0.0.1:29400.",
       std::vector<CommandLine::Example>{
           {"status", "Show the job of the server on this machine."},
+          {"status runs/a --watch", "Show a run until it ends."},
           {"status node1:29400 --json", "Print JSON for scripts."},
           {"status --ready", "Exit with 0 while workers may join, else 1."}});
   line->SetOperand(/*required=*/false, &flags->address);
@@ -43,6 +57,16 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "job has not ended, else with 1. For health checks.",
                   &flags->ready);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
+  line->AddSwitch(
+      "watch",
+      "Show the status again every --interval seconds, on a "
+      "terminal in place, until the job has ended. The exit code is "
+      "0 if the job is done or was stopped, 1 if it has failed or "
+      "does not answer for a minute.",
+      &flags->watch);
+  line->AddNumber("interval",
+                  "Seconds between two answers with --watch. Default 1.", 0.05,
+                  3600, &flags->interval_seconds);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(line.get(),
                          "Allow sending the token to another machine "
@@ -58,10 +82,48 @@ absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
     TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
                                ReadLauncherEnvironment(environment));
     flags->address = launcher.Coordinator();
+  } else if (std::error_code error;
+             std::filesystem::is_directory(flags->address, error)) {
+    TRIBUTARY_ASSIGN_OR_RETURN(flags->address, AddressOfRun(flags->address));
   } else if (!absl::StrContains(flags->address, ":")) {
     flags->address = JoinHostPort(flags->address, kDefaultPort);
   }
   return ParseHostPort(flags->address).status();
+}
+
+// Shows the status again and again until the job has ended or a signal arrives.
+absl::Status Watch(const Flags& flags, const Security& security) {
+  SignalQueue signals;
+  winsize size = {};
+  if (isatty(STDOUT_FILENO) == 0 ||
+      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+    size = {};
+  }
+  StatusScreen screen(size.ws_col, size.ws_row);
+  StatusPoller poller(flags.address, security);
+  poller.Poll();
+  while (signals.Wait(absl::Seconds(flags.interval_seconds)) == 0) {
+    const StatusReply status = poller.latest();
+    const absl::Duration age = absl::Now() - poller.latest_time();
+    poller.Poll();
+    if (status.phase() == StatusReply::PHASE_UNSPECIFIED) continue;
+    const std::string text = screen.Show(status, age);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+    if (status.phase() == StatusReply::FAILED) return CheckReady(status);
+    const bool ends = status.phase() == StatusReply::FINISHING;
+    if (status.phase() == StatusReply::DONE ||
+        status.phase() == StatusReply::DRAINED || (ends && age > kGone)) {
+      return absl::OkStatus();
+    }
+    if (age > absl::Seconds(flags.give_up_seconds)) {
+      return absl::UnavailableError(absl::StrCat(
+          "no response from ", flags.address, " for ",
+          absl::FormatDuration(absl::Seconds(flags.give_up_seconds)),
+          "; the job has ended, or its server 0 is lost"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Writes results to stdout; with --ready it writes errors only.
@@ -76,47 +138,16 @@ absl::Status Run(const Flags& flags) {
       const StatusReply status,
       AskStatus(flags.address, security, absl::Seconds(flags.timeout_seconds)));
   if (flags.ready) return CheckReady(status);
-  std::string text;
+  if (flags.watch) return Watch(flags, security);
   if (flags.json) {
-    text = StatusJson(status, absl::Now()).dump();
+    absl::PrintF("%s\n", StatusJson(status, absl::Now()).dump());
   } else {
-    text = FormatProgress(status, 0);
-    // While the job waits for workers, the progress line counts them itself.
-    if (status.phase() != StatusReply::WAITING) {
-      absl::StrAppendFormat(&text, " | workers %d | servers %d",
-                            status.workers(), status.servers());
-    }
+    absl::PrintF("%s%s\n", FormatStatus(status), FormatProcesses(status));
   }
-  while (absl::EndsWith(text, "\n")) text.pop_back();
-  if (!flags.json && !status.model().empty()) {
-    absl::StrAppend(&text, " | model ", status.model());
-  }
-  if (!flags.json) absl::StrAppend(&text, FormatProcesses(status));
-  absl::PrintF("%s\n", text);
   return absl::OkStatus();
 }
 
 }  // namespace
-
-std::string FormatProcesses(const StatusReply& status) {
-  if (status.process().empty()) return "";
-  std::string text;
-  absl::StrAppendFormat(&text, "\n%-12s %10s  %-9s %8s  %-28s %s", "process",
-                        "step", "phase", "silent", "waits for", "at");
-  for (const ProcessStatus& process : status.process()) {
-    absl::StrAppendFormat(
-        &text, "\n%-12s %10s  %-9s %8s  %-28s %s",
-        absl::StrCat(process.role(), " ", process.number()),
-        process.step() < 0 ? "-" : absl::StrCat(process.step()),
-        process.phase().empty() ? "starting" : process.phase(),
-        process.silent_ms() < 0
-            ? "-"
-            : absl::StrFormat("%.1f s", 1e-3 * process.silent_ms()),
-        process.waits_for().empty() ? "-" : process.waits_for(),
-        process.place());
-  }
-  return text;
-}
 
 absl::Status CheckReady(const StatusReply& status) {
   switch (status.phase()) {

@@ -12,10 +12,6 @@
 
 namespace tributary {
 
-// Formats a table of the processes of the job. Each line is preceded, not
-// followed, by a newline. Returns an empty string if there are no processes.
-std::string FormatProcesses(const StatusReply& status);
-
 // Returns OK if `status` shows that workers may join; FailedPrecondition, with
 // the reason, if the job is ending, has ended or has failed.
 absl::Status CheckReady(const StatusReply& status);

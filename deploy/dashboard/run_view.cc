@@ -242,8 +242,7 @@ void RunView::Update() {
     AddLineOfStatus();
   } else {
     index_.Update();
-    const std::string address =
-        TextOf(ReadObject(absl::StrCat(folder_, "/server.json")), "address");
+    const std::string address = AddressOfRun(folder_).value_or("");
     if (address != coordinator_) {
       coordinator_ = address;
       poller_ = address.empty()

@@ -3,12 +3,14 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "common/os/file.h"
 #include "common/transport/channel.h"
 #include "common/transport/diagnosis.h"
 #include "deploy/launcher/progress.h"
@@ -39,6 +41,24 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
         "); check that server 0 is running and that this is its address"));
   }
   return reply;
+}
+
+absl::StatusOr<std::string> AddressOfRun(const std::string& folder) {
+  constexpr int64_t kMaxBytes = 4096;
+  const absl::StatusOr<std::string> text =
+      ReadFile(absl::StrCat(folder, "/server.json"), kMaxBytes);
+  if (text.ok()) {
+    const nlohmann::json json = ParseJson(*text);
+    if (json.is_object() && json.contains("address") &&
+        json["address"].is_string()) {
+      return json["address"].get<std::string>();
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(
+      folder,
+      " has no server.json: its job does not run, or runs where server 0 does "
+      "not share this folder; `tributary dashboard` shows runs that have "
+      "ended"));
 }
 
 nlohmann::ordered_json StatusJson(const StatusReply& status, absl::Time now) {

@@ -21,6 +21,11 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
                                       const Security& security,
                                       absl::Duration timeout);
 
+// Returns the address of the coordinator (host:port) of the run in `folder`,
+// which server 0 keeps in the file server.json. Returns NotFound if there is no
+// such file, because the job does not run on this machine.
+absl::StatusOr<std::string> AddressOfRun(const std::string& folder);
+
 // Returns the status as the JSON object that `tributary status --json` prints.
 nlohmann::ordered_json StatusJson(const StatusReply& status, absl::Time now);
 

@@ -19,6 +19,7 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/coordinator.h"
 #include "server/process/conclusion.h"
+#include "server/process/health_watch.h"
 #include "server/process/local_server.h"
 #include "server/process/metrics_writer.h"
 #include "server/process/resume_check.h"
@@ -69,9 +70,11 @@ class CoordinatorProcess {
         network_(network),
         output_(output),
         tensorboard_(options.job, options.output_directory, options.log),
+        health_(options.output_directory, options.log),
         metrics_(output, options.log, options.make_executor(1),
                  [this](const std::string& line) {
                    tensorboard_.Add(line);
+                   health_.Add(line);
                    if (options_.on_metrics) options_.on_metrics(line);
                  }),
         chooser_(options),
@@ -115,6 +118,7 @@ class CoordinatorProcess {
   ServerNetwork* const network_;
   RunOutput* const output_;
   TensorBoardLog tensorboard_;
+  HealthWatch health_;
   MetricsWriter metrics_;
   ResumeChooser chooser_;
   ReplicaStore replicas_;
@@ -187,6 +191,8 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
       [this, from, again, step = beginning.step,
        coordinator](const absl::Status& rewound) {
         tensorboard_.Begin(step);
+        const std::optional<DataFacts> data = coordinator->data();
+        health_.Begin(data.has_value() ? data->steps() : 0);
         if (!from.empty()) options_.log->Info("%s", from);
         if (!again) {
           const absl::Status begun =
@@ -316,9 +322,10 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   local.UseReplicas(&replicas_, services->replicas());
   link.SetServer(&local);
   const MetricsRegistry::Registration metrics = MetricsRegistry::Add(
-      options_.metrics, [&coordinator, &local](MetricsPage* page) {
+      options_.metrics, [this, &coordinator, &local](MetricsPage* page) {
         coordinator.AddMetrics(page);
         local.AddMetrics(page);
+        health_.AddMetrics(page);
       });
   // Calls use the store of `local`.
   const absl::Cleanup end_calls = [&] {

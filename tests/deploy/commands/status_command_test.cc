@@ -2,6 +2,8 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -163,29 +165,56 @@ TEST(CheckReadyTest, IsNotReadyWhenTheJobIsOver) {
                                     "the job has failed: worker 1: disk full"));
 }
 
-TEST(FormatProcessesTest, SaysWhoHangsAndWhy) {
-  StatusReply status;
-  EXPECT_EQ(FormatProcesses(status), "");
-  ProcessStatus* process = status.add_process();
-  process->set_role("server");
-  process->set_step(12);
-  process->set_phase("ready");
-  process->set_silent_ms(-1);
-  process->set_waits_for("worker 1: backward");
-  process = status.add_process();
-  process->set_role("worker");
-  process->set_number(1);
-  process->set_place("alpha, process 4711");
-  process->set_step(-1);
-  process->set_silent_ms(4060);
-  EXPECT_EQ(
-      FormatProcesses(status),
-      "\nprocess            step  phase       silent  waits for           "
-      "         at"
-      "\nserver 0             12  ready            -  worker 1: backward  "
-      "         "
-      "\nworker 1              -  starting     4.1 s  -                   "
-      "         alpha, process 4711");
+TEST(StatusCommandTest, WatchesUntilTheJobHasEnded) {
+  StatusReply reply;
+  reply.set_phase(StatusReply::DONE);
+  reply.set_step(12);
+  reply.set_steps(12);
+  const FakeCoordinator done(reply);
+  int code = -1;
+  testing::internal::CaptureStdout();
+  code = RunStatusCommand({done.address(), "--watch", "--interval", "0.05"},
+                          [](const std::string&) { return absl::nullopt; });
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, kExitDone);
+  EXPECT_TRUE(absl::StrContains(text, "[####")) << text;
+  EXPECT_TRUE(absl::StrContains(text, "step 12/12")) << text;
+
+  reply.set_phase(StatusReply::FAILED);
+  reply.set_failure("the disk is full");
+  const FakeCoordinator failed(reply);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  code = RunStatusCommand({failed.address(), "--watch", "--interval", "0.05"},
+                          [](const std::string&) { return absl::nullopt; });
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, kExitFailed);
+  EXPECT_TRUE(absl::StrContains(testing::internal::GetCapturedStderr(),
+                                "the job has failed: the disk is full"));
+}
+
+TEST(StatusCommandTest, FindsTheAddressInTheFolderOfARun) {
+  StatusReply reply;
+  reply.set_phase(StatusReply::TRAINING);
+  reply.set_step(5);
+  reply.set_steps(12);
+  const FakeCoordinator coordinator(reply);
+  const std::string folder = testing::TempDir();
+  const std::string path = absl::StrCat(folder, "/server.json");
+  std::ofstream(path) << "{\"address\":\"" << coordinator.address() << "\"}";
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(RunStatusCommand({folder},
+                             [](const std::string&) { return absl::nullopt; }),
+            kExitDone);
+  EXPECT_TRUE(
+      absl::StrContains(testing::internal::GetCapturedStdout(), "step 5/12"));
+  std::remove(path.c_str());
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(RunStatusCommand({folder},
+                             [](const std::string&) { return absl::nullopt; }),
+            kExitUsage);
+  EXPECT_TRUE(absl::StrContains(testing::internal::GetCapturedStderr(),
+                                "has no server.json: its job does not run"));
 }
 
 }  // namespace

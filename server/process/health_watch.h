@@ -1,0 +1,46 @@
+// Warns of what a user may want to stop a job for.
+#ifndef TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_
+#define TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/metrics/metrics_page.h"
+#include "common/os/log.h"
+#include "server/progress/health_monitor.h"
+
+namespace tributary {
+
+// Passes the lines of metrics.jsonl to a HealthMonitor, and looks at the free
+// space of the disk. Logs each alarm as a warning, which `train` shows on the
+// terminal. Thread-safe.
+class HealthWatch {
+ public:
+  // `log` must outlive this object.
+  HealthWatch(std::string directory, Logger* log);
+
+  // Begins an attempt of a job of `steps` steps, which computes some steps
+  // again.
+  void Begin(int64_t steps) ABSL_LOCKS_EXCLUDED(mu_);
+  // Adds a line of metrics.jsonl. Blocks on the disk.
+  void Add(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
+
+  void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  void CheckDisk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const std::string directory_;
+  Logger* const log_;
+  mutable absl::Mutex mu_;
+  HealthMonitor monitor_ ABSL_GUARDED_BY(mu_);
+  absl::Time disk_checked_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  bool disk_low_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_

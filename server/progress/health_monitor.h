@@ -1,0 +1,80 @@
+// Notices what a user may want to stop a job for: a loss that diverges or no
+// longer improves, and a worker that is much slower than the others.
+#ifndef TRIBUTARY_SERVER_PROGRESS_HEALTH_MONITOR_H_
+#define TRIBUTARY_SERVER_PROGRESS_HEALTH_MONITOR_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tributary {
+
+// A state machine over the lines of metrics.jsonl. Raises each alarm once, and
+// again only after it has cleared. Not thread-safe.
+class HealthMonitor {
+ public:
+  struct Worker {
+    int rank = 0;
+    double leaf_ms = 0;  // Time to compute a micro-batch.
+  };
+  struct Line {
+    int64_t step = 0;
+    // The mean training loss since the previous line; nullopt in lines about an
+    // evaluation.
+    std::optional<double> loss;
+    std::optional<double> evaluation_loss;
+    // Workers that computed at least one micro-batch.
+    std::vector<Worker> workers;
+  };
+  struct Alarm {
+    std::string kind;  // As in active().
+    std::string message;
+  };
+
+  // `steps` is the number of steps of the job.
+  explicit HealthMonitor(int64_t steps) : steps_(steps) {}
+
+  // Returns the alarms that this line raises.
+  std::vector<Alarm> Add(const Line& line);
+
+  // Returns 1 for each alarm that is raised, and 0 for the others, by kind:
+  // "divergence", "plateau" and "slow_worker".
+  std::map<std::string, int> active() const;
+
+ private:
+  void AddLoss(int64_t step, double loss, std::vector<Alarm>* alarms);
+  void AddEvaluation(int64_t step, double loss, std::vector<Alarm>* alarms);
+  void AddWorkers(const std::vector<Worker>& workers,
+                  std::vector<Alarm>* alarms);
+
+  int64_t steps_;
+
+  // An exponential moving average of the training loss, and of its distance
+  // from that average.
+  double loss_ = 0;
+  double noise_ = 0;
+  int64_t losses_ = 0;
+  double first_loss_ = 0;  // The average after kSettled lines.
+  double least_loss_ = 0;
+  int64_t least_loss_step_ = 0;
+  int64_t lines_since_least_ = 0;
+  int high_lines_ = 0;
+  bool diverges_ = false;
+
+  int64_t evaluations_since_least_ = 0;
+  std::optional<double> least_evaluation_;
+  int64_t least_evaluation_step_ = 0;
+  bool plateau_ = false;
+
+  struct Slow {
+    int lines = 0;  // Consecutive lines in which the worker was slow.
+    bool raised = false;
+  };
+  std::map<int, Slow> slow_;  // By rank.
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PROGRESS_HEALTH_MONITOR_H_
