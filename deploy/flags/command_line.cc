@@ -230,7 +230,7 @@ absl::Status CommandLine::Tokenize(const std::vector<std::string>& arguments,
     if (extra == "--") continue;
     const bool is_operand =
         (all_ != nullptr || tokens->operands.size() < operands_.size()) &&
-                            !absl::StartsWith(extra, "-");
+        !absl::StartsWith(extra, "-");
     if (!is_operand) return Unexpected(extra);
     tokens->operands.push_back(extra);
   }
