@@ -55,9 +55,18 @@ int RunConformanceCommand(const std::vector<std::string>& arguments,
 int RunDashboardCommand(const std::vector<std::string>& arguments,
                         const Environment& environment);
 
+// `tributary evaluate`: evaluates a trained model.
+int RunEvaluateCommand(const std::vector<std::string>& arguments,
+                       const Environment& environment,
+                       const TrainingSources& sources);
+
 // `tributary export`: writes a trained model for other programs.
 int RunExportCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
+
+// `tributary predict`: computes the outputs of a trained model.
+int RunPredictCommand(const std::vector<std::string>& arguments,
+                      const Environment& environment);
 
 // `tributary plan`: predicts the step time of a job on a cluster.
 int RunPlanCommand(const std::vector<std::string>& arguments,

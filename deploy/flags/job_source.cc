@@ -150,4 +150,18 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
   return ResolveJob(std::move(job));
 }
 
+absl::StatusOr<JobSpec> ReadJobOfRun(const std::string& run,
+                                     const std::vector<std::string>& sets) {
+  JobSource source;
+  source.path = absl::StrCat(run, "/job.textproto");
+  source.sets = sets;
+  std::error_code error;
+  if (!std::filesystem::exists(source.path, error)) {
+    return absl::NotFoundError(absl::StrCat(
+        "there is no ", source.path,
+        "; pass the folder of a run, which `tributary train` prints"));
+  }
+  return ReadJob(source);
+}
+
 }  // namespace tributary

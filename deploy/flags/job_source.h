@@ -56,6 +56,12 @@ void AddSetFlag(CommandLine* line, const std::string& example,
 // naming the flag or the field, for an invalid change or job.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);
 
+// Reads the job of the run in the folder `run` and applies the changes `sets`,
+// like ReadJob. Returns NotFound, with a hint, if the folder is not that of a
+// run.
+absl::StatusOr<JobSpec> ReadJobOfRun(const std::string& run,
+                                     const std::vector<std::string>& sets);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_DEPLOY_FLAGS_JOB_SOURCE_H_

@@ -210,6 +210,10 @@ class CsvParser {
   // Called for the first line that is not a comment.
   absl::Status SetColumns(int64_t columns) {
     columns_ = options_.columns > 0 ? options_.columns : columns;
+    if (!options_.labeled) {
+      table_.features = columns_;
+      return absl::OkStatus();
+    }
     label_ = options_.label_column < 0 ? columns_ + options_.label_column
                                        : options_.label_column;
     if (columns_ < 2) {

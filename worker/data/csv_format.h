@@ -17,6 +17,8 @@ inline constexpr int64_t kMaxCsvLineBytes = 16 << 20;
 inline constexpr int64_t kMaxCsvClasses = 16 << 20;
 
 struct CsvOptions {
+  // False if no column holds a label: all columns are features.
+  bool labeled = true;
   // Index of the column that holds the label, counted from 0. A negative index
   // counts from the end: -1 is the last column.
   int32_t label_column = -1;
@@ -35,7 +37,7 @@ struct CsvTable {
   int64_t features = 0;      // Number of columns without the label; at least 1.
   std::vector<float> cells;  // [rows, features]
   // The label of each row: in `values` with CsvOptions::regression, otherwise
-  // in `labels`. The other vector is empty.
+  // in `labels`. The other vector is empty, and so are both without labels.
   std::vector<int32_t> labels;
   std::vector<float> values;
 };

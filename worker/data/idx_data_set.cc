@@ -136,17 +136,24 @@ absl::StatusOr<std::unique_ptr<IdxDataSet>> IdxDataSet::Open(
       new IdxDataSet(spec, std::move(train), std::move(held_out)));
 }
 
+std::array<float, 256> ScaledPixels(const IdxSpec& spec) {
+  std::array<float, 256> scaled;
+  for (size_t value = 0; value < scaled.size(); ++value) {
+    scaled[value] = static_cast<float>(
+        (static_cast<double>(value) / 255 - spec.mean()) / spec.deviation());
+  }
+  return scaled;
+}
+
 IdxDataSet::IdxDataSet(const IdxSpec& spec, Part train, Part held_out)
-    : train_(std::move(train)), held_out_(std::move(held_out)) {
+    : train_(std::move(train)),
+      held_out_(std::move(held_out)),
+      scaled_(ScaledPixels(spec)) {
   info_.kind = DataInfo::Kind::kImages;
   info_.sample_shape = {1, train_.height, train_.width};
   info_.classes = spec.classes();
   fingerprint_ = DataFingerprint({train_.image_file, train_.label_file,
                                   held_out_.image_file, held_out_.label_file});
-  for (size_t value = 0; value < scaled_.size(); ++value) {
-    scaled_[value] = static_cast<float>(
-        (static_cast<double>(value) / 255 - spec.mean()) / spec.deviation());
-  }
 }
 
 void IdxDataSet::Resize(int64_t samples, Batch* batch) const {

@@ -13,6 +13,10 @@
 
 namespace tributary {
 
+// Returns the value that a model sees for each value of a pixel: (value / 255 -
+// mean) / deviation.
+std::array<float, 256> ScaledPixels(const IdxSpec& spec);
+
 // Reads the four files of MNIST, or of a data set in its format, from the
 // directory that IdxSpec names: train-* is the training part, t10k-* the
 // held-out part. Keeps pixels in memory as bytes and converts them to floats,

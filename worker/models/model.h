@@ -74,6 +74,17 @@ class Model {
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                             const float* weights) = 0;
 
+  // Computes forward only, in evaluation mode, for the inputs of a batch, and
+  // replaces `outputs` by the model's outputs: [samples, classes] logits with
+  // cross-entropy, [samples, 1] values with mean squared error. Ignores
+  // targets. Returns Unimplemented for models that do not support it and for
+  // those whose input is tokens, InvalidArgument if `batch` does not suit the
+  // model, and the device's error if it has failed.
+  virtual absl::Status Predict(const Batch& /*batch*/, const float* /*weights*/,
+                               std::vector<float>* /*outputs*/) {
+    return absl::UnimplementedError("this model cannot predict");
+  }
+
   // Computes the logits of the token that follows `tokens`, one for each token
   // of the vocabulary. If `tokens` is longer than the context, uses only its
   // end. Returns Unimplemented for models whose input is not tokens,

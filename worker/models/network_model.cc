@@ -82,7 +82,7 @@ absl::StatusOr<LossSums> NetworkModel::Evaluate(const Batch& batch,
   return network_->Evaluate(input, weights);
 }
 
-absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(
+absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(
     const Batch& batch) const {
   if (batch.samples < 0 || batch.samples > network_->max_samples()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -103,6 +103,12 @@ absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(
         CheckSize("features", batch.features.size(), input_elements));
     micro_batch.input = batch.features.data();
   }
+  return micro_batch;
+}
+
+absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(
+    const Batch& batch) const {
+  TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput micro_batch, FeaturesOf(batch));
   const LossSpec& loss = network_->graph().loss();
   const int64_t targets = batch.samples * loss.TargetElements();
   if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy) {
@@ -117,6 +123,30 @@ absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(
     micro_batch.target = batch.values.data();
   }
   return micro_batch;
+}
+
+absl::Status NetworkModel::Predict(const Batch& batch, const float* weights,
+                                   std::vector<float>* outputs) {
+  if (info_.kind == DataInfo::Kind::kTokens) {
+    return absl::UnimplementedError("model.gpt generates text; use sample");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchInput input, FeaturesOf(batch));
+  outputs->clear();
+  if (batch.samples == 0) return absl::OkStatus();
+  prefetched_.reset();
+  const Real* const predicted =
+      network_->Predict(batch.samples, input.input, weights);
+  const LossSpec& loss = network_->graph().loss();
+  std::vector<float> rows(static_cast<size_t>(batch.samples * loss.width));
+  TRIBUTARY_RETURN_IF_ERROR(CopyRealsToHost(
+      device_, predicted, static_cast<int64_t>(rows.size()), rows.data()));
+  const int64_t kept = loss.width - loss.padding;
+  outputs->reserve(static_cast<size_t>(batch.samples * kept));
+  for (int64_t row = 0; row < batch.samples; ++row) {
+    const auto begin = rows.begin() + row * loss.width;
+    outputs->insert(outputs->end(), begin, begin + kept);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,

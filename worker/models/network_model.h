@@ -42,6 +42,8 @@ class NetworkModel : public Model {
   }
   absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                     const float* weights) override;
+  absl::Status Predict(const Batch& batch, const float* weights,
+                       std::vector<float>* outputs) override;
   absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                const float* weights,
                                absl::Span<float> logits) override;
@@ -50,6 +52,8 @@ class NetworkModel : public Model {
   NetworkModel(std::unique_ptr<Network> network, const DataInfo& info,
                Device* device);
 
+  // Sets the number of samples and the input, without targets.
+  absl::StatusOr<MicroBatchInput> FeaturesOf(const Batch& batch) const;
   absl::StatusOr<MicroBatchInput> InputOf(const Batch& batch) const;
 
   const std::unique_ptr<Network> network_;

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/os/process.h"
+#include "deploy/commands/subcommands.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/job_source.h"
+#include "deploy/train/inference.h"
+#include "nlohmann/json.hpp"
+#include "worker/device/factory/device_factory.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  std::string run;
+  std::string weights;
+  std::vector<std::string> sets;
+  std::string device;
+  int64_t threads = 0;
+  bool json = false;
+};
+
+absl::Status Run(const Flags& flags, const TrainingSources& sources) {
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJobOfRun(flags.run, flags.sets));
+  InitialWeightsSpec* const weights =
+      job.mutable_model()->mutable_initial_weights();
+  weights->Clear();
+  weights->set_path(flags.weights.empty() ? flags.run : flags.weights);
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName device,
+      ChooseDevice(flags.device, /*place=*/0, MachineGpus(), &remark));
+  if (!remark.empty()) std::fprintf(stderr, "tributary: %s\n", remark.c_str());
+  const int64_t threads =
+      flags.threads > 0
+          ? flags.threads
+          : std::min<int64_t>(UsableCores(), job.batch().micro_batches());
+  TRIBUTARY_ASSIGN_OR_RETURN(const ModelEvaluation evaluation,
+                             EvaluateModel(
+                                 job, static_cast<int>(threads),
+                                 [&device](Precision precision) {
+                                   return CreateDevice(device, precision);
+                                 },
+                                 sources));
+  const bool classes = job.model().loss() != ModelSpec::MEAN_SQUARED_ERROR;
+  const bool text = job.model().has_gpt();
+  if (flags.json) {
+    nlohmann::ordered_json json = {{"samples", evaluation.samples},
+                                   {"loss", evaluation.loss}};
+    if (classes) json["accuracy"] = evaluation.accuracy;
+    if (text) json["perplexity"] = std::exp(evaluation.loss);
+    std::printf("%s\n", json.dump().c_str());
+    return absl::OkStatus();
+  }
+  absl::PrintF("loss %.4f", evaluation.loss);
+  if (classes) absl::PrintF(", accuracy %.2f %%", 100 * evaluation.accuracy);
+  if (text) absl::PrintF(", perplexity %.3f", std::exp(evaluation.loss));
+  absl::PrintF(" (%d %s)\n", evaluation.samples, text ? "tokens" : "samples");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunEvaluateCommand(const std::vector<std::string>& arguments,
+                       const Environment& environment,
+                       const TrainingSources& sources) {
+  Flags flags;
+  CommandLine line(
+      "evaluate", "RUN",
+      "Evaluates the final model of the run in the folder RUN on the held-out "
+      "data of its job, or on other data.",
+      {{"evaluate runs/mnist-20240501-120000", "Print loss and accuracy."},
+       {"evaluate RUN --set data.csv.test=new.csv", "Use other data."},
+       {"evaluate RUN --weights gpt2 --json",
+        "Evaluate other weights, such as a folder of Hugging Face."}});
+  line.SetOperand(/*required=*/true, &flags.run);
+  line.AddText("weights", "PATH",
+               "Weights to evaluate in place of RUN's: a safetensors file, the "
+               "folder of a run, or a folder in the format of Hugging Face.",
+               &flags.weights);
+  AddSetFlag(&line, "data.csv.test=FILE", &flags.sets);
+  AddDeviceFlag(&line, "auto", &flags.device);
+  line.AddInteger("threads",
+                  "Compute threads. They do not change the result. Default: "
+                  "this machine's cores.",
+                  1, 1024, &flags.threads);
+  line.AddSwitch("json", "Print one JSON object.", &flags.json);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const absl::Status status = Run(flags, sources);
+  return status.ok() ? kExitDone : ReportError(status);
+}
+
+}  // namespace tributary

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/os/file.h"
+#include "common/os/process.h"
+#include "deploy/commands/subcommands.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/job_source.h"
+#include "deploy/train/inference.h"
+#include "worker/device/factory/device_factory.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  std::string run;
+  std::string data;
+  std::string out;
+  std::string device;
+  int64_t threads = 0;
+  bool probabilities = false;
+};
+
+// Returns a CSV table with a row for each sample.
+std::string Format(const Predictions& predictions, bool regression,
+                   bool probabilities) {
+  std::string text = regression ? "value" : "class";
+  for (int64_t i = 0; probabilities && i < predictions.outputs; ++i) {
+    absl::StrAppend(&text, ",probability_", i);
+  }
+  absl::StrAppend(&text, "\n");
+  for (int64_t row = 0; row < predictions.samples; ++row) {
+    const double* const begin =
+        predictions.values.data() + row * predictions.outputs;
+    const double* const end = begin + predictions.outputs;
+    if (regression) {
+      absl::StrAppendFormat(&text, "%.9g", *begin);
+    } else {
+      absl::StrAppend(&text, std::max_element(begin, end) - begin);
+    }
+    for (const double* p = begin; probabilities && p < end; ++p) {
+      absl::StrAppendFormat(&text, ",%.9g", *p);
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+absl::Status Run(const Flags& flags) {
+  if (flags.data.empty()) {
+    return absl::InvalidArgumentError("missing --data FILE, the inputs");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job,
+                             ReadJobOfRun(flags.run, /*sets=*/{}));
+  const bool regression = job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR;
+  if (regression && flags.probabilities) {
+    return absl::InvalidArgumentError(
+        "--probabilities: the model predicts numbers, not classes");
+  }
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName device,
+      ChooseDevice(flags.device, /*place=*/0, MachineGpus(), &remark));
+  if (!remark.empty()) std::fprintf(stderr, "tributary: %s\n", remark.c_str());
+  const int64_t threads = flags.threads > 0 ? flags.threads : UsableCores();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const Predictions predictions,
+      PredictFile(job, flags.run, flags.data, static_cast<int>(threads),
+                  [&device](Precision precision) {
+                    return CreateDevice(device, precision);
+                  }));
+  const std::string text = Format(predictions, regression, flags.probabilities);
+  if (!flags.out.empty()) return WriteFileAtomically(flags.out, {text});
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunPredictCommand(const std::vector<std::string>& arguments,
+                      const Environment& environment) {
+  Flags flags;
+  CommandLine line(
+      "predict", "RUN",
+      "Computes the outputs of the final model of the run in the folder RUN "
+      "for the inputs in a file, and writes a CSV table with a row for each "
+      "input. The training data are not needed.",
+      {{"predict RUN --data new.csv --out predictions.csv",
+        "Predict a class, or a number, for each row."},
+       {"predict RUN --data images-idx3-ubyte.gz --probabilities",
+        "Print the probabilities of all classes, too."}});
+  line.SetOperand(/*required=*/true, &flags.run);
+  line.AddText(
+      "data", "FILE",
+      "Inputs: a CSV file with the columns of the training data, with "
+      "or without the label's, or images in the format of MNIST (IDX); "
+      "as the job's data. A name that ends in .gz: compressed. "
+      "Required.",
+      &flags.data);
+  line.AddText("out", "FILE", "File for the table. Default: standard output.",
+               &flags.out);
+  line.AddSwitch("probabilities", "Also write the probability of each class.",
+                 &flags.probabilities);
+  AddDeviceFlag(&line, "auto", &flags.device);
+  line.AddInteger("threads",
+                  "Compute threads. They do not change the result. Default: "
+                  "this machine's cores.",
+                  1, 1024, &flags.threads);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const absl::Status status = Run(flags);
+  return status.ok() ? kExitDone : ReportError(status);
+}
+
+}  // namespace tributary

@@ -1,0 +1,229 @@
+"""Tests `tributary evaluate` and `tributary predict` with trained models,
+against the runs' own evaluations and against NumPy.
+
+    inference_test.py TRIBUTARY
+"""
+import gzip
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+TRIBUTARY = os.path.abspath(sys.argv[1])
+FOLDER = tempfile.mkdtemp(dir=os.environ.get('TEST_TMPDIR'))
+TAIL = '''
+batch { global: 32 micro_batches: 4 }
+optimizer { adamw { learning_rate: 0.01 } }
+steps: 20
+output { tensorboard: false sample_bytes: 0 }
+'''
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def run(*arguments):
+    return subprocess.run([TRIBUTARY, *arguments], text=True, check=False,
+                          capture_output=True, cwd=FOLDER)
+
+
+def train(name, job):
+    with open(path(name + '.textproto'), 'w', encoding='utf-8') as file:
+        file.write(job + TAIL)
+    result = run('train', name + '.textproto', '--output', name, '--workers', '2')
+    assert result.returncode == 0, result.stderr + result.stdout
+    with open(path(f'{name}/summary.json'), encoding='utf-8') as file:
+        return json.load(file)
+
+
+def write_table(name, rows, labels):
+    with open(path(name), 'w', encoding='utf-8') as file:
+        for row, label in zip(rows, labels):
+            cells = [repr(float(cell)) for cell in row]
+            file.write(','.join(cells + ([str(label)] if label is not None else []))
+                       + '\n')
+
+
+def write_images(folder, part, images, labels):
+    os.makedirs(path(folder), exist_ok=True)
+    with open(path(f'{folder}/{part}-images-idx3-ubyte'), 'wb') as file:
+        file.write(struct.pack('>IIII', 0x803, *images.shape) + images.tobytes())
+    with open(path(f'{folder}/{part}-labels-idx1-ubyte'), 'wb') as file:
+        file.write(struct.pack('>II', 0x801, len(labels)) +
+                   labels.astype(np.uint8).tobytes())
+
+
+def read_weights(name):
+    with open(path(f'{name}/final/model.safetensors'), 'rb') as file:
+        size, = struct.unpack('<Q', file.read(8))
+        header = json.loads(file.read(size))
+        data = file.read()
+    return {key: np.frombuffer(data[slice(*entry['data_offsets'])], np.float32)
+                 .reshape(entry['shape']).astype(np.float64)
+            for key, entry in header.items() if key != '__metadata__'}
+
+
+def read_predictions(text):
+    lines = text.strip().split('\n')
+    return lines[0].split(','), np.array(
+        [[float(cell) for cell in line.split(',')] for line in lines[1:]])
+
+
+class InferenceTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        rng = np.random.default_rng(1)
+        cls.rows = rng.normal(size=(600, 6))
+        cls.labels = (cls.rows[:, 0] > 0).astype(int) + (cls.rows[:, 1] > 0)
+        write_table('train.csv', cls.rows[:256], cls.labels[:256])
+        write_table('test.csv', cls.rows[256:], cls.labels[256:])
+        write_table('inputs.csv', cls.rows[256:], [None] * 344)
+        cls.mlp = train('mlp', '''
+            model { mlp { hidden: 16 hidden: 8 activation: RELU } }
+            data { csv { train: "train.csv" test: "test.csv" } }
+            evaluation { every_steps: 10 batch: 50 }''')
+
+    def check_evaluation(self, name, summary):
+        for threads in ('1', '2'):
+            result = run('evaluate', name, '--json', '--threads', threads)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            found = json.loads(result.stdout)
+            # The same bits.
+            self.assertEqual(found['loss'], summary['evaluation']['loss'])
+            self.assertEqual(found['accuracy'],
+                             summary['evaluation']['accuracy'])
+
+    def check_error(self, words, *arguments):
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(result.stdout, '')
+        self.assertEqual(result.stderr.count('\n'), 1, result.stderr)
+        self.assertIn(words, result.stderr)
+
+    def test_classes_of_rows(self):
+        self.check_evaluation('mlp', self.mlp)
+        with_labels = run('predict', 'mlp', '--data', 'test.csv',
+                          '--probabilities')
+        self.assertEqual(with_labels.returncode, 0, with_labels.stderr)
+        # Neither the training data nor labels are needed.
+        os.rename(path('train.csv'), path('gone.csv'))
+        result = run('predict', 'mlp', '--data', 'inputs.csv', '--probabilities',
+                     '--out', 'out.csv', '--threads', '3')
+        os.rename(path('gone.csv'), path('train.csv'))
+        self.assertEqual((result.returncode, result.stdout), (0, ''),
+                         result.stderr)
+        with open(path('out.csv'), encoding='utf-8') as file:
+            text = file.read()
+        self.assertEqual(text, with_labels.stdout)
+        heads, table = read_predictions(text)
+        self.assertEqual(heads, ['class', 'probability_0', 'probability_1',
+                                 'probability_2'])
+        # The same network in float64.
+        weights = read_weights('mlp')
+        value = self.rows[256:]
+        names = sorted(key[:-len('.bias')] for key in weights
+                       if key.endswith('.bias'))
+        for name in names:
+            matrix = weights[name + '.weight']
+            if matrix.shape[0] != len(weights[name + '.bias']):
+                matrix = matrix.T
+            value = value @ matrix.T + weights[name + '.bias']
+            if name != names[-1]:
+                value = np.maximum(value, 0)
+        exponentials = np.exp(value - value.max(axis=1, keepdims=True))
+        expected = exponentials / exponentials.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(table[:, 1:], expected, atol=2e-6)
+        np.testing.assert_array_equal(table[:, 0], table[:, 1:].argmax(axis=1))
+        # As many are right as in the run's evaluation.
+        right = (table[:, 0] == self.labels[256:]).mean()
+        self.assertAlmostEqual(right, self.mlp['evaluation']['accuracy'], 12)
+
+    def test_values_of_rows(self):
+        target = self.rows @ np.arange(6)
+        write_table('train_values.csv', self.rows[:256], target[:256])
+        write_table('test_values.csv', self.rows[256:], target[256:])
+        summary = train('regression', '''
+            model { mlp { hidden: 8 } loss: MEAN_SQUARED_ERROR }
+            data { csv { train: "train_values.csv" test: "test_values.csv" } }''')
+        result = run('predict', 'regression', '--data', 'test_values.csv')
+        heads, table = read_predictions(result.stdout)
+        self.assertEqual(heads, ['value'])
+        error = ((table[:, 0] - target[256:])**2).mean()
+        self.assertAlmostEqual(error / summary['evaluation']['loss'], 1, 5)
+        self.check_error('--probabilities: the model predicts numbers', 'predict',
+                         'regression', '--data', 'test_values.csv',
+                         '--probabilities')
+
+    def test_images(self):
+        rng = np.random.default_rng(2)
+        labels = rng.integers(0, 4, 400)
+        images = rng.integers(0, 60, (400, 12, 12)).astype(np.uint8)
+        for image, label in zip(images, labels):
+            image[3 * label:3 * label + 3] += 150
+        write_images('images', 'train', images[:256], labels[:256])
+        write_images('images', 't10k', images[256:], labels[256:])
+        data = 'data { idx { directory: "images" classes: 4 mean: 0.2 deviation: 0.3 } }'
+        for model in ('cnn {}', 'resnet { layers: 1 layers: 1 width: 8 }'):
+            name = model.split()[0]
+            summary = train(name, f'model {{ {model} }}\n{data}')
+            self.check_evaluation(name, summary)
+            with open(path('images/t10k-images-idx3-ubyte'), 'rb') as file:
+                with gzip.open(path('new.gz'), 'wb') as packed:
+                    packed.write(file.read())
+            result = run('predict', name, '--data', 'new.gz')
+            self.assertEqual(result.returncode, 0, result.stderr)
+            _, table = read_predictions(result.stdout)
+            self.assertAlmostEqual((table[:, 0] == labels[256:]).mean(),
+                                   summary['evaluation']['accuracy'], 12)
+        write_images('small', 't10k', images[:5, :8], labels[:5])
+        self.check_error('output', 'predict', 'cnn', '--data',
+                         'small/t10k-images-idx3-ubyte')
+
+    def test_text(self):
+        with open(path('text.txt'), 'w', encoding='utf-8') as file:
+            file.write('the cat sat on the mat. ' * 200)
+        summary = train('gpt', '''
+            model { gpt { layers: 1 heads: 2 width: 16 context: 16 } }
+            data { text { path: "text.txt" } }
+            evaluation { batch: 16 }''')
+        self.check_evaluation('gpt', summary)
+        result = run('evaluate', 'gpt')
+        self.assertRegex(result.stdout, r'^loss \d\.\d{4}, accuracy \d+\.\d\d %, '
+                                        r'perplexity \d+\.\d{3} \(\d+ tokens\)\n$')
+        # Other weights and other data.
+        other = run('evaluate', 'gpt', '--weights', 'gpt/final/model.safetensors',
+                    '--set', 'data.text.validation_fraction=0.5', '--json')
+        self.assertGreater(json.loads(other.stdout)['samples'], 2000)
+        self.check_error('data.csv or data.idx', 'predict', 'gpt', '--data',
+                         'text.txt')
+
+    def test_wrong_inputs(self):
+        with open(path('narrow.csv'), 'w', encoding='utf-8') as file:
+            file.write('1,2,3\n')
+        with open(path('text.csv'), 'w', encoding='utf-8') as file:
+            file.write('1,2,3,4,5,6\n1,2,x,4,5,6\n')
+        open(path('empty.csv'), 'w', encoding='utf-8').close()
+        predict = ('predict', 'mlp', '--data')
+        self.check_error('narrow.csv: 3 columns; the model needs 6, or 7 with '
+                         'the label', *predict, 'narrow.csv')
+        self.check_error("text.csv:2: column 2 (counted from 0): 'x' is not a "
+                         'number', *predict, 'text.csv')
+        self.check_error('empty.csv', *predict, 'empty.csv')
+        self.check_error('nothing.csv', *predict, 'nothing.csv')
+        self.check_error('missing --data FILE', 'predict', 'mlp')
+        self.check_error('pass the folder of a run', 'predict', 'nothing',
+                         '--data', 'inputs.csv')
+        self.check_error('pass the folder of a run', 'evaluate', 'nothing')
+        os.rename(path('mlp/final'), path('mlp/away'))
+        self.check_error('no final model', *predict, 'inputs.csv')
+        os.rename(path('mlp/away'), path('mlp/final'))
+
+
+unittest.main(argv=sys.argv[:1])
