@@ -59,6 +59,12 @@ absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
 }
 
 void ParameterStore::Subscribe(WeightsSubscriber* subscriber, Place place) {
+  // Before any call of OnWeights with WeightsVersion::more, so that OnBurstEnd
+  // follows.
+  {
+    absl::MutexLock lock(&subscribers_mu_);
+    subscribers_.push_back(subscriber);
+  }
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
     ChunkWeights& weights = chunk->weights;
@@ -78,8 +84,6 @@ void ParameterStore::Subscribe(WeightsSubscriber* subscriber, Place place) {
     }
     chunk->subscriptions.push_back({subscriber, place});
   }
-  absl::MutexLock lock(&subscribers_mu_);
-  subscribers_.push_back(subscriber);
 }
 
 void ParameterStore::Unsubscribe(WeightsSubscriber* subscriber) {

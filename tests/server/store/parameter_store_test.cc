@@ -1,15 +1,19 @@
 #include "server/store/parameter_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "common/base/thread_pool.h"
 #include "common/numerics/streaming_copy.h"
 #include "common/parameters/parameter_table.h"
@@ -178,6 +182,77 @@ TEST_F(ParameterStoreTest, KeepsTheVersionBefore) {
   EXPECT_EQ(store_->Read(0, 0).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
+}
+
+// Notes whether OnBurstEnd has followed version 1 of chunk 0.
+class BurstWatcher : public WeightsSubscriber {
+ public:
+  void OnWeights(const WeightsVersion& weights) override {
+    if (weights.chunk == 0 && weights.version == 1) updated_ = true;
+  }
+  void OnBurstEnd() override {
+    if (updated_ && !ended_.HasBeenNotified()) ended_.Notify();
+  }
+  void AwaitEnd() { ended_.WaitForNotification(); }
+  bool updated() const { return updated_; }
+  bool ended() const { return ended_.HasBeenNotified(); }
+
+ private:
+  std::atomic<bool> updated_ = false;
+  absl::Notification ended_;
+};
+
+// Runs `update`, which updates chunk 0, while the subscription to chunk 2
+// begins.
+class LateSubscriber final : public BurstWatcher {
+ public:
+  explicit LateSubscriber(std::function<void()> update)
+      : update_(std::move(update)) {}
+  void OnWeights(const WeightsVersion& weights) override {
+    BurstWatcher::OnWeights(weights);
+    if (weights.chunk == 2 && weights.version == 0) std::thread(update_).join();
+  }
+
+ private:
+  const std::function<void()> update_;
+};
+
+TEST(ParameterStore, ABurstEndsForThoseWhoSubscribeDuringIt) {
+  constexpr int64_t kChunk = 32768;  // Too large for an update without a pool.
+  ParameterStore::Options options;
+  options.job.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
+  options.job.mutable_batch()->set_micro_batches(1);
+  options.steps = 1;
+  auto pool = std::make_unique<ThreadPool>(1);
+  const std::unique_ptr<ParameterStore> store =
+      *ParameterStore::Create(options, LayoutOf(kChunk, {3 * kChunk}),
+                              pool.get(), [](const StepSums&) {});
+  const auto zeros = [&] {
+    Buffer values = store->TakeBuffer();
+    std::fill_n(values.get(), kChunk, 0.f);
+    return values;
+  };
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    ASSERT_TRUE(store->AddInitial(chunk, zeros()).ok());
+  }
+  ASSERT_TRUE(store->ShareWeights().ok());
+  BurstWatcher early;
+  store->Subscribe(&early, ParameterStore::Place::kSharedMemory);
+  LateSubscriber late([&] {
+    const Buffer gradient = zeros();
+    NodeSum sum;
+    sum.node = 1;
+    sum.gradient = std::make_shared<GradientInMemory>(gradient.get(), gradient);
+    sum.sample_count = 1;
+    EXPECT_TRUE(store->AddContribution(0, std::move(sum)).ok());
+    early.AwaitEnd();
+  });
+  store->Subscribe(&late, ParameterStore::Place::kSharedMemory);
+  pool.reset();  // Waits for all calls of the subscribers.
+  EXPECT_TRUE(late.updated());
+  EXPECT_TRUE(late.ended());
+  store->Unsubscribe(&early);
+  store->Unsubscribe(&late);
 }
 
 // The weights move into shared memory in mid-training; those who get them
