@@ -160,6 +160,9 @@ absl::Status ValidateData(const JobSpec& job) {
     case DataSpec::kExternal:
       status = ValidateExternalData(job);
       break;
+    case DataSpec::kTokens:
+    case DataSpec::kImages:
+    case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
       return Error("data",
                    "is required: set idx, csv, text, random or external");

@@ -83,6 +83,8 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
       attempt_.OnFarewell(
           {"worker", member->rank, report.farewell().statistics()});
       return absl::OkStatus();
+    case WorkerReport::kClockProbe:
+    case WorkerReport::kTrace:
     case WorkerReport::kJoin:
     case WorkerReport::REPORT_NOT_SET:
       break;
@@ -132,6 +134,8 @@ absl::Status Coordinator::OnServerReport(int shard,
     case ServerReport::kFarewell:
       attempt_.OnFarewell({"server", shard, report.farewell().statistics()});
       return absl::OkStatus();
+    case ServerReport::kClockProbe:
+    case ServerReport::kTrace:
     case ServerReport::kEnlist:
     case ServerReport::REPORT_NOT_SET:
       break;

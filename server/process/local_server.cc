@@ -100,6 +100,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
       return OnReplicate(order.replicate());
     case ServerOrder::kFinish:
       return absl::OkStatus();
+    case ServerOrder::kClockReading:
     case ServerOrder::ORDER_NOT_SET:
       break;
   }

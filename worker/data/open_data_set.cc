@@ -145,6 +145,9 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
       return MakeRandom(job);
     case DataSpec::kExternal:
       return OpenExternal(job.data().external(), registered);
+    case DataSpec::kTokens:
+    case DataSpec::kImages:
+    case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
       break;
   }

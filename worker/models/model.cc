@@ -31,6 +31,7 @@ absl::StatusOr<Graph> BuildKind(const ModelSpec& spec, const DataInfo& info,
       return BuildGpt(spec, info);
     case ModelSpec::kExternal:
       return BuildRegisteredModel(spec.external(), info, registered);
+    case ModelSpec::kBert:
     case ModelSpec::kSynthetic:  // Has no graph.
     case ModelSpec::KIND_NOT_SET:
       break;
