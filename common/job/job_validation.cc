@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/field_checks.h"
@@ -50,6 +51,13 @@ absl::Status ValidateCsv(const CsvSpec& csv) {
   if (csv.train().empty()) return Required("data.csv.train");
   if (csv.has_test() && csv.test().empty()) {
     return Error("data.csv.test", "is empty; leave it out for no evaluation");
+  }
+  constexpr absl::string_view kReserved("\"\r\n #.+-\0", 9);
+  if (csv.delimiter().size() != 1 || absl::ascii_isalnum(csv.delimiter()[0]) ||
+      kReserved.find(csv.delimiter()[0]) != absl::string_view::npos) {
+    return Error("data.csv.delimiter",
+                 "must be one character, such as \",\", "
+                 "\";\" or \"\\t\", that is not part of numbers or comments");
   }
   if (csv.classes() == 0) return absl::OkStatus();
   return Between("data.csv.classes", csv.classes(), 2, kMaxClasses);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
@@ -32,6 +33,13 @@ struct Flags {
   bool probabilities = false;
 };
 
+// Returns a class's name in the form of a CSV column, or its number.
+std::string ClassName(const Predictions& predictions, int64_t number) {
+  if (predictions.classes.empty()) return absl::StrCat(number);
+  const std::string& name = predictions.classes[static_cast<size_t>(number)];
+  return absl::StrCat("\"", absl::StrReplaceAll(name, {{"\"", "\"\""}}), "\"");
+}
+
 // Returns a CSV table with a row for each sample.
 std::string Format(const Predictions& predictions, bool regression,
                    bool probabilities) {
@@ -47,7 +55,8 @@ std::string Format(const Predictions& predictions, bool regression,
     if (regression) {
       absl::StrAppendFormat(&text, "%.9g", *begin);
     } else {
-      absl::StrAppend(&text, std::max_element(begin, end) - begin);
+      absl::StrAppend(
+          &text, ClassName(predictions, std::max_element(begin, end) - begin));
     }
     for (const double* p = begin; probabilities && p < end; ++p) {
       absl::StrAppendFormat(&text, ",%.9g", *p);

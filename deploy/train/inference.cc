@@ -14,13 +14,16 @@
 #include "common/base/status_macros.h"
 #include "common/base/thread.h"
 #include "common/job/job.h"
+#include "common/os/file.h"
 #include "common/parameters/parameter_table.h"
 #include "common/tensor_io/tensor_files.h"
 #include "common/text/counted.h"
-#include "worker/data/csv_format.h"
-#include "worker/data/data_file.h"
+#include "server/checkpoint/final_folder.h"
+#include "worker/data/formats/csv_encoding.h"
+#include "worker/data/formats/csv_format.h"
+#include "worker/data/formats/data_file.h"
+#include "worker/data/formats/idx_format.h"
 #include "worker/data/idx_data_set.h"
-#include "worker/data/idx_format.h"
 #include "worker/models/initial_weights.h"
 #include "worker/models/model.h"
 
@@ -70,12 +73,63 @@ struct Inputs {
   std::vector<float> features;
 };
 
+absl::Status WrongColumns(const std::string& path, int64_t columns,
+                          int64_t expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": ", Counted(columns, "column"), "; the model needs ",
+                   expected, ", or ", expected + 1, " with the label"));
+}
+
+// Reads the file as the training data were read, with the encoding that is
+// stored with the model.
+absl::StatusOr<Inputs> ReadEncodedTable(const JobSpec& job,
+                                        const CsvEncoding& encoding,
+                                        const std::string& path,
+                                        int64_t features) {
+  if (encoding.features() != features) {
+    return absl::DataLossError(
+        absl::StrCat("the final model has ", features, " inputs, but its ",
+                     kEncodingName, " describes ", encoding.features()));
+  }
+  std::string bytes;
+  TRIBUTARY_RETURN_IF_ERROR(AppendWholeFile(path, kMaxDataBytes, &bytes));
+  CsvOptions options;
+  options.delimiter = job.data().csv().delimiter()[0];
+  const int64_t columns = CountCsvColumns(bytes, options.delimiter);
+  const bool labeled = columns == encoding.columns();
+  if (!labeled && columns != encoding.columns() - 1) {
+    return WrongColumns(path, columns, encoding.columns() - 1);
+  }
+  options.labeled = labeled;
+  options.label_column = static_cast<int32_t>(encoding.label());
+  options.category_columns = encoding.CategoryColumns(labeled);
+  // Accepts any number as a label, which is not used.
+  options.regression = true;
+  TRIBUTARY_ASSIGN_OR_RETURN(CsvTable table, ParseCsv(bytes, options, path));
+  TRIBUTARY_RETURN_IF_ERROR(encoding.Encode(path, &table));
+  Inputs inputs;
+  inputs.info.sample_shape = {features};
+  inputs.samples = table.rows;
+  inputs.features = std::move(table.cells);
+  return inputs;
+}
+
+// Reads what the data set of the run has learned from its training samples, or
+// an empty text if that is nothing.
+absl::StatusOr<std::string> ReadEncoding(const std::string& run) {
+  const absl::StatusOr<std::string> text =
+      ReadFile(absl::StrCat(FinalFolder(run), "/", kEncodingName),
+               static_cast<int64_t>(kMaxEncodingBytes));
+  return absl::IsNotFound(text.status()) ? std::string() : text;
+}
+
 absl::StatusOr<Inputs> ReadTable(const JobSpec& job, const std::string& path,
                                  int64_t features) {
   std::string bytes;
   TRIBUTARY_RETURN_IF_ERROR(AppendWholeFile(path, kMaxDataBytes, &bytes));
   CsvOptions options;
   options.labeled = false;
+  options.delimiter = job.data().csv().delimiter()[0];
   TRIBUTARY_ASSIGN_OR_RETURN(CsvTable table, ParseCsv(bytes, options, path));
   Inputs inputs;
   inputs.info.sample_shape = {features};
@@ -85,9 +139,7 @@ absl::StatusOr<Inputs> ReadTable(const JobSpec& job, const std::string& path,
     return inputs;
   }
   if (table.features != features + 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": ", Counted(table.features, "column"), "; the model needs ",
-        features, ", or ", features + 1, " with the label"));
+    return WrongColumns(path, table.features, features);
   }
   const int64_t column = job.data().csv().label_column();
   const int64_t label = column < 0 ? table.features + column : column;
@@ -232,6 +284,7 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
   info.sample_shape = {1};
   info.classes = regression ? 0 : 2;
   Inputs inputs;
+  std::vector<std::string> classes;
   if (!table) {
     TRIBUTARY_ASSIGN_OR_RETURN(inputs, ReadImages(job, data));
     info.kind = inputs.info.kind;
@@ -258,8 +311,18 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
       TRIBUTARY_ASSIGN_OR_RETURN(const int64_t weights, elements(0));
       TRIBUTARY_ASSIGN_OR_RETURN(const int64_t bias, elements(1));
       info.sample_shape = {weights / std::max<int64_t>(bias, 1)};
-      TRIBUTARY_ASSIGN_OR_RETURN(inputs,
-                                 ReadTable(job, data, info.sample_shape[0]));
+      TRIBUTARY_ASSIGN_OR_RETURN(const std::string stored, ReadEncoding(run));
+      if (stored.empty()) {
+        TRIBUTARY_ASSIGN_OR_RETURN(inputs,
+                                   ReadTable(job, data, info.sample_shape[0]));
+      } else {
+        TRIBUTARY_ASSIGN_OR_RETURN(const CsvEncoding encoding,
+                                   CsvEncoding::FromJson(stored));
+        classes = encoding.classes();
+        TRIBUTARY_ASSIGN_OR_RETURN(
+            inputs,
+            ReadEncodedTable(job, encoding, data, info.sample_shape[0]));
+      }
     }
   }
 
@@ -292,6 +355,13 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
   Predictions predictions;
   predictions.samples = inputs.samples;
   predictions.outputs = regression ? 1 : info.classes;
+  if (!regression && !classes.empty() &&
+      static_cast<int64_t>(classes.size()) != info.classes) {
+    return absl::DataLossError(absl::StrCat(
+        run, ": the final model has ", info.classes, " outputs, but its ",
+        kEncodingName, " names ", classes.size(), " classes"));
+  }
+  predictions.classes = std::move(classes);
   predictions.values.resize(
       static_cast<size_t>(inputs.samples * predictions.outputs));
   int64_t width = 1;

@@ -33,6 +33,8 @@ struct Predictions {
   int64_t samples = 0;
   // Number of outputs for each sample: the classes, or 1 for regression.
   int64_t outputs = 0;
+  // The names of the classes, if the labels of the training data are names.
+  std::vector<std::string> classes;
   // [samples, outputs]: the probability of each class, or the value.
   std::vector<double> values;
 };

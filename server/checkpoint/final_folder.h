@@ -17,6 +17,9 @@ std::string FinalFolder(absl::string_view run);
 
 // Name of the model file in FinalFolder.
 inline constexpr char kFinalModelName[] = "model.safetensors";
+// Name of the file, in FinalFolder and in the run folder, with what the data
+// set has learned from the training samples. Absent: nothing.
+inline constexpr char kEncodingName[] = "data.json";
 
 // Writes a manifest for the model file in `folder`. The new manifest is a copy
 // of `manifest` (the manifest of the job's last version), except that it names

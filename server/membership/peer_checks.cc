@@ -43,6 +43,10 @@ std::string DescribeOtherFacts(const DataFacts& facts, const DataFacts& job) {
   compare("steps", facts.steps(), job.steps());
   compare("unit", Quoted(facts.unit()), Quoted(job.unit()));
   compare("sampler", Quoted(facts.sampler()), Quoted(job.sampler()));
+  if (!std::equal(facts.encoding().begin(), facts.encoding().end(),
+                  job.encoding().begin(), job.encoding().end())) {
+    text += "; encoding differs";
+  }
   return text;
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/retry.h"
@@ -195,8 +196,12 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
         health_.Begin(data.has_value() ? data->steps() : 0);
         if (!from.empty()) options_.log->Info("%s", from);
         if (!again) {
-          const absl::Status begun =
+          absl::Status begun =
               rewound.ok() ? output_->WriteJob(options_.job) : rewound;
+          if (begun.ok() && data.has_value()) {
+            begun = output_->WriteEncoding(
+                absl::StrJoin(data->encoding(), /*separator=*/""));
+          }
           if (!begun.ok()) coordinator->Fail(begun);
         } else if (!rewound.ok()) {
           options_.log->Warning(

@@ -30,6 +30,12 @@ constexpr char kAttemptName[] = "attempt";
 constexpr char kRunName[] = "run-id";
 constexpr int64_t kMaxAttemptBytes = 64;
 constexpr int64_t kMaxAddressBytes = 4096;
+// As for DataFacts.encoding.
+constexpr int64_t kMaxEncodingBytes = int64_t{1} << 20;
+
+std::string EncodingPath(const std::string& folder) {
+  return absl::StrCat(folder, "/", kEncodingName);
+}
 
 absl::StatusOr<int64_t> ReadAttempt(const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
@@ -180,7 +186,25 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(directory_));
   TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
       absl::StrCat(folder, "/", kFinalModelName), tensors, {}, files_));
+  const absl::StatusOr<std::string> encoding =
+      ReadFile(EncodingPath(directory_), kMaxEncodingBytes);
+  if (!absl::IsNotFound(encoding.status())) {
+    TRIBUTARY_RETURN_IF_ERROR(encoding.status());
+    TRIBUTARY_RETURN_IF_ERROR(
+        WriteFileAtomically(EncodingPath(folder), {*encoding}, files_));
+  }
   return digest.FinishHex();
+}
+
+absl::Status RunOutput::WriteEncoding(const std::string& encoding) {
+  const std::string path = EncodingPath(directory_);
+  if (!encoding.empty()) return WriteFileAtomically(path, {encoding}, files_);
+  for (const std::string& stale :
+       {path, EncodingPath(FinalFolder(directory_))}) {
+    const absl::Status removed = files_->Remove(stale);
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RunOutput::WriteSummary(const std::string& summary) {

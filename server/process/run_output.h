@@ -37,6 +37,11 @@ class RunOutput {
   // this job is certain to resume that run.
   absl::Status WriteJob(const JobSpec& job);
 
+  // Writes data.json: what the data set has learned from the training samples
+  // (DataFacts.encoding). Removes the file if `encoding` is empty. WriteModel
+  // copies the file to FinalFolder.
+  absl::Status WriteEncoding(const std::string& encoding);
+
   // Writes server.json, which tells programs on this machine, such as the
   // dashboard, where the job's status can be asked for; and removes it. A file
   // that was not removed belongs to a process that was killed.

@@ -4,7 +4,7 @@
 
 #include "absl/strings/string_view.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "worker/data/csv_format.h"
+#include "worker/data/formats/csv_format.h"
 
 namespace tributary {
 namespace {

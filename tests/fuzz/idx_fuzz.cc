@@ -1,7 +1,7 @@
 // Image and label files in the IDX format.
 #include "absl/strings/string_view.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "worker/data/idx_format.h"
+#include "worker/data/formats/idx_format.h"
 
 namespace tributary {
 namespace {

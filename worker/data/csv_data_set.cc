@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "worker/data/data_file.h"
 #include "worker/data/data_fingerprint.h"
+#include "worker/data/formats/data_file.h"
 
 namespace tributary {
 namespace {
@@ -29,10 +29,51 @@ absl::Status CheckSpec(const CsvSpec& spec, bool regression) {
         absl::StrCat("data.csv.classes: ", spec.classes(),
                      "; model.loss: MEAN_SQUARED_ERROR has no classes"));
   }
+  if (spec.delimiter().size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.csv.delimiter: has ", spec.delimiter().size(),
+                     " bytes; must be one character"));
+  }
   return absl::OkStatus();
 }
 
+// Returns the number of classes of the training part, and checks it.
+absl::StatusOr<int64_t> CountClasses(const CsvSpec& spec, const CsvTable& train,
+                                     const CsvEncoding& encoding) {
+  int64_t classes = spec.classes();
+  if (!encoding.classes().empty()) {
+    if (classes != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "data.csv.classes: ", classes,
+          ", but data.csv.category_column makes the labels categories, whose "
+          "number is that of the different labels; leave it out"));
+    }
+    classes = static_cast<int64_t>(encoding.classes().size());
+  } else if (classes == 0) {
+    classes = int64_t{1} +
+              *std::max_element(train.labels.begin(), train.labels.end());
+  }
+  if (classes < 2 && spec.classes() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        spec.train(), ": all labels are ",
+        encoding.classes().empty() ? "0" : "equal", ", in ",
+        Counted(train.rows, "row"), "; at least 2 classes are needed"));
+  }
+  return classes;
+}
+
 }  // namespace
+
+CsvOptions ParseOptions(const CsvSpec& spec, bool regression) {
+  CsvOptions options;
+  options.label_column = spec.label_column();
+  options.delimiter = spec.delimiter()[0];
+  options.category_columns.assign(spec.category_column().begin(),
+                                  spec.category_column().end());
+  options.regression = regression;
+  options.classes = spec.classes();
+  return options;
+}
 
 absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
     const CsvSpec& spec, bool regression) {
@@ -40,40 +81,43 @@ absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
   std::string train_bytes;
   TRIBUTARY_RETURN_IF_ERROR(
       AppendWholeFile(spec.train(), kMaxDataBytes, &train_bytes));
-  CsvOptions options;
-  options.label_column = spec.label_column();
-  options.regression = regression;
-  options.classes = spec.classes();
+  CsvOptions options = ParseOptions(spec, regression);
   TRIBUTARY_ASSIGN_OR_RETURN(CsvTable train,
                              ParseCsv(train_bytes, options, spec.train()));
-  if (!regression && options.classes == 0) {
-    options.classes = int64_t{1} + *std::max_element(train.labels.begin(),
-                                                     train.labels.end());
-    if (options.classes < 2) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          spec.train(), ": all labels are 0, in ", Counted(train.rows, "row"),
-          "; at least 2 classes are needed"));
-    }
+  const CsvEncoding encoding = CsvEncoding::Learn(train, spec.standardize());
+  if (regression && !encoding.classes().empty()) {
+    return absl::InvalidArgumentError(
+        "data.csv.category_column: names the label's column, but "
+        "model.loss: MEAN_SQUARED_ERROR predicts numbers");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(encoding.Encode(spec.train(), &train));
+  if (!regression) {
+    TRIBUTARY_ASSIGN_OR_RETURN(options.classes,
+                               CountClasses(spec, train, encoding));
   }
   CsvTable test;
   std::string test_bytes;
   if (spec.has_test()) {
     TRIBUTARY_RETURN_IF_ERROR(
         AppendWholeFile(spec.test(), kMaxDataBytes, &test_bytes));
-    options.columns = train.features + 1;
+    options.columns = train.columns;
     TRIBUTARY_ASSIGN_OR_RETURN(test,
                                ParseCsv(test_bytes, options, spec.test()));
+    TRIBUTARY_RETURN_IF_ERROR(encoding.Encode(spec.test(), &test));
   }
+  const bool changes = spec.standardize() || spec.category_column_size() > 0;
   return std::unique_ptr<CsvDataSet>(
       new CsvDataSet(std::move(train), std::move(test), options.classes,
-                     DataFingerprint({train_bytes, test_bytes})));
+                     DataFingerprint({train_bytes, test_bytes}),
+                     changes ? encoding.ToJson() : ""));
 }
 
 CsvDataSet::CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
-                       uint64_t fingerprint)
+                       uint64_t fingerprint, std::string encoding)
     : train_(std::move(train)),
       test_(std::move(test)),
-      fingerprint_(fingerprint) {
+      fingerprint_(fingerprint),
+      encoding_(std::move(encoding)) {
   info_.kind = DataInfo::Kind::kRows;
   info_.sample_shape = {train_.features};
   info_.classes = classes;

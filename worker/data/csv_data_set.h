@@ -1,20 +1,23 @@
-// Data set of CSV files: rows of numbers with a class or a number to predict.
+// Data set of CSV files: rows of numbers and categories with a class or a
+// number to predict.
 #ifndef TRIBUTARY_WORKER_DATA_CSV_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_CSV_DATA_SET_H_
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
-#include "worker/data/csv_format.h"
 #include "worker/data/data_set.h"
+#include "worker/data/formats/csv_encoding.h"
+#include "worker/data/formats/csv_format.h"
 
 namespace tributary {
 
-// Reads CSV files. The features of a sample are all columns except the label's,
-// unscaled and in the order of the file. Samples have shape {features}. Keeps
-// all data in memory as floats.
+// Reads CSV files. The features of a sample are those of CsvEncoding, which is
+// learned from the training file. Samples have shape {features}. Keeps all data
+// in memory as floats.
 class CsvDataSet final : public DataSet {
  public:
   // Reads and parses the files that `spec` names. If `regression` is true,
@@ -28,6 +31,8 @@ class CsvDataSet final : public DataSet {
   int64_t train_samples() const override { return train_.rows; }
   int64_t evaluation_samples() const override { return test_.rows; }
   uint64_t fingerprint() const override { return fingerprint_; }
+  // Empty if numbers are not changed and there are no categories.
+  std::string encoding() const override { return encoding_; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override;
   void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
@@ -35,7 +40,7 @@ class CsvDataSet final : public DataSet {
  private:
   // `test` has no rows if there is no test file. `classes` is 0 for regression.
   CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
-             uint64_t fingerprint);
+             uint64_t fingerprint, std::string encoding);
 
   // Resizes the batch to `samples` samples.
   void Resize(int64_t samples, Batch* batch) const;
@@ -47,7 +52,11 @@ class CsvDataSet final : public DataSet {
   const CsvTable test_;
   DataInfo info_;
   const uint64_t fingerprint_;
+  const std::string encoding_;
 };
+
+// Returns how to parse a file of `spec`'s training columns.
+CsvOptions ParseOptions(const CsvSpec& spec, bool regression);
 
 }  // namespace tributary
 

@@ -2,12 +2,17 @@
 #ifndef TRIBUTARY_WORKER_DATA_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_DATA_SET_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/types/span.h"
 #include "worker/data/batch.h"
 
 namespace tributary {
+
+// Maximum size of DataSet::encoding, which travels in one message.
+inline constexpr size_t kMaxEncodingBytes = size_t{1} << 20;
 
 // A source of samples, which are read by index. All data is verified when the
 // data set is opened. Immutable afterwards and therefore thread-safe.
@@ -24,6 +29,11 @@ class DataSet {
   // Returns a number that is equal on two machines if their data are equal. For
   // files, it is the XXH3-64 hash of their sizes and contents.
   virtual uint64_t fingerprint() const = 0;
+  // Returns what the data set has learned from the training samples and what a
+  // later use of the model needs to prepare other inputs in the same way, such
+  // as the means by which numbers are scaled: a JSON object in UTF-8, of at
+  // most kMaxEncodingBytes. It is stored with the model. Empty: nothing.
+  virtual std::string encoding() const { return ""; }
 
   // Fills `batch` with the given training samples in the given order. The same
   // (epoch, index) always yields the same sample; a text data set draws the

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/limits.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/process.h"
@@ -109,6 +110,18 @@ absl::Status TrainingSetup::Open(const TrainingSources& sources) {
   facts_.set_fingerprint(data_->fingerprint());
   facts_.set_unit(UnitOf(job_, data_->info().kind));
   facts_.set_sampler(kSamplerName);
+  const std::string encoding = data_->encoding();
+  if (encoding.size() > kMaxEncodingBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data: what prediction needs to know about the inputs has ",
+        encoding.size(), " bytes, at most ", kMaxEncodingBytes,
+        " can be stored with the model; use columns with fewer or shorter "
+        "categories"));
+  }
+  const auto part = static_cast<size_t>(kDefaultLimits.text_bytes);
+  for (size_t begin = 0; begin < encoding.size(); begin += part) {
+    facts_.add_encoding(encoding.substr(begin, part));
+  }
   rounds_ = std::make_unique<Rounds>(job_, facts_.steps());
   return absl::OkStatus();
 }

@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/data/data_test_util.h"
-#include "worker/data/csv_format.h"
+#include "worker/data/formats/csv_format.h"
 
 namespace tributary {
 namespace {

@@ -10,8 +10,8 @@
 // All functions are pure and accept arbitrary bytes. If the bytes are
 // malformed, they return InvalidArgument with a message that starts with
 // `name`, the name of the file, and the byte offset of the error.
-#ifndef TRIBUTARY_WORKER_DATA_IDX_FORMAT_H_
-#define TRIBUTARY_WORKER_DATA_IDX_FORMAT_H_
+#ifndef TRIBUTARY_WORKER_DATA_FORMATS_IDX_FORMAT_H_
+#define TRIBUTARY_WORKER_DATA_FORMATS_IDX_FORMAT_H_
 
 #include <cstdint>
 
@@ -67,4 +67,4 @@ absl::StatusOr<absl::string_view> ParseIdxLabels(absl::string_view bytes,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_DATA_IDX_FORMAT_H_
+#endif  // TRIBUTARY_WORKER_DATA_FORMATS_IDX_FORMAT_H_

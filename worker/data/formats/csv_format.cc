@@ -1,19 +1,23 @@
-#include "worker/data/csv_format.h"
+#include "worker/data/formats/csv_format.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "worker/data/file_magic.h"
+#include "common/text/escape.h"
+#include "worker/data/formats/file_magic.h"
 
 namespace tributary {
 namespace {
@@ -21,6 +25,8 @@ namespace {
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr absl::string_view kBlanks = " \t\r\v\f";
 constexpr absl::string_view kWhitespace = " \t\r\n";
+// The column is no category column.
+constexpr int kNone = -1;
 // A zero byte within this prefix indicates a binary file, as in Git. A later
 // one is treated as damage, which line and column locate better.
 constexpr size_t kSniffedBytes = 8000;
@@ -32,26 +38,28 @@ std::string Quote(absl::string_view text) {
                       text.size() > kMaxShown ? "...'" : "'");
 }
 
-// Returns the end of the first column of `line`: at a comma outside quotation
-// marks, or at the end of the line. A doubled quotation mark within a column
-// closes and reopens the quotation.
-size_t ColumnEnd(absl::string_view line) {
+// Returns the end of the first column of `line`: at a delimiter outside
+// quotation marks, or at the end of the line. A doubled quotation mark within a
+// column closes and reopens the quotation.
+size_t ColumnEnd(absl::string_view line, char delimiter) {
   const size_t first = line.find_first_not_of(kBlanks);
-  if (first == absl::string_view::npos || line[first] != '"') {
-    return std::min(line.find(','), line.size());
+  // A tab may be the delimiter.
+  const size_t plain = std::min(line.find(delimiter), line.size());
+  if (first == absl::string_view::npos || line[first] != '"' || plain < first) {
+    return plain;
   }
   bool quoted = false;
   for (size_t i = first; i < line.size(); ++i) {
     if (line[i] == '"') quoted = !quoted;
-    if (line[i] == ',' && !quoted) return i;
+    if (line[i] == delimiter && !quoted) return i;
   }
   return line.size();
 }
 
 // Removes the next column from `line` and returns it without surrounding blanks
 // and quotation marks.
-absl::string_view TakeColumn(absl::string_view* line) {
-  const size_t end = ColumnEnd(*line);
+absl::string_view TakeColumn(absl::string_view* line, char delimiter) {
+  const size_t end = ColumnEnd(*line, delimiter);
   absl::string_view column = absl::StripAsciiWhitespace(line->substr(0, end));
   line->remove_prefix(std::min(end + 1, line->size()));
   if (column.size() >= 2 && column.front() == '"' && column.back() == '"') {
@@ -60,12 +68,13 @@ absl::string_view TakeColumn(absl::string_view* line) {
   return column;
 }
 
-int64_t CountColumns(absl::string_view line) {
+int64_t CountColumns(absl::string_view line, char delimiter) {
   if (!absl::StrContains(line, '"')) {
-    return 1 + std::count(line.begin(), line.end(), ',');
+    return 1 + std::count(line.begin(), line.end(), delimiter);
   }
   int64_t columns = 1;
-  for (size_t end; (end = ColumnEnd(line)) < line.size(); ++columns) {
+  for (size_t end; (end = ColumnEnd(line, delimiter)) < line.size();
+       ++columns) {
     line.remove_prefix(end + 1);
   }
   return columns;
@@ -73,22 +82,14 @@ int64_t CountColumns(absl::string_view line) {
 
 // Returns whether the line ends within a quotation. Only the last column can,
 // because it extends to the end of the line.
-bool LeavesQuoteOpen(absl::string_view line) {
+bool LeavesQuoteOpen(absl::string_view line, char delimiter) {
   if (!absl::StrContains(line, '"')) return false;
-  for (size_t end; (end = ColumnEnd(line)) < line.size();) {
+  for (size_t end; (end = ColumnEnd(line, delimiter)) < line.size();) {
     line.remove_prefix(end + 1);
   }
   const absl::string_view last = absl::StripAsciiWhitespace(line);
   return absl::StartsWith(last, "\"") &&
          std::count(last.begin(), last.end(), '"') % 2 != 0;
-}
-
-bool IsHeader(absl::string_view line) {
-  for (int64_t left = CountColumns(line); left > 0; --left) {
-    double value;
-    if (!absl::SimpleAtod(TakeColumn(&line), &value)) return true;
-  }
-  return false;
 }
 
 bool IsComment(absl::string_view line) {
@@ -102,7 +103,7 @@ absl::Status CheckIsText(absl::string_view bytes, absl::string_view name) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", what...));
   };
   constexpr absl::string_view kExpected =
-      "; data.csv reads lines of comma-separated numbers: ";
+      "; data.csv reads lines of text with columns: ";
   if (absl::StartsWith(bytes, kNpyMagic)) {
     return error("is a NumPy array (.npy)", kExpected,
                  "convert it in Python with numpy.savetxt('data.csv', "
@@ -171,9 +172,9 @@ class CsvParser {
 
   absl::Status WrongColumn(int64_t column, absl::string_view text,
                            absl::string_view what) const {
-    return Wrong(absl::StrCat(column == label_ ? "label, " : "", "column ",
-                              column, " (counted from 0): ", Quote(text), " ",
-                              what));
+    return Wrong(absl::StrCat(column == table_.label ? "label, " : "",
+                              "column ", column,
+                              " (counted from 0): ", Quote(text), " ", what));
   }
 
   absl::Status ParseLine(absl::string_view line) {
@@ -185,10 +186,10 @@ class CsvParser {
       return Wrong("the line is empty");
     }
     if (IsComment(line)) return absl::OkStatus();
-    if (LeavesQuoteOpen(line)) {
+    if (LeavesQuoteOpen(line, options_.delimiter)) {
       return Wrong("a quotation mark is not closed on this line");
     }
-    const int64_t columns = CountColumns(line);
+    const int64_t columns = CountColumns(line, options_.delimiter);
     const bool first = columns_ == 0;
     if (first) TRIBUTARY_RETURN_IF_ERROR(SetColumns(columns));
     if (columns != columns_) {
@@ -199,32 +200,99 @@ class CsvParser {
     }
     if (first && IsHeader(line)) return absl::OkStatus();
     for (int64_t column = 0; column < columns; ++column) {
-      const absl::string_view text = TakeColumn(&line);
-      TRIBUTARY_RETURN_IF_ERROR(column == label_ ? ParseLabel(text)
-                                                 : ParseCell(column, text));
+      const absl::string_view text = TakeColumn(&line, options_.delimiter);
+      const int category = category_[static_cast<size_t>(column)];
+      TRIBUTARY_RETURN_IF_ERROR(
+          category != kNone        ? ParseCategory(category, column, text)
+          : column == table_.label ? ParseLabel(text)
+                                   : ParseCell(column, text));
     }
     ++table_.rows;
     return absl::OkStatus();
   }
 
+  bool IsHeader(absl::string_view line) const {
+    bool numbers = false;
+    for (const int category : category_) {
+      const absl::string_view text = TakeColumn(&line, options_.delimiter);
+      if (category != kNone) continue;
+      numbers = true;
+      double value;
+      if (!absl::SimpleAtod(text, &value)) return true;
+    }
+    return !numbers;
+  }
+
   // Called for the first line that is not a comment.
   absl::Status SetColumns(int64_t columns) {
     columns_ = options_.columns > 0 ? options_.columns : columns;
-    if (!options_.labeled) {
-      table_.features = columns_;
-      return absl::OkStatus();
+    table_.columns = columns_;
+    table_.features = columns_;
+    if (options_.labeled) {
+      if (columns_ < 2) {
+        return Wrong("1 column; a label and at least one more are needed");
+      }
+      TRIBUTARY_ASSIGN_OR_RETURN(table_.label, ColumnOf("data.csv.label_column",
+                                                        options_.label_column));
+      table_.features = columns_ - 1;
     }
-    label_ = options_.label_column < 0 ? columns_ + options_.label_column
-                                       : options_.label_column;
-    if (columns_ < 2) {
-      return Wrong("1 column; a label and at least one more are needed");
+    return SetCategories();
+  }
+
+  // Returns the index, counted from 0, that a field of the job names.
+  absl::StatusOr<int64_t> ColumnOf(absl::string_view field, int64_t index) {
+    const int64_t column = index < 0 ? columns_ + index : index;
+    if (column >= 0 && column < columns_) return column;
+    return Wrong(absl::StrCat(Counted(columns_, "column"), "; ", field, ": ",
+                              index, " must be from ", -columns_, " to ",
+                              columns_ - 1));
+  }
+
+  absl::Status SetCategories() {
+    category_.assign(static_cast<size_t>(columns_), kNone);
+    for (const int32_t index : options_.category_columns) {
+      TRIBUTARY_ASSIGN_OR_RETURN(const int64_t column,
+                                 ColumnOf("data.csv.category_column", index));
+      if (category_[static_cast<size_t>(column)] != kNone) {
+        return Wrong(absl::StrCat("data.csv.category_column: ", index,
+                                  " is the column ", column,
+                                  ", which it names twice"));
+      }
+      category_[static_cast<size_t>(column)] = 0;
     }
-    if (label_ < 0 || label_ >= columns_) {
-      return Wrong(absl::StrCat(
-          columns_, " columns; data.csv.label_column: ", options_.label_column,
-          " must be from ", -columns_, " to ", columns_ - 1));
+    for (int64_t column = 0; column < columns_; ++column) {
+      int& category = category_[static_cast<size_t>(column)];
+      if (category == kNone) continue;
+      category = static_cast<int>(table_.categories.size());
+      table_.categories.emplace_back();
+      table_.categories.back().column = column;
     }
-    table_.features = columns_ - 1;
+    numbers_.resize(table_.categories.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseCategory(int category, int64_t column,
+                             absl::string_view text) {
+    CsvCategories& categories = table_.categories[category];
+    std::string value = absl::StrReplaceAll(text, {{"\"\"", "\""}});
+    if (value.empty()) return WrongColumn(column, text, "has no category");
+    if (EscapeForTerminal(value) != value) {
+      return WrongColumn(column, text,
+                         "is not text in UTF-8 without control characters");
+    }
+    const auto found = numbers_[category].emplace(
+        std::move(value), static_cast<int32_t>(categories.values.size()));
+    if (found.second) {
+      if (static_cast<int64_t>(categories.values.size()) >= kMaxCsvCategories) {
+        return WrongColumn(
+            column, text,
+            absl::StrCat("is one category too many: a column may have ",
+                         kMaxCsvCategories));
+      }
+      categories.values.push_back(found.first->first);
+      categories.first_lines.push_back(line_);
+    }
+    categories.cells.push_back(found.first->second);
     return absl::OkStatus();
   }
 
@@ -246,7 +314,8 @@ class CsvParser {
   }
 
   absl::Status ParseLabel(absl::string_view text) {
-    TRIBUTARY_ASSIGN_OR_RETURN(const float number, ParseNumber(label_, text));
+    TRIBUTARY_ASSIGN_OR_RETURN(const float number,
+                               ParseNumber(table_.label, text));
     if (options_.regression) {
       table_.values.push_back(number);
       return absl::OkStatus();
@@ -258,7 +327,7 @@ class CsvParser {
     if (!absl::SimpleAtod(text, &label) || label != std::floor(label) ||
         label < 0 || label >= static_cast<double>(classes)) {
       return WrongColumn(
-          label_, text,
+          table_.label, text,
           absl::StrCat("is not a class: an integer from 0 to ", classes - 1));
     }
     table_.labels.push_back(static_cast<int32_t>(label));
@@ -270,11 +339,24 @@ class CsvParser {
   const absl::string_view name_;
   int64_t line_ = 0;     // Number of the current line, counted from 1.
   int64_t columns_ = 0;  // 0 before the first line with columns.
-  int64_t label_ = -1;   // Index of the label column, counted from 0.
+  // For each column, the index of its table_.categories, or kNone.
+  std::vector<int> category_;
+  // For each of table_.categories, the index of each of its values.
+  std::vector<absl::flat_hash_map<std::string, int32_t>> numbers_;
   CsvTable table_;
 };
 
 }  // namespace
+
+int64_t CountCsvColumns(absl::string_view bytes, char delimiter) {
+  absl::ConsumePrefix(&bytes, kByteOrderMark);
+  for (const absl::string_view line : absl::StrSplit(bytes, '\n')) {
+    if (!IsComment(line) && !absl::StripAsciiWhitespace(line).empty()) {
+      return CountColumns(line, delimiter);
+    }
+  }
+  return 0;
+}
 
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view bytes,
                                   const CsvOptions& options,

@@ -1,6 +1,6 @@
-// Parser for tables of comma-separated numbers.
-#ifndef TRIBUTARY_WORKER_DATA_CSV_FORMAT_H_
-#define TRIBUTARY_WORKER_DATA_CSV_FORMAT_H_
+// Parser for tables of numbers and categories.
+#ifndef TRIBUTARY_WORKER_DATA_FORMATS_CSV_FORMAT_H_
+#define TRIBUTARY_WORKER_DATA_FORMATS_CSV_FORMAT_H_
 
 #include <cstdint>
 #include <string>
@@ -15,6 +15,8 @@ namespace tributary {
 inline constexpr int64_t kMaxCsvLineBytes = 16 << 20;
 // Maximum number of classes. The model has one output for each class.
 inline constexpr int64_t kMaxCsvClasses = 16 << 20;
+// Maximum number of different values of a category column. Each is a feature.
+inline constexpr int64_t kMaxCsvCategories = 1 << 16;
 
 struct CsvOptions {
   // False if no column holds a label: all columns are features.
@@ -22,6 +24,13 @@ struct CsvOptions {
   // Index of the column that holds the label, counted from 0. A negative index
   // counts from the end: -1 is the last column.
   int32_t label_column = -1;
+  // The character between two columns; not a quotation mark, a blank or a line
+  // end.
+  char delimiter = ',';
+  // Indexes, as for label_column, of columns that hold categories: any text in
+  // UTF-8. If the label's column is one of them, the table's labels are not
+  // set.
+  std::vector<int32_t> category_columns;
   // True to read labels as numbers (CsvTable::values) instead of classes
   // (CsvTable::labels).
   bool regression = false;
@@ -32,10 +41,26 @@ struct CsvOptions {
   int64_t columns = 0;
 };
 
+// A column whose cells are categories.
+struct CsvCategories {
+  int64_t column = 0;  // Counted from 0, including the label's column.
+  // The different values, in the order of their first rows, and the number of
+  // the line on which each first appears.
+  std::vector<std::string> values;
+  std::vector<int64_t> first_lines;
+  std::vector<int32_t> cells;  // [rows]; indexes of `values`.
+};
+
 struct CsvTable {
-  int64_t rows = 0;          // At least 1.
-  int64_t features = 0;      // Number of columns without the label; at least 1.
-  std::vector<float> cells;  // [rows, features]
+  int64_t rows = 0;      // At least 1.
+  int64_t columns = 0;   // Number of columns, including the label's.
+  int64_t label = -1;    // Index of the label's column; -1: none.
+  int64_t features = 0;  // Number of columns without the label; at least 1.
+  // The columns of numbers, without the label and without categories, [rows,
+  // features - categories that are not the label].
+  std::vector<float> cells;
+  // The category columns in ascending order.
+  std::vector<CsvCategories> categories;
   // The label of each row: in `values` with CsvOptions::regression, otherwise
   // in `labels`. The other vector is empty, and so are both without labels.
   std::vector<int32_t> labels;
@@ -45,8 +70,10 @@ struct CsvTable {
 // Parses a whole file.
 //
 // Skips lines that begin with `#` as comments. The first line that is not a
-// comment is a header if one of its columns is not a number; only the number of
-// its columns is then used. Columns may be quoted and then may contain commas.
+// comment is a header if one of its columns that should be a number is not, and
+// also if all columns hold categories; only the number of its columns is then
+// used. Columns may be quoted and then may contain delimiters; a doubled
+// quotation mark within them stands for one.
 // Lines end in "\n" or "\r\n". Blanks around a column, a byte order mark and
 // empty lines at the end are ignored.
 //
@@ -59,6 +86,10 @@ absl::StatusOr<CsvTable> ParseCsv(absl::string_view bytes,
                                   const CsvOptions& options,
                                   absl::string_view name);
 
+// Returns the number of columns of the first line that is not a comment, or 0
+// if there is none. A pure function that accepts arbitrary bytes.
+int64_t CountCsvColumns(absl::string_view bytes, char delimiter);
+
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_DATA_CSV_FORMAT_H_
+#endif  // TRIBUTARY_WORKER_DATA_FORMATS_CSV_FORMAT_H_
