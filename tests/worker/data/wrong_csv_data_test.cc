@@ -70,7 +70,7 @@ std::vector<WrongData> WrongCsv() {
        CsvWith("train.csv", std::string("1,2,0\n\x01\0,4,1\n", 13)),
        kInvalid,
        {"DIR/train.csv: byte 7: is 0, so the file is binary; data.csv reads "
-        "lines of comma-separated numbers"}},
+        "lines of text with columns"}},
       {"CsvDamagedFarFromTheBegin",
        CsvWith("train.csv",
                Repeated("1,2,0\n", 2000) + std::string("\x01\0,4,1\n", 7)),
@@ -80,7 +80,7 @@ std::vector<WrongData> WrongCsv() {
        CsvWith("train.csv", std::string("\x93NUMPY\x01\0v\0{'descr'", 18)),
        kInvalid,
        {"DIR/train.csv: is a NumPy array (.npy); data.csv reads lines of "
-        "comma-separated numbers: convert it in Python with "
+        "text with columns: convert it in Python with "
         "numpy.savetxt('data.csv', numpy.load('DIR/train.csv'), "
         "delimiter=',')"}},
       {"CsvZipArchive",
