@@ -206,12 +206,14 @@ absl::Status PrintResults(const LocalTraining& plan) {
       plan.job.model().gpt().vocabulary() != kByteValues) {
     return absl::OkStatus();
   }
-  GenerateOptions options;
-  options.bytes = bytes;
-  options.seed = plan.job.seed();
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::string sample,
-      SampleTrainedModel(plan.output, /*prompt=*/"", options, plan.device));
+  SampleRequest request;
+  request.bytes = bytes;
+  request.options.tokens = bytes;
+  request.options.seed = plan.job.seed();
+  std::string sample;
+  TRIBUTARY_RETURN_IF_ERROR(SampleTrainedModel(
+      plan.output, request, plan.device,
+      [&](absl::string_view text) { absl::StrAppend(&sample, text); }));
   // Escaped even for files, because the output contains other lines too.
   const std::string shown = EscapeForTerminal(sample);
   std::printf("sample\n%s\n", shown.c_str());

@@ -13,7 +13,7 @@ namespace tributary {
 
 // Writes config.json and model.safetensors to `folder`, which must exist, so
 // that GPT2LMHeadModel.from_pretrained(folder) has the same logits as the model
-// of `job` with the weights `tensors`. If the job began with the weights of a
+// of `job`, which must be resolved, with the weights `tensors`. If the job began with the weights of a
 // folder of Hugging Face, keeps the other members of that folder's config.json,
 // and copies its tokenizer.
 //
