@@ -1,5 +1,5 @@
-// Ten training steps of a GPT-2 against transformers; make_gpt2_golden.py writes
-// the files.
+// Ten training steps of a GPT-2 against transformers; make_gpt2_golden.py
+// writes the files.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -32,8 +32,8 @@ class Gpt2TrainingTest : public testing::Test {
 
   static std::vector<float> Golden(const std::string& name, int64_t size) {
     std::vector<float> values(size);
-    const auto files = TensorFiles::Open(
-        "tests/worker/models/golden/gpt2/steps.safetensors");
+    const auto files =
+        TensorFiles::Open("tests/worker/models/golden/gpt2/steps.safetensors");
     EXPECT_TRUE(files.ok()) << files.status();
     EXPECT_TRUE(files->ReadFloats(name, absl::MakeSpan(values)).ok());
     return values;
