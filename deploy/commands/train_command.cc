@@ -46,9 +46,6 @@
 namespace tributary {
 namespace {
 
-// The vocabulary of models that generate text.
-constexpr int64_t kByteValues = 256;
-
 std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "train", "[JOB.textproto]",
@@ -202,8 +199,7 @@ absl::Status PrintResults(const LocalTraining& plan) {
   std::fputs(report.c_str(), stdout);
   std::fflush(stdout);
   const int64_t bytes = plan.job.output().sample_bytes();
-  if (!plan.job.model().has_gpt() || bytes == 0 ||
-      plan.job.model().gpt().vocabulary() != kByteValues) {
+  if (!plan.job.model().has_gpt() || bytes == 0 || !KnowsTokens(plan.job)) {
     return absl::OkStatus();
   }
   SampleRequest request;

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "common/tokenizer/tokenizer.h"
 
 namespace tributary {
 
@@ -18,8 +19,7 @@ class TextCodec {
  public:
   virtual ~TextCodec() = default;
 
-  // Returns the tokens of `text`; InvalidArgument if the text has no tokens in
-  // the vocabulary.
+  // Returns the tokens of `text`, and the errors of Tokenizer::Encode.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(
       absl::string_view text) const = 0;
   // Returns the bytes of one token. They need not be whole characters. Empty
@@ -35,6 +35,9 @@ class TextCodec {
 
 // Returns a codec of 256 tokens, the values of the bytes.
 std::unique_ptr<TextCodec> ByteCodec();
+
+// Returns a codec for the tokens of a tokenizer.
+std::unique_ptr<TextCodec> TokenizerCodec(std::unique_ptr<Tokenizer> tokenizer);
 
 }  // namespace tributary
 

@@ -17,6 +17,7 @@
 #include "common/tensor_io/safetensors.h"
 #include "common/text/counted.h"
 #include "common/text/utf8_stream.h"
+#include "common/tokenizer/tokenizer.h"
 #include "deploy/train/text_codec.h"
 #include "worker/device/device.h"
 #include "worker/models/gpt2_config.h"
@@ -32,7 +33,14 @@ struct Source {
   ModelSpec model;  // Resolved.
   Precision precision = Precision::kFloat32;
   bool hugging_face = false;
+  std::string tokenizer;  // Empty if none is named.
 };
+
+// Returns the tokenizer that the job names, or an empty string.
+std::string TokenizerOf(const DataSpec& data) {
+  return data.has_tokens() ? data.tokens().tokenizer()
+                           : data.text().tokenizer();
+}
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -58,6 +66,7 @@ absl::StatusOr<Source> OpenRun(const std::string& folder) {
   Source source;
   source.model = resolved.model();
   source.precision = PrecisionOf(resolved);
+  source.tokenizer = TokenizerOf(resolved.data());
   return source;
 }
 
@@ -68,6 +77,7 @@ absl::StatusOr<Source> Open(const std::string& folder) {
   }
   Source source;
   source.hugging_face = true;
+  source.tokenizer = folder;
   TRIBUTARY_ASSIGN_OR_RETURN(*source.model.mutable_gpt(),
                              ReadGpt2Config(folder));
   source.model.mutable_initial_weights()->set_path(folder);
@@ -143,14 +153,44 @@ absl::StatusOr<LoadedWeights> LoadWeights(const std::string& folder,
   return weights;
 }
 
-absl::StatusOr<std::unique_ptr<TextCodec>> CodecOf(const std::string& folder,
-                                                   const GptSpec& gpt) {
-  std::unique_ptr<TextCodec> codec = ByteCodec();
-  if (codec->vocabulary() == gpt.vocabulary()) return codec;
+absl::StatusOr<std::unique_ptr<TextCodec>> OpenCodec(
+    const std::string& path, const SampleRequest& request, int64_t vocabulary) {
+  if (request.open_tokenizer == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": this program cannot open tokenizers"));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
+                             request.open_tokenizer(path));
+  if (tokenizer->vocabulary() > vocabulary) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the tokenizer has ", tokenizer->vocabulary(),
+                     " tokens, but the model has ", vocabulary,
+                     "; pass the tokenizer that the model was trained with"));
+  }
+  return TokenizerCodec(std::move(tokenizer));
+}
+
+absl::StatusOr<std::unique_ptr<TextCodec>> CodecOf(
+    const std::string& folder, const Source& source,
+    const SampleRequest& request) {
+  const int64_t vocabulary = source.model.gpt().vocabulary();
+  const std::string& path =
+      request.tokenizer.empty() ? source.tokenizer : request.tokenizer;
+  if (!path.empty()) {
+    absl::StatusOr<std::unique_ptr<TextCodec>> codec =
+        OpenCodec(path, request, vocabulary);
+    const bool may_lack = source.hugging_face && request.tokenizer.empty();
+    if (codec.ok() || !may_lack || !absl::IsNotFound(codec.status())) {
+      return codec;
+    }
+  }
+  std::unique_ptr<TextCodec> bytes = ByteCodec();
+  if (bytes->vocabulary() == vocabulary) return bytes;
   return absl::InvalidArgumentError(absl::StrCat(
-      folder, ": the model has ", gpt.vocabulary(),
-      " tokens, and no tokenizer is known; only models of the ",
-      codec->vocabulary(), " byte values generate text without one"));
+      folder, ": the model has ", vocabulary,
+      " tokens, and no tokenizer is known; pass --tokenizer PATH: a file "
+      "tokenizer.json, a .tiktoken file, or a folder in the format of Hugging "
+      "Face"));
 }
 
 // Returns the tokens with which the model begins.
@@ -171,7 +211,7 @@ absl::Status SampleTrainedModel(
   TRIBUTARY_RETURN_IF_ERROR(CheckGenerateOptions(request.options));
   TRIBUTARY_ASSIGN_OR_RETURN(const Source source, Open(folder));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TextCodec> codec,
-                             CodecOf(folder, source.model.gpt()));
+                             CodecOf(folder, source, request));
   TRIBUTARY_ASSIGN_OR_RETURN(std::vector<int32_t> prompt,
                              BeginningOf(request.prompt, *codec));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
@@ -204,6 +244,11 @@ absl::Status SampleTrainedModel(
       }));
   write(text.Finish());
   return absl::OkStatus();
+}
+
+bool KnowsTokens(const JobSpec& job) {
+  return !TokenizerOf(job.data()).empty() ||
+         ByteCodec()->vocabulary() == job.model().gpt().vocabulary();
 }
 
 }  // namespace tributary
