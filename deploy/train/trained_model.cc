@@ -70,7 +70,7 @@ absl::StatusOr<Source> OpenRun(const std::string& folder) {
   return source;
 }
 
-absl::StatusOr<Source> Open(const std::string& folder) {
+absl::StatusOr<Source> OpenSource(const std::string& folder) {
   if (Exists(absl::StrCat(folder, "/job.textproto")) ||
       !Exists(absl::StrCat(folder, "/config.json"))) {
     return OpenRun(folder);
@@ -209,7 +209,7 @@ absl::Status SampleTrainedModel(
     const DeviceName& place,
     const std::function<void(absl::string_view text)>& write) {
   TRIBUTARY_RETURN_IF_ERROR(CheckGenerateOptions(request.options));
-  TRIBUTARY_ASSIGN_OR_RETURN(const Source source, Open(folder));
+  TRIBUTARY_ASSIGN_OR_RETURN(const Source source, OpenSource(folder));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TextCodec> codec,
                              CodecOf(folder, source, request));
   TRIBUTARY_ASSIGN_OR_RETURN(std::vector<int32_t> prompt,
