@@ -41,7 +41,7 @@ class GptDecoderTest : public testing::TestWithParam<Kind> {
         context_(spec_.gpt().context()),
         vocabulary_(spec_.gpt().vocabulary()),
         harness_(spec_, TokenInfo(context_, vocabulary_), /*max_samples=*/1,
-                 MakeDevice(GetParam())),
+                 CreateCpuDevice(GetParam().precision)),
         device_(MakeDevice(GetParam())),
         decoder_(*GptDecoder::Create(spec_, device_.get())) {
     // Initial weights are so small that all logits are nearly equal.

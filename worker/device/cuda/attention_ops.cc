@@ -1,6 +1,6 @@
+#include "worker/device/cuda/attention_decode.h"
 #include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/attention.h"
-#include "worker/device/cuda/kernels/attention_decode.h"
 
 namespace tributary::cuda {
 namespace {
