@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/job/gpt_preset.h"
 #include "common/job/job_text.h"
 #include "common/os/file.h"
 
@@ -100,6 +101,9 @@ JobSpec ResolveJob(JobSpec job) {
       batch->micro_batches() != kFindMicroBatches) {
     job.mutable_evaluation()->set_batch(std::max(
         batch->global() / batch->micro_batches(), kLeastEvaluationBatch));
+  }
+  if (job.model().has_gpt()) {
+    ApplyGptPreset(job.mutable_model()->mutable_gpt());
   }
   if (job.model().has_cnn()) {
     for (CnnSpec::Block& block :

@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/job/gpt_preset.h"
 #include "common/job/job.h"
 #include "common/job/job_checks.h"
 #include "common/job/job_exchange_validation.h"
@@ -121,7 +122,10 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
       job.model().gpt().vocabulary() != kByteValues) {
     return Error("model.gpt.vocabulary", job.model().gpt().vocabulary(),
                  " tokens, but those of data.text are the ", kByteValues,
-                 " byte values; leave it out");
+                 " byte values; ",
+                 job.model().gpt().preset() == GptSpec::PRESET_UNSPECIFIED
+                     ? "leave it out"
+                     : "set it to 256, which takes precedence over the preset");
   }
   if (TakesImages(job.model()) && !data.has_idx() && !data.has_random() &&
       !data.has_external()) {
@@ -306,8 +310,12 @@ absl::Status ValidateName(const std::string& name) {
 
 }  // namespace
 
-absl::Status ValidateJob(const JobSpec& job) {
-  TRIBUTARY_RETURN_IF_ERROR(ValidateValues(job, ""));
+absl::Status ValidateJob(const JobSpec& original) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateValues(original, ""));
+  JobSpec job = original;
+  if (job.model().has_gpt()) {
+    ApplyGptPreset(job.mutable_model()->mutable_gpt());
+  }
   TRIBUTARY_RETURN_IF_ERROR(ValidateName(job.name()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateModel(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));

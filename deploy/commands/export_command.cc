@@ -61,7 +61,7 @@ absl::Status Export(const std::string& run, const std::string& format,
   TRIBUTARY_RETURN_IF_ERROR(tensors.status());
   TRIBUTARY_RETURN_IF_ERROR(MakeEmptyFolder(output));
   return format == "huggingface"
-             ? WriteHuggingFaceFolder(*job, *tensors, output)
+             ? WriteHuggingFaceFolder(ResolveJob(*job), *tensors, output)
              : WriteTensors(*tensors, output);
 }
 

@@ -46,9 +46,6 @@
 namespace tributary {
 namespace {
 
-// The vocabulary of models that generate text.
-constexpr int64_t kByteValues = 256;
-
 std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "train", "[JOB.textproto]",
@@ -202,16 +199,17 @@ absl::Status PrintResults(const LocalTraining& plan) {
   std::fputs(report.c_str(), stdout);
   std::fflush(stdout);
   const int64_t bytes = plan.job.output().sample_bytes();
-  if (!plan.job.model().has_gpt() || bytes == 0 ||
-      plan.job.model().gpt().vocabulary() != kByteValues) {
+  if (!plan.job.model().has_gpt() || bytes == 0 || !KnowsTokens(plan.job)) {
     return absl::OkStatus();
   }
-  GenerateOptions options;
-  options.bytes = bytes;
-  options.seed = plan.job.seed();
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::string sample,
-      SampleTrainedModel(plan.output, /*prompt=*/"", options, plan.device));
+  SampleRequest request;
+  request.bytes = bytes;
+  request.options.tokens = bytes;
+  request.options.seed = plan.job.seed();
+  std::string sample;
+  TRIBUTARY_RETURN_IF_ERROR(SampleTrainedModel(
+      plan.output, request, plan.device,
+      [&](absl::string_view text) { absl::StrAppend(&sample, text); }));
   // Escaped even for files, because the output contains other lines too.
   const std::string shown = EscapeForTerminal(sample);
   std::printf("sample\n%s\n", shown.c_str());

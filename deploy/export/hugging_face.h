@@ -13,9 +13,9 @@ namespace tributary {
 
 // Writes config.json and model.safetensors to `folder`, which must exist, so
 // that GPT2LMHeadModel.from_pretrained(folder) has the same logits as the model
-// of `job` with the weights `tensors`. If the job began with the weights of a
-// folder of Hugging Face, keeps the other members of that folder's config.json,
-// and copies its tokenizer.
+// of `job`, which must be resolved, with the weights `tensors`. If the job
+// began with the weights of a folder of Hugging Face, keeps the other members
+// of that folder's config.json, and copies its tokenizer.
 //
 // Returns InvalidArgument if the model is not a gpt, DataLoss if a tensor is
 // missing or has the wrong shape, and the system's error if a file cannot be

@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/process.h"
+#include "worker/models/gpt2_config.h"
 #include "worker/models/initial_weights.h"
 
 namespace tributary {
@@ -245,6 +246,7 @@ absl::Status TrainingSetup::ApplyParameterGroups() {
 absl::Status TrainingSetup::MakeInitialWeights(float* arena) const {
   model(0)->Initialize(job_.seed(), layout(), arena);
   if (!job_.model().has_initial_weights()) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(CheckGpt2Config(job_.model()));
   return LoadInitialWeights(job_.model().initial_weights(), layout(), arena);
 }
 

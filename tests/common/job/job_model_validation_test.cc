@@ -71,6 +71,14 @@ TEST(ValidateModelTest, NamesTheFieldAndWhatIsWrong) {
        {"model.gpt.vocabulary=50257"},
        "model.gpt.vocabulary: 50257 tokens, but those of data.text are"},
       {Gpt,
+       {"model.gpt={preset: GPT2_SMALL}"},
+       "model.gpt.vocabulary: 50257 tokens, but those of data.text are the 256 "
+       "byte values; set it to 256"},
+      {Gpt,
+       {"model.gpt={preset: GPT2_SMALL heads: 10 vocabulary: 256}"},
+       "model.gpt.heads: 10 does not divide model.gpt.width 768"},
+      {Gpt, {"model.gpt={preset: PRESET_UNSPECIFIED}"}, "model.gpt.preset: "},
+      {Gpt,
        {"model.gpt.vocabulary_multiple=0"},
        "model.gpt.vocabulary_multiple: 0 is not"},
   };

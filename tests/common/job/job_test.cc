@@ -169,6 +169,42 @@ TEST(ResolveJobTest, PadsConvolutionsToKeepTheSize) {
   EXPECT_EQ(resolved.model().cnn().block(1).padding(), 0);
 }
 
+TEST(ResolveJobTest, PresetsAreDefaultsOfTheSizes) {
+  struct Sizes {
+    GptSpec::Preset preset;
+    int64_t layers, heads, width;
+  };
+  for (const Sizes& sizes : {Sizes{GptSpec::GPT2_SMALL, 12, 12, 768},
+                             Sizes{GptSpec::GPT2_MEDIUM, 24, 16, 1024},
+                             Sizes{GptSpec::GPT2_LARGE, 36, 20, 1280},
+                             Sizes{GptSpec::GPT2_XL, 48, 25, 1600}}) {
+    JobSpec job = *ParseJob(kGood, "j");
+    job.mutable_data()->mutable_random();
+    job.mutable_model()->mutable_gpt()->set_preset(sizes.preset);
+    EXPECT_TRUE(ValidateJob(job).ok()) << ValidateJob(job);
+    const JobSpec resolved = ResolveJob(job);
+    const GptSpec& gpt = resolved.model().gpt();
+    EXPECT_EQ(gpt.layers(), sizes.layers);
+    EXPECT_EQ(gpt.heads(), sizes.heads);
+    EXPECT_EQ(gpt.width(), sizes.width);
+    EXPECT_EQ(gpt.context(), 1024);
+    EXPECT_EQ(gpt.vocabulary(), 50257);
+    EXPECT_EQ(PrintJob(ResolveJob(resolved)), PrintJob(resolved));
+  }
+}
+
+TEST(ResolveJobTest, FieldsTakePrecedenceOverAPreset) {
+  JobSpec job = *ParseJob(kGood, "j");
+  GptSpec* const gpt = job.mutable_model()->mutable_gpt();
+  gpt->set_preset(GptSpec::GPT2_MEDIUM);
+  gpt->set_layers(4);  // The default without a preset.
+  gpt->set_context(256);
+  const JobSpec resolved = ResolveJob(job);
+  EXPECT_EQ(resolved.model().gpt().layers(), 4);
+  EXPECT_EQ(resolved.model().gpt().context(), 256);
+  EXPECT_EQ(resolved.model().gpt().width(), 1024);
+}
+
 TEST(PrintJobTest, IsReadBackToTheSameJob) {
   JobSpec job = ResolveJob(*ParseJob(kGood, "j"));
   job.mutable_model()->mutable_mlp()->set_dropout(0.1 + 1e-17);

@@ -1,19 +1,22 @@
 #include "worker/models/generate.h"
 
 #include <cmath>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/model_harness.h"
 
 namespace tributary {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<float> Logits(float value) {
@@ -88,75 +91,108 @@ TEST(DrawTokenTest, RefusesDamagedLogits) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("not a number"));
 }
 
-class GenerateTextTest : public testing::Test {
- protected:
-  GenerateTextTest()
-      : harness_(ParseModel("gpt { layers: 1 heads: 2 width: 16 context: 8 }"),
-                 TokenInfo(8, 256), 1) {}
-
-  absl::StatusOr<std::string> Generate(const std::string& prompt,
-                                       const GenerateOptions& options) {
-    return GenerateText(harness_.model(), harness_.weights(), prompt, options);
-  }
-
-  ModelHarness harness_;
-};
-
-TEST_F(GenerateTextTest, IsAFunctionOfSeedAndPrompt) {
+TEST(DrawTokenTest, TopPKeepsTheSmallestLikeliestSet) {
+  // Probabilities 0.5, 0.3, 0.15 and 0.05.
+  const std::vector<float> logits = {std::log(0.15f), std::log(0.5f),
+                                     std::log(0.05f), std::log(0.3f)};
   GenerateOptions options;
-  options.bytes = 40;  // More than the context.
-  const absl::StatusOr<std::string> text = Generate("abc", options);
-  ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_EQ(text->size(), 40u);
-  EXPECT_EQ(*Generate("abc", options), *text);
-  options.seed = 2;
-  EXPECT_NE(*Generate("abc", options), *text);
+  options.temperature = 1;
+  const auto drawn = [&](double top_p) {
+    options.top_p = top_p;
+    std::set<int> tokens;
+    for (int i = 0; i < 1000; ++i) {
+      tokens.insert(Draw(logits, options, i / 1000.0));
+    }
+    return tokens;
+  };
+  EXPECT_EQ(drawn(0.49), (std::set<int>{1}));
+  EXPECT_EQ(drawn(0.51), (std::set<int>{1, 3}));
+  EXPECT_EQ(drawn(0.79), (std::set<int>{1, 3}));
+  EXPECT_EQ(drawn(0.81), (std::set<int>{0, 1, 3}));
+  EXPECT_EQ(drawn(1), (std::set<int>{0, 1, 2, 3}));
+  // 0.5 : 0.3 after the cut.
+  options.top_p = 0.6;
+  EXPECT_EQ(Draw(logits, options, 0.62), 1);
+  EXPECT_EQ(Draw(logits, options, 0.63), 3);
+  // After top_k, the probabilities are 0.625 and 0.375.
+  options.top_k = 2;
+  EXPECT_EQ(drawn(0.6), (std::set<int>{1}));
+  EXPECT_EQ(drawn(0.63), (std::set<int>{1, 3}));
 }
 
-TEST_F(GenerateTextTest, ShorterTextIsABeginning) {
-  GenerateOptions options;
-  options.bytes = 20;
-  const std::string text = *Generate("x", options);
-  options.bytes = 5;
-  EXPECT_EQ(*Generate("x", options), text.substr(0, 5));
-  options.bytes = 0;
-  EXPECT_EQ(*Generate("x", options), "");
+// A model of eight tokens in which token n + 1 follows token n.
+absl::Status Next(absl::Span<const int32_t> tokens, absl::Span<float> logits) {
+  for (float& logit : logits) logit = 0;
+  logits[(tokens.back() + 1) % 8] = 100;
+  return absl::OkStatus();
 }
 
-TEST_F(GenerateTextTest, EmptyPromptIsTheStartOfALine) {
-  GenerateOptions options;
-  options.bytes = 10;
-  EXPECT_EQ(*Generate("", options), *Generate("\n", options));
+std::vector<int32_t> Generate(std::vector<int32_t> prompt,
+                              const GenerateOptions& options,
+                              size_t most = 100) {
+  std::vector<int32_t> tokens;
+  const absl::Status status = GenerateTokens(
+      Next, /*vocabulary=*/8, std::move(prompt), options, [&](int32_t token) {
+        tokens.push_back(token);
+        return tokens.size() < most;
+      });
+  EXPECT_TRUE(status.ok()) << status;
+  return tokens;
 }
 
-TEST_F(GenerateTextTest, TakesAnyBytesAndLongPrompts) {
+TEST(GenerateTokensTest, EndsAfterTheNumberOfTokens) {
   GenerateOptions options;
-  options.bytes = 3;
-  EXPECT_TRUE(Generate(std::string(100, '\xff'), options).ok());
+  options.tokens = 3;
+  EXPECT_THAT(Generate({1, 5}, options), ElementsAre(6, 7, 0));
+  options.tokens = 0;
+  EXPECT_THAT(Generate({1}, options), ElementsAre());
 }
 
-TEST_F(GenerateTextTest, RefusesOptionsThatMakeNoSense) {
+TEST(GenerateTokensTest, EndsAtTheEndTokenAndWhenTheCallerHasEnough) {
   GenerateOptions options;
-  options.temperature = -1;
-  EXPECT_THAT(std::string(Generate("", options).status().message()),
+  options.end = 4;
+  EXPECT_THAT(Generate({1}, options), ElementsAre(2, 3));
+  EXPECT_THAT(Generate({4}, options, /*most=*/2), ElementsAre(5, 6));
+}
+
+TEST(GenerateTokensTest, DependsOnTheSeed) {
+  const auto generate = [](uint64_t seed) {
+    GenerateOptions options;
+    options.temperature = 100;  // Nearly even.
+    options.tokens = 40;
+    options.seed = seed;
+    return Generate({0}, options);
+  };
+  EXPECT_EQ(generate(1), generate(1));
+  EXPECT_NE(generate(1), generate(2));
+}
+
+TEST(GenerateTokensTest, RefusesOptionsThatMakeNoSense) {
+  const auto error = [](const std::function<void(GenerateOptions*)>& change) {
+    GenerateOptions options;
+    change(&options);
+    const absl::Status status =
+        GenerateTokens(Next, 8, {1}, options, [](int32_t) { return true; });
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error([](GenerateOptions* o) { o->temperature = -1; }),
               HasSubstr("temperature is -1"));
-  options = GenerateOptions();
-  options.bytes = -1;
-  EXPECT_THAT(std::string(Generate("", options).status().message()),
-              HasSubstr("bytes is -1"));
-  options = GenerateOptions();
-  options.top_k = -1;
-  EXPECT_THAT(std::string(Generate("", options).status().message()),
+  EXPECT_THAT(error([](GenerateOptions* o) { o->tokens = -1; }),
+              HasSubstr("tokens is -1"));
+  EXPECT_THAT(error([](GenerateOptions* o) { o->top_k = -1; }),
               HasSubstr("top_k is -1"));
+  EXPECT_THAT(error([](GenerateOptions* o) { o->top_p = 0; }),
+              HasSubstr("top_p is 0, expected above 0"));
 }
 
-TEST(GenerateOtherModelsTest, RefusesThem) {
-  ModelHarness harness(ParseModel("mlp { hidden: 4 }"), RowInfo(3, 2), 1);
-  EXPECT_EQ(
-      GenerateText(harness.model(), harness.weights(), "", GenerateOptions())
-          .status()
-          .code(),
-      absl::StatusCode::kUnimplemented);
+TEST(GenerateTokensTest, PassesOnTheErrorOfTheModel) {
+  const absl::Status status = GenerateTokens(
+      [](absl::Span<const int32_t>, absl::Span<float>) {
+        return absl::InternalError("the GPU failed");
+      },
+      8, {1}, GenerateOptions(), [](int32_t) { return true; });
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
 }
 
 }  // namespace

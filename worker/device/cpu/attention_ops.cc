@@ -1,6 +1,7 @@
 #include "worker/device/cpu/bfloat16_blocks.h"
 #include "worker/device/cpu/cpu_ops.h"
 #include "worker/device/cpu/kernels/attention.h"
+#include "worker/device/cpu/kernels/decode_attention.h"
 
 namespace tributary::cpu {
 namespace {
@@ -22,6 +23,13 @@ class Float32AttentionOps : public AttentionOps {
                       AsFloats(args.y), args.saved, AsFloats(args.dy),
                       context_->random_base.Of(args.stream), args.rate,
                       context_->scratch, AsFloats(args.dqkv));
+  }
+  int64_t CacheElements(const CacheShape& shape) const override {
+    return AttentionCacheElements(shape);
+  }
+  void Decode(const DecodeArguments& args) override {
+    DecodeAttention(args.shape, args.past, args.count, AsFloats(args.qkv),
+                    args.cache, context_->scratch, AsFloats(args.y));
   }
 
  protected:
@@ -59,6 +67,15 @@ class Bfloat16AttentionOps final : public Float32AttentionOps {
           out);
       Narrow(3 * size, out, AsHalves(args.dqkv) + 3 * b * size);
     }
+  }
+  // The cache holds keys and values in float32.
+  void Decode(const DecodeArguments& args) override {
+    const int64_t size = args.count * args.shape.heads * args.shape.head_size;
+    float* out = Room(context_, 1, size);
+    DecodeAttention(args.shape, args.past, args.count,
+                    Read(context_, 0, 3 * size, AsHalves(args.qkv)), args.cache,
+                    context_->scratch, out);
+    Narrow(size, out, AsHalves(args.y));
   }
 
  private:

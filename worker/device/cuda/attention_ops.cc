@@ -1,3 +1,4 @@
+#include "worker/device/cuda/attention_decode.h"
 #include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/attention.h"
 
@@ -23,6 +24,17 @@ class CudaAttentionOps final : public AttentionOps {
         context_->Current(), context_->scratch(), args.shape, As<T>(args.qkv),
         As<T>(args.y), args.saved, As<T>(args.dy),
         {args.stream, context_->random_base(), args.rate}, As<T>(args.dqkv));
+  }
+  int64_t CacheElements(const CacheShape& s) const override {
+    const int64_t bytes = 2 * s.heads * s.head_size * s.capacity *
+                          static_cast<int64_t>(sizeof(T));
+    const int64_t element = sizeof(float);
+    return (bytes + element - 1) / element;
+  }
+  void Decode(const DecodeArguments& args) override {
+    DecodeAttention(context_->Current(), {args.shape, args.past, args.count},
+                    As<T>(args.qkv), reinterpret_cast<T*>(args.cache),
+                    As<T>(args.y));
   }
 
  private:

@@ -39,6 +39,22 @@ class AttentionOps {
     Real* dqkv = nullptr;  // Shape of qkv.
   };
 
+  // Incremental attention, for generating one sequence. A cache holds the keys
+  // and values of up to `capacity` positions.
+  struct CacheShape {
+    int64_t heads = 0, head_size = 0, capacity = 0;
+  };
+  struct DecodeArguments {
+    CacheShape shape;
+    // Number of positions in the cache, and number of positions to add to it:
+    // at least 1. Their sum is at most shape.capacity.
+    int64_t past = 0, count = 0;
+    const Real* qkv = nullptr;  // [count, 3, heads, head_size]
+    // [CacheElements(shape)], in a layout of the device.
+    float* cache = nullptr;
+    Real* y = nullptr;  // [count, heads, head_size]
+  };
+
   virtual ~AttentionOps() = default;
 
   // Returns the number of floats that Forward saves for Backward: for each
@@ -46,6 +62,14 @@ class AttentionOps {
   virtual int64_t SavedElements(const AttentionShape& shape) const = 0;
   virtual void Forward(const ForwardArguments& args) = 0;
   virtual void Backward(const BackwardArguments& args) = 0;
+
+  // Returns the number of floats of a cache for Decode.
+  virtual int64_t CacheElements(const CacheShape& shape) const = 0;
+  // Adds the keys and values of positions past, ..., past + count - 1 to the
+  // cache, and computes attention for these positions: y has the values that
+  // Forward computes for them from the qkv of all positions, except for
+  // rounding. Overwrites positions that the cache held from `past` on.
+  virtual void Decode(const DecodeArguments& args) = 0;
 };
 
 }  // namespace tributary

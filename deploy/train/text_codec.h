@@ -1,0 +1,44 @@
+// Conversion between text and the tokens of a language model.
+#ifndef TRIBUTARY_DEPLOY_TRAIN_TEXT_CODEC_H_
+#define TRIBUTARY_DEPLOY_TRAIN_TEXT_CODEC_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "common/tokenizer/tokenizer.h"
+
+namespace tributary {
+
+// Thread-safe.
+class TextCodec {
+ public:
+  virtual ~TextCodec() = default;
+
+  // Returns the tokens of `text`, and the errors of Tokenizer::Encode.
+  virtual absl::StatusOr<std::vector<int32_t>> Encode(
+      absl::string_view text) const = 0;
+  // Returns the bytes of one token. They need not be whole characters. Empty
+  // for a token that the vocabulary does not have.
+  virtual std::string BytesOf(int32_t token) const = 0;
+  // The number of tokens.
+  virtual int64_t vocabulary() const = 0;
+  // The token that separates texts, if there is one.
+  virtual absl::optional<int32_t> end_of_text() const = 0;
+  // True if text is always valid UTF-8.
+  virtual bool is_unicode() const = 0;
+};
+
+// Returns a codec of 256 tokens, the values of the bytes.
+std::unique_ptr<TextCodec> ByteCodec();
+
+// Returns a codec for the tokens of a tokenizer.
+std::unique_ptr<TextCodec> TokenizerCodec(std::unique_ptr<Tokenizer> tokenizer);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_TRAIN_TEXT_CODEC_H_

@@ -1,0 +1,29 @@
+// Incremental causal attention; see AttentionOps::Decode.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_DECODE_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_DECODE_H_
+
+#include <cstdint>
+
+#include "common/cuda/stream.h"
+#include "worker/device/cuda/kernels/bfloat16.h"
+#include "worker/device/ops/attention_ops.h"
+
+namespace tributary::cuda {
+
+// The positions of a call: `past` are in the cache, `count` are added.
+struct DecodeShape {
+  AttentionOps::CacheShape cache;
+  int64_t past = 0, count = 0;
+};
+
+// Computes AttentionOps::Decode. T is float or Bfloat16; all arithmetic is in
+// float32. For each head, `cache` holds K^T, [head_size, capacity], and then V,
+// [capacity, head_size]. qkv: [count, 3, heads, head_size]; y: [count, heads,
+// head_size].
+template <typename T>
+void DecodeAttention(Stream& stream, const DecodeShape& shape, const T* qkv,
+                     T* cache, T* y);
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_DECODE_H_

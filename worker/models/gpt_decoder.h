@@ -1,0 +1,124 @@
+// Computes the next token of a sequence with a trained gpt, incrementally.
+#ifndef TRIBUTARY_WORKER_MODELS_GPT_DECODER_H_
+#define TRIBUTARY_WORKER_MODELS_GPT_DECODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/parameters/parameter_table.h"
+#include "proto/job.pb.h"
+#include "worker/device/device.h"
+#include "worker/nn/graph.h"
+#include "worker/nn/weight_copies.h"
+
+namespace tributary {
+
+// Computes the same logits as Model::NextTokenLogits, except for rounding, but
+// keeps the keys and values of the tokens that it has already seen (KV cache),
+// so that each further token costs one row of each matrix product, and
+// attention to the tokens before it. Owns device memory for the cache and for
+// the activations of up to 128 tokens, which are computed together when a
+// prompt is read.
+//
+// Not thread-safe. Blocks until the device has computed the logits.
+class GptDecoder {
+ public:
+  // `spec` must be resolved and have a gpt. `device` must outlive the decoder.
+  // Returns the errors of BuildGpt, and ResourceExhausted if memory does not
+  // suffice.
+  static absl::StatusOr<std::unique_ptr<GptDecoder>> Create(
+      const ModelSpec& spec, Device* device);
+  GptDecoder(const GptDecoder&) = delete;
+  GptDecoder& operator=(const GptDecoder&) = delete;
+
+  // The layout of the weights.
+  const ArenaLayout& layout() const { return layout_; }
+  int64_t vocabulary() const { return spec_.vocabulary(); }
+  // Returns the size in bytes of the device memory that this object owns,
+  // without copies of the weights in bfloat16.
+  int64_t memory_bytes() const { return memory_bytes_; }
+
+  // Sets the weights, an arena of layout() in the memory of the device, which
+  // must outlive the decoder, and empties the cache.
+  void SetWeights(const float* weights);
+
+  // Computes the logits of the token that follows `tokens`, one for each token
+  // of the vocabulary. If `tokens` begin with the tokens of the previous call,
+  // only the further ones are computed.
+  //
+  // Positions are learned for model.gpt.context tokens. When there are more,
+  // the cache is emptied, and the last three quarters of the context are
+  // computed again. A prediction therefore sees between three quarters of the
+  // context and the whole context, and a token costs four tokens on average.
+  //
+  // Returns InvalidArgument if `tokens` is empty, a token is out of range, or
+  // `logits` has the wrong size, and the device's error if it has failed.
+  absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
+                               absl::Span<float> logits);
+
+ private:
+  // Positions in layout().parameters(), or -1 for a bias that does not exist.
+  struct Affine {
+    int weight = -1;
+    int bias = -1;
+  };
+  struct Block {
+    Affine norm_1, qkv, projection, norm_2, up, down;
+    float* cache = nullptr;
+  };
+  // Tensors in device memory, for up to rows_ tokens.
+  struct Tensors {
+    Real *stream, *branch, *normed, *qkv, *attended, *hidden, *activated;
+    Real* logits;
+    float *mean, *inverse_deviation;
+    float* head_bias;  // Null without padding.
+    int32_t* tokens;
+  };
+
+  GptDecoder(const GptSpec& spec, Device* device, Graph graph,
+             ArenaLayout layout);
+
+  absl::Status Allocate();
+  int Find(const std::string& name) const;
+  Affine FindAffine(const std::string& name) const;
+  AttentionOps::CacheShape cache_shape() const;
+
+  // Adds `tokens` to the cache, and computes the logits of the last one if
+  // `last` is true.
+  void Compute(absl::Span<const int32_t> tokens, bool last);
+  // Normalizes the stream. If `add` is true, first adds the branch to it.
+  void Norm(const Affine& norm, int64_t rows, bool add);
+  void Multiply(const Affine& layer, int64_t rows, int64_t inputs,
+                int64_t outputs, const Real* x, Real* y);
+  void Head(int64_t rows);
+  const float* Weight(int parameter) const;
+  const Real* ProductWeight(int parameter);
+
+  const GptSpec spec_;
+  Device* const device_;
+  const Graph graph_;
+  const ArenaLayout layout_;
+  const int64_t rows_;
+  std::vector<Block> blocks_;
+  Affine last_norm_;
+  int head_ = -1;
+  int token_table_ = -1, position_table_ = -1;
+  int64_t memory_bytes_ = 0;
+  Device::Memory memory_{nullptr, [](void*) {}};
+  Tensors tensors_ = {};
+  WeightCopies copies_;
+  const float* weights_ = nullptr;
+  // The tokens in the cache, and the number of tokens before them that the
+  // cache no longer holds.
+  std::vector<int32_t> cached_;
+  size_t dropped_ = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_MODELS_GPT_DECODER_H_
