@@ -10,6 +10,7 @@
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/flags/run_files.h"
 #include "deploy/train/trained_model.h"
 #include "worker/models/generate.h"
 
@@ -47,6 +48,11 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
   line.AddInteger(
       "seed", "Random seed; the same seed generates the same text. Default 1.",
       0, INT64_MAX, &seed);
+  bool average = false;
+  line.AddSwitch("average",
+                 "Use the moving average of the weights, which the run keeps "
+                 "with optimizer.average_decay.",
+                 &average);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
@@ -56,8 +62,9 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
       ChooseDevice(device_name, /*place=*/0, MachineGpus(), &remark);
   if (!device.ok()) return ReportError(device.status());
   if (!remark.empty()) std::fprintf(stderr, "tributary: %s\n", remark.c_str());
-  const absl::StatusOr<std::string> text =
-      SampleTrainedModel(directory, prompt, options, *device);
+  const absl::StatusOr<std::string> text = SampleTrainedModel(
+      directory, average ? FinalWeights::kAverage : FinalWeights::kLast, prompt,
+      options, *device);
   if (!text.ok()) return ReportError(text.status());
   std::string shown = absl::StrCat(prompt, *text);
   if (isatty(STDOUT_FILENO)) {

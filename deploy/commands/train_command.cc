@@ -211,7 +211,8 @@ absl::Status PrintResults(const LocalTraining& plan) {
   options.seed = plan.job.seed();
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::string sample,
-      SampleTrainedModel(plan.output, /*prompt=*/"", options, plan.device));
+      SampleTrainedModel(plan.output, FinalWeights::kLast, /*prompt=*/"",
+                         options, plan.device));
   // Escaped even for files, because the output contains other lines too.
   const std::string shown = EscapeForTerminal(sample);
   std::printf("sample\n%s\n", shown.c_str());

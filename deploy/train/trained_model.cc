@@ -47,20 +47,16 @@ absl::StatusOr<JobSpec> LoadGptJob(const std::string& directory) {
 // Reads the tensors of the file into the arena of `layout`.
 absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
                          float* arena) {
-  absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(path);
-  if (absl::IsNotFound(file.status())) {
-    return absl::NotFoundError(absl::StrCat(
-        file.status().message(), "; the model is written when a run ends"));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(file.status());
+  TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile file,
+                             SafetensorsFile::Open(path));
   const size_t expected = layout.parameters().size();
-  if (file->tensors().size() != expected) {
+  if (file.tensors().size() != expected) {
     return absl::DataLossError(
-        absl::StrCat(path, " holds ", Counted(file->tensors().size(), "tensor"),
+        absl::StrCat(path, " holds ", Counted(file.tensors().size(), "tensor"),
                      ", but the model of job.textproto has ", expected));
   }
   for (const Parameter& parameter : layout.parameters()) {
-    const absl::StatusOr<const TensorEntry*> entry = file->Find(parameter.name);
+    const absl::StatusOr<const TensorEntry*> entry = file.Find(parameter.name);
     if (!entry.ok()) {
       return absl::DataLossError(
           absl::StrCat(path, " has no tensor ", parameter.name,
@@ -72,7 +68,7 @@ absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
           absl::StrJoin((*entry)->shape, ", "), "], expected F32[",
           absl::StrJoin(parameter.shape, ", "), "]"));
     }
-    TRIBUTARY_RETURN_IF_ERROR(file->ReadFloats(
+    TRIBUTARY_RETURN_IF_ERROR(file.ReadFloats(
         **entry, absl::MakeSpan(arena + parameter.offset, parameter.size)));
   }
   return absl::OkStatus();
@@ -81,6 +77,7 @@ absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
 }  // namespace
 
 absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
+                                               FinalWeights which,
                                                absl::string_view prompt,
                                                const GenerateOptions& options,
                                                const DeviceName& place) {
@@ -102,9 +99,9 @@ absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
   const size_t bytes = layout.arena_elements() * sizeof(float);
   const Buffer weights = AllocateBuffer(layout.arena_elements());
   std::fill_n(weights.get(), layout.arena_elements(), 0.0f);
-  TRIBUTARY_RETURN_IF_ERROR(
-      ReadWeights(absl::StrCat(directory, "/final/model.safetensors"), layout,
-                  weights.get()));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string path,
+                             FinalWeightsPath(directory, which));
+  TRIBUTARY_RETURN_IF_ERROR(ReadWeights(path, layout, weights.get()));
   TRIBUTARY_ASSIGN_OR_RETURN(const Device::Memory memory,
                              device->Allocate(bytes));
   device->CopyFromHost(memory.get(), weights.get(), bytes);

@@ -17,6 +17,9 @@ std::string FinalFolder(absl::string_view run);
 
 // Name of the model file in FinalFolder.
 inline constexpr char kFinalModelName[] = "model.safetensors";
+// Name of the file with the moving average of the weights, which jobs with
+// optimizer.average_decay also write. It has the tensors of the model file.
+inline constexpr char kFinalAverageName[] = "average.safetensors";
 
 // Writes a manifest for the model file in `folder`. The new manifest is a copy
 // of `manifest` (the manifest of the job's last version), except that it names

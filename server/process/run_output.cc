@@ -165,7 +165,7 @@ void RunOutput::AppendMetrics(const std::string& line) {
   metrics_.clear();
 }
 
-absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
+absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name, const ArenaLayout& layout,
                                                   const float* weights) {
   std::vector<NamedTensor> tensors;
   Sha256 digest;
@@ -179,7 +179,7 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
   TRIBUTARY_RETURN_IF_ERROR(files_->MakeFolder(folder));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(directory_));
   TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
-      absl::StrCat(folder, "/", kFinalModelName), tensors, {}, files_));
+      absl::StrCat(folder, "/", name), tensors, {}, files_));
   return digest.FinishHex();
 }
 
