@@ -59,9 +59,9 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   const absl::Status current = attempt.output->CheckAttempt(attempt.number);
   if (absl::IsFailedPrecondition(current)) return current;
   TRIBUTARY_RETURN_IF_ERROR(read);
-  TRIBUTARY_ASSIGN_OR_RETURN(std::string digest,
-                             attempt.output->WriteModel(kFinalModelName, layout,
-                                                        arena.get()));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::string digest,
+      attempt.output->WriteModel(kFinalModelName, layout, arena.get()));
   // Before the manifest, which marks the job as finished.
   if (options.job.optimizer().average_decay() > 0) {
     TRIBUTARY_RETURN_IF_ERROR(WriteAverage(attempt, sources, layout, arena));

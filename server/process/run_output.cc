@@ -165,7 +165,8 @@ void RunOutput::AppendMetrics(const std::string& line) {
   metrics_.clear();
 }
 
-absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name, const ArenaLayout& layout,
+absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name,
+                                                  const ArenaLayout& layout,
                                                   const float* weights) {
   std::vector<NamedTensor> tensors;
   Sha256 digest;
@@ -178,8 +179,8 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name, const
   const std::string folder = FinalFolder(directory_);
   TRIBUTARY_RETURN_IF_ERROR(files_->MakeFolder(folder));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(directory_));
-  TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
-      absl::StrCat(folder, "/", name), tensors, {}, files_));
+  TRIBUTARY_RETURN_IF_ERROR(
+      WriteSafetensors(absl::StrCat(folder, "/", name), tensors, {}, files_));
   return digest.FinishHex();
 }
 
