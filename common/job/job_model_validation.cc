@@ -89,15 +89,6 @@ absl::Status ValidateResnet(const ResnetSpec& resnet) {
         Between(absl::StrCat("model.resnet.layers[", i, "]"), resnet.layers(i),
                 1, kMaxStageBlocks));
   }
-  if (resnet.has_preset() &&
-      resnet.preset() == ResnetSpec::PRESET_UNSPECIFIED) {
-    return Error("model.resnet.preset",
-                 "must be RESNET_18, RESNET_34, RESNET_50, RESNET_101 or "
-                 "RESNET_152; leave it out for none");
-  }
-  if (resnet.block() == ResnetSpec::BLOCK_UNSPECIFIED) {
-    return Error("model.resnet.block", "must be BASIC or BOTTLENECK");
-  }
   // The number of channels doubles with each stage.
   return Between("model.resnet.width", resnet.width(), 1,
                  kMaxChannels >> (kMaxStages - 1));

@@ -56,13 +56,6 @@ TEST(ValidateModelTest, NamesTheFieldAndWhatIsWrong) {
        {"model.resnet.width=0"},
        "model.resnet.width: 0 is not between 1 and 512"},
       {Resnet,
-       {"model.resnet.block=BLOCK_UNSPECIFIED"},
-       "model.resnet.block: must be BASIC or BOTTLENECK"},
-      {Resnet,
-       {"model.resnet.preset=PRESET_UNSPECIFIED"},
-       "model.resnet.preset: must be RESNET_18, RESNET_34, RESNET_50, "
-       "RESNET_101 or RESNET_152; leave it out for none"},
-      {Resnet,
        {"model.label_smoothing=1"},
        "model.label_smoothing: 1 is not at least 0 and below 1"},
       {Regression,

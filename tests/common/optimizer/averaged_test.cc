@@ -17,7 +17,7 @@ namespace tributary {
 namespace {
 
 constexpr const char* kRules[] = {
-    "sgd {learning_rate: 0.1 weight_decay: 0.02}",
+    "sgd {learning_rate: 0.1 momentum: 0 weight_decay: 0.02}",
     "sgd {learning_rate: 0.1 momentum: 0.9}",
     "sgd {learning_rate: 0.1 momentum: 0.8 nesterov: true}",
     "adam {learning_rate: 0.01 weight_decay: 0.03}",
@@ -85,7 +85,8 @@ void Step(const Optimizer& optimizer, int64_t number,
 
 // All numbers are exact in float32.
 TEST(AveragedTest, TwoStepsByHand) {
-  const auto optimizer = MakeAveraged("sgd {learning_rate: 0.5}", 0.75);
+  const auto optimizer =
+      MakeAveraged("sgd {learning_rate: 0.5 momentum: 0}", 0.75);
   State state(*optimizer, {1});
   EXPECT_EQ(state.AverageAt(0), 1);
   Step(*optimizer, 0, {1}, {}, &state);
@@ -134,7 +135,7 @@ TEST(AveragedTest, DoesNotChangeTheWeights) {
 }
 
 TEST(AveragedTest, NamesItsSlotAfterThoseOfTheRule) {
-  EXPECT_EQ(MakeAveraged("sgd {learning_rate: 1}")->slot_names(),
+  EXPECT_EQ(MakeAveraged("sgd {learning_rate: 1 momentum: 0}")->slot_names(),
             (std::vector<std::string>{"average_offset"}));
   EXPECT_EQ(
       MakeAveraged("adamw {learning_rate: 0.1}")->slot_names(),
@@ -143,7 +144,7 @@ TEST(AveragedTest, NamesItsSlotAfterThoseOfTheRule) {
 
 // Element 0 is a weight, 1 a statistic, 2 is frozen (it has no segment).
 TEST(AveragedTest, IsEqualToStatisticsAndToFrozenWeights) {
-  const auto optimizer = MakeAveraged("sgd {learning_rate: 0.5}");
+  const auto optimizer = MakeAveraged("sgd {learning_rate: 0.5 momentum: 0}");
   State state(*optimizer, {1, 2, 3});
   for (int step = 0; step < 3; ++step) {
     Step(*optimizer, step, {1, 1, 1}, {{0, 1, DECAY}, {1, 2, STATISTICS}},
@@ -157,7 +158,8 @@ TEST(AveragedTest, IsEqualToStatisticsAndToFrozenWeights) {
 }
 
 TEST(AveragedTest, AveragesWhatAFactorOfTheLearningRateMakes) {
-  const auto optimizer = MakeAveraged("sgd {learning_rate: 0.5}", 0.75);
+  const auto optimizer =
+      MakeAveraged("sgd {learning_rate: 0.5 momentum: 0}", 0.75);
   State state(*optimizer, {1});
   ChunkSegment segment = {0, 1, DECAY};
   segment.learning_rate_factor = 0.5f;
