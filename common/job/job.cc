@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "common/job/gpt_preset.h"
 #include "common/job/job_text.h"
+#include "common/job/resnet_preset.h"
 #include "common/os/file.h"
 
 namespace tributary {
@@ -110,6 +111,9 @@ JobSpec ResolveJob(JobSpec job) {
          *job.mutable_model()->mutable_cnn()->mutable_block()) {
       if (block.padding() == -1) block.set_padding((block.kernel() - 1) / 2);
     }
+  }
+  if (job.model().has_resnet()) {
+    *job.mutable_model()->mutable_resnet() = WithPreset(job.model().resnet());
   }
   ExchangeSpec* const exchange = job.mutable_exchange();
   if (exchange->has_all_reduce()) {

@@ -135,6 +135,25 @@ absl::Status ValidateSynthetic(const SyntheticSpec& synthetic) {
                  kMaxSyntheticParameters);
 }
 
+absl::Status ValidateLabelSmoothing(const ModelSpec& model) {
+  TRIBUTARY_RETURN_IF_ERROR(
+      BelowOne("model.label_smoothing", model.label_smoothing()));
+  if (model.label_smoothing() == 0) return absl::OkStatus();
+  if (model.loss() == ModelSpec::MEAN_SQUARED_ERROR) {
+    return Error("model.label_smoothing",
+                 "does not apply to model.loss MEAN_SQUARED_ERROR, whose "
+                 "labels are numbers; leave it out");
+  }
+  if (model.has_synthetic() || model.has_external()) {
+    return Error("model.label_smoothing", "does not apply to model.",
+                 model.has_synthetic() ? "synthetic, whose loss is 0"
+                                       : "external, which computes the loss "
+                                         "itself",
+                 "; leave it out");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateInitialWeights(const ModelSpec& model) {
   if (!model.has_initial_weights()) return absl::OkStatus();
   if (model.initial_weights().path().empty()) {
@@ -150,6 +169,7 @@ absl::Status ValidateInitialWeights(const ModelSpec& model) {
 
 absl::Status ValidateModel(const JobSpec& job) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateInitialWeights(job.model()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateLabelSmoothing(job.model()));
   switch (job.model().kind_case()) {
     case ModelSpec::kMlp:
       return ValidateMlp(job.model().mlp());

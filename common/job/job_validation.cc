@@ -321,6 +321,13 @@ absl::Status ValidateJob(const JobSpec& original) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
   TRIBUTARY_RETURN_IF_ERROR(Optimizer::Create(job.optimizer()).status());
+  // The final average is read from the last checkpoint, which has all state.
+  if (job.optimizer().average_decay() > 0 &&
+      job.checkpoint().every_steps() == 0) {
+    return Error("optimizer.average_decay",
+                 "needs checkpoints, from which the final average is read; set "
+                 "checkpoint.every_steps above 0");
+  }
   TRIBUTARY_RETURN_IF_ERROR(ValidateLength(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateSchedule(job));
   TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,23 @@ absl::Status ValidateGroup(const std::string& path,
   return absl::OkStatus();
 }
 
+// Creates the optimizer of spec.rule, without an average.
+absl::StatusOr<std::unique_ptr<Optimizer>> CreateRule(
+    const OptimizerSpec& spec) {
+  switch (spec.rule_case()) {
+#define TRIBUTARY_CREATE(field, Case, Make)                       \
+  case OptimizerSpec::Case:                                       \
+    TRIBUTARY_RETURN_IF_ERROR(                                    \
+        ValidateLearningRate("optimizer." #field, spec.field())); \
+    return Make("optimizer." #field, spec.field());
+    TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_CREATE)
+#undef TRIBUTARY_CREATE
+    case OptimizerSpec::RULE_NOT_SET:
+      break;
+  }
+  return Error("optimizer", "is required: set ", RuleNames());
+}
+
 }  // namespace
 
 void OptimizerStep::Update(const UpdateArguments& arguments) const {
@@ -100,18 +118,12 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
     TRIBUTARY_RETURN_IF_ERROR(ValidateGroup(
         absl::StrCat("optimizer.group[", i, "]"), spec.group(i), spec));
   }
-  switch (spec.rule_case()) {
-#define TRIBUTARY_CREATE(field, Case, Make)                       \
-  case OptimizerSpec::Case:                                       \
-    TRIBUTARY_RETURN_IF_ERROR(                                    \
-        ValidateLearningRate("optimizer." #field, spec.field())); \
-    return Make("optimizer." #field, spec.field());
-    TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_CREATE)
-#undef TRIBUTARY_CREATE
-    case OptimizerSpec::RULE_NOT_SET:
-      break;
-  }
-  return Error("optimizer", "is required: set ", RuleNames());
+  TRIBUTARY_RETURN_IF_ERROR(
+      BelowOne("optimizer.average_decay", spec.average_decay()));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                             CreateRule(spec));
+  if (spec.average_decay() == 0) return optimizer;
+  return WithAverage(std::move(optimizer), spec.average_decay());
 }
 
 double PeakLearningRate(const OptimizerSpec& spec) {

@@ -6,13 +6,16 @@
 #include <variant>
 
 #include "common/optimizer/adam.h"
+#include "common/optimizer/averaged.h"
 #include "common/optimizer/sgd.h"
 
 namespace tributary {
 
 // The rule of an optimizer with its coefficients at one step; see element.h.
 using OptimizerRule =
-    std::variant<PlainSgd, MomentumSgd<false>, MomentumSgd<true>, AdamRule>;
+    std::variant<PlainSgd, MomentumSgd<false>, MomentumSgd<true>, AdamRule,
+                 Averaged<PlainSgd>, Averaged<MomentumSgd<false>>,
+                 Averaged<MomentumSgd<true>>, Averaged<AdamRule>>;
 
 }  // namespace tributary
 

@@ -46,6 +46,9 @@ std::vector<BenchModel> Models() {
       {"resnet18", 32,
        "model { resnet {} } "
        "data { random { shape: [3, 32, 32] classes: 10 } }"},
+      {"resnet50", 4,
+       "model { resnet { preset: RESNET_50 } } "
+       "data { random { samples: 8 shape: [3, 224, 224] classes: 1000 } }"},
   };
 }
 

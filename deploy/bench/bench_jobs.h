@@ -27,6 +27,9 @@ namespace tributary {
 //             little; batch 16; SGD with momentum; 67 M parameters
 //   resnet18  ResNet-18 on images of 3x32x32; batch 32; SGD with momentum; 11 M
 //             parameters
+//   resnet50  ResNet-50 on images of 3x224x224; batch 4; SGD with momentum; 26
+//   M
+//             parameters
 const std::vector<std::string>& BenchModels();
 
 struct BenchLoad {

@@ -16,6 +16,7 @@
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/job_source.h"
+#include "deploy/flags/run_files.h"
 #include "deploy/train/inference.h"
 #include "nlohmann/json.hpp"
 #include "worker/device/factory/device_factory.h"
@@ -29,15 +30,26 @@ struct Flags {
   std::vector<std::string> sets;
   std::string device;
   int64_t threads = 0;
+  bool average = false;
   bool json = false;
 };
 
 absl::Status Run(const Flags& flags, const TrainingSources& sources) {
+  if (flags.average && !flags.weights.empty()) {
+    return absl::InvalidArgumentError(
+        "--average and --weights exclude each other; --weights also accepts "
+        "the file final/average.safetensors of a run");
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJobOfRun(flags.run, flags.sets));
   InitialWeightsSpec* const weights =
       job.mutable_model()->mutable_initial_weights();
   weights->Clear();
   weights->set_path(flags.weights.empty() ? flags.run : flags.weights);
+  if (flags.average) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        *weights->mutable_path(),
+        FinalWeightsPath(flags.run, FinalWeights::kAverage));
+  }
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
       const DeviceName device,
@@ -90,6 +102,10 @@ int RunEvaluateCommand(const std::vector<std::string>& arguments,
                "Weights to evaluate in place of RUN's: a safetensors file, the "
                "folder of a run, or a folder in the format of Hugging Face.",
                &flags.weights);
+  line.AddSwitch("average",
+                 "Evaluate the moving average of the weights, which the run "
+                 "keeps with optimizer.average_decay.",
+                 &flags.average);
   AddSetFlag(&line, "data.csv.test=FILE", &flags.sets);
   AddDeviceFlag(&line, "auto", &flags.device);
   line.AddInteger("threads",

@@ -43,8 +43,8 @@ absl::Status WriteTensors(const std::map<std::string, RunTensor>& tensors,
                           {});
 }
 
-absl::Status Export(const std::string& run, const std::string& format,
-                    const std::string& output) {
+absl::Status Export(const std::string& run, FinalWeights which,
+                    const std::string& format, const std::string& output) {
   const absl::StatusOr<JobSpec> job =
       LoadJob(absl::StrCat(run, "/job.textproto"));
   if (!job.ok()) {
@@ -53,11 +53,7 @@ absl::Status Export(const std::string& run, const std::string& format,
         "; pass the folder of a run, which `tributary train` prints"));
   }
   const absl::StatusOr<std::map<std::string, RunTensor>> tensors =
-      ReadFinalModel(run);
-  if (absl::IsNotFound(tensors.status())) {
-    return absl::NotFoundError(absl::StrCat(
-        tensors.status().message(), "; the model is written when a run ends"));
-  }
+      ReadFinalModel(run, which);
   TRIBUTARY_RETURN_IF_ERROR(tensors.status());
   TRIBUTARY_RETURN_IF_ERROR(MakeEmptyFolder(output));
   return format == "huggingface"
@@ -90,6 +86,11 @@ int RunExportCommand(const std::vector<std::string>& arguments,
   line.AddText("output", "DIR",
                "The folder to write to, which must be new or empty. Required.",
                &output);
+  bool average = false;
+  line.AddSwitch("average",
+                 "Write the moving average of the weights, which the run keeps "
+                 "with optimizer.average_decay, in place of the last weights.",
+                 &average);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
@@ -98,7 +99,9 @@ int RunExportCommand(const std::vector<std::string>& arguments,
         "--output is required: the folder to write to (see 'tributary export "
         "--help')"));
   }
-  const absl::Status status = Export(run, format, output);
+  const absl::Status status =
+      Export(run, average ? FinalWeights::kAverage : FinalWeights::kLast,
+             format, output);
   if (!status.ok()) return ReportError(status);
   std::printf("wrote %s\n", output.c_str());
   return kExitDone;

@@ -18,6 +18,7 @@
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/job_source.h"
+#include "deploy/flags/run_files.h"
 #include "deploy/train/inference.h"
 #include "worker/device/factory/device_factory.h"
 
@@ -31,6 +32,7 @@ struct Flags {
   std::string device;
   int64_t threads = 0;
   bool probabilities = false;
+  bool average = false;
 };
 
 // Returns a class's name in the form of a CSV column, or its number.
@@ -85,7 +87,9 @@ absl::Status Run(const Flags& flags) {
   const int64_t threads = flags.threads > 0 ? flags.threads : UsableCores();
   TRIBUTARY_ASSIGN_OR_RETURN(
       const Predictions predictions,
-      PredictFile(job, flags.run, flags.data, static_cast<int>(threads),
+      PredictFile(job, flags.run,
+                  flags.average ? FinalWeights::kAverage : FinalWeights::kLast,
+                  flags.data, static_cast<int>(threads),
                   [&device](Precision precision) {
                     return CreateDevice(device, precision);
                   }));
@@ -121,6 +125,10 @@ int RunPredictCommand(const std::vector<std::string>& arguments,
                &flags.out);
   line.AddSwitch("probabilities", "Also write the probability of each class.",
                  &flags.probabilities);
+  line.AddSwitch("average",
+                 "Use the moving average of the weights, which the run keeps "
+                 "with optimizer.average_decay.",
+                 &flags.average);
   AddDeviceFlag(&line, "auto", &flags.device);
   line.AddInteger("threads",
                   "Compute threads. They do not change the result. Default: "

@@ -12,6 +12,7 @@
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/flags/run_files.h"
 #include "deploy/train/trained_model.h"
 #include "worker/models/generate.h"
 
@@ -76,6 +77,11 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
                   kMost, &tokens);
   AddChoiceFlags(&line, &request.options, &seed);
   AddDeviceFlag(&line, "auto", &device_name);
+  bool average = false;
+  line.AddSwitch("average",
+                 "Use the moving average of the weights, which the run keeps "
+                 "with optimizer.average_decay.",
+                 &average);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
@@ -99,6 +105,7 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
     std::fwrite(shown.data(), 1, shown.size(), stdout);
     if (terminal) std::fflush(stdout);
   };
+  request.weights = average ? FinalWeights::kAverage : FinalWeights::kLast;
   const absl::Status status =
       SampleTrainedModel(folder, request, *device, write);
   if (begun && terminal) std::fputc('\n', stdout);

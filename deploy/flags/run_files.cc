@@ -1,5 +1,8 @@
 #include "deploy/flags/run_files.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
@@ -12,11 +15,30 @@ absl::StatusOr<std::string> ReadRunSummary(const std::string& folder) {
   return ReadFile(absl::StrCat(folder, "/summary.json"), kMaxSummaryBytes);
 }
 
+absl::StatusOr<std::string> FinalWeightsPath(const std::string& folder,
+                                             FinalWeights which) {
+  std::error_code error;
+  const std::string model = absl::StrCat(folder, "/final/model.safetensors");
+  if (!std::filesystem::exists(model, error)) {
+    return absl::NotFoundError(
+        absl::StrCat(folder, " has no final model, ", model,
+                     "; the model is written when a run ends"));
+  }
+  if (which == FinalWeights::kLast) return model;
+  std::string average = absl::StrCat(folder, "/final/average.safetensors");
+  if (std::filesystem::exists(average, error)) return average;
+  return absl::NotFoundError(
+      absl::StrCat(folder,
+                   " has no average of the weights; train with "
+                   "optimizer.average_decay above 0, or leave --average out"));
+}
+
 absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
-    const std::string& folder) {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const SafetensorsFile file,
-      SafetensorsFile::Open(absl::StrCat(folder, "/final/model.safetensors")));
+    const std::string& folder, FinalWeights which) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string path,
+                             FinalWeightsPath(folder, which));
+  TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile file,
+                             SafetensorsFile::Open(path));
   std::map<std::string, RunTensor> tensors;
   for (const TensorEntry& entry : file.tensors()) {
     RunTensor& tensor = tensors[entry.name];

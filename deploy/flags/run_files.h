@@ -25,11 +25,21 @@ struct RunTensor {
   std::vector<float> values;
 };
 
+// The final weights of a run: those of the last step, or their moving average
+// (see OptimizerSpec.average_decay).
+enum class FinalWeights { kLast, kAverage };
+
+// Returns the path of the file with the final weights of the run in `folder`.
+// Returns NotFound, saying why, if the run has not ended, or does not have an
+// average.
+absl::StatusOr<std::string> FinalWeightsPath(const std::string& folder,
+                                             FinalWeights which);
+
 // Returns the final model of the run in `folder`, by name of the parameter.
-// Returns the system's error, with the path, if the file cannot be read, and
-// the errors of SafetensorsFile if it is damaged.
+// Returns the errors of FinalWeightsPath, the system's error, with the path, if
+// the file cannot be read, and the errors of SafetensorsFile if it is damaged.
 absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
-    const std::string& folder);
+    const std::string& folder, FinalWeights which = FinalWeights::kLast);
 
 }  // namespace tributary
 

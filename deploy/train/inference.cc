@@ -256,6 +256,7 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
 
 absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                         const std::string& run,
+                                        FinalWeights which,
                                         const std::string& data, int threads,
                                         const DeviceMaker& make_device) {
   const bool table = job.data().has_csv();
@@ -268,15 +269,9 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
     return absl::InvalidArgumentError(
         "predict needs a model that is part of Tributary");
   }
-  const absl::StatusOr<TensorFiles> files =
-      TensorFiles::Open(absl::StrCat(run, "/final/model.safetensors"));
-  if (absl::IsNotFound(files.status())) {
-    return absl::NotFoundError(
-        absl::StrCat(run,
-                     " has no final model, which is written when a run "
-                     "ends"));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(files.status());
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string path,
+                             FinalWeightsPath(run, which));
+  TRIBUTARY_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(path));
   const bool regression = job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR;
 
   // The names of the parameters do not depend on the sizes of the data.
@@ -300,7 +295,7 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                create(/*samples=*/1, cpu.get()));
     const auto& parameters = model->table().parameter();
     const auto elements = [&](int number) {
-      return ElementsOf(*files, run, parameters[number].name());
+      return ElementsOf(files, path, parameters[number].name());
     };
     if (!regression) {
       // The bias of the last layer.
@@ -344,7 +339,7 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
       arena = AllocateBuffer(layout.arena_elements());
       std::fill_n(arena.get(), layout.arena_elements(), 0.0f);
       InitialWeightsSpec spec;
-      spec.set_path(run);
+      spec.set_path(path);
       TRIBUTARY_RETURN_IF_ERROR(LoadInitialWeights(spec, layout, arena.get()));
     }
     TRIBUTARY_ASSIGN_OR_RETURN(

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "deploy/flags/run_files.h"
 #include "proto/job.pb.h"
 #include "worker/training/training_setup.h"
 #include "worker/training/training_sources.h"
@@ -39,15 +40,16 @@ struct Predictions {
   std::vector<double> values;
 };
 
-// Computes the outputs of the model in the folder of a run, for the inputs in
-// the file `data`: for data.csv, a CSV file with or without the column of the
-// label; for data.idx, images in the IDX format. Does not read the training
-// data. `job` must be valid and resolved. Returns InvalidArgument, naming the
-// file, if it is malformed or does not suit the model, or if the job's data or
-// model are of another kind; NotFound if a file does not exist or the run has
-// no final model.
+// Computes the outputs of the model in the folder of a run, with its last or
+// its average weights, for the inputs in the file `data`: for data.csv, a CSV
+// file with or without the column of the label; for data.idx, images in the IDX
+// format. Does not read the training data. `job` must be valid and resolved.
+// Returns InvalidArgument, naming the file, if it is malformed or does not suit
+// the model, or if the job's data or model are of another kind; NotFound if a
+// file does not exist or the run has no such final weights.
 absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                         const std::string& run,
+                                        FinalWeights which,
                                         const std::string& data, int threads,
                                         const DeviceMaker& make_device);
 

@@ -87,20 +87,16 @@ absl::StatusOr<Source> OpenSource(const std::string& folder) {
 // Reads the tensors of the file into the arena of `layout`.
 absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
                          float* arena) {
-  absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(path);
-  if (absl::IsNotFound(file.status())) {
-    return absl::NotFoundError(absl::StrCat(
-        file.status().message(), "; the model is written when a run ends"));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(file.status());
+  TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile file,
+                             SafetensorsFile::Open(path));
   const size_t expected = layout.parameters().size();
-  if (file->tensors().size() != expected) {
+  if (file.tensors().size() != expected) {
     return absl::DataLossError(
-        absl::StrCat(path, " holds ", Counted(file->tensors().size(), "tensor"),
+        absl::StrCat(path, " holds ", Counted(file.tensors().size(), "tensor"),
                      ", but the model of job.textproto has ", expected));
   }
   for (const Parameter& parameter : layout.parameters()) {
-    const absl::StatusOr<const TensorEntry*> entry = file->Find(parameter.name);
+    const absl::StatusOr<const TensorEntry*> entry = file.Find(parameter.name);
     if (!entry.ok()) {
       return absl::DataLossError(
           absl::StrCat(path, " has no tensor ", parameter.name,
@@ -112,7 +108,7 @@ absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
           absl::StrJoin((*entry)->shape, ", "), "], expected F32[",
           absl::StrJoin(parameter.shape, ", "), "]"));
     }
-    TRIBUTARY_RETURN_IF_ERROR(file->ReadFloats(
+    TRIBUTARY_RETURN_IF_ERROR(file.ReadFloats(
         **entry, absl::MakeSpan(arena + parameter.offset, parameter.size)));
   }
   return absl::OkStatus();
@@ -128,19 +124,26 @@ struct LoadedWeights {
 // Reads the weights of the model in `folder`. Only devices with memory of their
 // own need a copy.
 absl::StatusOr<LoadedWeights> LoadWeights(const std::string& folder,
+                                          FinalWeights which,
                                           const Source& source,
                                           const ArenaLayout& layout,
                                           Device* device) {
   LoadedWeights weights;
   weights.host = AllocateBuffer(layout.arena_elements());
   std::fill_n(weights.host.get(), layout.arena_elements(), 0.0f);
+  if (source.hugging_face && which == FinalWeights::kAverage) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder,
+        ": --average needs the folder of a run; a folder in the format "
+        "of Hugging Face has no average"));
+  }
   if (source.hugging_face) {
     TRIBUTARY_RETURN_IF_ERROR(LoadInitialWeights(source.model.initial_weights(),
                                                  layout, weights.host.get()));
   } else {
-    TRIBUTARY_RETURN_IF_ERROR(
-        ReadWeights(absl::StrCat(folder, "/final/model.safetensors"), layout,
-                    weights.host.get()));
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::string path,
+                               FinalWeightsPath(folder, which));
+    TRIBUTARY_RETURN_IF_ERROR(ReadWeights(path, layout, weights.host.get()));
   }
   weights.arena = weights.host.get();
   if (!device->has_own_memory()) return weights;
@@ -218,9 +221,9 @@ absl::Status SampleTrainedModel(
                              CreateDevice(place, source.precision));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<GptDecoder> decoder,
                              GptDecoder::Create(source.model, device.get()));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const LoadedWeights weights,
-      LoadWeights(folder, source, decoder->layout(), device.get()));
+  TRIBUTARY_ASSIGN_OR_RETURN(const LoadedWeights weights,
+                             LoadWeights(folder, request.weights, source,
+                                         decoder->layout(), device.get()));
   decoder->SetWeights(weights.arena);
 
   GenerateOptions options = request.options;

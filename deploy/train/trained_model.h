@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "common/tokenizer/tokenizer.h"
+#include "deploy/flags/run_files.h"
 #include "proto/job.pb.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/models/generate.h"
@@ -34,6 +35,8 @@ struct SampleRequest {
   // Generation ends with the token that completes this number of bytes.
   // Default: no limit.
   absl::optional<int64_t> bytes;
+  // The weights of a run to use. A folder of Hugging Face has only kLast.
+  FinalWeights weights = FinalWeights::kLast;
   GenerateOptions options;  // `end` is set from the tokenizer.
 };
 

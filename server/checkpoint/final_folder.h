@@ -20,6 +20,9 @@ inline constexpr char kFinalModelName[] = "model.safetensors";
 // Name of the file, in FinalFolder and in the run folder, with what the data
 // set has learned from the training samples. Absent: nothing.
 inline constexpr char kEncodingName[] = "data.json";
+// Name of the file with the moving average of the weights, which jobs with
+// optimizer.average_decay also write. It has the tensors of the model file.
+inline constexpr char kFinalAverageName[] = "average.safetensors";
 
 // Writes a manifest for the model file in `folder`. The new manifest is a copy
 // of `manifest` (the manifest of the job's last version), except that it names

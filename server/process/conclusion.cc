@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
@@ -12,6 +13,25 @@
 
 namespace tributary {
 namespace {
+
+// Writes the moving average of the final weights. Does nothing if the job was
+// finished before this attempt and has written it. Uses `arena` as a buffer.
+absl::Status WriteAverage(const EndedAttempt& attempt,
+                          const FinalModelSources& sources,
+                          const ArenaLayout& layout, const Buffer& arena) {
+  const ServerOptions& options = *attempt.options;
+  const std::string folder = FinalFolder(options.output_directory);
+  if (sources.complete_checkpoint == folder) return absl::OkStatus();
+  const absl::Status read = ReadFinalAverage(sources, options, layout, arena);
+  if (!read.ok()) {
+    return absl::Status(
+        read.code(), absl::StrCat("the average of the weights cannot be read "
+                                  "from the last checkpoint: ",
+                                  read.message()));
+  }
+  return attempt.output->WriteModel(kFinalAverageName, layout, arena.get())
+      .status();
+}
 
 // Writes the final model and returns its digest. After that, resuming treats
 // the job as finished even if there is no checkpoint of its last step.
@@ -39,8 +59,13 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   const absl::Status current = attempt.output->CheckAttempt(attempt.number);
   if (absl::IsFailedPrecondition(current)) return current;
   TRIBUTARY_RETURN_IF_ERROR(read);
-  TRIBUTARY_ASSIGN_OR_RETURN(std::string digest,
-                             attempt.output->WriteModel(layout, arena.get()));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::string digest,
+      attempt.output->WriteModel(kFinalModelName, layout, arena.get()));
+  // Before the manifest, which marks the job as finished.
+  if (options.job.optimizer().average_decay() > 0) {
+    TRIBUTARY_RETURN_IF_ERROR(WriteAverage(attempt, sources, layout, arena));
+  }
   const absl::Status described =
       WriteFinalManifest(FinalFolder(options.output_directory),
                          coordinator.FinalManifest(), options.files);

@@ -1,5 +1,6 @@
 #include "server/process/final_model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -105,11 +106,12 @@ absl::Status ReadKept(const FinalModelSources& sources,
   return sources.copies(/*shard=*/0, /*holder=*/0, &model);
 }
 
-// Reads the model from a checkpoint: the checkpoint of the finished job, or the
-// job's last checkpoint if a server is lost.
-absl::Status ReadSavedModel(const FinalModelSources& sources,
-                            const ServerOptions& options,
-                            const ArenaLayout& layout, const Buffer& arena) {
+// Finds the checkpoint of the finished job, or the job's last checkpoint. Sets
+// `*manifest` to its manifest, and returns its folder. Returns NotFound if it
+// is not of the final version.
+absl::StatusOr<std::string> FindCheckpoint(const FinalModelSources& sources,
+                                           const ServerOptions& options,
+                                           CheckpointManifest* manifest) {
   std::string folder = sources.complete_checkpoint;
   if (folder.empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(
@@ -118,12 +120,23 @@ absl::Status ReadSavedModel(const FinalModelSources& sources,
     folder =
         checkpoints.empty() ? options.resume_from : checkpoints.front().path;
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
-  if (manifest.version() != sources.version) {
+  TRIBUTARY_ASSIGN_OR_RETURN(*manifest, ReadManifest(folder));
+  if (manifest->version() != sources.version) {
     return absl::NotFoundError(
-        absl::StrCat(folder, ": has version ", manifest.version(),
+        absl::StrCat(folder, ": has version ", manifest->version(),
                      " of the model, expected ", sources.version));
   }
+  return folder;
+}
+
+// Reads the model from a checkpoint: the checkpoint of the finished job, or the
+// job's last checkpoint if a server is lost.
+absl::Status ReadSavedModel(const FinalModelSources& sources,
+                            const ServerOptions& options,
+                            const ArenaLayout& layout, const Buffer& arena) {
+  CheckpointManifest manifest;
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string folder,
+                             FindCheckpoint(sources, options, &manifest));
   manifest.clear_state();
   Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
                            /*slots=*/0, layout, arena);
@@ -149,6 +162,30 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
     return absl::OkStatus();
   }
   return sources.store == nullptr ? saved : read;
+}
+
+absl::Status ReadFinalAverage(const FinalModelSources& sources,
+                              const ServerOptions& options,
+                              const ArenaLayout& layout, const Buffer& arena) {
+  CheckpointManifest manifest;
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string folder,
+                             FindCheckpoint(sources, options, &manifest));
+  const auto& state = manifest.state();
+  if (std::find(state.begin(), state.end(), kAverageSlot) == state.end()) {
+    return absl::NotFoundError(
+        absl::StrCat(folder, ": has no average of the weights"));
+  }
+  manifest.clear_state();
+  manifest.add_state(kAverageSlot);
+  Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
+                           /*slots=*/1, layout, arena);
+  TRIBUTARY_RETURN_IF_ERROR(ReadShard(folder, manifest, layout, &model));
+  for (const Snapshot::Chunk& chunk : model.chunks) {
+    float* const weights = chunk.values.get();
+    const float* const offset = chunk.slots[0].get();
+    for (int64_t i = 0; i < chunk.elements; ++i) weights[i] += offset[i];
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

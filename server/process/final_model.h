@@ -48,6 +48,15 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena);
 
+// Reads the moving average of the final weights into `arena`, in a job with
+// optimizer.average_decay. Reads the job's last checkpoint, which has the whole
+// optimizer state, because servers do not send their state to each other.
+// Returns NotFound if that checkpoint is not of the final version, and the
+// errors of ReadShard. Blocks on the disk.
+absl::Status ReadFinalAverage(const FinalModelSources& sources,
+                              const ServerOptions& options,
+                              const ArenaLayout& layout, const Buffer& arena);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_SERVER_PROCESS_FINAL_MODEL_H_

@@ -171,7 +171,8 @@ void RunOutput::AppendMetrics(const std::string& line) {
   metrics_.clear();
 }
 
-absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
+absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name,
+                                                  const ArenaLayout& layout,
                                                   const float* weights) {
   std::vector<NamedTensor> tensors;
   Sha256 digest;
@@ -184,8 +185,8 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
   const std::string folder = FinalFolder(directory_);
   TRIBUTARY_RETURN_IF_ERROR(files_->MakeFolder(folder));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(directory_));
-  TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
-      absl::StrCat(folder, "/", kFinalModelName), tensors, {}, files_));
+  TRIBUTARY_RETURN_IF_ERROR(
+      WriteSafetensors(absl::StrCat(folder, "/", name), tensors, {}, files_));
   const absl::StatusOr<std::string> encoding =
       ReadFile(EncodingPath(directory_), kMaxEncodingBytes);
   if (!absl::IsNotFound(encoding.status())) {

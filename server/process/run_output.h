@@ -74,10 +74,12 @@ class RunOutput {
   // line but does not stop the training. Only the first error is logged.
   void AppendMetrics(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes the model file in FinalFolder from a whole arena. Returns the
-  // SHA-256, in hexadecimal, of the float32 weights in the order of the
-  // parameter table, without the gaps between parameters.
-  absl::StatusOr<std::string> WriteModel(const ArenaLayout& layout,
+  // Writes the file `name` (kFinalModelName or kFinalAverageName) in
+  // FinalFolder from a whole arena. Returns the SHA-256, in hexadecimal, of the
+  // float32 weights in the order of the parameter table, without the gaps
+  // between parameters.
+  absl::StatusOr<std::string> WriteModel(const std::string& name,
+                                         const ArenaLayout& layout,
                                          const float* weights);
 
   // Writes summary.json with this text.

@@ -103,6 +103,9 @@ def build(name, context):
         return mlp(*[4096] * 5), 16, features(4096, 4096)
     if name == "cnn":
         return cnn(), 64, features(10, 1, 28, 28)
+    if name == "resnet50":
+        import torchvision
+        return torchvision.models.resnet50(), 4, features(1000, 3, 224, 224)
     return resnet18(), 32, features(10, 3, 32, 32)
 
 
@@ -115,7 +118,7 @@ def optimizer_of(model, name, device):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", choices=["mlp", "cnn", "gpt", "gpt2", "bigmlp", "resnet18"])
+    parser.add_argument("model", choices=["mlp", "cnn", "gpt", "gpt2", "bigmlp", "resnet18", "resnet50"])
     parser.add_argument("--kind", choices=["eager", "compiled"], default="eager")
     parser.add_argument("--precision", choices=["FLOAT32", "BFLOAT16"], default="FLOAT32")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")

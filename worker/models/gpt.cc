@@ -33,10 +33,11 @@ int64_t PaddingOf(int64_t vocabulary, int64_t multiple) {
 
 class GptBuilder {
  public:
-  GptBuilder(const GptSpec& spec, int64_t vocabulary)
+  GptBuilder(const GptSpec& spec, int64_t vocabulary, double smoothing)
       : spec_(spec),
         vocabulary_(vocabulary),
         padding_(PaddingOf(vocabulary, spec.vocabulary_multiple())),
+        smoothing_(static_cast<float>(smoothing)),
         graph_(spec.context()) {}
 
   Graph Build() &&;
@@ -55,6 +56,7 @@ class GptBuilder {
   const GptSpec& spec_;
   const int64_t vocabulary_;
   const int64_t padding_;  // Tokens that the head adds.
+  const float smoothing_;
   Graph graph_;
   ValueId stream_ = 0;
 };
@@ -157,6 +159,7 @@ void GptBuilder::AddHead() {
   loss.rows = spec_.context();
   loss.width = vocabulary_ + padding_;
   loss.padding = padding_;
+  loss.smoothing = smoothing_;
   graph_.SetLoss(loss, logits);
 }
 
@@ -201,7 +204,7 @@ absl::StatusOr<Graph> BuildGpt(const ModelSpec& spec, const DataInfo& info) {
   }
   TRIBUTARY_RETURN_IF_ERROR(
       CheckRange("the data's vocabulary", info.classes, 1, kMaxLayerSize));
-  return GptBuilder(gpt, info.classes).Build();
+  return GptBuilder(gpt, info.classes, spec.label_smoothing()).Build();
 }
 
 }  // namespace tributary

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/resnet_preset.h"
 #include "worker/models/spec_checks.h"
 #include "worker/nn/layers/batch_norm.h"
 #include "worker/nn/layers/convolution.h"
@@ -22,6 +23,8 @@ namespace {
 // Keeps the number of layers below the limit of a network.
 constexpr int kMaxStages = 8;
 constexpr int64_t kMaxStageBlocks = 100;
+// The outputs of a bottleneck block have this many times its channels.
+constexpr int64_t kExpansion = 4;
 
 // ResNet-18.
 constexpr int64_t kDefaultLayers[] = {2, 2, 2, 2};
@@ -43,12 +46,16 @@ class ResnetBuilder {
                 info.sample_shape[2]} {}
 
   void AddStem(ResnetSpec::Stem stem, int64_t width);
-  void AddStage(const std::string& name, int64_t blocks, int64_t channels,
-                int64_t stride);
+  void AddStage(const std::string& name, ResnetSpec::Block block,
+                int64_t blocks, int64_t channels, int64_t stride);
   Graph Finish(const LossSpec& loss) &&;
 
  private:
-  void AddBlock(const std::string& name, int64_t channels, int64_t stride);
+  void AddBasicBlock(const std::string& name, int64_t channels, int64_t stride);
+  void AddBottleneck(const std::string& name, int64_t channels, int64_t stride);
+  // Returns the input of a block in the shape of its output: itself, or, if the
+  // stride or the number of channels differs, a projection.
+  Images AddSkip(const std::string& name, int64_t channels, int64_t stride);
   void AddMaxPool(int64_t window, int64_t stride, int64_t padding);
   Images AddConvolution(const std::string& name, const Images& x,
                         int64_t channels, int64_t kernel, int64_t stride);
@@ -68,27 +75,50 @@ void ResnetBuilder::AddStem(ResnetSpec::Stem stem, int64_t width) {
   if (imagenet) AddMaxPool(/*window=*/3, /*stride=*/2, /*padding=*/1);
 }
 
-void ResnetBuilder::AddStage(const std::string& name, int64_t blocks,
-                             int64_t channels, int64_t stride) {
+void ResnetBuilder::AddStage(const std::string& name, ResnetSpec::Block block,
+                             int64_t blocks, int64_t channels, int64_t stride) {
   for (int64_t i = 0; i < blocks; ++i) {
-    AddBlock(absl::StrCat(name, ".", i), channels, i == 0 ? stride : 1);
+    const std::string prefix = absl::StrCat(name, ".", i);
+    const int64_t first_stride = i == 0 ? stride : 1;
+    if (block == ResnetSpec::BOTTLENECK) {
+      AddBottleneck(prefix, channels, first_stride);
+    } else {
+      AddBasicBlock(prefix, channels, first_stride);
+    }
   }
 }
 
-void ResnetBuilder::AddBlock(const std::string& name, int64_t channels,
-                             int64_t stride) {
+void ResnetBuilder::AddBasicBlock(const std::string& name, int64_t channels,
+                                  int64_t stride) {
   Images branch = AddConvolution(name + ".conv1", images_, channels,
                                  /*kernel=*/3, stride);
   branch = AddNorm(name + ".bn1", branch, /*relu=*/true);
   branch = AddConvolution(name + ".conv2", branch, channels, /*kernel=*/3,
                           /*stride=*/1);
-  Images skip = images_;
-  if (stride != 1 || skip.channels != channels) {
-    skip = AddConvolution(name + ".downsample.0", skip, channels, /*kernel=*/1,
-                          stride);
-    skip = AddNorm(name + ".downsample.1", skip, /*relu=*/false);
-  }
+  const Images skip = AddSkip(name, channels, stride);
   images_ = AddNorm(name + ".bn2", branch, /*relu=*/true, &skip);
+}
+
+void ResnetBuilder::AddBottleneck(const std::string& name, int64_t channels,
+                                  int64_t stride) {
+  Images branch = AddConvolution(name + ".conv1", images_, channels,
+                                 /*kernel=*/1, /*stride=*/1);
+  branch = AddNorm(name + ".bn1", branch, /*relu=*/true);
+  branch =
+      AddConvolution(name + ".conv2", branch, channels, /*kernel=*/3, stride);
+  branch = AddNorm(name + ".bn2", branch, /*relu=*/true);
+  branch = AddConvolution(name + ".conv3", branch, kExpansion * channels,
+                          /*kernel=*/1, /*stride=*/1);
+  const Images skip = AddSkip(name, kExpansion * channels, stride);
+  images_ = AddNorm(name + ".bn3", branch, /*relu=*/true, &skip);
+}
+
+Images ResnetBuilder::AddSkip(const std::string& name, int64_t channels,
+                              int64_t stride) {
+  if (stride == 1 && images_.channels == channels) return images_;
+  const Images skip = AddConvolution(name + ".downsample.0", images_, channels,
+                                     /*kernel=*/1, stride);
+  return AddNorm(name + ".downsample.1", skip, /*relu=*/false);
 }
 
 Images ResnetBuilder::AddConvolution(const std::string& name, const Images& x,
@@ -169,6 +199,10 @@ absl::Status CheckSpec(const ResnetSpec& resnet) {
   }
   TRIBUTARY_RETURN_IF_ERROR(CheckRange("model.resnet.width", resnet.width(), 1,
                                        kMaxLayerSize >> kMaxStages));
+  if (resnet.block() != ResnetSpec::BASIC &&
+      resnet.block() != ResnetSpec::BOTTLENECK) {
+    return InvalidField("model.resnet.block", "must be BASIC or BOTTLENECK");
+  }
   if (resnet.stem() == ResnetSpec::STEM_UNSPECIFIED) {
     return InvalidField("model.resnet.stem", "must be SMALL or IMAGENET");
   }
@@ -178,7 +212,7 @@ absl::Status CheckSpec(const ResnetSpec& resnet) {
 }  // namespace
 
 absl::StatusOr<Graph> BuildResnet(const ModelSpec& spec, const DataInfo& info) {
-  const ResnetSpec& resnet = spec.resnet();
+  const ResnetSpec resnet = WithPreset(spec.resnet());
   if (info.kind != DataInfo::Kind::kImages || info.sample_shape.size() != 3) {
     return InvalidField(
         "model.resnet",
@@ -194,7 +228,7 @@ absl::StatusOr<Graph> BuildResnet(const ModelSpec& spec, const DataInfo& info) {
   ResnetBuilder builder(info);
   builder.AddStem(resnet.stem(), resnet.width());
   for (size_t i = 0; i < layers.size(); ++i) {
-    builder.AddStage(absl::StrCat("layer", i + 1), layers[i],
+    builder.AddStage(absl::StrCat("layer", i + 1), resnet.block(), layers[i],
                      resnet.width() << i, /*stride=*/i == 0 ? 1 : 2);
   }
   return std::move(builder).Finish(loss);

@@ -52,6 +52,7 @@ absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info) {
   }
   loss.kind = LossSpec::Kind::kSoftmaxCrossEntropy;
   loss.width = info.classes;
+  loss.smoothing = static_cast<float>(spec.label_smoothing());
   return loss;
 }
 

@@ -212,7 +212,8 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
   if (!QueueForward(&pass)) {
     return absl::AbortedError("the micro-batch was given up");
   }
-  BeginLoss(micro_batch.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
+  BeginLoss(graph_.loss(), micro_batch.samples, plan_.loss_input,
+            RealAt(plan_.loss_gradient));
   const auto end_forward = [&]() -> absl::StatusOr<LossSums> {
     TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, AwaitLoss());
     if (observer != nullptr) observer->ForwardDone();
@@ -340,7 +341,9 @@ absl::StatusOr<LossSums> Network::Evaluate(const MicroBatchInput& micro_batch,
   CopyIn(micro_batch);
   const LayerCall call = CallOf(micro_batch.samples, /*training=*/false);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
-  BeginLoss(micro_batch.samples, plan_.evaluation_loss_input,
+  LossSpec loss = graph_.loss();
+  loss.smoothing = 0;
+  BeginLoss(loss, micro_batch.samples, plan_.evaluation_loss_input,
             /*gradient=*/nullptr);
   return AwaitLoss();
 }
@@ -484,9 +487,10 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
   }
 }
 
-void Network::BeginLoss(int64_t samples, int64_t place, Real* gradient) const {
-  tributary::BeginLoss(device_, graph_.loss(), samples, RealAt(place),
-                       At(plan_.target), gradient);
+void Network::BeginLoss(const LossSpec& loss, int64_t samples, int64_t place,
+                        Real* gradient) const {
+  tributary::BeginLoss(device_, loss, samples, RealAt(place), At(plan_.target),
+                       gradient);
 }
 
 absl::StatusOr<LossSums> Network::AwaitLoss() const {

@@ -196,7 +196,8 @@ class Network {
   void Forward(int node, const LayerCall& call, const float* weights) const;
   void Backward(int node, const LayerCall& call, const float* weights,
                 float* gradients) const;
-  void BeginLoss(int64_t samples, int64_t place, Real* gradient) const;
+  void BeginLoss(const LossSpec& loss, int64_t samples, int64_t place,
+                 Real* gradient) const;
   absl::StatusOr<LossSums> AwaitLoss() const;
 
   const Graph graph_;

@@ -12,8 +12,11 @@ namespace tributary {
 
 absl::StatusOr<std::unique_ptr<LocalSgd>> LocalSgd::Create(
     const JobSpec& job, int64_t steps, const ArenaLayout* layout) {
+  // The servers average the weights of rounds, not those of inner steps.
+  OptimizerSpec inner = job.optimizer();
+  inner.clear_average_decay();
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
-                             Optimizer::Create(job.optimizer()));
+                             Optimizer::Create(inner));
   return std::unique_ptr<LocalSgd>(
       new LocalSgd(job, steps, layout, std::move(optimizer)));
 }

@@ -49,8 +49,10 @@ class ResumeChooserTest : public testing::Test {
     const auto output =
         *RunOutput::Create(options_.output_directory, log_.get());
     const std::vector<float> weights(16, 1.f);
-    ASSERT_TRUE(
-        output->WriteModel(*ArenaLayout::Create(*table), weights.data()).ok());
+    ASSERT_TRUE(output
+                    ->WriteModel(kFinalModelName, *ArenaLayout::Create(*table),
+                                 weights.data())
+                    .ok());
     const absl::Status written =
         WriteFinalManifest(FinalFolder(options_.output_directory), manifest);
     ASSERT_TRUE(written.ok()) << written;

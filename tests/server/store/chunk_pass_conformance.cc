@@ -55,7 +55,10 @@ const std::vector<std::string>& Optimizers() {
       "{sgd {learning_rate: 0.1 momentum: 0.9 weight_decay: 0.01}}",
       "{sgd {learning_rate: 0.1 momentum: 0.9 nesterov: true}}",
       "{adam {learning_rate: 0.1 weight_decay: 0.01}}",
-      "{adamw {learning_rate: 0.1 weight_decay: 0.01}}"};
+      "{adamw {learning_rate: 0.1 weight_decay: 0.01}}",
+      "{sgd {learning_rate: 0.1 momentum: 0} average_decay: 0.9}",
+      "{sgd {learning_rate: 0.1 momentum: 0.9} average_decay: 0.9}",
+      "{adamw {learning_rate: 0.1 weight_decay: 0.01} average_decay: 0.9}"};
   return *optimizers;
 }
 

@@ -46,6 +46,68 @@ TEST_P(DeviceConformanceTest, CrossEntropyAndItsGradientMatchReference) {
   }
 }
 
+TEST_P(DeviceConformanceTest, SmoothedCrossEntropyMatchesReference) {
+  constexpr float kSmoothing = 0.25f;
+  for (const auto& [rows, classes] : LossShapes()) {
+    for (const int64_t padding : {int64_t{0}, classes / 3}) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(classes) +
+                   " with padding " + std::to_string(padding));
+      const Floats logits = Rounded(*device_, Random(rows * classes, 1));
+      const Integers labels = RandomIntegers(rows, classes - padding, 2);
+      const auto device_logits = UploadReals(logits);
+      const auto device_labels = Upload(labels);
+      auto dlogits = OutputReals(rows * classes);
+      const auto compute = [&, rows = rows, classes = classes](const Real* from,
+                                                               Real* gradient) {
+        device_->ops().loss->BeginSoftmaxCrossEntropy({rows, classes, from,
+                                                       device_labels, gradient,
+                                                       kSmoothing, padding});
+        return device_->ops().loss->Await().value();
+      };
+      const auto function = [&, rows = rows,
+                             classes = classes](const Doubles& v) {
+        return reference::SoftmaxCrossEntropy(rows, classes, v, labels,
+                                              kSmoothing, padding);
+      };
+      const double tolerance = rows * (classes + 30) * kEpsilon;
+      const Loss loss = compute(device_logits, dlogits);
+      EXPECT_NEAR(loss.sum, function(ToDoubles(logits)), tolerance);
+      ExpectGradient(function, ToDoubles(logits), dlogits.Download(), 2e-6,
+                     RealEpsilon());
+      const Loss without = compute(device_logits, nullptr);
+      EXPECT_NEAR(without.sum, loss.sum, tolerance);
+      EXPECT_EQ(without.correct, loss.correct);
+      auto in_place = UploadReals(logits);
+      compute(in_place, in_place);
+      EXPECT_EQ(in_place.Download(), dlogits.Download());
+    }
+  }
+}
+
+// As the logits of a padded vocabulary, which are minus infinity.
+TEST_P(DeviceConformanceTest, SmoothingLeavesPaddingOut) {
+  constexpr float kSmoothing = 0.5f;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Integers labels = {1};
+  const auto device_labels = Upload(labels);
+  const auto loss_of = [&](const Floats& logits, int64_t padding, Floats* out) {
+    const auto device_logits = UploadReals(logits);
+    const auto classes = static_cast<int64_t>(logits.size());
+    auto gradient = OutputReals(classes);
+    device_->ops().loss->BeginSoftmaxCrossEntropy({1, classes, device_logits,
+                                                   device_labels, gradient,
+                                                   kSmoothing, padding});
+    const double sum = device_->ops().loss->Await().value().sum;
+    *out = gradient.Download();
+    return sum;
+  };
+  Floats padded, plain;
+  const double expected = loss_of({1, 2, 0.5f}, 0, &plain);
+  EXPECT_EQ(loss_of({1, 2, 0.5f, -infinity, -infinity}, 2, &padded), expected);
+  plain.resize(5, 0.0f);
+  EXPECT_EQ(padded, plain);
+}
+
 TEST_P(DeviceConformanceTest, CrossEntropyCountsFirstMaximaAsCorrect) {
   const int64_t rows = 33, classes = 5;
   Floats logits;

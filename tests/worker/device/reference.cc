@@ -291,14 +291,20 @@ Doubles AttentionForward(const AttentionShape& s, const Doubles& qkv,
 }
 
 double SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Doubles& logits,
-                           const Integers& labels) {
+                           const Integers& labels, double smoothing,
+                           int64_t padding) {
   double loss = 0;
   for (int64_t r = 0; r < rows; ++r) {
     const double* row = &logits[r * classes];
     const double maximum = *std::max_element(row, row + classes);
     double sum = 0;
     for (int64_t c = 0; c < classes; ++c) sum += std::exp(row[c] - maximum);
-    loss += std::log(sum) + maximum - row[labels[r]];
+    const double normalizer = std::log(sum) + maximum;
+    loss += (1 - smoothing) * (normalizer - row[labels[r]]);
+    const int64_t targets = classes - padding;
+    for (int64_t c = 0; smoothing > 0 && c < targets; ++c) {
+      loss += smoothing / static_cast<double>(targets) * (normalizer - row[c]);
+    }
   }
   return loss;
 }

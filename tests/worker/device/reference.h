@@ -69,7 +69,8 @@ Doubles AttentionForward(const AttentionShape& shape, const Doubles& qkv,
 
 // Return the sum of the losses of all rows.
 double SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Doubles& logits,
-                           const Integers& labels);
+                           const Integers& labels, double smoothing = 0,
+                           int64_t padding = 0);
 double MeanSquaredError(int64_t rows, int64_t width, const Doubles& x,
                         const Doubles& target);
 

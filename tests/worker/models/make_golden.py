@@ -119,7 +119,8 @@ def statistic(weight, running, observed):
     return weight * (running.detach() - observed.detach())
 
 
-def resnet(run, x, layers, width, stem, outputs, training=True):
+def resnet(run, x, layers, width, stem, outputs, block="BASIC",
+           training=True):
     def batch_norm(name, x):
         channels = x.shape[1]
         scale = run.weight(name + ".weight", channels, shift=1.0)
@@ -140,14 +141,22 @@ def resnet(run, x, layers, width, stem, outputs, training=True):
         w = run.weight(name + ".weight", channels, x.shape[1], kernel, kernel)
         return F.conv2d(x, w, None, stride, kernel // 2)
 
-    def block(name, x, channels, stride):
-        y = convolution(name + ".conv1", x, channels, 3, stride)
-        y = F.relu(batch_norm(name + ".bn1", y))
-        y = convolution(name + ".conv2", y, channels, 3, 1)
-        if stride != 1 or x.shape[1] != channels:
-            x = convolution(name + ".downsample.0", x, channels, 1, stride)
+    def residual_block(name, x, channels, stride):
+        # The kernels and strides of the convolutions.
+        bottleneck = [(1, 1), (3, stride), (1, 1)]
+        steps = bottleneck if block == "BOTTLENECK" else [(3, stride), (3, 1)]
+        outputs = channels * (4 if block == "BOTTLENECK" else 1)
+        y = x
+        for i, (kernel, step) in enumerate(steps, 1):
+            last = i == len(steps)
+            y = convolution(f"{name}.conv{i}", y,
+                            outputs if last else channels, kernel, step)
+            if not last:
+                y = F.relu(batch_norm(f"{name}.bn{i}", y))
+        if stride != 1 or x.shape[1] != outputs:
+            x = convolution(name + ".downsample.0", x, outputs, 1, stride)
             x = batch_norm(name + ".downsample.1", x)
-        return F.relu(batch_norm(name + ".bn2", y) + x)
+        return F.relu(batch_norm(f"{name}.bn{len(steps)}", y) + x)
 
     large = stem == "IMAGENET"
     x = convolution("conv1", x, width, 7 if large else 3, 2 if large else 1)
@@ -156,8 +165,8 @@ def resnet(run, x, layers, width, stem, outputs, training=True):
         x = F.max_pool2d(x, 3, 2, 1)
     for stage, blocks in enumerate(layers):
         for i in range(blocks):
-            x = block(f"layer{stage + 1}.{i}", x, width << stage,
-                      2 if stage > 0 and i == 0 else 1)
+            x = residual_block(f"layer{stage + 1}.{i}", x, width << stage,
+                               2 if stage > 0 and i == 0 else 1)
     return run.linear("fc", x.mean((2, 3)), outputs)
 
 
@@ -201,15 +210,19 @@ def gpt(run, tokens, layers, heads, width, tied, bias, rate=0.0):
     return run.linear("lm_head", x, vocabulary, bias=False)
 
 
-def cross_entropy(logits, target):
-    return F.cross_entropy(logits, target.reshape(-1).long(), reduction="sum")
+def cross_entropy(logits, target, smoothing=0.0):
+    return F.cross_entropy(logits, target.reshape(-1).long(), reduction="sum",
+                           label_smoothing=smoothing)
 
 
 def write(name, spec, kind, shape, classes, run, x, target, output,
-          evaluated=None):
+          evaluated=None, smoothing=0.0):
+    if smoothing:
+        spec += f" label_smoothing: {smoothing}"
+        evaluated = output.detach().reshape(-1, classes)
     if classes:
         logits = output.reshape(-1, classes)
-        loss = cross_entropy(logits, target)
+        loss = cross_entropy(logits, target, smoothing)
         correct = int((logits.argmax(-1) == target.reshape(-1)).sum())
     else:
         loss = F.mse_loss(output[:, 0], target, reduction="sum")
@@ -244,13 +257,13 @@ def rows(name, spec, classes, loss="CROSS_ENTROPY", **options):
           [9], classes, run, x, target, output)
 
 
-def images(name, spec, blocks, **options):
+def images(name, spec, blocks, smoothing=0.0, **options):
     run = Run(seed=len(name))
     x = run.random(3, 2, 9, 8)
     target = torch.tensor([1, 3, 0]).int()
     output = cnn(run, x, blocks, [11], 4, **options)
     write(name, f"cnn {{ {spec} hidden: 11 }}", "images", [2, 9, 8], 4, run, x,
-          target, output)
+          target, output, smoothing=smoothing)
 
 
 def residual(name, sides, **options):
@@ -261,17 +274,19 @@ def residual(name, sides, **options):
     with torch.no_grad():
         evaluated = resnet(run, x, outputs=4, training=False, **options)
     spec = f"layers: {options['layers']} width: {options['width']}"
+    if "block" in options:
+        spec += f" block: {options['block']}"
     write(name, f"resnet {{ {spec} stem: {options['stem']} }}", "images",
           [2, *sides], 4, run, x, target, output, evaluated)
 
 
-def text(name, spec, **options):
+def text(name, spec, smoothing=0.0, **options):
     run = Run(seed=len(name))
     tokens = torch.randint(16, (2, 7), generator=run.generator).int()
     target = torch.randint(16, (2, 7), generator=run.generator).int()
     output = gpt(run, tokens, layers=2, heads=2, width=8, **options)
     write(name, f"gpt {{ layers: 2 heads: 2 width: 8 context: 7 {spec} }}",
-          "tokens", [7], 16, run, tokens, target, output)
+          "tokens", [7], 16, run, tokens, target, output, smoothing=smoothing)
 
 
 def main():
@@ -294,6 +309,10 @@ def main():
     residual("resnet", [9, 8], layers=[2, 1], width=3, stem="SMALL")
     residual("resnet_imagenet", [24, 19], layers=[1, 1], width=4,
              stem="IMAGENET")
+    residual("resnet_bottleneck", [17, 12], layers=[2, 1], width=2,
+             stem="SMALL", block="BOTTLENECK")
+    images("cnn_smoothed", spec_of(maximum), maximum, smoothing=0.25)
+    text("gpt_smoothed", "", tied=True, bias=True, smoothing=0.25)
     for tied in (True, False):
         for bias in (True, False):
             name = (f"gpt_{'tied' if tied else 'untied'}"

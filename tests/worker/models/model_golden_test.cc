@@ -182,12 +182,14 @@ INSTANTIATE_TEST_SUITE_P(
     Models, ModelGoldenTest,
     testing::Values("mlp_relu", "mlp_gelu", "mlp_dropout", "mlp_regression",
                     "cnn_max", "cnn_max_gelu", "cnn_average", "cnn_dropout",
-                    "resnet", "resnet_imagenet", "gpt_tied", "gpt_tied_no_bias",
-                    "gpt_untied", "gpt_untied_no_bias", "gpt_dropout"),
+                    "cnn_smoothed", "resnet", "resnet_imagenet",
+                    "resnet_bottleneck", "gpt_smoothed", "gpt_tied",
+                    "gpt_tied_no_bias", "gpt_untied", "gpt_untied_no_bias",
+                    "gpt_dropout"),
     [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Gpts, GptGoldenTest,
                          testing::Values("gpt_tied", "gpt_untied_no_bias",
-                                         "gpt_dropout"),
+                                         "gpt_smoothed", "gpt_dropout"),
                          [](const auto& info) {
                            return std::string(info.param);
                          });

@@ -10,7 +10,8 @@ class Float32LossOps final : public LossOps {
   void BeginSoftmaxCrossEntropy(
       const SoftmaxCrossEntropyArguments& args) override {
     loss_ = SoftmaxCrossEntropy(args.rows, args.classes, AsFloats(args.logits),
-                                args.labels, AsFloats(args.dlogits));
+                                args.labels, AsFloats(args.dlogits),
+                                args.smoothing, args.padding);
   }
   void BeginMeanSquaredError(const MeanSquaredErrorArguments& args) override {
     loss_ = MeanSquaredError(args.rows, args.width, AsFloats(args.x),
@@ -30,8 +31,9 @@ class Bfloat16LossOps final : public LossOps {
       const SoftmaxCrossEntropyArguments& args) override {
     loss_ = SumOverRows(args.rows, args.classes, args.logits, args.dlogits,
                         [&](int64_t first, int64_t n, float* x, float* dx) {
-                          return SoftmaxCrossEntropy(n, args.classes, x,
-                                                     args.labels + first, dx);
+                          return SoftmaxCrossEntropy(
+                              n, args.classes, x, args.labels + first, dx,
+                              args.smoothing, args.padding);
                         });
   }
   void BeginMeanSquaredError(const MeanSquaredErrorArguments& args) override {

@@ -20,9 +20,9 @@ class CudaLossOps final : public LossOps {
   void BeginSoftmaxCrossEntropy(
       const SoftmaxCrossEntropyArguments& args) override {
     Stream& stream = context_->Current();
-    runner_.SoftmaxCrossEntropy(stream, args.rows, args.classes,
-                                As<T>(args.logits), args.labels,
-                                As<T>(args.dlogits));
+    runner_.SoftmaxCrossEntropy(
+        stream, args.rows, args.classes, As<T>(args.logits), args.labels,
+        As<T>(args.dlogits), args.smoothing, args.padding);
     computed_->RecordOn(stream);
   }
   void BeginMeanSquaredError(const MeanSquaredErrorArguments& args) override {

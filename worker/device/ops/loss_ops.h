@@ -30,6 +30,13 @@ class LossOps {
     // loss and gradient are zero.
     const int32_t* labels = nullptr;
     Real* dlogits = nullptr;  // [rows, classes]; null skips it; may be logits.
+    // Label smoothing, in [0, 1): the weight of the uniform distribution in the
+    // target.
+    float smoothing = 0;
+    // Number of classes at the end of each row over which the uniform
+    // distribution does not extend. Below `classes`. Not used if `smoothing` is
+    // 0.
+    int64_t padding = 0;
   };
   struct MeanSquaredErrorArguments {
     int64_t rows = 0, width = 0;
@@ -40,7 +47,9 @@ class LossOps {
 
   virtual ~LossOps() = default;
 
-  // Begins to compute the loss -ln softmax(logits)[label] of each row.
+  // Begins to compute the loss of each row. With p = softmax(logits), K =
+  // classes - padding, and s = smoothing, the loss is
+  //   -(1 - s) ln p[label] - s / K * (the sum of ln p[c] over c < K)
   virtual void BeginSoftmaxCrossEntropy(
       const SoftmaxCrossEntropyArguments& args) = 0;
   // Begins to compute the loss of each row, which is the mean of (x - target)^2

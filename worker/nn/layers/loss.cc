@@ -16,6 +16,8 @@ void BeginLoss(Device* device, const LossSpec& spec, int64_t samples,
     args.logits = x;
     args.labels = static_cast<const int32_t*>(target);
     args.dlogits = gradient;
+    args.smoothing = spec.smoothing;
+    args.padding = spec.padding;
     device->ops().loss->BeginSoftmaxCrossEntropy(args);
   } else {
     LossOps::MeanSquaredErrorArguments args;

@@ -29,6 +29,10 @@ struct LossSpec {
   // Number of elements at the end of each row that are padding: no label refers
   // to them, and their probability is 0.
   int64_t padding = 0;
+  // Label smoothing of kSoftmaxCrossEntropy, in [0, 1): the target is
+  // one_hot(label) with weight 1 - smoothing, and the uniform distribution over
+  // the row's elements without padding with weight `smoothing`.
+  float smoothing = 0;
 
   // Number of four-byte elements of the targets of one sample.
   int64_t TargetElements() const;

@@ -19,6 +19,19 @@ TRIBUTARY_INLINE float ExpSum(int64_t count, float maximum, const float* x) {
   return sum;
 }
 
+// Returns the mean of x[0, count) in float64.
+TRIBUTARY_INLINE double RowMean(int64_t count, const float* x) {
+  double lanes[simd::kLanes] = {};
+  int64_t i = 0;
+  for (; i + simd::kLanes <= count; i += simd::kLanes) {
+    for (int j = 0; j < simd::kLanes; ++j) lanes[j] += x[i + j];
+  }
+  for (; i < count; ++i) lanes[0] += x[i];
+  double sum = 0;
+  for (int j = 0; j < simd::kLanes; ++j) sum += lanes[j];
+  return sum / static_cast<double>(count);
+}
+
 TRIBUTARY_INLINE bool IsFirstMaximum(const float* row, int32_t label,
                                      float maximum) {
   if (row[label] != maximum) return false;
@@ -32,8 +45,11 @@ TRIBUTARY_INLINE bool IsFirstMaximum(const float* row, int32_t label,
 
 TRIBUTARY_MULTIVERSION
 Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
-                         const int32_t* labels, float* dlogits) {
+                         const int32_t* labels, float* dlogits, float smoothing,
+                         int64_t padding) {
   Loss loss;
+  const int64_t targets = classes - padding;
+  const float at_each = smoothing / static_cast<float>(targets);
   for (int64_t r = 0; r < rows; ++r) {
     const float* row = logits + r * classes;
     const int32_t label = labels[r];
@@ -47,6 +63,11 @@ Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
     const float maximum = RowMaximum(classes, row);
     const float at_label = row[label];
     loss.correct += IsFirstMaximum(row, label, maximum) ? 1 : 0;
+    // The mean of the logits under the target's distribution.
+    double target = at_label;
+    if (smoothing > 0) {
+      target += smoothing * (RowMean(targets, row) - target);
+    }
     float sum;
     if (dlogits == nullptr) {
       sum = ExpSum(classes, maximum, row);
@@ -55,10 +76,12 @@ Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
       sum = RowExp(classes, maximum, row, gradient);
       const float inverse = 1.0f / sum;
       for (int64_t c = 0; c < classes; ++c) gradient[c] *= inverse;
-      gradient[label] -= 1.0f;
+      if (smoothing > 0) {
+        for (int64_t c = 0; c < targets; ++c) gradient[c] -= at_each;
+      }
+      gradient[label] -= 1.0f - smoothing;
     }
-    loss.sum += std::log(static_cast<double>(sum)) -
-                (static_cast<double>(at_label) - maximum);
+    loss.sum += std::log(static_cast<double>(sum)) - (target - maximum);
   }
   return loss;
 }

@@ -12,9 +12,11 @@ namespace tributary::cpu {
 // the gradient of the sum to dlogits, which may be null or equal to logits.
 // logits and dlogits have the shape [rows, classes]. Labels are in [-1,
 // classes). A row with the label -1 does not count. A row is correct if its
-// label is the index of its first maximum.
+// label is the index of its first maximum. `smoothing` and `padding` are as in
+// SoftmaxCrossEntropyArguments.
 Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
-                         const int32_t* labels, float* dlogits);
+                         const int32_t* labels, float* dlogits, float smoothing,
+                         int64_t padding);
 
 // Returns the sum of the rows' losses, and writes its gradient to dx, which may
 // be null or equal to x. x, target and dx have the shape [rows, width].

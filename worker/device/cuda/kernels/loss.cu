@@ -93,13 +93,16 @@ __device__ inline void ForEachOfRow(const T* row, int64_t count,
 }
 
 // logits, dlogits (may be null, may be logits): [blocks, classes]; labels,
-// losses: [blocks].
+// losses: [blocks]. `targets`: number of classes over which the smoothing's
+// uniform distribution extends.
 template <typename T>
 __global__ void __launch_bounds__(kMaximumThreads)
     SoftmaxCrossEntropyKernel(int64_t classes, const T* logits,
                               const int32_t* labels, T* dlogits,
+                              float smoothing, int64_t targets,
                               RowLoss* losses) {
   __shared__ SoftmaxPart shared[kWarp];
+  __shared__ double shared_sums[kWarp];
   const int64_t row = blockIdx.x;
   const T* in = logits + row * classes;
   T* out = dlogits == nullptr ? nullptr : dlogits + row * classes;
@@ -121,16 +124,27 @@ __global__ void __launch_bounds__(kMaximumThreads)
       part,
       [](const SoftmaxPart& a, const SoftmaxPart& b) { return Merge(a, b); },
       shared);
+  // The mean of the logits under the target's distribution.
+  double target = at_label;
+  if (smoothing > 0) {
+    double sum = 0;
+    ForEachOfRow(in, targets, [&](int64_t, float x) { sum += x; });
+    sum = BlockReduce(
+        sum, [](double a, double b) { return a + b; }, shared_sums);
+    target += smoothing * (sum / static_cast<double>(targets) - target);
+  }
   if (threadIdx.x == 0) {
-    losses[row] = {log(static_cast<double>(part.sum)) -
-                       (static_cast<double>(at_label) - part.maximum),
+    losses[row] = {log(static_cast<double>(part.sum)) - (target - part.maximum),
                    part.place == label ? 1 : 0, 1};
   }
   if (out == nullptr) return;
   const float inverse = 1.0f / part.sum;
+  const float at_each = smoothing / static_cast<float>(targets);
+  const float at_label_alone = 1.0f - smoothing;
   ForEachOfRow(in, classes, [&](int64_t c, float x) {
-    const float probability = expf(x - part.maximum) * inverse;
-    out[c] = c == label ? probability - 1.0f : probability;
+    float gradient = expf(x - part.maximum) * inverse;
+    if (smoothing > 0 && c < targets) gradient -= at_each;
+    out[c] = c == label ? gradient - at_label_alone : gradient;
   });
 }
 
@@ -195,10 +209,11 @@ Loss LossRunner::Sum() const {
 template <typename T>
 void LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
                                      int64_t classes, const T* logits,
-                                     const int32_t* labels, T* dlogits) {
+                                     const int32_t* labels, T* dlogits,
+                                     float smoothing, int64_t padding) {
   Launch(stream, "SoftmaxCrossEntropy", rows, dim3(ThreadsFor(classes)),
          &SoftmaxCrossEntropyKernel<T>, classes, logits, labels, dlogits,
-         RowLosses(rows));
+         smoothing, classes - padding, RowLosses(rows));
   Collect(stream, rows);
 }
 
@@ -210,10 +225,11 @@ void LossRunner::MeanSquaredError(Stream& stream, int64_t rows, int64_t width,
   Collect(stream, rows);
 }
 
-#define TRIBUTARY_INSTANTIATE(T)                                               \
-  template void LossRunner::SoftmaxCrossEntropy(Stream&, int64_t, int64_t,     \
-                                                const T*, const int32_t*, T*); \
-  template void LossRunner::MeanSquaredError(Stream&, int64_t, int64_t,        \
+#define TRIBUTARY_INSTANTIATE(T)                                              \
+  template void LossRunner::SoftmaxCrossEntropy(Stream&, int64_t, int64_t,    \
+                                                const T*, const int32_t*, T*, \
+                                                float, int64_t);              \
+  template void LossRunner::MeanSquaredError(Stream&, int64_t, int64_t,       \
                                              const T*, const float*, T*);
 TRIBUTARY_INSTANTIATE(float)
 TRIBUTARY_INSTANTIATE(Bfloat16)

@@ -25,7 +25,8 @@ class LossRunner {
 
   template <typename T>
   void SoftmaxCrossEntropy(Stream& stream, int64_t rows, int64_t classes,
-                           const T* logits, const int32_t* labels, T* dlogits);
+                           const T* logits, const int32_t* labels, T* dlogits,
+                           float smoothing, int64_t padding);
   template <typename T>
   void MeanSquaredError(Stream& stream, int64_t rows, int64_t width, const T* x,
                         const float* target, T* dx);

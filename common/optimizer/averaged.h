@@ -1,0 +1,66 @@
+// The moving average of the weights: see OptimizerSpec.average_decay in
+// proto/job.proto.
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_AVERAGED_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_AVERAGED_H_
+
+#include <memory>
+
+#include "common/optimizer/adam.h"
+#include "common/optimizer/element.h"
+#include "common/optimizer/sgd.h"
+
+namespace tributary {
+
+class Optimizer;
+
+// Name of the slot in which an optimizer with a moving average keeps the
+// average minus the weight.
+inline constexpr char kAverageSlot[] = "average_offset";
+
+// `Rule` with an exponential moving average of the weights. Its last slot holds
+// d, the average minus the weight. When the rule turns w into w',
+//   average' = decay (w + d) + (1 - decay) w'
+// and therefore d' = average' - w' = decay (d + (w - w')).
+//
+// The offset d has advantages over the average itself. It begins with 0, as all
+// slots do. It stays 0, and the average therefore stays equal to the weights,
+// where no rule runs: in frozen parameters and in running statistics. And it is
+// small beside the weight, so that changes of the average which are too small
+// for float32 beside the weight still add up.
+template <typename Rule>
+struct Averaged {
+  static constexpr int kSlots = Rule::kSlots + 1;
+  Rule rule;
+  float decay;
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* slots) const {
+    const Real updated = rule.Update(g, w, slots);
+    slots[Rule::kSlots] = Real(decay) * (slots[Rule::kSlots] + (w - updated));
+    return updated;
+  }
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT Averaged TimesRate(Real factor) const {
+    return {rule.TimesRate(factor), decay};
+  }
+};
+
+void UpdateElements(const Averaged<PlainSgd>& rule,
+                    const ElementArrays& arrays);
+void UpdateElements(const Averaged<MomentumSgd<false>>& rule,
+                    const ElementArrays& arrays);
+void UpdateElements(const Averaged<MomentumSgd<true>>& rule,
+                    const ElementArrays& arrays);
+void UpdateElements(const Averaged<AdamRule>& rule,
+                    const ElementArrays& arrays);
+
+// Returns `optimizer` with a moving average, whose slot kAverageSlot follows
+// the slots of `optimizer`. The weights have the same bits as without it.
+// `decay` is in (0, 1).
+std::unique_ptr<Optimizer> WithAverage(std::unique_ptr<Optimizer> optimizer,
+                                       double decay);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_AVERAGED_H_
