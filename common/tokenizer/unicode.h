@@ -30,7 +30,7 @@ CharacterClass ClassOf(int32_t point);
 
 // Returns true for characters with Unicode's property White_Space.
 bool IsSpace(int32_t point);
-// Returns true for the general categories Cc, Cf, Cn, Co and Cs.
+// Returns true for the general categories Cc, Cf, Co and Cs.
 bool IsControl(int32_t point);
 // Returns true for the general categories that begin with P.
 bool IsPunctuation(int32_t point);
