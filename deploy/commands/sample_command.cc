@@ -75,6 +75,11 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
   line.AddInteger("tokens",
                   "End after this number of tokens. Default: no limit.", 0,
                   kMost, &tokens);
+  line.AddText("tokenizer", "PATH",
+               "Tokenizer of the model: tokenizer.json, a .tiktoken file, or a "
+               "folder in the format of Hugging Face. Default: the one that "
+               "the job names, or that is in the folder.",
+               &request.tokenizer);
   AddChoiceFlags(&line, &request.options, &seed);
   AddDeviceFlag(&line, "auto", &device_name);
   bool average = false;

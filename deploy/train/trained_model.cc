@@ -158,10 +158,6 @@ absl::StatusOr<LoadedWeights> LoadWeights(const std::string& folder,
 
 absl::StatusOr<std::unique_ptr<TextCodec>> OpenCodec(
     const std::string& path, const SampleRequest& request, int64_t vocabulary) {
-  if (request.open_tokenizer == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": this program cannot open tokenizers"));
-  }
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
                              request.open_tokenizer(path));
   if (tokenizer->vocabulary() > vocabulary) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "deploy/flags/run_files.h"
 #include "proto/job.pb.h"
@@ -31,7 +32,7 @@ struct SampleRequest {
   // (data.text.tokenizer or data.tokens.tokenizer), or the one in the folder of
   // Hugging Face; otherwise, the tokens of a vocabulary of 256 are bytes.
   std::string tokenizer;
-  TokenizerOpener open_tokenizer;
+  TokenizerOpener open_tokenizer = &OpenTokenizer;  // Tests replace it.
   // Generation ends with the token that completes this number of bytes.
   // Default: no limit.
   absl::optional<int64_t> bytes;
