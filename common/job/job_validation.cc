@@ -70,6 +70,20 @@ absl::Status ValidateText(const TextSpec& text) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateTokens(const TokensSpec& tokens) {
+  if (tokens.path().empty()) return Required("data.tokens.path");
+  if (tokens.has_validation_fraction() && !tokens.validation_path().empty()) {
+    return Error("data.tokens.validation_fraction",
+                 "has no effect with data.tokens.validation_path; leave one "
+                 "of them out");
+  }
+  if (tokens.validation_fraction() <= 0 || tokens.validation_fraction() >= 1) {
+    return Error("data.tokens.validation_fraction",
+                 tokens.validation_fraction(), " is not above 0 and below 1");
+  }
+  return absl::OkStatus();
+}
+
 // Limits a sample to 2^28 elements: an image of 1,024 x 1,024 pixels with 256
 // channels.
 absl::Status ValidateRandom(const JobSpec& job) {
@@ -107,17 +121,30 @@ absl::Status ValidateRandom(const JobSpec& job) {
 absl::Status ValidateDataFitModel(const JobSpec& job) {
   const DataSpec& data = job.data();
   if (job.model().has_gpt() && !data.has_text() && !data.has_random() &&
-      !data.has_external()) {
-    return Error("data", "model.gpt needs text data; set data.text");
+      !data.has_external() && !data.has_tokens()) {
+    return Error("data",
+                 "model.gpt needs text data; set data.text or data.tokens");
   }
-  if (job.model().has_gpt() && data.has_text() &&
+  if (data.has_tokens() && !job.model().has_gpt()) {
+    return Error("data.tokens", "model.", ModelKind(job),
+                 " cannot read tokens; use model.gpt");
+  }
+  const bool ids = data.has_tokens() || data.text().has_tokenizer();
+  if (job.model().has_gpt() && ids && !job.model().gpt().has_vocabulary() &&
+      !job.model().gpt().has_preset()) {
+    return Error("model.gpt.vocabulary", "is required with ",
+                 data.has_tokens() ? "data.tokens" : "data.text.tokenizer",
+                 ": set it to the number of tokens of the tokenizer, such as "
+                 "50257 for GPT-2's");
+  }
+  if (job.model().has_gpt() && data.has_text() && !ids &&
       job.model().gpt().vocabulary() != kByteValues) {
     return Error("model.gpt.vocabulary", job.model().gpt().vocabulary(),
                  " tokens, but those of data.text are the ", kByteValues,
                  " byte values; ",
                  job.model().gpt().preset() == GptSpec::PRESET_UNSPECIFIED
-                     ? "leave it out"
-                     : "set it to 256, which takes precedence over the preset");
+                     ? "leave it out, or set data.text.tokenizer"
+                     : "set data.text.tokenizer, or set it to 256");
   }
   if (TakesImages(job.model()) && !data.has_idx() && !data.has_random() &&
       !data.has_external()) {
@@ -165,11 +192,14 @@ absl::Status ValidateData(const JobSpec& job) {
       status = ValidateExternalData(job);
       break;
     case DataSpec::kTokens:
+      status = ValidateTokens(job.data().tokens());
+      break;
     case DataSpec::kImages:
     case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
-      return Error("data",
-                   "is required: set idx, csv, text, random or external");
+      return Error(
+          "data",
+          "is required: set idx, csv, text, tokens, random or external");
   }
   TRIBUTARY_RETURN_IF_ERROR(status);
   return ValidateDataFitModel(job);

@@ -14,6 +14,7 @@
 #include "worker/data/index_data_set.h"
 #include "worker/data/random_data_set.h"
 #include "worker/data/text_data_set.h"
+#include "worker/data/token_data_set.h"
 
 namespace tributary {
 namespace {
@@ -53,8 +54,28 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenText(const JobSpec& job) {
         "model.loss: MEAN_SQUARED_ERROR needs numbers to predict; data.text "
         "has bytes");
   }
-  return TextDataSet::Open(job.data().text(), job.model().gpt().context(),
-                           job.seed());
+  absl::StatusOr<std::unique_ptr<DataSet>> data = TextDataSet::Open(
+      job.data().text(), job.model().gpt().context(), job.seed());
+  if (!data.ok()) return data.status();
+  const int64_t vocabulary = job.model().gpt().vocabulary();
+  if ((*data)->info().classes > vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.gpt.vocabulary: ", vocabulary, ", but data.text.tokenizer has ",
+        (*data)->info().classes, " tokens; set model.gpt.vocabulary to ",
+        (*data)->info().classes));
+  }
+  return data;
+}
+
+absl::StatusOr<std::unique_ptr<DataSet>> OpenTokens(const JobSpec& job) {
+  if (!job.model().has_gpt()) {
+    return absl::InvalidArgumentError(
+        "data.tokens: tokens are for model.gpt; other models learn from "
+        "data.idx or data.csv");
+  }
+  const GptSpec& gpt = job.model().gpt();
+  return TokenDataSet::Open(job.data().tokens(), gpt.context(),
+                            gpt.vocabulary(), job.seed());
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> MakeRandom(const JobSpec& job) {
@@ -146,13 +167,14 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
     case DataSpec::kExternal:
       return OpenExternal(job.data().external(), registered);
     case DataSpec::kTokens:
+      return OpenTokens(job);
     case DataSpec::kImages:
     case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "data: must set one of idx, csv, text, random and external");
+      "data: must set one of idx, csv, text, tokens, random and external");
 }
 
 }  // namespace tributary

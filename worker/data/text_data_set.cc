@@ -1,9 +1,7 @@
 #include "worker/data/text_data_set.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -13,8 +11,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
-#include "common/numerics/philox.h"
 #include "common/text/counted.h"
+#include "common/tokenizer/gpt2_pattern.h"
+#include "common/tokenizer/open_tokenizer.h"
+#include "common/tokenizer/tokenizer.h"
 #include "worker/data/data_file.h"
 #include "worker/data/data_fingerprint.h"
 #include "worker/data/file_magic.h"
@@ -23,9 +23,39 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kByteValues = 256;
-constexpr int32_t kNotCounted = -1;
+// Texts are tokenized in pieces of about this size, which bounds the memory.
+constexpr size_t kPieceBytes = 1 << 22;
+// How much of a file is inspected for zeros.
+constexpr size_t kInspectedBytes = 1 << 20;
 
-absl::Status CheckSpec(const TextSpec& spec, int64_t context) {
+class ByteTokens final : public TokenSource {
+ public:
+  explicit ByteTokens(std::string text) : text_(std::move(text)) {}
+  int64_t size() const override { return static_cast<int64_t>(text_.size()); }
+  void Copy(int64_t begin, int64_t count, int32_t* to) const override {
+    const auto from = text_.begin() + begin;
+    std::transform(from, from + count, to, [](char byte) {
+      return static_cast<int32_t>(static_cast<unsigned char>(byte));
+    });
+  }
+
+ private:
+  const std::string text_;
+};
+
+class IdTokens final : public TokenSource {
+ public:
+  explicit IdTokens(std::vector<int32_t> ids) : ids_(std::move(ids)) {}
+  int64_t size() const override { return static_cast<int64_t>(ids_.size()); }
+  void Copy(int64_t begin, int64_t count, int32_t* to) const override {
+    std::copy_n(ids_.begin() + begin, count, to);
+  }
+
+ private:
+  const std::vector<int32_t> ids_;
+};
+
+absl::Status CheckSpec(const TextSpec& spec) {
   if (spec.path().empty()) {
     return absl::InvalidArgumentError(
         "data.text.path: must name at least one file");
@@ -35,65 +65,106 @@ absl::Status CheckSpec(const TextSpec& spec, int64_t context) {
         "data.text.validation_fraction: ", spec.validation_fraction(),
         "; must be above 0 and below 1"));
   }
-  if (context < 1 || context > std::numeric_limits<int32_t>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.gpt.context: ", context, "; must be from 1 to ",
-                     std::numeric_limits<int32_t>::max()));
-  }
   return absl::OkStatus();
 }
 
-// Accepts any bytes as text except a NumPy array: training on its header and
-// binary numbers is a mistake.
-absl::Status CheckIsNoArray(const std::string& path, absl::string_view bytes) {
-  if (!absl::StartsWith(bytes, kNpyMagic)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      path,
-      ": is a NumPy array (.npy); data.text reads text, each byte a token: "
-      "name the text itself, or write the array's bytes in Python with "
-      "numpy.load('",
-      path, "').astype('uint8').tofile('data.txt')"));
+// The magic numbers of llm.c's token files, as stored.
+constexpr absl::string_view kLlmCMagics[] = {
+    absl::string_view("\x88\xd4\x34\x01", 4),
+    absl::string_view("\xa1\xd9\x34\x01", 4)};
+
+// Returns what the bytes are if they are not text, or an empty string.
+std::string BinaryKind(const std::string& path, absl::string_view bytes) {
+  for (const absl::string_view magic : kLlmCMagics) {
+    if (absl::StartsWith(bytes, magic)) return "a token file of llm.c";
+  }
+  if (absl::StartsWith(bytes, kNpyMagic)) return "a NumPy array (.npy)";
+  if (absl::StartsWith(bytes, kGzipMagic)) {
+    return absl::StrCat("compressed by gzip; rename it to ", path, ".gz");
+  }
+  if (absl::StartsWith(bytes, kZipMagic)) return "a ZIP archive";
+  // A text may contain a stray zero. Of numbers, many bytes are zero.
+  const absl::string_view start = bytes.substr(0, kInspectedBytes);
+  const size_t zeros =
+      static_cast<size_t>(std::count(start.begin(), start.end(), '\0'));
+  if (zeros < 2 || zeros * 64 < start.size()) return "";
+  return absl::StrCat("binary: ", zeros, " of the first ", start.size(),
+                      " bytes are 0");
 }
 
-// Returns the number of windows that fit into `bytes` for any phase.
-int64_t Windows(int64_t bytes, int64_t context) {
-  // Room for the largest phase, context - 1, for n windows, and for the label
-  // after the last one.
-  return bytes / context - 1;
+// Training on the bytes of numbers, or of compressed data, is a mistake.
+absl::Status CheckIsText(const std::string& path, absl::string_view bytes) {
+  const std::string kind = BinaryKind(path, bytes);
+  if (kind.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": is ", kind,
+                   "; data.text reads text. For a file of token ids, use "
+                   "data.tokens instead"));
 }
 
-absl::Status CheckLength(const TextSpec& spec, int64_t bytes,
-                         int64_t train_bytes, int64_t context) {
-  const std::string which =
-      absl::StrCat(absl::StrJoin(spec.path(), " + "), ": ",
-                   Counted(bytes, "byte is", "bytes are"),
-                   " too short: with data.text.validation_fraction ",
-                   spec.validation_fraction(), " ");
-  if (Windows(train_bytes, context) < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        which, train_bytes, " are left for training; model.gpt.context ",
-        context, " needs at least ", 2 * context));
+// Tokenizes the files. The end-of-text token follows each of them.
+absl::StatusOr<std::vector<int32_t>> Tokenize(
+    const TextSpec& spec, const Tokenizer& tokenizer,
+    absl::Span<const absl::string_view> files) {
+  const absl::optional<int32_t> end =
+      tokenizer.Special(SpecialToken::kEndOfText);
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (absl::string_view rest = files[i]; !rest.empty();) {
+      const size_t bytes = SafeSplit(rest, kPieceBytes);
+      absl::StatusOr<std::vector<int32_t>> piece =
+          tokenizer.Encode(rest.substr(0, bytes));
+      if (!piece.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            spec.path(static_cast<int>(i)), ": ", piece.status().message()));
+      }
+      ids.insert(ids.end(), piece->begin(), piece->end());
+      rest.remove_prefix(bytes);
+    }
+    if (end.has_value()) ids.push_back(*end);
   }
-  if (bytes - train_bytes < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(which, bytes - train_bytes,
-                     " are held out; at least 2 are needed to predict one"));
+  return ids;
+}
+
+struct OpenedTokens {
+  std::unique_ptr<TokenSource> tokens;
+  int64_t vocabulary = kByteValues;
+};
+
+absl::StatusOr<OpenedTokens> OpenTokens(
+    const TextSpec& spec, absl::Span<const absl::string_view> files,
+    std::string text) {
+  OpenedTokens opened;
+  if (!spec.has_tokenizer()) {
+    opened.tokens = std::make_unique<ByteTokens>(std::move(text));
+    return opened;
   }
-  return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
+      OpenTokenizer(spec.tokenizer());
+  if (!tokenizer.ok()) {
+    return absl::Status(
+        tokenizer.status().code(),
+        absl::StrCat("data.text.tokenizer: ", tokenizer.status().message()));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                             Tokenize(spec, **tokenizer, files));
+  opened.tokens = std::make_unique<IdTokens>(std::move(ids));
+  opened.vocabulary = (*tokenizer)->vocabulary();
+  return opened;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TextDataSet>> TextDataSet::Open(
     const TextSpec& spec, int64_t context, uint64_t seed) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckSpec(spec, context));
+  TRIBUTARY_RETURN_IF_ERROR(CheckSpec(spec));
   std::string text;
   std::vector<size_t> ends;
   for (const std::string& path : spec.path()) {
     const size_t begin = text.size();
     TRIBUTARY_RETURN_IF_ERROR(AppendWholeFile(path, kMaxDataBytes, &text));
     TRIBUTARY_RETURN_IF_ERROR(
-        CheckIsNoArray(path, absl::string_view(text).substr(begin)));
+        CheckIsText(path, absl::string_view(text).substr(begin)));
     ends.push_back(text.size());
   }
   std::vector<absl::string_view> files;
@@ -103,87 +174,33 @@ absl::StatusOr<std::unique_ptr<TextDataSet>> TextDataSet::Open(
     begin = end;
   }
   const uint64_t fingerprint = DataFingerprint(files);
-  const int64_t bytes = static_cast<int64_t>(text.size());
-  const int64_t train_bytes = static_cast<int64_t>(std::floor(
-      static_cast<double>(bytes) * (1 - spec.validation_fraction())));
-  TRIBUTARY_RETURN_IF_ERROR(CheckLength(spec, bytes, train_bytes, context));
-  return std::unique_ptr<TextDataSet>(new TextDataSet(
-      std::move(text), train_bytes, context, seed, fingerprint));
+  TRIBUTARY_ASSIGN_OR_RETURN(OpenedTokens opened,
+                             OpenTokens(spec, files, std::move(text)));
+  const int64_t count = opened.tokens->size();
+  const int64_t train = static_cast<int64_t>(std::floor(
+      static_cast<double>(count) * (1 - spec.validation_fraction())));
+  const bool bytes = !spec.has_tokenizer();
+  TRIBUTARY_RETURN_IF_ERROR(TokenWindows::Check(
+      absl::StrCat(absl::StrJoin(spec.path(), " + "), ": ",
+                   bytes ? Counted(count, "byte is", "bytes are")
+                         : Counted(count, "token is", "tokens are"),
+                   " too short: with data.text.validation_fraction ",
+                   spec.validation_fraction(), " "),
+      bytes ? "" : " tokens", train, count - train, context));
+  return std::unique_ptr<TextDataSet>(
+      new TextDataSet(std::move(opened.tokens), opened.vocabulary, train,
+                      context, seed, fingerprint));
 }
 
-TextDataSet::TextDataSet(std::string text, int64_t train_bytes, int64_t context,
-                         uint64_t seed, uint64_t fingerprint)
-    : text_(std::move(text)),
-      train_bytes_(train_bytes),
-      context_(context),
-      seed_(seed),
+TextDataSet::TextDataSet(std::unique_ptr<TokenSource> tokens,
+                         int64_t vocabulary, int64_t train_tokens,
+                         int64_t context, uint64_t seed, uint64_t fingerprint)
+    : tokens_(std::move(tokens)),
+      windows_(tokens_.get(), train_tokens, context, seed),
       fingerprint_(fingerprint) {
   info_.kind = DataInfo::Kind::kTokens;
   info_.sample_shape = {context};
-  info_.classes = kByteValues;
-}
-
-int64_t TextDataSet::train_samples() const {
-  return Windows(train_bytes_, context_);
-}
-
-int64_t TextDataSet::evaluation_samples() const {
-  const int64_t predicted = text_bytes() - train_bytes_ - 1;
-  return (predicted + context_ - 1) / context_;
-}
-
-int64_t TextDataSet::Phase(int64_t epoch) const {
-  RandomStream stream;
-  stream.seed = seed_;
-  stream.purpose = RandomPurpose::kWindowPhase;
-  stream.a = static_cast<uint32_t>(epoch);
-  stream.b = static_cast<uint32_t>(static_cast<uint64_t>(epoch) >> 32);
-  const uint64_t bits = stream.Block(0)[0];
-  return static_cast<int64_t>(bits * static_cast<uint64_t>(context_) >> 32);
-}
-
-void TextDataSet::Resize(int64_t samples, Batch* batch) const {
-  batch->samples = samples;
-  batch->tokens.resize(static_cast<size_t>(samples * context_));
-  batch->labels.resize(static_cast<size_t>(samples * context_));
-  batch->features.clear();
-  batch->values.clear();
-}
-
-void TextDataSet::CopyWindow(int64_t begin, int64_t end, int64_t place,
-                             Batch* batch) const {
-  assert(begin >= 0 && begin + 1 < end && end <= text_bytes());
-  const int64_t count = std::min(context_, end - 1 - begin);
-  const char* text = text_.data() + begin;
-  int32_t* tokens = batch->tokens.data() + place * context_;
-  int32_t* labels = batch->labels.data() + place * context_;
-  for (int64_t i = 0; i < count; ++i) {
-    tokens[i] = static_cast<unsigned char>(text[i]);
-    labels[i] = static_cast<unsigned char>(text[i + 1]);
-  }
-  std::fill(tokens + count, tokens + context_, 0);
-  std::fill(labels + count, labels + context_, kNotCounted);
-}
-
-void TextDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                            Batch* batch) const {
-  const int64_t samples = static_cast<int64_t>(indexes.size());
-  const int64_t phase = Phase(epoch);
-  Resize(samples, batch);
-  for (int64_t place = 0; place < samples; ++place) {
-    const int64_t index = indexes[static_cast<size_t>(place)];
-    assert(index >= 0 && index < train_samples());
-    CopyWindow(phase + index * context_, train_bytes_, place, batch);
-  }
-}
-
-void TextDataSet::ReadEvaluation(int64_t begin, int64_t end,
-                                 Batch* batch) const {
-  Resize(end - begin, batch);
-  for (int64_t index = begin; index < end; ++index) {
-    CopyWindow(train_bytes_ + index * context_, text_bytes(), index - begin,
-               batch);
-  }
+  info_.classes = vocabulary;
 }
 
 }  // namespace tributary

@@ -98,7 +98,8 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   job.clear_batch();
   expect(job, "batch.global: is required");
   job.clear_data();
-  expect(job, "data: is required: set idx, csv, text, random or external");
+  expect(job,
+         "data: is required: set idx, csv, text, tokens, random or external");
   job.clear_model();
   expect(job,
          "model: is required: set one of mlp, cnn, gpt, resnet, synthetic, "
@@ -159,8 +160,20 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
        {"data.text.validation_fraction=0"},
        "data.text.validation_fraction: 0 is not above 0 and below 1"},
       {Gpt,
+       {"data.tokens.path=t"},
+       "model.gpt.vocabulary: is required with data.tokens"},
+      {Gpt,
+       {"data.text.tokenizer=t"},
+       "model.gpt.vocabulary: is required with data.text.tokenizer"},
+      {Gpt,
+       {"data.tokens.validation_fraction=1"},
+       "data.tokens.path: is required"},
+      {Cnn,
+       {"data.tokens.path=t"},
+       "data.tokens: model.cnn cannot read tokens; use model.gpt"},
+      {Gpt,
        {"data.idx.directory=d"},
-       "data: model.gpt needs text data; set data.text"},
+       "data: model.gpt needs text data; set data.text or data.tokens"},
       {Cnn, {"data.csv.train=t"}, "data: model.cnn needs images; set data.idx"},
       {Resnet,
        {"data.csv.train=t"},

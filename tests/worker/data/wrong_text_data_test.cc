@@ -60,9 +60,33 @@ std::vector<WrongData> WrongText() {
                      folder.Write("x.npy", "\x93NUMPY and its numbers"));
                }),
        kInvalid,
-       {"DIR/x.npy: is a NumPy array (.npy); data.text reads text, each byte "
-        "a token",
-        "numpy.load('DIR/x.npy').astype('uint8')"}},
+       {"DIR/x.npy: is a NumPy array (.npy); data.text reads text",
+        "use data.tokens"}},
+      {"TextNumbers",
+       Changed(TextJob,
+               [](const DataFolder& folder, JobSpec* job) {
+                 job->mutable_data()->mutable_text()->add_path(folder.Write(
+                     "train.bin", std::string("\1\0\2\0\3\2\4\0", 8)));
+               }),
+       kInvalid,
+       {"DIR/train.bin: is binary: 3 of the first 8 bytes are 0",
+        "use data.tokens"}},
+      {"TextLlmC",
+       Changed(TextJob,
+               [](const DataFolder& folder, JobSpec* job) {
+                 job->mutable_data()->mutable_text()->add_path(folder.Write(
+                     "train.bin", "\x88\xd4\x34\x01 and its numbers"));
+               }),
+       kInvalid,
+       {"DIR/train.bin: is a token file of llm.c", "use data.tokens"}},
+      {"TextNoTokenizer",
+       Changed(TextJob,
+               [](const DataFolder& folder, JobSpec* job) {
+                 job->mutable_data()->mutable_text()->set_tokenizer(
+                     folder.Write("ranks.bin", "x"));
+               }),
+       kInvalid,
+       {"data.text.tokenizer: DIR/ranks.bin: is none of *.json"}},
       {"TextGzCut",
        Changed(TextJob,
                [](const DataFolder& folder, JobSpec* job) {
@@ -97,7 +121,7 @@ std::vector<WrongData> WrongText() {
       {"NoData",
        [](const DataFolder&) { return JobSpec(); },
        kInvalid,
-       {"data: must set one of idx, csv, text, random and "
+       {"data: must set one of idx, csv, text, tokens, random and "
         "external"}},
   };
 }

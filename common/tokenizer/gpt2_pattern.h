@@ -1,0 +1,31 @@
+// The pattern by which GPT-2 divides a text into words.
+#ifndef TRIBUTARY_COMMON_TOKENIZER_GPT2_PATTERN_H_
+#define TRIBUTARY_COMMON_TOKENIZER_GPT2_PATTERN_H_
+
+#include <cstddef>
+
+#include "absl/strings/string_view.h"
+
+namespace tributary {
+
+// Returns the number of bytes of the first word of `text`, which must not be
+// empty. Words are the matches of
+//
+//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
+// A byte that is not part of valid UTF-8 counts as a character that is neither
+// a letter nor a number nor white space. Takes time linear in the word's
+// length, and one more character.
+size_t Gpt2Word(absl::string_view text);
+
+// Returns a position of `text`, at or after `from`, at which the text can be
+// divided without a change of the tokens: a tokenizer of this room, applied to
+// the parts, returns the ids that it returns for the whole text. Returns
+// text.size() if there is no such position. Such a position is a line end after
+// a printable ASCII character: it begins a word of the pattern, because only
+// words of white space contain line ends, and WordPiece divides words there.
+size_t SafeSplit(absl::string_view text, size_t from);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_TOKENIZER_GPT2_PATTERN_H_

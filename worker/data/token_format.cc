@@ -1,0 +1,181 @@
+#include "worker/data/token_format.h"
+
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "worker/data/file_magic.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kLlmCHeaderBytes = 1024;
+constexpr int32_t kLlmCMagic16 = 20240520;
+constexpr int32_t kLlmCVersion16 = 1;
+constexpr int32_t kLlmCMagic32 = 20240801;
+constexpr int32_t kLlmCVersion32 = 7;
+
+template <typename Number>
+Number NumberAt(absl::string_view bytes, int64_t offset) {
+  Number number;
+  std::memcpy(&number, bytes.data() + offset, sizeof(number));
+  return number;
+}
+
+template <typename... What>
+absl::Status Wrong(const std::string& path, const What&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
+}
+
+bool HasLlmCMagic(absl::string_view bytes) {
+  if (static_cast<int64_t>(bytes.size()) < 4) return false;
+  const int32_t magic = NumberAt<int32_t>(bytes, 0);
+  return magic == kLlmCMagic16 || magic == kLlmCMagic32;
+}
+
+absl::StatusOr<TokenFormat> ParseLlmC(absl::string_view bytes,
+                                      const std::string& path) {
+  if (!HasLlmCMagic(bytes)) {
+    return Wrong(path, "byte 0: expected the magic number of llm.c's token ",
+                 "files, ", kLlmCMagic16, " or ", kLlmCMagic32);
+  }
+  const int64_t size = static_cast<int64_t>(bytes.size());
+  if (size < kLlmCHeaderBytes) {
+    return Wrong(path, size, " bytes are too few for the header of ",
+                 kLlmCHeaderBytes, " bytes");
+  }
+  const bool wide = NumberAt<int32_t>(bytes, 0) == kLlmCMagic32;
+  const int32_t version = NumberAt<int32_t>(bytes, 4);
+  const int32_t expected = wide ? kLlmCVersion32 : kLlmCVersion16;
+  if (version != expected) {
+    return Wrong(path, "byte 4: version ", version, ", expected ", expected);
+  }
+  TokenFormat format;
+  format.begin = kLlmCHeaderBytes;
+  format.token_bytes = wide ? 4 : 2;
+  format.tokens = NumberAt<int32_t>(bytes, 8);
+  if (format.tokens < 0 ||
+      format.begin + format.tokens * format.token_bytes != size) {
+    return Wrong(path, "byte 8: ", format.tokens, " tokens, but there are ",
+                 size - format.begin, " bytes after the header");
+  }
+  return format;
+}
+
+absl::StatusOr<TokenFormat> ParseHeaderless(absl::string_view bytes,
+                                            int64_t token_bytes,
+                                            const std::string& path) {
+  const int64_t size = static_cast<int64_t>(bytes.size());
+  if (size % token_bytes != 0) {
+    return Wrong(path, size, " bytes are no multiple of ", token_bytes,
+                 ", the bytes of a token; set data.tokens.format");
+  }
+  TokenFormat format;
+  format.token_bytes = token_bytes;
+  format.tokens = size / token_bytes;
+  return format;
+}
+
+// Returns the text between `before` and `after` in the header.
+absl::string_view Between(absl::string_view header, absl::string_view before,
+                          absl::string_view after) {
+  const size_t begin = header.find(before);
+  if (begin == absl::string_view::npos) return "";
+  header.remove_prefix(begin + before.size());
+  return header.substr(0, header.find(after));
+}
+
+// Parses the header of numpy.save: the magic number, a version, the length of a
+// text, and the text, a Python dictionary.
+absl::StatusOr<TokenFormat> ParseNpy(absl::string_view bytes,
+                                     const std::string& path) {
+  if (!absl::StartsWith(bytes, kNpyMagic) || bytes.size() < 12) {
+    return Wrong(path, "byte 0: expected the header of a NumPy array");
+  }
+  const int version = bytes[6];
+  const int64_t start = version == 1 ? 10 : 12;
+  const int64_t length = version == 1 ? NumberAt<uint16_t>(bytes, 8)
+                                      : NumberAt<uint32_t>(bytes, 8);
+  const int64_t size = static_cast<int64_t>(bytes.size());
+  if (version < 1 || version > 3 || start + length > size) {
+    return Wrong(path, "byte 6: the header of the NumPy array is damaged");
+  }
+  const absl::string_view header = bytes.substr(start, length);
+  TokenFormat format;
+  format.begin = start + length;
+  const absl::string_view type = Between(header, "'descr': '", "'");
+  int width = 0;
+  if (type.size() != 3 || (type[0] != '<' && type[0] != '|') ||
+      (type[1] != 'u' && type[1] != 'i') ||
+      !absl::SimpleAtoi(type.substr(2), &width) ||
+      (width != 1 && width != 2 && width != 4 && width != 8)) {
+    return Wrong(path, "the array has the type \"", absl::CHexEscape(type),
+                 "\", expected a little-endian integer such as <u2");
+  }
+  format.token_bytes = width;
+  format.is_signed = type[1] == 'i';
+  absl::string_view shape = Between(header, "'shape': (", ")");
+  if (!absl::ConsumeSuffix(&shape, ",") ||
+      !absl::SimpleAtoi(shape, &format.tokens) || format.tokens < 0) {
+    return Wrong(path, "the array has the shape (", absl::CHexEscape(shape),
+                 "), expected one dimension");
+  }
+  if (format.tokens != (size - format.begin) / width ||
+      (size - format.begin) % width != 0) {
+    return Wrong(path, format.tokens, " tokens, but there are ",
+                 size - format.begin, " bytes after the header");
+  }
+  return format;
+}
+
+}  // namespace
+
+absl::StatusOr<TokenFormat> ParseTokenFormat(absl::string_view bytes,
+                                             TokensSpec::Format format,
+                                             const std::string& path) {
+  switch (format) {
+    case TokensSpec::LLM_C:
+      return ParseLlmC(bytes, path);
+    case TokensSpec::NPY:
+      return ParseNpy(bytes, path);
+    case TokensSpec::UINT16:
+      return ParseHeaderless(bytes, 2, path);
+    case TokensSpec::UINT32:
+      return ParseHeaderless(bytes, 4, path);
+    default:
+      break;
+  }
+  if (HasLlmCMagic(bytes)) return ParseLlmC(bytes, path);
+  if (absl::StartsWith(bytes, kNpyMagic)) return ParseNpy(bytes, path);
+  if (absl::StartsWith(bytes, kGzipMagic) ||
+      absl::StartsWith(bytes, kZipMagic)) {
+    return Wrong(path, "is compressed; decompress it: token files are mapped ",
+                 "into memory");
+  }
+  return ParseHeaderless(bytes, 2, path);
+}
+
+int64_t TokenAt(absl::string_view bytes, const TokenFormat& format,
+                int64_t index) {
+  const int64_t at = format.begin + index * format.token_bytes;
+  switch (format.token_bytes) {
+    case 1:
+      return format.is_signed ? NumberAt<int8_t>(bytes, at)
+                              : NumberAt<uint8_t>(bytes, at);
+    case 2:
+      return format.is_signed ? NumberAt<int16_t>(bytes, at)
+                              : NumberAt<uint16_t>(bytes, at);
+    case 4:
+      return format.is_signed ? int64_t{NumberAt<int32_t>(bytes, at)}
+                              : int64_t{NumberAt<uint32_t>(bytes, at)};
+    default:
+      // Of unsigned numbers, those above 2^63 - 1 become negative.
+      return NumberAt<int64_t>(bytes, at);
+  }
+}
+
+}  // namespace tributary

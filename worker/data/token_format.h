@@ -1,0 +1,36 @@
+// Formats of files of token ids.
+#ifndef TRIBUTARY_WORKER_DATA_TOKEN_FORMAT_H_
+#define TRIBUTARY_WORKER_DATA_TOKEN_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// Where the tokens of a file are. All numbers are little-endian.
+struct TokenFormat {
+  int64_t begin = 0;        // Offset of the first token, in bytes.
+  int64_t token_bytes = 2;  // Bytes of a token: 1, 2, 4 or 8.
+  bool is_signed = false;
+  int64_t tokens = 0;
+};
+
+// Parses the header of a token file. `bytes` are the file's contents, and
+// `format` is the format that the job names. Accepts any bytes. Returns
+// InvalidArgument if the file does not have this format or its size contradicts
+// the header; the message begins with `path`.
+absl::StatusOr<TokenFormat> ParseTokenFormat(absl::string_view bytes,
+                                             TokensSpec::Format format,
+                                             const std::string& path);
+
+// Returns token `index` of the file, which must be below format.tokens.
+int64_t TokenAt(absl::string_view bytes, const TokenFormat& format,
+                int64_t index);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_TOKEN_FORMAT_H_
