@@ -151,9 +151,8 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
                  " tokens, but those of data.text are the ", kByteValues,
                  " byte values; ",
                  job.model().gpt().preset() == GptSpec::PRESET_UNSPECIFIED
-                     ? "leave it out"
-                     : "set it to 256, which takes precedence over the preset",
-                 ", or set data.text.tokenizer");
+                     ? "leave it out, or set data.text.tokenizer"
+                     : "set data.text.tokenizer, or set it to 256");
   }
   if (TakesImages(job.model()) && !data.has_idx() && !data.has_random() &&
       !data.has_external()) {

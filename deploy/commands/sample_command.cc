@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/text/escape.h"
+#include "common/tokenizer/open_tokenizer.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
@@ -68,6 +69,13 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
   line.AddText("prompt", "TEXT",
                "Text to continue. Default: the start of a text.",
                &request.prompt);
+  line.AddText("tokenizer", "PATH",
+               "The model's tokenizer: a file tokenizer.json, a .tiktoken "
+               "file, or a folder in the format of Hugging Face. Default: the "
+               "one that the job names, or that of the folder; otherwise, "
+               "tokens are bytes.",
+               &request.tokenizer);
+  request.open_tokenizer = OpenTokenizer;
   line.AddInteger("bytes",
                   "End after the token that completes this number of bytes. "
                   "Default 500, or no limit with --tokens.",

@@ -17,6 +17,7 @@
 #include "common/tensorboard/event_file.h"
 #include "common/text/counted.h"
 #include "common/text/escape.h"
+#include "common/tokenizer/open_tokenizer.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/commands/train_plan.h"
 #include "deploy/flags/command_line.h"
@@ -203,6 +204,7 @@ absl::Status PrintResults(const LocalTraining& plan) {
     return absl::OkStatus();
   }
   SampleRequest request;
+  request.open_tokenizer = OpenTokenizer;
   request.bytes = bytes;
   request.options.tokens = bytes;
   request.options.seed = plan.job.seed();

@@ -86,7 +86,7 @@ TEST(ValidateModelTest, NamesTheFieldAndWhatIsWrong) {
       {Gpt,
        {"model.gpt={preset: GPT2_SMALL}"},
        "model.gpt.vocabulary: 50257 tokens, but those of data.text are the 256 "
-       "byte values; set it to 256"},
+       "byte values; set data.text.tokenizer, or set it to 256"},
       {Gpt,
        {"model.gpt={preset: GPT2_SMALL heads: 10 vocabulary: 256}"},
        "model.gpt.heads: 10 does not divide model.gpt.width 768"},
