@@ -51,7 +51,8 @@ run_simulation_part() {
 # Takes ten minutes per fuzz target.
 run_fuzz_part() {
   local target
-  for target in csv frame gpt2_config idx job manifest safetensors_header; do
+  for target in csv frame gpt2_config idx job manifest safetensors_header \
+    tokenizer tokens; do
     tests/fuzz/run.sh "$target" 600
   done
 }

@@ -42,19 +42,16 @@ absl::Status ReadVocabulary(const nlohmann::json& json,
     return absl::InvalidArgumentError(
         "the vocabulary is not a JSON object from token to id");
   }
+  // A few tokens with huge ids would need much memory.
+  const int64_t limit = 2 * static_cast<int64_t>(json.size()) + 1000;
   for (const auto& [name, id] : json.items()) {
-    if (!id.is_number_integer()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the token \"", absl::CHexEscape(name), "\" has the id ",
-                       id.dump().substr(0, 100), ", expected an integer"));
+    if (!id.is_number_integer() || id.get<int64_t>() >= limit) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the token \"", absl::CHexEscape(name), "\" has the id ",
+          id.dump(-1, ' ', true).substr(0, 100), ", expected an integer below ",
+          limit, ", as there are ", json.size(), " tokens"));
     }
     TRIBUTARY_RETURN_IF_ERROR(AddName(name, id.get<int64_t>(), names));
-  }
-  // A few tokens with huge ids would need much memory.
-  if (names->size() > 2 * json.size() + 1000) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the largest id is ", names->size() - 1,
-                     ", but there are ", json.size(), " tokens"));
   }
   return absl::OkStatus();
 }

@@ -22,6 +22,10 @@ namespace {
 // differ from GPT-2's.
 constexpr size_t kOtherTiktokenRanks[] = {50280, 50281, 100256, 199998};
 
+// More than the longest published token. The time to find the merges grows with
+// the square of the length.
+constexpr size_t kMaxTiktokenBytes = 1000;
+
 // Returns the lines without their ends.
 std::vector<absl::string_view> Lines(absl::string_view text) {
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
@@ -80,6 +84,11 @@ absl::StatusOr<BytePairModel> ParseTiktoken(absl::string_view text) {
       return absl::InvalidArgumentError(
           absl::StrCat("line ", i + 1,
                        ": expected the base64 of a token, a blank and a rank"));
+    }
+    if (token.size() > kMaxTiktokenBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", i + 1, ": the token has ", token.size(),
+                       " bytes; at most ", kMaxTiktokenBytes, " are allowed"));
     }
     if (rank != static_cast<int64_t>(i) || rank >= kMaxTokens) {
       return absl::InvalidArgumentError(

@@ -77,6 +77,8 @@ const std::vector<Command>& Commands() {
        WithoutSources(&RunPredictCommand)},
       {"export", "write a trained model for other programs",
        WithoutSources(&RunExportCommand)},
+      {"tokenize", "convert text files to token ids",
+       WithoutSources(&RunTokenizeCommand)},
       {"checkpoint", "list, verify and compare checkpoints",
        WithoutSources(&RunCheckpointCommand)},
       {"compare", "train a job with every exchange and compare them",

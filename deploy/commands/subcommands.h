@@ -77,6 +77,10 @@ int RunPlanCommand(const std::vector<std::string>& arguments,
 int RunSampleCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
 
+// `tributary tokenize`: converts text files to a file of token ids.
+int RunTokenizeCommand(const std::vector<std::string>& arguments,
+                       const Environment& environment);
+
 // `tributary train`: runs a whole job on this machine.
 int RunTrainCommand(const std::vector<std::string>& arguments,
                     const Environment& environment,

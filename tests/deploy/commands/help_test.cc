@@ -28,9 +28,10 @@ TEST_P(HelpTest, IsNarrowAndShowsExamplesFirst) {
 
 INSTANTIATE_TEST_SUITE_P(All, HelpTest,
                          testing::Values("train", "server", "worker", "status",
-                                         "sample", "export", "checkpoint",
-                                         "compare", "plan", "certs", "bench",
-                                         "devices", "conformance"));
+                                         "sample", "export", "tokenize",
+                                         "checkpoint", "compare", "plan",
+                                         "certs", "bench", "devices",
+                                         "conformance"));
 
 TEST(BenchHelpTest, EachBenchmarkDescribesItself) {
   for (const char* name : {"step", "exchange", "stream"}) {
