@@ -21,7 +21,7 @@
 #include "common/tokenizer/gpt2_pattern.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
-#include "worker/data/formats/data_file.h"
+#include "worker/data/files/data_file.h"
 
 namespace tributary {
 namespace {

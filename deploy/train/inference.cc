@@ -21,7 +21,7 @@
 #include "server/checkpoint/final_folder.h"
 #include "worker/data/formats/csv_encoding.h"
 #include "worker/data/formats/csv_format.h"
-#include "worker/data/formats/data_file.h"
+#include "worker/data/files/data_file.h"
 #include "worker/data/formats/idx_format.h"
 #include "worker/data/idx_data_set.h"
 #include "worker/models/initial_weights.h"

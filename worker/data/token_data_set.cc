@@ -18,7 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "worker/data/data_fingerprint.h"
+#include "worker/data/files/data_fingerprint.h"
 #include "worker/data/formats/token_format.h"
 
 namespace tributary {

@@ -17,7 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
 #include "common/text/escape.h"
-#include "worker/data/formats/file_magic.h"
+#include "worker/data/files/file_magic.h"
 
 namespace tributary {
 namespace {

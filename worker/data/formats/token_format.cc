@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "worker/data/formats/file_magic.h"
+#include "worker/data/files/file_magic.h"
 
 namespace tributary {
 namespace {
