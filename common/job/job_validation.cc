@@ -10,6 +10,7 @@
 #include "common/job/job_checks.h"
 #include "common/job/job_exchange_validation.h"
 #include "common/job/job_external_validation.h"
+#include "common/job/job_images_validation.h"
 #include "common/job/job_model_validation.h"
 #include "common/optimizer/optimizer.h"
 #include "common/text/counted.h"
@@ -115,10 +116,10 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
                  " tokens, but those of data.text are the ", kByteValues,
                  " byte values; leave it out");
   }
-  if (TakesImages(job.model()) && !data.has_idx() && !data.has_random() &&
-      !data.has_external()) {
+  if (TakesImages(job.model()) && !data.has_idx() && !data.has_images() &&
+      !data.has_random() && !data.has_external()) {
     return Error("data", "model.", ModelKind(job),
-                 " needs images; set data.idx");
+                 " needs images; set data.images or data.idx");
   }
   if (!job.model().has_gpt() && !job.model().has_synthetic() &&
       data.has_text()) {
@@ -160,12 +161,14 @@ absl::Status ValidateData(const JobSpec& job) {
     case DataSpec::kExternal:
       status = ValidateExternalData(job);
       break;
-    case DataSpec::kTokens:
     case DataSpec::kImages:
+      status = ValidateImages(job.data().images());
+      break;
+    case DataSpec::kTokens:
     case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
       return Error("data",
-                   "is required: set idx, csv, text, random or external");
+                   "is required: set idx, csv, text, images, random or external");
   }
   TRIBUTARY_RETURN_IF_ERROR(status);
   return ValidateDataFitModel(job);

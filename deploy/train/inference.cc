@@ -180,6 +180,7 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
         const int64_t begin = piece * piece_samples;
         setup->data().ReadEvaluation(
             begin, std::min(begin + piece_samples, held_out), &batch);
+        TRIBUTARY_RETURN_IF_ERROR(batch.error);
         TRIBUTARY_ASSIGN_OR_RETURN(
             sums[piece],
             setup->model(thread)->Evaluate(

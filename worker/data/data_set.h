@@ -3,14 +3,17 @@
 #define TRIBUTARY_WORKER_DATA_DATA_SET_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "worker/data/batch.h"
 
 namespace tributary {
 
-// A source of samples, which are read by index. All data is verified when the
-// data set is opened. Immutable afterwards and therefore thread-safe.
+// A source of samples, which are read by index. Data are verified when the data
+// set is opened; a sample that can only be verified later, such as a picture,
+// sets Batch::error when it is read. Immutable afterwards and therefore thread-safe.
 class DataSet {
  public:
   virtual ~DataSet() = default;
@@ -34,6 +37,10 @@ class DataSet {
   // Fills `batch` with held-out samples [begin, end).
   virtual void ReadEvaluation(int64_t begin, int64_t end,
                               Batch* batch) const = 0;
+
+  // Returns what the user should know about the data, such as samples that were
+  // left out. Workers write it to their logs.
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 }  // namespace tributary
