@@ -1,7 +1,9 @@
 """Writes resize_golden.inc: pictures that Pillow has scaled.
 
-Needs Pillow: python3 make_resize_golden.py > resize_golden.inc
+Needs Pillow 12 or older: python3 make_resize_golden.py > resize_golden.inc
 The picture is the one that MakePicture of picture_test_util.cc makes.
+Pillow 13 scales columns before rows in some cases, which changes some pixels by
+1.
 """
 
 import zlib
