@@ -18,7 +18,7 @@
 #include "common/tensor_io/tensor_files.h"
 #include "common/text/counted.h"
 #include "worker/data/csv_format.h"
-#include "worker/data/data_file.h"
+#include "worker/data/files/data_file.h"
 #include "worker/data/idx_data_set.h"
 #include "worker/data/idx_format.h"
 #include "worker/models/initial_weights.h"

@@ -5,7 +5,7 @@
 #include "common/base/digest.h"
 #include "common/job/job.h"
 #include "tests/proto/vectors.h"
-#include "worker/data/data_fingerprint.h"
+#include "worker/data/files/data_fingerprint.h"
 #include "worker/data/open_data_set.h"
 #include "worker/training/training_setup.h"
 

@@ -13,7 +13,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "worker/data/file_magic.h"
+#include "worker/data/files/file_magic.h"
 
 namespace tributary {
 namespace {

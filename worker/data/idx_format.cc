@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "worker/data/data_file.h"
-#include "worker/data/file_magic.h"
+#include "worker/data/files/data_file.h"
+#include "worker/data/files/file_magic.h"
 
 namespace tributary {
 namespace {

@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread.h"
-#include "worker/data/data_fingerprint.h"
+#include "worker/data/files/data_file.h"
+#include "worker/data/files/data_fingerprint.h"
+#include "worker/data/images/open_pictures.h"
 
 namespace tributary {
 namespace {
@@ -100,6 +102,9 @@ absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Open(
     const ImagesSpec& spec, uint64_t seed, int threads) {
   std::vector<std::string> classes;
   ImagesSpec::Format format = spec.format();
+  const FileLoader load = [](const std::string& path, std::string* bytes) {
+    return AppendWholeFile(path, kMaxDataBytes, bytes);
+  };
   DataInfo info;
   info.kind = DataInfo::Kind::kImages;
   info.sample_shape = {spec.channels(), spec.height(), spec.width()};
@@ -111,7 +116,7 @@ absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Open(
     if (!paths->empty()) {
       TRIBUTARY_ASSIGN_OR_RETURN(
           part.source,
-          OpenPictures(*paths, spec.channels(), &format, &classes));
+          OpenPictures(*paths, spec.channels(), load, &format, &classes));
       if (paths == &spec.train()) {
         const int64_t found = CountClasses(*part.source, classes, format);
         info.classes = spec.classes() == 0 ? found : spec.classes();

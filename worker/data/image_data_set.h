@@ -70,14 +70,6 @@ class ImageDataSet final : public DataSet {
   std::vector<std::string> left_out_;
 };
 
-// Opens one part of the data: the files of `paths`. Replaces the
-// format AUTO by the format that their names and contents show. For folders and
-// archives, sets `classes` if it is empty (see EncodedPictures).
-absl::StatusOr<std::unique_ptr<PictureSource>> OpenPictures(
-    const google::protobuf::RepeatedPtrField<std::string>& paths,
-    int64_t channels, ImagesSpec::Format* format,
-    std::vector<std::string>* classes);
-
 }  // namespace tributary
 
 #endif  // TRIBUTARY_WORKER_DATA_IMAGE_DATA_SET_H_

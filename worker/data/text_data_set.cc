@@ -15,9 +15,9 @@
 #include "common/base/status_macros.h"
 #include "common/numerics/philox.h"
 #include "common/text/counted.h"
-#include "worker/data/data_file.h"
-#include "worker/data/data_fingerprint.h"
-#include "worker/data/file_magic.h"
+#include "worker/data/files/data_file.h"
+#include "worker/data/files/data_fingerprint.h"
+#include "worker/data/files/file_magic.h"
 
 namespace tributary {
 namespace {

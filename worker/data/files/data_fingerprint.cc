@@ -1,4 +1,4 @@
-#include "worker/data/data_fingerprint.h"
+#include "worker/data/files/data_fingerprint.h"
 
 #include <xxhash.h>
 

@@ -1,6 +1,6 @@
 // Magic numbers of other formats, so that errors can name the format of a file.
-#ifndef TRIBUTARY_WORKER_DATA_FILE_MAGIC_H_
-#define TRIBUTARY_WORKER_DATA_FILE_MAGIC_H_
+#ifndef TRIBUTARY_WORKER_DATA_FILES_FILE_MAGIC_H_
+#define TRIBUTARY_WORKER_DATA_FILES_FILE_MAGIC_H_
 
 #include "absl/strings/string_view.h"
 
@@ -17,4 +17,4 @@ inline constexpr absl::string_view kUtf16Magic = "\xff\xfe";
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_DATA_FILE_MAGIC_H_
+#endif  // TRIBUTARY_WORKER_DATA_FILES_FILE_MAGIC_H_

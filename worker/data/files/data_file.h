@@ -1,6 +1,6 @@
 // Sequential reader for data files, plain or gzip-compressed.
-#ifndef TRIBUTARY_WORKER_DATA_DATA_FILE_H_
-#define TRIBUTARY_WORKER_DATA_DATA_FILE_H_
+#ifndef TRIBUTARY_WORKER_DATA_FILES_DATA_FILE_H_
+#define TRIBUTARY_WORKER_DATA_FILES_DATA_FILE_H_
 
 #include <cstdint>
 #include <memory>
@@ -57,4 +57,4 @@ absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_DATA_DATA_FILE_H_
+#endif  // TRIBUTARY_WORKER_DATA_FILES_DATA_FILE_H_

@@ -1,6 +1,6 @@
 // Fingerprint for detecting differences between data sets.
-#ifndef TRIBUTARY_WORKER_DATA_DATA_FINGERPRINT_H_
-#define TRIBUTARY_WORKER_DATA_DATA_FINGERPRINT_H_
+#ifndef TRIBUTARY_WORKER_DATA_FILES_DATA_FINGERPRINT_H_
+#define TRIBUTARY_WORKER_DATA_FILES_DATA_FINGERPRINT_H_
 
 #include <cstdint>
 
@@ -15,4 +15,4 @@ uint64_t DataFingerprint(absl::Span<const absl::string_view> files);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_DATA_DATA_FINGERPRINT_H_
+#endif  // TRIBUTARY_WORKER_DATA_FILES_DATA_FINGERPRINT_H_

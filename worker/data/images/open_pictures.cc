@@ -1,4 +1,5 @@
-// OpenPictures: from paths to the pictures of one part of the data.
+#include "worker/data/images/open_pictures.h"
+
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -10,8 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
-#include "worker/data/data_file.h"
-#include "worker/data/image_data_set.h"
 #include "worker/data/images/encoded_pictures.h"
 #include "worker/data/images/raw_formats.h"
 #include "worker/data/images/raw_pictures.h"
@@ -70,7 +69,7 @@ absl::Status CheckCount(const std::string& labels_path, const RawFile& file) {
 }
 
 // Adds the labels of a NumPy array or an IDX file.
-absl::Status AddLabels(bool npy, RawFile* file) {
+absl::Status AddLabels(bool npy, const FileLoader& load, RawFile* file) {
   std::string path =
       npy ? WithLabels(file->path, std::string(kNpySuffix), ".labels.npy")
           : WithLabels(file->path, "images", "labels");
@@ -89,7 +88,7 @@ absl::Status AddLabels(bool npy, RawFile* file) {
     }
   }
   std::string bytes;
-  TRIBUTARY_RETURN_IF_ERROR(AppendWholeFile(path, kMaxDataBytes, &bytes));
+  TRIBUTARY_RETURN_IF_ERROR(load(path, &bytes));
   TRIBUTARY_ASSIGN_OR_RETURN(
       file->layout.labels,
       npy ? ParseNpyLabels(bytes, path) : ParseIdxPictureLabels(bytes, path));
@@ -97,21 +96,22 @@ absl::Status AddLabels(bool npy, RawFile* file) {
 }
 
 absl::StatusOr<RawFile> OpenRaw(const std::string& path,
-                                ImagesSpec::Format format) {
+                                ImagesSpec::Format format,
+                                const FileLoader& load) {
   RawFile file;
   file.path = path;
-  TRIBUTARY_RETURN_IF_ERROR(AppendWholeFile(path, kMaxDataBytes, &file.bytes));
+  TRIBUTARY_RETURN_IF_ERROR(load(path, &file.bytes));
   switch (format) {
     case ImagesSpec::NPY: {
       TRIBUTARY_ASSIGN_OR_RETURN(file.layout,
                                  ParseNpyPictures(file.bytes, path));
-      TRIBUTARY_RETURN_IF_ERROR(AddLabels(/*npy=*/true, &file));
+      TRIBUTARY_RETURN_IF_ERROR(AddLabels(/*npy=*/true, load, &file));
       return file;
     }
     case ImagesSpec::IDX: {
       TRIBUTARY_ASSIGN_OR_RETURN(file.layout,
                                  ParseIdxPictures(file.bytes, path));
-      TRIBUTARY_RETURN_IF_ERROR(AddLabels(/*npy=*/false, &file));
+      TRIBUTARY_RETURN_IF_ERROR(AddLabels(/*npy=*/false, load, &file));
       return file;
     }
     default: {
@@ -127,8 +127,8 @@ absl::StatusOr<RawFile> OpenRaw(const std::string& path,
 
 absl::StatusOr<std::unique_ptr<PictureSource>> OpenPictures(
     const google::protobuf::RepeatedPtrField<std::string>& paths,
-    int64_t channels, ImagesSpec::Format* format_of_part,
-    std::vector<std::string>* classes) {
+    int64_t channels, const FileLoader& load,
+    ImagesSpec::Format* format_of_part, std::vector<std::string>* classes) {
   ImagesSpec::Format& format = *format_of_part;
   if (format == ImagesSpec::AUTO) {
     for (const std::string& path : paths) {
@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<PictureSource>> OpenPictures(
   }
   std::vector<RawFile> files;
   for (const std::string& path : list) {
-    TRIBUTARY_ASSIGN_OR_RETURN(RawFile file, OpenRaw(path, format));
+    TRIBUTARY_ASSIGN_OR_RETURN(RawFile file, OpenRaw(path, format, load));
     files.push_back(std::move(file));
   }
   return std::make_unique<RawPictures>(std::move(files), channels);

@@ -1,4 +1,4 @@
-#include "worker/data/data_file.h"
+#include "worker/data/files/data_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
