@@ -115,8 +115,8 @@ TEST(PictureTransformTest, ResizedCropsOfLongPicturesTakeTheCenter) {
   EXPECT_EQ(crop.left, 130);
 }
 
-// Defines the random numbers; see proto/DATA.md.
-TEST(PictureTransformTest, DependsOnSeedEpochAndIndexOnly) {
+// Test vectors of proto/DATA.md, computed by a program in Python.
+TEST(PictureTransformTest, ResizedCropsArePureFunctions) {
   ImagesSpec spec;
   spec.mutable_augmentation()->mutable_resized_crop();
   const auto crop = [&spec](uint64_t seed, int64_t epoch, int64_t index) {
@@ -124,11 +124,12 @@ TEST(PictureTransformTest, DependsOnSeedEpochAndIndexOnly) {
         PictureTransform(spec, 8, 8, seed).ResizedCrop(200, 300, epoch, index);
     return std::vector<int64_t>{r.top, r.left, r.height, r.width};
   };
-  const std::vector<int64_t> first = crop(1, 0, 0);
-  EXPECT_EQ(first, crop(1, 0, 0));
-  EXPECT_NE(first, crop(2, 0, 0));
-  EXPECT_NE(first, crop(1, 1, 0));
-  EXPECT_NE(first, crop(1, 0, 1));
+  EXPECT_THAT(crop(1, 0, 0), ElementsAre(9, 113, 134, 150));
+  EXPECT_THAT(crop(1, 0, 1), ElementsAre(97, 101, 79, 62));
+  EXPECT_THAT(crop(1, 1, 0), ElementsAre(27, 138, 137, 122));
+  EXPECT_THAT(crop(2, 0, 0), ElementsAre(49, 21, 150, 147));
+  EXPECT_THAT(crop((uint64_t{1} << 40) + 7, (int64_t{1} << 33) + 5, 123456),
+              ElementsAre(47, 14, 90, 93));
 }
 
 TEST(PictureTransformTest, RefusesPicturesThatWouldBecomeTooLarge) {
