@@ -12,6 +12,7 @@
 #include "common/job/job_checks.h"
 #include "common/job/job_exchange_validation.h"
 #include "common/job/job_external_validation.h"
+#include "common/job/job_images_validation.h"
 #include "common/job/job_model_validation.h"
 #include "common/optimizer/optimizer.h"
 #include "common/text/counted.h"
@@ -154,10 +155,10 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
                      ? "leave it out, or set data.text.tokenizer"
                      : "set data.text.tokenizer, or set it to 256");
   }
-  if (TakesImages(job.model()) && !data.has_idx() && !data.has_random() &&
-      !data.has_external()) {
+  if (TakesImages(job.model()) && !data.has_idx() && !data.has_images() &&
+      !data.has_random() && !data.has_external()) {
     return Error("data", "model.", ModelKind(job),
-                 " needs images; set data.idx");
+                 " needs images; set data.images or data.idx");
   }
   if (!job.model().has_gpt() && !job.model().has_synthetic() &&
       data.has_text()) {
@@ -203,11 +204,14 @@ absl::Status ValidateData(const JobSpec& job) {
       status = ValidateTokens(job.data().tokens());
       break;
     case DataSpec::kImages:
+      status = ValidateImages(job.data().images());
+      break;
+    case DataSpec::kTokens:
     case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
-      return Error(
-          "data",
-          "is required: set idx, csv, text, tokens, random or external");
+      return Error("data",
+                   "is required: set idx, csv, text, tokens, images, random or "
+                   "external");
   }
   TRIBUTARY_RETURN_IF_ERROR(status);
   return ValidateDataFitModel(job);

@@ -20,6 +20,7 @@ enum class RandomPurpose : uint32_t {
   kWindowPhase = 4,
   kGeneration = 5,
   kMadeUpData = 6,
+  kAugmentation = 8,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

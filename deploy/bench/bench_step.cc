@@ -88,6 +88,7 @@ class SingleTrainer {
   }
 
   absl::Status Step() {
+    for (const Batch& batch : batches_) TRIBUTARY_RETURN_IF_ERROR(batch.error);
     setup_.RenewWeightCopies();
     TRIBUTARY_RETURN_IF_ERROR(setup_.threads() == 1 && !on_device()
                                   ? StepInOneThread()

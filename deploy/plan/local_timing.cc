@@ -84,6 +84,7 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
         /*epoch=*/0,
         setup.sampler().MicroBatchOf(/*step=*/0, micro_batch).indexes,
         &batches[thread]);
+    TRIBUTARY_RETURN_IF_ERROR(batches[thread].error);
   }
   std::vector<absl::Status> statuses(threads);
   const auto compute = [&](int thread, StepObserver* observer) {

@@ -19,9 +19,9 @@
 #include "common/tensor_io/tensor_files.h"
 #include "common/text/counted.h"
 #include "server/checkpoint/final_folder.h"
+#include "worker/data/files/data_file.h"
 #include "worker/data/formats/csv_encoding.h"
 #include "worker/data/formats/csv_format.h"
-#include "worker/data/files/data_file.h"
 #include "worker/data/formats/idx_format.h"
 #include "worker/data/idx_data_set.h"
 #include "worker/models/initial_weights.h"
@@ -232,6 +232,7 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
         const int64_t begin = piece * piece_samples;
         setup->data().ReadEvaluation(
             begin, std::min(begin + piece_samples, held_out), &batch);
+        TRIBUTARY_RETURN_IF_ERROR(batch.error);
         TRIBUTARY_ASSIGN_OR_RETURN(
             sums[piece],
             setup->model(thread)->Evaluate(

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace tributary {
 
 // Properties of a data set that a model depends on.
@@ -46,6 +48,9 @@ struct Batch {
   std::vector<int64_t> indexes;
   // Epoch of the samples. Meaningful for training samples only.
   int64_t epoch = 0;
+  // OK, or why a sample could not be read; it names the sample. The other
+  // fields then must not be used, and the job fails with this error.
+  absl::Status error;
 };
 
 }  // namespace tributary

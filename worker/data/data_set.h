@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "worker/data/batch.h"
@@ -14,8 +15,10 @@ namespace tributary {
 // Maximum size of DataSet::encoding, which travels in one message.
 inline constexpr size_t kMaxEncodingBytes = size_t{1} << 20;
 
-// A source of samples, which are read by index. All data is verified when the
-// data set is opened. Immutable afterwards and therefore thread-safe.
+// A source of samples, which are read by index. Data are verified when the data
+// set is opened; a sample that can only be verified later, such as a picture,
+// sets Batch::error when it is read. Immutable afterwards and therefore
+// thread-safe.
 class DataSet {
  public:
   virtual ~DataSet() = default;
@@ -44,6 +47,10 @@ class DataSet {
   // Fills `batch` with held-out samples [begin, end).
   virtual void ReadEvaluation(int64_t begin, int64_t end,
                               Batch* batch) const = 0;
+
+  // Returns what the user should know about the data, such as samples that were
+  // left out. Workers write it to their logs.
+  virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 }  // namespace tributary

@@ -1,7 +1,9 @@
 #include "worker/data/open_data_set.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@
 #include "worker/data/csv_data_set.h"
 #include "worker/data/factory_error.h"
 #include "worker/data/idx_data_set.h"
+#include "worker/data/image_data_set.h"
 #include "worker/data/index_data_set.h"
 #include "worker/data/random_data_set.h"
 #include "worker/data/text_data_set.h"
@@ -34,6 +37,13 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenIdx(const JobSpec& job) {
         "classes");
   }
   return IdxDataSet::Open(job.data().idx());
+}
+
+absl::StatusOr<std::unique_ptr<DataSet>> OpenImages(const JobSpec& job) {
+  // All processors, because training has not begun.
+  const int threads =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return ImageDataSet::Open(job.data().images(), job.seed(), threads);
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenCsv(const JobSpec& job) {
@@ -169,12 +179,15 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
     case DataSpec::kTokens:
       return OpenTokens(job);
     case DataSpec::kImages:
+      return OpenImages(job);
+    case DataSpec::kTokens:
     case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "data: must set one of idx, csv, text, tokens, random and external");
+      "data: must set one of idx, csv, text, tokens, images, random and "
+      "external");
 }
 
 }  // namespace tributary

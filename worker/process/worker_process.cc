@@ -86,6 +86,19 @@ MapDeviceMemory MapperFor(const TrainingSetup& setup) {
   };
 }
 
+// Most warnings about data that are logged one by one.
+constexpr size_t kLoggedWarnings = 20;
+
+void LogWarnings(const std::vector<std::string>& warnings, Logger* log) {
+  for (size_t i = 0; i < warnings.size() && i < kLoggedWarnings; ++i) {
+    log->Warning("%s", warnings[i]);
+  }
+  if (warnings.size() > kLoggedWarnings) {
+    log->Warning("%d more warnings about the data are not shown",
+                 warnings.size() - kLoggedWarnings);
+  }
+}
+
 absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
                                                   const Admission& admission,
                                                   const TrainingSetup& setup,
@@ -209,6 +222,7 @@ absl::Status TakePart(const WorkerOptions& options,
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
                              std::move(made));
   options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
+  LogWarnings(setup->data().warnings(), options.log);
   if (setup->threads() < options.threads) {
     options.log->Warning(
         "memory suffices for %s at a time, of %d bytes each, not for --threads "

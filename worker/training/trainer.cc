@@ -19,9 +19,13 @@
 namespace tributary {
 namespace {
 
-// One thread suffices: reading is far faster than computing. More would take
-// cores from the compute threads.
-constexpr int kReadThreads = 1;
+// Returns the number of threads that read ahead. For most data one suffices:
+// reading is far faster than computing, and more would take cores from the
+// compute threads. Decoding pictures takes longer, so each compute thread gets
+// a thread that decodes.
+int ReadThreads(const TrainingSetup& setup) {
+  return setup.job().data().has_images() ? setup.threads() : 1;
+}
 
 // Returns the number of samples (tokens): that of the targets, one kind of
 // which is empty, or that of the indexes if the batch has no targets.
@@ -56,7 +60,7 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
       exchange_(exchange),
       hooks_(std::move(hooks)),
       read_ahead_(
-          &setup->data(), &setup->sampler(), kReadThreads,
+          &setup->data(), &setup->sampler(), ReadThreads(*setup),
           /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
       threads_(setup->threads() - 1),
       times_(&setup->rounds(), hooks_.clock, setup->threads()),
@@ -268,6 +272,7 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
   timer->Switch(Activity::kData);
   const std::shared_ptr<const Batch> batch =
       TakeBatch(thread, task.version, micro_batch);
+  TRIBUTARY_RETURN_IF_ERROR(batch->error);
   timer->Switch(Activity::kForward);
   DeviceArenas* const device = setup_->arenas(thread);
   DeviceSums* const sums = setup_->sums(thread);
@@ -355,6 +360,7 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
     if (step + 1 < end) read_ahead_.Expect(step + 1, micro_batch);
     const std::shared_ptr<const Batch> batch =
         TakeBatch(thread, step, micro_batch);
+    TRIBUTARY_RETURN_IF_ERROR(batch->error);
     timer->Switch(Activity::kForward);
     observer.SetSampleCount(SampleCountOf(*batch));
     TRIBUTARY_ASSIGN_OR_RETURN(
@@ -432,6 +438,7 @@ absl::Status Trainer::EvaluatePiece(const Task& task, int thread,
   const int64_t end = std::min(begin + setup_->piece_samples(),
                                setup_->data().evaluation_samples());
   setup_->data().ReadEvaluation(begin, end, &batch);
+  TRIBUTARY_RETURN_IF_ERROR(batch.error);
   const float* weights = state_->Weights(task.version);
   if (DeviceArenas* const device = setup_->arenas(thread)) {
     LoadWeights(*state_, task, setup_->layout(), /*begin=*/0,

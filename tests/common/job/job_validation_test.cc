@@ -99,7 +99,8 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   expect(job, "batch.global: is required");
   job.clear_data();
   expect(job,
-         "data: is required: set idx, csv, text, tokens, random or external");
+         "data: is required: set idx, csv, text, tokens, images, random or "
+         "external");
   job.clear_model();
   expect(job,
          "model: is required: set one of mlp, cnn, gpt, resnet, synthetic, "
@@ -174,10 +175,12 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
       {Gpt,
        {"data.idx.directory=d"},
        "data: model.gpt needs text data; set data.text or data.tokens"},
-      {Cnn, {"data.csv.train=t"}, "data: model.cnn needs images; set data.idx"},
+      {Cnn,
+       {"data.csv.train=t"},
+       "data: model.cnn needs images; set data.images or data.idx"},
       {Resnet,
        {"data.csv.train=t"},
-       "data: model.resnet needs images; set data.idx"},
+       "data: model.resnet needs images; set data.images or data.idx"},
       {Resnet,
        {"data.random={shape: [28, 28]}"},
        "data.random.shape: has 2 dimensions; write [features]"},

@@ -1,0 +1,75 @@
+// Data set of colour or gray pictures with class labels.
+#ifndef TRIBUTARY_WORKER_DATA_IMAGE_DATA_SET_H_
+#define TRIBUTARY_WORKER_DATA_IMAGE_DATA_SET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/data_set.h"
+#include "worker/data/images/picture_source.h"
+#include "worker/data/images/picture_transform.h"
+
+namespace tributary {
+
+// Reads the pictures that ImagesSpec names. Samples have shape {channels,
+// height, width}. Folders and tar archives stay on the disk, and a picture is
+// decoded each time it is read; all other formats are kept in memory.
+//
+// If a picture cannot be decoded while a batch is read, Batch::error names it.
+class ImageDataSet final : public DataSet {
+ public:
+  // Lists the pictures, and hashes them on `threads` threads. With on_corrupt
+  // SKIP, also decodes them, leaves out those that fail (see warnings). Without
+  // height and width, reads all sizes. Returns NotFound if a file does not
+  // exist, and InvalidArgument, naming the file or the field, if the data are
+  // invalid or do not fit `spec`. `seed` is that of the job.
+  static absl::StatusOr<std::unique_ptr<ImageDataSet>> Open(
+      const ImagesSpec& spec, uint64_t seed, int threads);
+
+  const DataInfo& info() const override { return info_; }
+  int64_t train_samples() const override { return train_.size(); }
+  int64_t evaluation_samples() const override { return held_out_.size(); }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
+                 Batch* batch) const override;
+  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
+
+  // Names the pictures that were left out, and their errors.
+  std::vector<std::string> warnings() const override;
+
+ private:
+  // The pictures of the training or the held-out part.
+  struct Part {
+    std::unique_ptr<PictureSource> source;  // Null if there is no such part.
+    std::vector<int64_t> kept;              // Indexes in the source, ascending.
+
+    int64_t size() const { return static_cast<int64_t>(kept.size()); }
+  };
+  struct Examined;
+
+  ImageDataSet(const ImagesSpec& spec, DataInfo info, uint64_t seed);
+
+  static Examined Examine(const PictureSource& source, const ImagesSpec& spec,
+                          int threads);
+  // Reads picture `index` of the part; checks its size.
+  absl::StatusOr<Picture> Read(const Part& part, int64_t index) const;
+  // Resizes the batch to `samples` samples.
+  void Resize(int64_t samples, Batch* batch) const;
+  float* Sample(int64_t place, Batch* batch) const;
+
+  const ImagesSpec spec_;
+  const DataInfo info_;
+  const PictureTransform transform_;
+  Part train_;
+  Part held_out_;
+  uint64_t fingerprint_ = 0;
+  std::vector<std::string> left_out_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_IMAGE_DATA_SET_H_

@@ -1,0 +1,76 @@
+// JPEG and PNG files in folders and tar archives.
+#ifndef TRIBUTARY_WORKER_DATA_IMAGES_ENCODED_PICTURES_H_
+#define TRIBUTARY_WORKER_DATA_IMAGES_ENCODED_PICTURES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "worker/data/images/picture_file.h"
+#include "worker/data/images/picture_source.h"
+
+namespace tributary {
+
+// Where a picture of a class is stored.
+struct EncodedPicture {
+  std::string class_name;
+  // Name of the file in the class's folder.
+  std::string file_name;
+  std::string path;            // The file, or the archive.
+  const PictureFile* archive;  // Null for a file of its own.
+  int64_t offset = 0;          // In the archive, in bytes.
+  int64_t size = 0;            // In the archive, in bytes.
+};
+
+// The pictures of one part of the data (training or held-out), ordered by
+// class, then by file name, in the order of bytes; labels are the indexes of
+// the classes.
+class EncodedPictures final : public PictureSource {
+ public:
+  // Lists the pictures of `paths`, which are folders with one folder per class.
+  // Names that begin with `.` are ignored. Every other file must be a JPEG or
+  // PNG file (.jpg, .jpeg, .png). Returns NotFound or InvalidArgument, naming
+  // the path, otherwise. If `classes` is empty, sets it to the sorted names of
+  // the classes; otherwise a class that it does not contain is an error.
+  // Pictures have `channels` channels.
+  static absl::StatusOr<std::unique_ptr<EncodedPictures>> OpenFolders(
+      absl::Span<const std::string> paths, int64_t channels,
+      std::vector<std::string>* classes);
+  // The same for uncompressed tar archives, whose members' names end in
+  // CLASS/FILE.
+  static absl::StatusOr<std::unique_ptr<EncodedPictures>> OpenArchives(
+      absl::Span<const std::string> paths, int64_t channels,
+      std::vector<std::string>* classes);
+
+  int64_t size() const override {
+    return static_cast<int64_t>(pictures_.size());
+  }
+  int64_t Label(int64_t index) const override {
+    return labels_[static_cast<size_t>(index)];
+  }
+  std::string Name(int64_t index) const override;
+  absl::StatusOr<Picture> Read(int64_t index) const override;
+  // Hashes class, file name, size, and the first and last 4096 bytes.
+  absl::StatusOr<uint64_t> Hash(int64_t index) const override;
+
+ private:
+  explicit EncodedPictures(int64_t channels) : channels_(channels) {}
+
+  // Sorts the pictures and labels them.
+  absl::Status Label(std::vector<std::string>* classes);
+  // Calls read(file, offset, size) with the place of the picture.
+  template <typename Reader>
+  absl::Status WithFile(int64_t index, const Reader& read) const;
+
+  const int64_t channels_;
+  std::vector<std::unique_ptr<PictureFile>> archives_;
+  std::vector<EncodedPicture> pictures_;
+  std::vector<int64_t> labels_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_IMAGES_ENCODED_PICTURES_H_

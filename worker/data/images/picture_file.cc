@@ -1,0 +1,74 @@
+#include "worker/data/images/picture_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+namespace {
+
+absl::Status SystemError(const std::string& path, const char* action) {
+  const int error = errno;
+  const std::string message =
+      absl::StrCat(path, ": cannot ", action, ": ", strerror(error));
+  return error == ENOENT ? absl::NotFoundError(message)
+                         : absl::InvalidArgumentError(message);
+}
+
+}  // namespace
+
+PictureFile::PictureFile(std::string path, int descriptor, int64_t size)
+    : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+
+PictureFile::~PictureFile() { close(descriptor_); }
+
+absl::StatusOr<std::unique_ptr<PictureFile>> PictureFile::Open(
+    const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return SystemError(path, "open");
+  struct stat information;
+  if (fstat(descriptor, &information) != 0) {
+    const absl::Status status = SystemError(path, "examine");
+    close(descriptor);
+    return status;
+  }
+  if (!S_ISREG(information.st_mode)) {
+    close(descriptor);
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is not a regular file"));
+  }
+  return std::unique_ptr<PictureFile>(
+      new PictureFile(path, descriptor, information.st_size));
+}
+
+absl::Status PictureFile::Read(int64_t offset, int64_t count,
+                               std::string* bytes) const {
+  // Checked before memory is allocated.
+  if (offset < 0 || count < 0 || offset > size_ || count > size_ - offset) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path_, ": byte ", offset, ": the file ends at byte ", size_,
+        ", before the ", count, " bytes that are expected here"));
+  }
+  bytes->resize(static_cast<size_t>(count));
+  int64_t done = 0;
+  while (done < count) {
+    const ssize_t got = pread(descriptor_, &(*bytes)[static_cast<size_t>(done)],
+                              static_cast<size_t>(count - done), offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return SystemError(path_, "read");
+    if (got == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": has become shorter while it was read"));
+    }
+    done += got;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

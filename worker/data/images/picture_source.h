@@ -1,0 +1,33 @@
+// Interface for stored pictures with labels.
+#ifndef TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_SOURCE_H_
+#define TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_SOURCE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/data/images/picture.h"
+
+namespace tributary {
+
+// Pictures with labels, in a fixed order. Immutable and therefore thread-safe.
+class PictureSource {
+ public:
+  virtual ~PictureSource() = default;
+
+  virtual int64_t size() const = 0;
+  virtual int64_t Label(int64_t index) const = 0;
+  // Returns where the picture is: a file, a member of an archive with its
+  // offset, or the number of the picture in a file.
+  virtual std::string Name(int64_t index) const = 0;
+  // Reads and decodes the picture. Errors begin with its name. May block on
+  // the file system.
+  virtual absl::StatusOr<Picture> Read(int64_t index) const = 0;
+  // Returns a hash of the picture, for the fingerprint of the data (see
+  // proto/DATA.md). Errors as Read.
+  virtual absl::StatusOr<uint64_t> Hash(int64_t index) const = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_SOURCE_H_

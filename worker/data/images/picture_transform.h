@@ -1,0 +1,64 @@
+// Turns stored pictures into the samples of a model.
+#ifndef TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_TRANSFORM_H_
+#define TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_TRANSFORM_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/job.pb.h"
+#include "worker/data/images/picture.h"
+#include "worker/data/images/resize.h"
+
+namespace tributary {
+
+// Scales, crops, mirrors and normalizes pictures. All results are pure
+// functions of the picture, the job's fields and, for training, (seed, epoch,
+// index of the sample); proto/DATA.md defines them. Immutable and therefore
+// thread-safe.
+class PictureTransform {
+ public:
+  // `spec` must be valid. Samples have height x width pixels.
+  PictureTransform(const ImagesSpec& spec, int64_t height, int64_t width,
+                   uint64_t seed);
+
+  // Returns InvalidArgument if scaling a picture of height x width pixels would
+  // make more than kMaxPicturePixels, because it is extremely long.
+  absl::Status Check(int64_t height, int64_t width) const;
+
+  // Write the sample [channels, height, width] to `sample`.
+  void Train(const Picture& picture, int64_t epoch, int64_t index,
+             float* sample) const;
+  void HeldOut(const Picture& picture, float* sample) const;
+
+  // Returns the rectangle that resized_crop cuts out of a picture of height x
+  // width pixels: torchvision's RandomResizedCrop.get_params.
+  PictureRectangle ResizedCrop(int64_t height, int64_t width, int64_t epoch,
+                               int64_t index) const;
+
+ private:
+  struct Size {
+    int64_t height;
+    int64_t width;
+  };
+  Size ScaledSize(int64_t height, int64_t width) const;
+  // Scales so that the shorter side is `resize`, or so that the picture covers
+  // the sample.
+  Picture Scaled(const Picture& picture) const;
+  // Cuts the sample out of `picture` at (top, left), which may lie outside of
+  // it; pixels outside are black.
+  void Write(const Picture& picture, int64_t top, int64_t left, bool mirrored,
+             float* sample) const;
+
+  const ImagesSpec spec_;
+  const int64_t height_;
+  const int64_t width_;
+  const uint64_t seed_;
+  // For each channel, the feature for each value of a pixel.
+  std::vector<std::array<float, 256>> scale_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_TRANSFORM_H_

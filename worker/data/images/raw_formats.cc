@@ -1,0 +1,259 @@
+#include "worker/data/images/raw_formats.h"
+
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/status_macros.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kCifarSide = 32;
+constexpr absl::string_view kNpyStart = "\x93NUMPY";
+
+absl::Status Wrong(absl::string_view name, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
+}
+
+// Makes the layout of `shape`, [N, H, W] or [N, H, W, C], whose pixels begin at
+// byte `first` and must end with the file.
+absl::StatusOr<RawLayout> LayoutOf(const std::vector<int64_t>& shape,
+                                   int64_t first, int64_t file_bytes,
+                                   absl::string_view name) {
+  const std::string text = absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+  const bool fits = shape.size() == 3 ||
+                    (shape.size() == 4 && (shape[3] == 1 || shape[3] == 3));
+  if (!fits) {
+    return Wrong(name, absl::StrCat("shape ", text,
+                                    "; expected [N, height, width] or [N, "
+                                    "height, width, channels] with 1 or 3 "
+                                    "channels"));
+  }
+  RawLayout layout;
+  layout.count = shape[0];
+  layout.height = shape[1];
+  layout.width = shape[2];
+  layout.channels = shape.size() == 4 ? shape[3] : 1;
+  layout.first = first;
+  if (layout.count < 1 || layout.height < 1 || layout.width < 1 ||
+      layout.height > kMaxPicturePixels / layout.width) {
+    return Wrong(name, absl::StrCat("shape ", text,
+                                    "; expected at least one picture of 1 to ",
+                                    kMaxPicturePixels, " pixels"));
+  }
+  layout.stride = layout.height * layout.width * layout.channels;
+  const int64_t left = file_bytes - first;
+  if (left % layout.stride != 0 || left / layout.stride != layout.count) {
+    return Wrong(name, absl::StrCat("has ", left, " bytes after its header; ",
+                                    "shape ", text, " needs ", layout.count,
+                                    " times ", layout.stride));
+  }
+  return layout;
+}
+
+// The header of a NumPy array.
+struct NpyHeader {
+  std::string type;
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;  // Of the header, including the magic number.
+};
+
+// Returns the text after `key` in the header, which is a Python dictionary.
+absl::string_view After(absl::string_view header, absl::string_view key) {
+  size_t at = header.find(absl::StrCat("'", key, "'"));
+  if (at == absl::string_view::npos) return {};
+  at = header.find(':', at);
+  if (at == absl::string_view::npos) return {};
+  return absl::StripAsciiWhitespace(header.substr(at + 1));
+}
+
+absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view bytes,
+                                         absl::string_view name) {
+  if (!absl::StartsWith(bytes, kNpyStart) || bytes.size() < 12) {
+    return Wrong(name, "is not a NumPy array (.npy)");
+  }
+  const auto byte = [&bytes](size_t at) {
+    return static_cast<int64_t>(static_cast<unsigned char>(bytes[at]));
+  };
+  if (byte(6) < 1 || byte(6) > 3) {
+    return Wrong(name, absl::StrCat("has version ", byte(6),
+                                    " of the format; expected 1, 2 or 3"));
+  }
+  NpyHeader header;
+  int64_t start = 10;
+  int64_t length = byte(8) | byte(9) << 8;
+  if (byte(6) > 1) {
+    start = 12;
+    length |= byte(10) << 16 | byte(11) << 24;
+  }
+  if (length > static_cast<int64_t>(bytes.size()) - start) {
+    return Wrong(name, "ends within its header");
+  }
+  header.bytes = start + length;
+  const absl::string_view text =
+      bytes.substr(static_cast<size_t>(start), static_cast<size_t>(length));
+  const absl::string_view type = After(text, "descr");
+  const size_t type_end = type.size() > 1 ? type.find('\'', 1) : type.npos;
+  if (type.empty() || type[0] != '\'' || type_end == type.npos) {
+    return Wrong(name, "its header has no simple 'descr'");
+  }
+  header.type = std::string(type.substr(1, type_end - 1));
+  if (!absl::StartsWith(After(text, "fortran_order"), "False")) {
+    return Wrong(name,
+                 "is in Fortran order; save numpy.ascontiguousarray(array)");
+  }
+  const absl::string_view shape = After(text, "shape");
+  const size_t shape_end = shape.find(')');
+  if (shape.empty() || shape[0] != '(' || shape_end == shape.npos) {
+    return Wrong(name, "its header has no 'shape'");
+  }
+  for (const absl::string_view size :
+       absl::StrSplit(shape.substr(1, shape_end - 1), ',')) {
+    if (absl::StripAsciiWhitespace(size).empty()) continue;
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(size, &number) || number < 0) {
+      return Wrong(name, "its 'shape' is malformed");
+    }
+    header.shape.push_back(number);
+  }
+  return header;
+}
+
+uint32_t BigEndian(absl::string_view bytes, size_t offset) {
+  uint32_t value = 0;
+  for (const char byte : bytes.substr(offset, 4)) {
+    value = value << 8 | static_cast<unsigned char>(byte);
+  }
+  return value;
+}
+
+}  // namespace
+
+absl::StatusOr<RawLayout> ParseCifar(absl::string_view bytes, bool fine,
+                                     absl::string_view name) {
+  RawLayout layout;
+  layout.stride = fine ? kCifar100Bytes : kCifar10Bytes;
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (size == 0 || size % layout.stride != 0) {
+    return Wrong(name, absl::StrCat("has ", size, " bytes; a binary file of ",
+                                    fine ? "CIFAR-100" : "CIFAR-10",
+                                    " has a multiple of ", layout.stride));
+  }
+  layout.count = size / layout.stride;
+  layout.height = layout.width = kCifarSide;
+  layout.channels = 3;
+  layout.first = fine ? 2 : 1;
+  layout.planar = true;
+  const int64_t classes = fine ? 100 : 10;
+  for (int64_t i = 0; i < layout.count; ++i) {
+    const int64_t at = i * layout.stride + layout.first - 1;
+    const int64_t label =
+        static_cast<unsigned char>(bytes[static_cast<size_t>(at)]);
+    if (label >= classes) {
+      return Wrong(name, absl::StrCat("byte ", at, ": label ", label,
+                                      "; labels are below ", classes));
+    }
+    layout.labels.push_back(label);
+  }
+  return layout;
+}
+
+absl::StatusOr<RawLayout> ParseNpyPictures(absl::string_view bytes,
+                                           absl::string_view name) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const NpyHeader header,
+                             ParseNpyHeader(bytes, name));
+  if (header.type != "|u1" && header.type != "<u1" && header.type != "u1") {
+    return Wrong(name, absl::StrCat("holds numbers of type ", header.type,
+                                    "; pictures must be uint8 (|u1)"));
+  }
+  return LayoutOf(header.shape, header.bytes,
+                  static_cast<int64_t>(bytes.size()), name);
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseNpyLabels(absl::string_view bytes,
+                                                    absl::string_view name) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const NpyHeader header,
+                             ParseNpyHeader(bytes, name));
+  const std::string& type = header.type;
+  const bool integer =
+      type.size() == 3 && (type[0] == '<' || type[0] == '|') &&
+      (type[1] == 'i' || type[1] == 'u') &&
+      (type[2] == '1' || type[2] == '2' || type[2] == '4' || type[2] == '8');
+  if (!integer || header.shape.size() != 1) {
+    return Wrong(name, absl::StrCat("type ", type, ", ", header.shape.size(),
+                                    " dimensions; labels must be integers with "
+                                    "one dimension"));
+  }
+  const int64_t width = type[2] - '0';
+  const int64_t left = static_cast<int64_t>(bytes.size()) - header.bytes;
+  if (left % width != 0 || left / width != header.shape[0]) {
+    return Wrong(name,
+                 absl::StrCat("has ", left, " bytes after its header for ",
+                              header.shape[0], " labels of ", width));
+  }
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < header.shape[0]; ++i) {
+    uint64_t label = 0;
+    for (int64_t b = width - 1; b >= 0; --b) {
+      label = label << 8 |
+              static_cast<unsigned char>(
+                  bytes[static_cast<size_t>(header.bytes + i * width + b)]);
+    }
+    // A set sign bit, of a signed type, or a number of 2^31 and above.
+    if (label > std::numeric_limits<int32_t>::max() ||
+        (type[1] == 'i' && (label >> (8 * width - 1)) != 0)) {
+      return Wrong(name, absl::StrCat("label ", i,
+                                      " is negative or too large; labels "
+                                      "count from 0"));
+    }
+    labels.push_back(static_cast<int64_t>(label));
+  }
+  return labels;
+}
+
+absl::StatusOr<RawLayout> ParseIdxPictures(absl::string_view bytes,
+                                           absl::string_view name) {
+  const uint32_t magic = bytes.size() < 4 ? 0 : BigEndian(bytes, 0);
+  if (magic != 0x803 && magic != 0x804) {
+    return Wrong(name,
+                 "byte 0: is not an IDX file of pictures, which begins with "
+                 "0x00000803 or 0x00000804");
+  }
+  const size_t dimensions = magic & 0xff;
+  const size_t header = 4 + 4 * dimensions;
+  if (bytes.size() < header) return Wrong(name, "ends within its header");
+  std::vector<int64_t> shape;
+  for (size_t i = 0; i < dimensions; ++i) {
+    shape.push_back(BigEndian(bytes, 4 + 4 * i));
+  }
+  return LayoutOf(shape, static_cast<int64_t>(header),
+                  static_cast<int64_t>(bytes.size()), name);
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseIdxPictureLabels(
+    absl::string_view bytes, absl::string_view name) {
+  if (bytes.size() < 8 || BigEndian(bytes, 0) != 0x801) {
+    return Wrong(name,
+                 "byte 0: is not an IDX file of labels, which begins with "
+                 "0x00000801");
+  }
+  if (BigEndian(bytes, 4) != bytes.size() - 8) {
+    return Wrong(name, absl::StrCat("declares ", BigEndian(bytes, 4),
+                                    " labels, but has ", bytes.size() - 8));
+  }
+  std::vector<int64_t> labels;
+  for (const char label : bytes.substr(8)) {
+    labels.push_back(static_cast<unsigned char>(label));
+  }
+  return labels;
+}
+
+}  // namespace tributary
