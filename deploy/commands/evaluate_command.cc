@@ -17,6 +17,7 @@
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/job_source.h"
 #include "deploy/train/inference.h"
+#include "deploy/train/run_folder.h"
 #include "nlohmann/json.hpp"
 #include "worker/device/factory/device_factory.h"
 
@@ -33,11 +34,12 @@ struct Flags {
 };
 
 absl::Status Run(const Flags& flags, const TrainingSources& sources) {
-  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJobOfRun(flags.run, flags.sets));
+  TRIBUTARY_ASSIGN_OR_RETURN(const RunFolder run, RunFolder::Open(flags.run));
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJobOfRun(run.path(), flags.sets));
   InitialWeightsSpec* const weights =
       job.mutable_model()->mutable_initial_weights();
   weights->Clear();
-  weights->set_path(flags.weights.empty() ? flags.run : flags.weights);
+  weights->set_path(flags.weights.empty() ? run.path() : flags.weights);
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
       const DeviceName device,
@@ -79,8 +81,8 @@ int RunEvaluateCommand(const std::vector<std::string>& arguments,
   Flags flags;
   CommandLine line(
       "evaluate", "RUN",
-      "Evaluates the final model of the run in the folder RUN on the held-out "
-      "data of its job, or on other data.",
+      "Evaluates the final model of the run in the folder RUN, or a checkpoint "
+      "such as RUN/best, on the held-out data of its job, or on other data.",
       {{"evaluate runs/mnist-20240501-120000", "Print loss and accuracy."},
        {"evaluate RUN --set data.csv.test=new.csv", "Use other data."},
        {"evaluate RUN --weights gpt2 --json",

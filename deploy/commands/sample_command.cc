@@ -10,6 +10,7 @@
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/train/run_folder.h"
 #include "deploy/train/trained_model.h"
 #include "worker/models/generate.h"
 
@@ -56,8 +57,10 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
       ChooseDevice(device_name, /*place=*/0, MachineGpus(), &remark);
   if (!device.ok()) return ReportError(device.status());
   if (!remark.empty()) std::fprintf(stderr, "tributary: %s\n", remark.c_str());
+  const absl::StatusOr<RunFolder> run = RunFolder::Open(directory);
+  if (!run.ok()) return ReportError(run.status());
   const absl::StatusOr<std::string> text =
-      SampleTrainedModel(directory, prompt, options, *device);
+      SampleTrainedModel(run->path(), prompt, options, *device);
   if (!text.ok()) return ReportError(text.status());
   std::string shown = absl::StrCat(prompt, *text);
   if (isatty(STDOUT_FILENO)) {

@@ -128,6 +128,11 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
       "Steps between metrics lines and, without a terminal, progress lines. "
       "Default: output.log_every_steps of the job.",
       1, INT64_MAX, &flags->log_every);
+  line->AddText("trace-steps", "A:B",
+                "Record what all processes do in steps A to B - 1, counted "
+                "from 0, in DIR/trace.json, which Perfetto "
+                "(ui.perfetto.dev) shows. Default: off.",
+                &flags->trace_steps);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
