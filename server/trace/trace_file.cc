@@ -125,6 +125,17 @@ Shown Arrange(int pid, int64_t attempt, int64_t attempts,
   return shown;
 }
 
+// Several workers have the same name if a worker replaced another one.
+void DistinguishNames(std::vector<Shown>* shown) {
+  std::map<std::string, int> count;
+  for (const Shown& process : *shown) ++count[process.name];
+  for (Shown& process : *shown) {
+    if (count[process.name] < 2) continue;
+    absl::StrAppend(&process.name, ", incarnation ",
+                    process.traced->process.incarnation);
+  }
+}
+
 // Returns a time in microseconds, with nanoseconds as decimals.
 std::string Microseconds(int64_t nanoseconds) {
   return absl::StrFormat("%d.%03d", nanoseconds / 1000, nanoseconds % 1000);
@@ -274,6 +285,7 @@ std::string TraceFile::Text() const {
       base = std::min(base, span.begin);
     }
   }
+  DistinguishNames(&shown);
   Json other = {{"begin_step", spec_.begin_step()},
                 {"end_step", spec_.end_step()},
                 {"clock",

@@ -161,6 +161,20 @@ TEST_F(TraceFileTest, TellsAttemptsApartAndJoinsTheRecordsOfAProcess) {
   EXPECT_EQ(SpansOf(json, "forward").size(), 3U);
 }
 
+TEST_F(TraceFileTest, TellsAWorkerFromTheOneThatReplacedIt) {
+  TraceFile file = Make();
+  TracedProcess first = ProcessOf("worker", 0, {});
+  first.process.incarnation = 1;
+  TracedProcess second = ProcessOf("worker", 0, {SpanOf(0, 0, 0, 10)});
+  second.process.incarnation = 3;
+  file.Add(1, {first, second});
+  const nlohmann::json json = Parsed(file);
+  EXPECT_EQ(json["otherData"]["processes"][0]["process"],
+            "worker 0, incarnation 1");
+  EXPECT_EQ(json["otherData"]["processes"][1]["process"],
+            "worker 0, incarnation 3");
+}
+
 TEST_F(TraceFileTest, EscapesNames) {
   TraceFile file = Make();
   TracedProcess traced = ProcessOf("worker", 0, {SpanOf(0, 0, 0, 10)});
