@@ -2,8 +2,9 @@
 """Measures what watching a run costs: metrics for Prometheus, TensorBoard files and a trace.
 
 Trains the same job in turn without and with all of them, and compares the median times of a step
-(`step_milliseconds.median` in summary.json). The traced steps are all steps of the run but the
-first 100. In turn, because other programs on the machine slow down both in the same way.
+(`step_milliseconds.median` in summary.json) and the CPU time of all processes. The traced steps
+are all steps of the run but the first 100. In turn, because other programs on the machine slow
+down both in the same way; the CPU time suffers less from them than the time of a step.
 
     python3 tests/bench/watch_cost.py bazel-bin/deploy/tributary [--rounds 5] [--steps 600]
 
@@ -63,7 +64,8 @@ def train(program, folder, job, steps, watched):
     if result.returncode != 0:
         raise SystemExit(result.stderr)
     summary = json.loads((folder / "summary.json").read_text())
-    return summary["step_milliseconds"]["median"]
+    cpu = sum(process["cpu_seconds"] for process in summary["processes"])
+    return summary["step_milliseconds"]["median"], 1000 * cpu / steps
 
 
 def main():
@@ -73,7 +75,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=600)
     arguments = parser.parse_args()
-    ratios = []
+    ratios, cpu_ratios = [], []
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         job = pathlib.Path(arguments.job) if arguments.job else folder / "job.textproto"
@@ -85,10 +87,14 @@ def main():
             for watched in order:
                 times[watched] = train(arguments.program, folder / f"{number}-{watched}", job,
                                        arguments.steps, watched)
-            ratios.append(times[True] / times[False])
-            print(f"plain {times[False]:.3f} ms, watched {times[True]:.3f} ms, "
-                  f"ratio {ratios[-1]:.4f}", flush=True)
-    print(f"median ratio {statistics.median(ratios):.4f}")
+            (plain, plain_cpu), (watched, watched_cpu) = times[False], times[True]
+            ratios.append(watched / plain)
+            cpu_ratios.append(watched_cpu / plain_cpu)
+            print(f"step: plain {plain:.3f} ms, watched {watched:.3f} ms, "
+                  f"ratio {ratios[-1]:.4f}; CPU time of a step: plain {plain_cpu:.3f} ms, "
+                  f"watched {watched_cpu:.3f} ms, ratio {cpu_ratios[-1]:.4f}", flush=True)
+    print(f"median ratio: step {statistics.median(ratios):.4f}, "
+          f"CPU time {statistics.median(cpu_ratios):.4f}")
 
 
 if __name__ == "__main__":
