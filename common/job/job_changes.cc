@@ -32,6 +32,7 @@ JobSpec ResultOf(JobSpec job) {
   job.clear_output();
   job.clear_checkpoint();
   job.clear_recovery();
+  job.clear_stop_when();
   ExchangeSpec* const exchange = job.mutable_exchange();
   exchange->clear_transport();
   const int64_t chunk_bytes = ChunkBytes(*exchange);
@@ -138,6 +139,16 @@ std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is) {
 bool SameLength(const JobSpec& a, const JobSpec& b) {
   return a.has_steps() == b.has_steps() && a.steps() == b.steps() &&
          a.epochs() == b.epochs();
+}
+
+bool SameEnd(const JobSpec& a, const JobSpec& b) {
+  if (!SameLength(a, b) || a.has_stop_when() != b.has_stop_when()) return false;
+  if (!a.has_stop_when()) return true;
+  std::vector<JobChange> changes;
+  Compare(a.stop_when(), b.stop_when(), "", &changes);
+  // Evaluations decide when the job stops.
+  Compare(a.evaluation(), b.evaluation(), "", &changes);
+  return changes.empty();
 }
 
 bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is) {

@@ -38,6 +38,10 @@ bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is);
 // Returns true if both jobs have the same length (steps or epochs).
 bool SameLength(const JobSpec& a, const JobSpec& b);
 
+// Returns true if both jobs have the same length and stop early in the same
+// cases (see StopSpec).
+bool SameEnd(const JobSpec& a, const JobSpec& b);
+
 // Formats the changes for messages, for example as "seed was 1, is 2; steps was
 // 10, is 20".
 std::string PrintChanges(const std::vector<JobChange>& changes);

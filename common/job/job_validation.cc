@@ -206,7 +206,6 @@ absl::Status ValidateData(const JobSpec& job) {
     case DataSpec::kImages:
       status = ValidateImages(job.data().images());
       break;
-    case DataSpec::kTokens:
     case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
       return Error("data",
@@ -303,6 +302,66 @@ absl::Status ValidateCheckpoint(const CheckpointSpec& checkpoint) {
                  kMaxSteps);
 }
 
+// Checks a field whose value is a metric of evaluations.
+absl::Status ValidateMetric(const JobSpec& job, const std::string& field,
+                            EvaluationMetric::Name metric) {
+  if (metric == EvaluationMetric::NAME_UNSPECIFIED) {
+    return Error(field,
+                 "is NAME_UNSPECIFIED; set it to EVALUATION_LOSS or "
+                 "EVALUATION_ACCURACY");
+  }
+  if (metric == EvaluationMetric::EVALUATION_ACCURACY &&
+      job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
+    return Error(
+        field,
+        "is EVALUATION_ACCURACY, which a model with loss MEAN_SQUARED_ERROR "
+        "does not have; use EVALUATION_LOSS");
+  }
+  if (job.evaluation().every_steps() == 0) {
+    return Error(field,
+                 "needs evaluations during training; set "
+                 "evaluation.every_steps");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateStop(const JobSpec& job) {
+  if (!job.has_stop_when()) return absl::OkStatus();
+  const StopSpec& stop = job.stop_when();
+  TRIBUTARY_RETURN_IF_ERROR(
+      ValidateMetric(job, "stop_when.metric", stop.metric()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("stop_when.patience", stop.patience(), 0, kMaxSteps));
+  TRIBUTARY_RETURN_IF_ERROR(
+      NotNegative("stop_when.min_delta", stop.min_delta()));
+  if (stop.patience() == 0 && !stop.has_target()) {
+    return Error("stop_when",
+                 "never stops the job; set stop_when.patience, "
+                 "stop_when.target, or both");
+  }
+  if (stop.patience() == 0 && stop.min_delta() > 0) {
+    return Error("stop_when.min_delta",
+                 "has no effect without stop_when.patience; leave it out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateTrace(const OutputSpec& output) {
+  if (!output.has_trace()) return absl::OkStatus();
+  constexpr int64_t kMostTracedSteps = 1000;
+  const TraceSpec& trace = output.trace();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("output.trace.begin_step", trace.begin_step(), 0, kMaxSteps));
+  if (!trace.has_begin_step() || trace.end_step() <= trace.begin_step() ||
+      trace.end_step() - trace.begin_step() > kMostTracedSteps) {
+    return Error("output.trace", "is from step ", trace.begin_step(),
+                 " to step ", trace.end_step(),
+                 ", expected begin_step and end_step with 1 to ",
+                 kMostTracedSteps, " steps between them");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateRecovery(const JobSpec& job) {
   if (job.recovery().journal() && job.exchange().has_all_reduce()) {
     return Error("recovery.journal",
@@ -326,6 +385,7 @@ absl::Status ValidateOutput(const OutputSpec& output) {
   }
   TRIBUTARY_RETURN_IF_ERROR(Between("output.log_every_steps",
                                     output.log_every_steps(), 1, kMaxSteps));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateTrace(output));
   return Between("output.sample_bytes", output.sample_bytes(), 0,
                  kMaxSampleBytes);
 }
@@ -374,7 +434,12 @@ absl::Status ValidateJob(const JobSpec& original) {
                  "does not work with model.resnet, whose batch norm's "
                  "statistics must not come late; leave it out");
   }
+  TRIBUTARY_RETURN_IF_ERROR(ValidateStop(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateCheckpoint(job.checkpoint()));
+  if (job.checkpoint().has_best()) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        ValidateMetric(job, "checkpoint.best", job.checkpoint().best()));
+  }
   TRIBUTARY_RETURN_IF_ERROR(ValidateRecovery(job));
   if (job.on_nonfinite() == JobSpec::SKIP && job.exchange().has_compression()) {
     return Error("on_nonfinite",

@@ -32,6 +32,10 @@ JobSpec JobOfRounds(const JobSpec& job) {
   return outer;
 }
 
+bool KeepsEvaluatedVersions(const JobSpec& job) {
+  return job.has_stop_when() || job.checkpoint().has_best();
+}
+
 double StatisticsRate(const JobSpec& job) {
   return ResolveExchange(job).local_sgd ? 1 : kStatisticsRate;
 }

@@ -37,6 +37,11 @@ class Rounds {
 // epochs keep the values that they have in `job`.
 JobSpec JobOfRounds(const JobSpec& job);
 
+// Returns true if the coordinator may need the state of an evaluated version
+// after its evaluation: with stop_when or checkpoint.best. The members of an
+// all-reduce then save the state of each version that is evaluated.
+bool KeepsEvaluatedVersions(const JobSpec& job);
+
 // Returns the rate at which servers update parameters of group STATISTICS: in
 // each round, they move a value towards the observed value by this fraction of
 // the difference. The rate is kStatisticsRate, except in mode local_steps:

@@ -18,6 +18,7 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/train/inference.h"
+#include "deploy/train/run_folder.h"
 #include "nlohmann/json.hpp"
 #include "worker/device/factory/device_factory.h"
 
@@ -40,15 +41,16 @@ absl::Status Run(const Flags& flags, const TrainingSources& sources) {
         "--average and --weights exclude each other; --weights also accepts "
         "the file final/average.safetensors of a run");
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJobOfRun(flags.run, flags.sets));
+  TRIBUTARY_ASSIGN_OR_RETURN(const RunFolder run, RunFolder::Open(flags.run));
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ReadJobOfRun(run.path(), flags.sets));
   InitialWeightsSpec* const weights =
       job.mutable_model()->mutable_initial_weights();
   weights->Clear();
-  weights->set_path(flags.weights.empty() ? flags.run : flags.weights);
+  weights->set_path(flags.weights.empty() ? run.path() : flags.weights);
   if (flags.average) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         *weights->mutable_path(),
-        FinalWeightsPath(flags.run, FinalWeights::kAverage));
+        FinalWeightsPath(run.path(), FinalWeights::kAverage));
   }
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -91,8 +93,8 @@ int RunEvaluateCommand(const std::vector<std::string>& arguments,
   Flags flags;
   CommandLine line(
       "evaluate", "RUN",
-      "Evaluates the final model of the run in the folder RUN on the held-out "
-      "data of its job, or on other data.",
+      "Evaluates the final model of the run in the folder RUN, or a checkpoint "
+      "such as RUN/best, on the held-out data of its job, or on other data.",
       {{"evaluate runs/mnist-20240501-120000", "Print loss and accuracy."},
        {"evaluate RUN --set data.csv.test=new.csv", "Use other data."},
        {"evaluate RUN --weights gpt2 --json",

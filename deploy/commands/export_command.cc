@@ -17,6 +17,7 @@
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
+#include "deploy/train/run_folder.h"
 
 namespace tributary {
 namespace {
@@ -43,8 +44,10 @@ absl::Status WriteTensors(const std::map<std::string, RunTensor>& tensors,
                           {});
 }
 
-absl::Status Export(const std::string& run, FinalWeights which,
+absl::Status Export(const std::string& path, FinalWeights which,
                     const std::string& format, const std::string& output) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const RunFolder folder, RunFolder::Open(path));
+  const std::string& run = folder.path();
   const absl::StatusOr<JobSpec> job =
       LoadJob(absl::StrCat(run, "/job.textproto"));
   if (!job.ok()) {

@@ -20,6 +20,7 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/train/inference.h"
+#include "deploy/train/run_folder.h"
 #include "worker/device/factory/device_factory.h"
 
 namespace tributary {
@@ -72,8 +73,9 @@ absl::Status Run(const Flags& flags) {
   if (flags.data.empty()) {
     return absl::InvalidArgumentError("missing --data FILE, the inputs");
   }
+  TRIBUTARY_ASSIGN_OR_RETURN(const RunFolder run, RunFolder::Open(flags.run));
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job,
-                             ReadJobOfRun(flags.run, /*sets=*/{}));
+                             ReadJobOfRun(run.path(), /*sets=*/{}));
   const bool regression = job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR;
   if (regression && flags.probabilities) {
     return absl::InvalidArgumentError(
@@ -87,7 +89,7 @@ absl::Status Run(const Flags& flags) {
   const int64_t threads = flags.threads > 0 ? flags.threads : UsableCores();
   TRIBUTARY_ASSIGN_OR_RETURN(
       const Predictions predictions,
-      PredictFile(job, flags.run,
+      PredictFile(job, run.path(),
                   flags.average ? FinalWeights::kAverage : FinalWeights::kLast,
                   flags.data, static_cast<int>(threads),
                   [&device](Precision precision) {

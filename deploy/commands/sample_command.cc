@@ -8,12 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/text/escape.h"
-#include "common/tokenizer/open_tokenizer.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
+#include "deploy/train/run_folder.h"
 #include "deploy/train/trained_model.h"
 #include "worker/models/generate.h"
 
@@ -75,7 +75,6 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
                "one that the job names, or that of the folder; otherwise, "
                "tokens are bytes.",
                &request.tokenizer);
-  request.open_tokenizer = OpenTokenizer;
   line.AddInteger("bytes",
                   "End after the token that completes this number of bytes. "
                   "Default 500, or no limit with --tokens.",
@@ -83,11 +82,6 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
   line.AddInteger("tokens",
                   "End after this number of tokens. Default: no limit.", 0,
                   kMost, &tokens);
-  line.AddText("tokenizer", "PATH",
-               "Tokenizer of the model: tokenizer.json, a .tiktoken file, or a "
-               "folder in the format of Hugging Face. Default: the one that "
-               "the job names, or that is in the folder.",
-               &request.tokenizer);
   AddChoiceFlags(&line, &request.options, &seed);
   AddDeviceFlag(&line, "auto", &device_name);
   bool average = false;
@@ -119,8 +113,10 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
     if (terminal) std::fflush(stdout);
   };
   request.weights = average ? FinalWeights::kAverage : FinalWeights::kLast;
+  const absl::StatusOr<RunFolder> run = RunFolder::Open(folder);
+  if (!run.ok()) return ReportError(run.status());
   const absl::Status status =
-      SampleTrainedModel(folder, request, *device, write);
+      SampleTrainedModel(run->path(), request, *device, write);
   if (begun && terminal) std::fputc('\n', stdout);
   if (!status.ok()) {
     std::fflush(stdout);

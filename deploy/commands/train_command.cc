@@ -17,7 +17,6 @@
 #include "common/tensorboard/event_file.h"
 #include "common/text/counted.h"
 #include "common/text/escape.h"
-#include "common/tokenizer/open_tokenizer.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/commands/train_plan.h"
 #include "deploy/flags/command_line.h"
@@ -126,6 +125,11 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
       "Steps between metrics lines and, without a terminal, progress lines. "
       "Default: output.log_every_steps of the job.",
       1, INT64_MAX, &flags->log_every);
+  line->AddText("trace-steps", "A:B",
+                "Record what all processes do in steps A to B - 1, counted "
+                "from 0, in DIR/trace.json, which Perfetto "
+                "(ui.perfetto.dev) shows. Default: off.",
+                &flags->trace_steps);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
@@ -204,7 +208,6 @@ absl::Status PrintResults(const LocalTraining& plan) {
     return absl::OkStatus();
   }
   SampleRequest request;
-  request.open_tokenizer = OpenTokenizer;
   request.bytes = bytes;
   request.options.tokens = bytes;
   request.options.seed = plan.job.seed();

@@ -182,6 +182,7 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
     const TrainingSources& sources, std::string* remark_of_workers) {
   JobSource source = flags.source;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
+  source.trace_steps = flags.trace_steps;
   source.output_directory = flags.output;
   source.finds_micro_batches = true;
   TRIBUTARY_RETURN_IF_ERROR(

@@ -34,6 +34,7 @@ struct TrainFlags {
   std::string worker_command;
   std::string metrics_listen;
   int64_t log_every = 0;
+  std::string trace_steps;
   std::string output;
   std::string resume;
   int64_t max_restarts = 10;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -53,6 +54,24 @@ void SetSteps(int64_t steps, JobSpec* job) {
 // Returns true if `set`, in the form path=value, sets the job's steps.
 bool IsOfSteps(absl::string_view set) {
   return absl::StripAsciiWhitespace(set.substr(0, set.find('='))) == "steps";
+}
+
+// Sets the traced steps from the text of --trace-steps.
+absl::Status SetTrace(const std::string& steps, JobSpec* job) {
+  const size_t colon = steps.find(':');
+  int64_t begin = 0;
+  int64_t end = 0;
+  if (colon == std::string::npos ||
+      !absl::SimpleAtoi(steps.substr(0, colon), &begin) ||
+      !absl::SimpleAtoi(steps.substr(colon + 1), &end)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--trace-steps ", steps,
+        ": expected the first step, counted from 0, and the step after the "
+        "last one, as in 100:105"));
+  }
+  job->mutable_output()->mutable_trace()->set_begin_step(begin);
+  job->mutable_output()->mutable_trace()->set_end_step(end);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -131,6 +150,9 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
   }
   if (source.log_every_steps.has_value()) {
     job.mutable_output()->set_log_every_steps(*source.log_every_steps);
+  }
+  if (!source.trace_steps.empty()) {
+    TRIBUTARY_RETURN_IF_ERROR(SetTrace(source.trace_steps, &job));
   }
   if (!source.output_directory.empty()) {
     job.mutable_output()->set_directory(source.output_directory);

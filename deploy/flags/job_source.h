@@ -36,6 +36,9 @@ struct JobSource {
   int64_t steps = 0;
   // Replaces output.log_every_steps of the job. Takes precedence over `sets`.
   absl::optional<int64_t> log_every_steps;
+  // Replaces output.trace of the job: BEGIN:END, the steps to trace. Empty: not
+  // set. Takes precedence over `sets`.
+  std::string trace_steps;
   // Replaces output.directory of the job unless empty.
   std::string output_directory;
   // True if batch.micro_batches may be kFindMicroBatches, in which case the

@@ -31,11 +31,15 @@ namespace fs = std::filesystem;
 
 // The files of a run. Only these are removed, because a folder may contain
 // other files of its owner.
-constexpr const char* kFilesOfARun[] = {
-    "summary.json",        "metrics.jsonl",
-    "job.textproto",       "prometheus-targets.json",
-    "server.json",         "sample.txt",
-    "final/manifest.json", "final/model.safetensors"};
+constexpr const char* kFilesOfARun[] = {"summary.json",
+                                        "metrics.jsonl",
+                                        "job.textproto",
+                                        "prometheus-targets.json",
+                                        "server.json",
+                                        "sample.txt",
+                                        "trace.json",
+                                        "final/manifest.json",
+                                        "final/model.safetensors"};
 
 // Returns true for checkpoints, including those that were moved aside when
 // their steps were saved again.
@@ -102,6 +106,13 @@ absl::Status RemoveRun(const std::string& path) {
     if (error) {
       return FileError(error.value(), "cannot remove",
                        absl::StrCat(path, "/", file));
+    }
+  }
+  // A checkpoint of the best version, but no other folder of this name.
+  if (fs::exists(fs::path(BestFolder(path)) / "manifest.json", error)) {
+    fs::remove_all(BestFolder(path), error);
+    if (error) {
+      return FileError(error.value(), "cannot remove", BestFolder(path));
     }
   }
   const std::string events = absl::StrCat(path, "/tensorboard");

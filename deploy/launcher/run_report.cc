@@ -69,6 +69,22 @@ absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
   if (evaluation != json.end() && evaluation->is_object()) {
     AppendLine("evaluation", Evaluation(*evaluation), &report);
   }
+  const auto reason = json.find("stop_reason");
+  if (reason != json.end() && reason->is_string()) {
+    AppendLine("stopped",
+               absl::StrCat("after step ",
+                            static_cast<int64_t>(Number(json, "steps", 0)),
+                            ": ", reason->get<std::string>()),
+               &report);
+  }
+  const auto best = json.find("best");
+  if (best != json.end() && best->is_object()) {
+    AppendLine(
+        "best",
+        absl::StrCat("step ", static_cast<int64_t>(Number(*best, "step", 0)),
+                     ", ", directory, "/best"),
+        &report);
+  }
   if (json.contains("seconds")) {
     std::string text = absl::StrCat(
         FormatSeconds(Number(json, "seconds", 0)), " for ",

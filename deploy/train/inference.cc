@@ -119,7 +119,7 @@ absl::StatusOr<Inputs> ReadEncodedTable(const JobSpec& job,
 absl::StatusOr<std::string> ReadEncoding(const std::string& run) {
   const absl::StatusOr<std::string> text =
       ReadFile(absl::StrCat(FinalFolder(run), "/", kEncodingName),
-               static_cast<int64_t>(kMaxEncodingBytes));
+               kMaxEncodingFileBytes);
   return absl::IsNotFound(text.status()) ? std::string() : text;
 }
 

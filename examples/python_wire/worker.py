@@ -101,6 +101,7 @@ class Membership:
         self.changed = threading.Condition()  # Guards what the calls receive.
         self.error = self.admission = self.open = self.deal = None
         self.finished = self.leaving = self.synced = False
+        self.last_version = None  # Known when the job is finished.
         self.evaluated = 0
         self.weights = {}  # By chunk: {version: values}, the newest two.
         self.done = set()  # (version, micro-batch) and (version, 'piece', number).
@@ -169,6 +170,7 @@ class Membership:
                 self.lease, self.claimed = order.claimed.step, False
             elif kind == 'finished':
                 self.finished = True
+                self.last_version = order.finished.version
                 if order.finished.stopped:
                     self.error = Ended(grpc.StatusCode.CANCELLED, 'the job was stopped')
             self.changed.notify_all()
@@ -311,7 +313,7 @@ class Membership:
         """Returns what to do next and its arguments, or None to wait."""
         version = self.version()
         if self.finished:
-            return ('finish',) if version == self.rounds else None
+            return ('finish',) if version == self.last_version else None
         if version is None:
             return None
         if not self.synced:

@@ -51,6 +51,10 @@ std::string CheckpointsFolder(absl::string_view run) {
   return absl::StrCat(run, "/checkpoints");
 }
 
+std::string BestFolder(absl::string_view run) {
+  return absl::StrCat(run, "/best");
+}
+
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder) {
   absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
@@ -95,6 +99,30 @@ absl::Status CheckpointFolder::Commit(const std::string& temporary,
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(folder_));
   committed_step_ = manifest.step();
   return absl::OkStatus();
+}
+
+absl::Status CheckpointFolder::CommitAs(const std::string& path,
+                                        const std::string& temporary,
+                                        const CheckpointManifest& manifest) {
+  TRIBUTARY_RETURN_IF_ERROR(WriteManifest(temporary, manifest, files_));
+  if (access(path.c_str(), F_OK) != 0) {
+    TRIBUTARY_RETURN_IF_ERROR(files_->Rename(temporary, path));
+  } else {
+    absl::Status replaced = files_->Exchange(temporary, path);
+    if (absl::IsUnimplemented(replaced)) {
+      // The next Begin removes it, because its name is a temporary one.
+      const std::string aside =
+          UnfinishedName(absl::StrCat(folder_, "/", StepName(manifest.step())));
+      TRIBUTARY_RETURN_IF_ERROR(files_->Rename(path, aside));
+      replaced = files_->Rename(temporary, path);
+      if (!replaced.ok()) (void)files_->Rename(aside, path);
+    }
+    TRIBUTARY_RETURN_IF_ERROR(replaced);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(FolderOf(path)));
+  // Removes the replaced checkpoint, which now has the temporary name.
+  if (access(temporary.c_str(), F_OK) == 0) Discard(temporary);
+  return files_->SyncFolder(folder_);
 }
 
 absl::Status CheckpointFolder::PointToLatest(int64_t step) {

@@ -20,6 +20,10 @@ namespace tributary {
 // Returns the checkpoints folder of the run folder `run`: RUN/checkpoints.
 std::string CheckpointsFolder(absl::string_view run);
 
+// Returns the folder with the checkpoint of the best version, in the run folder
+// `run`: RUN/best.
+std::string BestFolder(absl::string_view run);
+
 // A checkpoint in a CheckpointsFolder.
 struct CheckpointName {
   int64_t step = 0;
@@ -70,6 +74,13 @@ class CheckpointFolder {
   // step-*.old-*.
   absl::Status Commit(const std::string& temporary,
                       const CheckpointManifest& manifest);
+
+  // Like Commit, but the checkpoint gets the name `path`, in the folder that
+  // contains the checkpoints' folder, instead of a name of its step. A
+  // checkpoint that has this name already is removed. If the file system cannot
+  // exchange two names atomically, a crash may leave neither.
+  absl::Status CommitAs(const std::string& path, const std::string& temporary,
+                        const CheckpointManifest& manifest);
 
   // Writes the name of the checkpoint of `step` to the file `latest`. This file
   // is for users and scripts; ListCheckpoints does not read it, so the

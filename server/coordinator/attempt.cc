@@ -38,6 +38,7 @@ void Attempt::Prepare(ArenaLayout layout, const Ready& ready,
   if (beginning.resumes()) {
     progress_->Resume(beginning.version, beginning.job_state);
   }
+  announced_version_ = progress_->evaluated_version();
   mode_->Begin(beginning.version);
   checkpoints_.emplace(options_.job, ready, options_.servers,
                        beginning.saved_version, options_.checkpoints);
@@ -120,21 +121,13 @@ void Attempt::AssignWorkNow() {
     const Member* const member = membership_.Find(incarnation);
     for (CoordinatorOrder& order : list) {
       if (order.has_deal()) {
-        order.mutable_deal()->set_evaluated_version(
-            progress_->evaluated_version());
+        order.mutable_deal()->set_evaluated_version(announced_version_);
       }
       member->link->Send(order);
     }
     progress_->breakdown()->Introduce(incarnation, member->rank);
   }
   GrantSteps();
-}
-
-int64_t Attempt::StepLimit() const {
-  const int64_t limit = progress_->NextEvaluation();
-  const CheckpointSchedule& schedule = checkpoints_->schedule();
-  if (schedule.version() < 0 || schedule.taken()) return limit;
-  return std::min(limit, schedule.version());
 }
 
 void Attempt::GrantSteps() {
@@ -157,23 +150,6 @@ void Attempt::OnSaved(int64_t incarnation, const Saved& saved) {
     checkpoints_->schedule()->OnReport(/*shard=*/0, *outcome);
   }
   RunCheckpoints();
-}
-
-absl::Status Attempt::OnEvaluation(const EvaluationReport& report) {
-  if (!progress_.has_value()) {
-    return absl::FailedPreconditionError("evaluation before the start");
-  }
-  TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,
-                             progress_->AddEvaluation(report, clock_()));
-  if (!complete) return absl::OkStatus();
-  CoordinatorOrder order;
-  order.mutable_evaluated()->set_version(report.version());
-  for (const auto& [incarnation, member] : membership_.members()) {
-    if (member.opened) member.link->Send(order);
-  }
-  FlushMetrics();
-  RunCheckpoints();
-  return absl::OkStatus();
 }
 
 void Attempt::RemoveWorker(int64_t incarnation, const absl::Status& status) {
@@ -350,11 +326,8 @@ void Attempt::OnCheckpointCommitted(const absl::Status& status) {
 void Attempt::RunCheckpoints() {
   if (!checkpoints_.has_value() || !phase_.training()) return;
   checkpoints_->Run(*progress_, mode_->earliest_checkpoint(),
-                    [this](const ServerOrder& order) {
-                      mode_->OrderSnapshot(
-                          order, /*last=*/order.snapshot().version() ==
-                                     progress_->final_version());
-                    });
+                    [this](const ServerOrder& order) { OrderSnapshot(order); });
+  AnnounceEvaluated();
   mode_->OrderWaitingSnapshot(progress_->round());
   GrantSteps();
   FinishIfDue();

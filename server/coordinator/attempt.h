@@ -248,6 +248,13 @@ class Attempt {
   // evaluation is complete; and at the version of a checkpoint, until all
   // servers have copied it.
   int64_t StepLimit() const;
+  // Returns true if the newest evaluation has ended training (see StopSpec).
+  bool stops_early() const;
+  // Sends Evaluated, so that workers compute the steps after the evaluated
+  // version, when all servers have copied that version if it is the best.
+  void AnnounceEvaluated();
+  // Orders the servers to write a snapshot.
+  void OrderSnapshot(const ServerOrder& order);
   void GrantSteps();
   // Implements AssignWork, without delay.
   void AssignWorkNow();
@@ -287,6 +294,8 @@ class Attempt {
   std::optional<JobProgress> progress_;
   std::optional<AttemptCheckpoints> checkpoints_;
 
+  // Newest version of which workers were told that its evaluation is complete.
+  int64_t announced_version_ = 0;
   std::vector<std::string> notices_;
   bool draining_ = false;
   std::optional<int> leaving_;  // Shard of the server that was asked to stop.

@@ -60,7 +60,12 @@ void AttemptCheckpoints::Run(
       order(message);
     } else if (const auto* commit =
                    std::get_if<CheckpointSchedule::Commit>(&*action)) {
-      committer_->Commit(commit->folder, MakeManifest(*commit, progress));
+      const CheckpointManifest manifest = MakeManifest(*commit, progress);
+      if (commit->best) {
+        committer_->CommitBest(commit->folder, manifest);
+      } else {
+        committer_->Commit(commit->folder, manifest);
+      }
     } else if (const auto* discard =
                    std::get_if<CheckpointSchedule::Discard>(&*action)) {
       committer_->Discard(discard->folder);
@@ -80,8 +85,9 @@ CheckpointManifest AttemptCheckpoints::MakeManifest(
     const CheckpointSchedule::Commit& commit,
     const JobProgress& progress) const {
   // An earlier checkpoint may be committed after the last step is computed.
-  const bool is_final =
-      commit.version == progress.final_version() && progress.finished();
+  const bool is_final = !commit.best &&
+                        commit.version == progress.final_version() &&
+                        progress.finished();
   CheckpointManifest manifest =
       is_final ? FinalManifest(progress) : ManifestOf(commit.version, saved_);
   for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;

@@ -24,6 +24,10 @@ class CheckpointCommitter {
   // result to Coordinator::OnCheckpointCommitted.
   virtual void Commit(const std::string& folder,
                       const CheckpointManifest& manifest) = 0;
+  // Like Commit, but replaces the checkpoint of the best version, in a folder
+  // of its own.
+  virtual void CommitBest(const std::string& folder,
+                          const CheckpointManifest& manifest) = 0;
   // Removes a folder that MakeFolder created.
   virtual void Discard(const std::string& folder) = 0;
   // Logs that the checkpoint at `step` failed, and why.

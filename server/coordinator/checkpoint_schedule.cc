@@ -31,8 +31,34 @@ CheckpointSchedule::CheckpointSchedule(const Options& options)
 }
 
 bool CheckpointSchedule::over() const {
-  return options_.every == 0 || (stage_ == Stage::kIdle && discard_.empty() &&
-                                 !warning_due_ && (last_done_ || drained_));
+  return stage_ == Stage::kIdle && discard_.empty() && !warning_due_ &&
+         best_due_ < 0 && (last_done_ || drained_);
+}
+
+void CheckpointSchedule::TakeBest(int64_t version) {
+  best_due_ = version;
+  DropLaterThan(version);
+}
+
+bool CheckpointSchedule::best_copied() const {
+  if (best_due_ >= 0) return false;
+  return !takes_best_ || stage_ == Stage::kIdle || stage_ == Stage::kCommit ||
+         stage_ == Stage::kCommitting || taken();
+}
+
+void CheckpointSchedule::EndAt(int64_t version) {
+  options_.last = version;
+  DropLaterThan(version);
+  if (committed_ >= version) last_done_ = true;
+}
+
+void CheckpointSchedule::DropLaterThan(int64_t version) {
+  const bool can_be_dropped =
+      stage_ == Stage::kOrder || stage_ == Stage::kTaking;
+  if (!can_be_dropped || version_ <= version) return;
+  discard_ = std::exchange(folder_, "");
+  stage_ = Stage::kIdle;
+  version_ = committed_;
 }
 
 void CheckpointSchedule::TakeSoon() {
@@ -48,7 +74,8 @@ void CheckpointSchedule::Drain() {
 
 void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest,
                                 bool computed) {
-  if (!soon_ || stage_ == Stage::kFolder || stage_ == Stage::kCommitting) {
+  if (!soon_ || stage_ == Stage::kFolder || stage_ == Stage::kCommitting ||
+      best_due_ >= 0 || takes_best_) {
     return;
   }
   constexpr char kNotEvaluated[] = "no worker is left for the last evaluation";
@@ -120,27 +147,26 @@ std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
   if (std::exchange(warning_due_, false)) return Warn{version_, failure_};
   switch (stage_) {
     case Stage::kIdle: {
+      takes_best_ = best_due_ >= 0;
+      if (takes_best_) {
+        chosen_soon_ = true;  // No request replaces it.
+        return Begin(std::exchange(best_due_, -1));
+      }
       const std::optional<int64_t> due = Due(completed, earliest);
       if (!due.has_value()) return std::nullopt;
-      stage_ = Stage::kFolder;
-      version_ = *due;
       idle_due_ = false;
       chosen_soon_ = soon_;
-      answered_.assign(options_.servers, false);
-      missing_ = options_.servers;
-      taken_ = 0;
-      passed_ = false;
-      error_.clear();
-      files_.clear();
-      return MakeFolder{version_};
+      return Begin(*due);
     }
     case Stage::kOrder:
       stage_ = Stage::kTaking;
       return OrderSnapshots{version_, folder_};
     case Stage::kCommit:
-      if (version_ == options_.last && !computed) return std::nullopt;
+      if (version_ == options_.last && !computed && !takes_best_) {
+        return std::nullopt;
+      }
       stage_ = Stage::kCommitting;
-      return Commit{version_, folder_, files_};
+      return Commit{version_, folder_, files_, takes_best_};
     case Stage::kFolder:
     case Stage::kTaking:
     case Stage::kCommitting:
@@ -149,12 +175,26 @@ std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
   return std::nullopt;
 }
 
+CheckpointSchedule::MakeFolder CheckpointSchedule::Begin(int64_t version) {
+  stage_ = Stage::kFolder;
+  version_ = version;
+  answered_.assign(options_.servers, false);
+  missing_ = options_.servers;
+  taken_ = 0;
+  passed_ = false;
+  error_.clear();
+  files_.clear();
+  return MakeFolder{version};
+}
+
 void CheckpointSchedule::OnFolder(const absl::StatusOr<std::string>& folder) {
   if (stage_ != Stage::kFolder) return;
   if (folder.ok()) {
     folder_ = *folder;
     stage_ = Stage::kOrder;
     if (soon_) GiveUpLater();
+    if (best_due_ >= 0) DropLaterThan(best_due_);
+    DropLaterThan(options_.last);
   } else {
     Fail(std::string(folder.status().message()));
   }
@@ -186,6 +226,8 @@ void CheckpointSchedule::OnReport(int shard, const SnapshotReport& report) {
   if (missing_ > 0) return;
   if (!error_.empty()) {
     Fail(error_);
+  } else if (passed_ && takes_best_) {
+    Fail("a server has a later version already");
   } else if (passed_) {
     discard_ = std::exchange(folder_, "");
     stage_ = Stage::kIdle;
@@ -207,6 +249,11 @@ void CheckpointSchedule::OnCommitted(const absl::Status& status) {
   }
   stage_ = Stage::kIdle;
   folder_.clear();
+  if (std::exchange(takes_best_, false)) {
+    version_ = committed_;
+    warned_ = false;
+    return;
+  }
   committed_ = version_;
   lead_ = kLead;
   warned_ = false;
@@ -220,6 +267,7 @@ void CheckpointSchedule::Fail(const std::string& message) {
   warning_due_ = !std::exchange(warned_, true);
   discard_ = std::exchange(folder_, "");
   stage_ = Stage::kIdle;
+  if (std::exchange(takes_best_, false)) return;
   EndSoon();
   last_done_ = version_ == options_.last;
 }

@@ -56,6 +56,8 @@ class CheckpointSchedule {
     int64_t version = 0;
     std::string folder;
     std::vector<CheckpointFile> files;
+    // True: the checkpoint becomes the one of the best version; see TakeBest.
+    bool best = false;
   };  // Result: OnCommitted.
   struct Discard {
     std::string folder;
@@ -97,6 +99,18 @@ class CheckpointSchedule {
   // no checkpoint is requested. See Next for the arguments.
   void OnIdle(int64_t completed, int64_t earliest, bool computed);
 
+  // Requests a checkpoint of the best version, which is `version`: the version
+  // that all servers have, and which no worker changes until best_copied().
+  // Drops a checkpoint of a later version that has not begun to be copied. The
+  // checkpoint is independent of the others: it does not change committed().
+  void TakeBest(int64_t version);
+  // Returns true unless a checkpoint that TakeBest requested has not been
+  // copied by all servers yet. Also true when it has failed.
+  bool best_copied() const;
+  // Makes `version`, which all servers have, the job's last version: the job
+  // stops early. Drops a checkpoint of a later version.
+  void EndAt(int64_t version);
+
   // Returns the version of the checkpoint under way, or -1 if there is none.
   int64_t version() const { return stage_ == Stage::kIdle ? -1 : version_; }
   // Returns true if all servers have copied version(), or have passed it, so
@@ -129,8 +143,12 @@ class CheckpointSchedule {
   // under way was itself chosen for such a request. Reports about a dropped
   // checkpoint are ignored.
   void GiveUpLater();
+  // Drops the checkpoint under way if its version is later than `version`.
+  void DropLaterThan(int64_t version);
+  // Begins a checkpoint of `version`.
+  MakeFolder Begin(int64_t version);
 
-  const Options options_;
+  Options options_;
   Stage stage_ = Stage::kIdle;
   int64_t version_;
   std::string folder_;
@@ -147,6 +165,8 @@ class CheckpointSchedule {
   // True if the version of the checkpoint under way was chosen for a request of
   // TakeSoon.
   bool chosen_soon_ = false;
+  int64_t best_due_ = -1;    // Version of the requested TakeBest; -1: none.
+  bool takes_best_ = false;  // The checkpoint under way is of that kind.
   bool draining_ = false;
   bool drained_ = false;
   // Version of the checkpoint to take while no worker computes; see OnIdle.

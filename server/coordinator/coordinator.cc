@@ -84,7 +84,14 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
           {"worker", member->rank, report.farewell().statistics()});
       return absl::OkStatus();
     case WorkerReport::kClockProbe:
+      return OnProbe(TracedNameOf(*member), report.clock_probe(),
+                     [member](const ClockReading& reading) {
+                       CoordinatorOrder order;
+                       *order.mutable_clock_reading() = reading;
+                       member->link->Send(order);
+                     });
     case WorkerReport::kTrace:
+      return OnTrace(TracedNameOf(*member), report.trace());
     case WorkerReport::kJoin:
     case WorkerReport::REPORT_NOT_SET:
       break;
@@ -92,8 +99,48 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
   return absl::InvalidArgumentError("unexpected report from a worker");
 }
 
+TracedName Coordinator::TracedNameOf(const Member& member) {
+  return {"worker", member.rank, member.incarnation};
+}
+
+absl::Status Coordinator::OnProbe(
+    const TracedName& process, const ClockProbe& probe,
+    const std::function<void(const ClockReading&)>& answer) {
+  if (!attempt_.options().job.output().has_trace()) {
+    return absl::InvalidArgumentError(
+        "a clock probe, but the job traces no steps (output.trace)");
+  }
+  trace_.Expect(process);
+  ClockReading reading;
+  reading.set_sent_ns(probe.sent_ns());
+  reading.set_coordinator_ns(absl::ToUnixNanos(attempt_.now()));
+  answer(reading);
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::OnTrace(const TracedName& process,
+                                  const TraceRecords& records) {
+  if (!attempt_.options().job.output().has_trace()) {
+    return absl::InvalidArgumentError(
+        "trace records, but the job traces no steps (output.trace)");
+  }
+  return trace_.Add(process, records);
+}
+
+std::vector<TracedProcess> Coordinator::TakeTrace() {
+  absl::MutexLock lock(&mu_);
+  return trace_.Take();
+}
+
+bool Coordinator::trace_complete() const {
+  absl::MutexLock lock(&mu_);
+  return trace_.complete();
+}
+
 void Coordinator::OnWorkerDisconnected(int64_t incarnation) {
   absl::MutexLock lock(&mu_);
+  const Member* const member = attempt_.membership().Find(incarnation);
+  if (member != nullptr) trace_.Lose(TracedNameOf(*member));
   attempt_.RemoveWorker(incarnation, absl::OkStatus());
 }
 
@@ -135,7 +182,16 @@ absl::Status Coordinator::OnServerReport(int shard,
       attempt_.OnFarewell({"server", shard, report.farewell().statistics()});
       return absl::OkStatus();
     case ServerReport::kClockProbe:
+      return OnProbe({"server", shard}, report.clock_probe(),
+                     [link = attempt_.servers().servers()[shard].link](
+                         const ClockReading& reading) {
+                       if (link == nullptr) return;
+                       ServerOrder order;
+                       *order.mutable_clock_reading() = reading;
+                       link->Send(order);
+                     });
     case ServerReport::kTrace:
+      return OnTrace({"server", shard}, report.trace());
     case ServerReport::kEnlist:
     case ServerReport::REPORT_NOT_SET:
       break;

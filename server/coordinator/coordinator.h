@@ -4,6 +4,7 @@
 #define TRIBUTARY_SERVER_COORDINATOR_COORDINATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "server/coordinator/attempt.h"
 #include "server/coordinator/attempt_phase.h"
 #include "server/coordinator/watchdog.h"
+#include "server/trace/trace_collector.h"
 
 namespace tributary {
 
@@ -114,6 +116,11 @@ class Coordinator {
   // Returns true if at least one worker has reported Synced in this attempt,
   // which means that the worker has all weights.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the trace records so far of all processes, and forgets them. Empty
+  // unless the job traces steps.
+  std::vector<TracedProcess> TakeTrace() ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if all processes have sent their trace records.
+  bool trace_complete() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all servers have disconnected. Returns false if some are still
   // connected after `timeout`.
   bool AwaitServersGone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
@@ -154,10 +161,20 @@ class Coordinator {
   absl::Status Handle(Member* member, const WorkerReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // Returns the worker's name in the trace.
+  static TracedName TracedNameOf(const Member& member);
+  // Handles a probe or the records of a process. `answer` sends the answer.
+  absl::Status OnProbe(const TracedName& process, const ClockProbe& probe,
+                       const std::function<void(const ClockReading&)>& answer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status OnTrace(const TracedName& process, const TraceRecords& records)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   mutable absl::Mutex mu_;
   Attempt attempt_ ABSL_GUARDED_BY(mu_);
   AdmissionControl admission_ ABSL_GUARDED_BY(mu_);
   Watchdog watchdog_ ABSL_GUARDED_BY(mu_);
+  TraceCollector trace_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

@@ -31,6 +31,7 @@
 #include "server/process/threaded_checkpoint_committer.h"
 #include "server/progress/attempt_history.h"
 #include "server/replication/replica_store.h"
+#include "server/trace/trace_file.h"
 
 namespace tributary {
 namespace {
@@ -78,6 +79,7 @@ class CoordinatorProcess {
                    health_.Add(line);
                    if (options_.on_metrics) options_.on_metrics(line);
                  }),
+        trace_(options.job, options.output_directory, options.files),
         chooser_(options),
         expected_workers_(options.expected_workers),
         start_timeout_(options.start_timeout) {}
@@ -111,8 +113,10 @@ class CoordinatorProcess {
   // coordinator has begun a newer attempt, which can happen while this process
   // is suspended. This coordinator then ends its attempt and releases the
   // servers and workers that still follow it.
-  Coordinator::Ending Follow(Coordinator* coordinator,
-                             const LocalServer& local);
+  Coordinator::Ending Follow(Coordinator* coordinator, LocalServer* local);
+  // Writes trace.json if the job traces steps and there are new records. A disk
+  // error is only logged.
+  void WriteTrace(Coordinator* coordinator);
 
   const ServerOptions& options_;
   Shutdown* const shutdown_;
@@ -121,6 +125,7 @@ class CoordinatorProcess {
   TensorBoardLog tensorboard_;
   HealthWatch health_;
   MetricsWriter metrics_;
+  TraceFile trace_;
   ResumeChooser chooser_;
   ReplicaStore replicas_;
   int64_t attempt_ = 0;
@@ -214,6 +219,7 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
 ThreadedCheckpointCommitter::Options CoordinatorProcess::CommitterOptions() {
   ThreadedCheckpointCommitter::Options checkpoints;
   checkpoints.folder = CheckpointsFolder(options_.output_directory);
+  checkpoints.best = BestFolder(options_.output_directory);
   checkpoints.retention = {options_.job.checkpoint().keep_last(),
                            options_.job.checkpoint().keep_every()};
   checkpoints.before_commit = [this] {
@@ -249,13 +255,15 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
 }
 
 Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator,
-                                               const LocalServer& local) {
+                                               LocalServer* local) {
   Coordinator::Ending ending = Coordinator::Ending::kNone;
   absl::Time looked = MonotonicNow();
   while (ending == Coordinator::Ending::kNone) {
     ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
-    (void)coordinator->OnServerReport(/*shard=*/0, local.Heartbeat());
+    (void)coordinator->OnServerReport(/*shard=*/0, local->Heartbeat());
+    local->BeatTrace();
+    if (coordinator->trace_complete()) WriteTrace(coordinator);
     for (const std::string& notice : coordinator->TakeNotices()) {
       options_.log->Warning("%s", notice);
     }
@@ -270,6 +278,20 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator,
     }
   }
   return ending;
+}
+
+void CoordinatorProcess::WriteTrace(Coordinator* coordinator) {
+  trace_.Add(attempt_, coordinator->TakeTrace());
+  if (!trace_.changed()) return;
+  const absl::Status written = trace_.Write();
+  if (written.ok()) {
+    options_.log->Info(
+        "wrote the trace of the job's processes to %s/trace.json",
+        options_.output_directory);
+  } else {
+    options_.log->Warning("cannot write the trace: %s",
+                          std::string(written.message()));
+  }
 }
 
 absl::Status CoordinatorProcess::Open(Coordinator* coordinator,
@@ -345,8 +367,9 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   }
 
   AttemptEnd end;
-  end.ending = Follow(&coordinator, local);
+  end.ending = Follow(&coordinator, &local);
   services->SetReady(false);
+  local.FinishTrace();
   // Queued writes may call coordinator.Fail, see above.
   metrics_.Flush();
   end.status = coordinator.status();
@@ -382,6 +405,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   }
   local.EndReplication();
   services->ShutDown(rolled_back ? kCutTimeout : kDrainTimeout);
+  // After the last records of the other servers, which precede their farewells.
+  WriteTrace(&coordinator);
   return end;
 }
 

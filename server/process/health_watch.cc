@@ -80,6 +80,12 @@ void HealthWatch::Begin(int64_t steps) {
 void HealthWatch::Add(const std::string& line) {
   const nlohmann::json json = ParseJson(line);
   if (!json.is_object()) return;
+  const auto stop = json.find("stop_reason");
+  if (stop != json.end() && stop->is_string()) {
+    log_->Info("training stops after step %d: %s",
+               static_cast<int64_t>(NumberOf(json, "step").value_or(0)),
+               stop->get<std::string>());
+  }
   absl::MutexLock lock(&mu_);
   for (const HealthMonitor::Alarm& alarm : monitor_.Add(Parse(json))) {
     log_->Warning("%s", alarm.message);

@@ -101,6 +101,8 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
     case ServerOrder::kFinish:
       return absl::OkStatus();
     case ServerOrder::kClockReading:
+      if (trace() != nullptr) trace()->OnReading(order.clock_reading());
+      return absl::OkStatus();
     case ServerOrder::ORDER_NOT_SET:
       break;
   }
@@ -142,6 +144,11 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     return absl::UnimplementedError(
         "this server does not support recovery.journal");
   }
+  SetTrace(ServerTrace::Create(configure.job(), shard_, report_));
+  if (trace() != nullptr) {
+    options.trace = trace()->store();
+    trace()->Begin();
+  }
   CheckpointManifest manifest;
   if (configure.has_journal()) {
     options.first_version = configure.journal().version();
@@ -175,6 +182,11 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   servers_ = configure.servers();
   service_->Serve(store_.get(), configure.job_id(), configure.attempt());
   return absl::OkStatus();
+}
+
+ServerTrace* LocalServer::trace() const {
+  absl::MutexLock lock(&mu_);
+  return trace_.get();
 }
 
 absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,

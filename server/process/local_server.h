@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -26,6 +27,7 @@
 #include "server/store/block_pass.h"
 #include "server/store/chunk_pass.h"
 #include "server/store/parameter_store.h"
+#include "server/trace/server_trace.h"
 
 namespace tributary {
 
@@ -68,6 +70,17 @@ class LocalServer {
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
 
+  // With output.trace, sends probes and records to the coordinator. Call it
+  // several times a second. No effect in other jobs.
+  void BeatTrace() ABSL_LOCKS_EXCLUDED(mu_) {
+    ServerTrace* const traces = trace();
+    if (traces != nullptr) traces->Beat(Heartbeat().heartbeat().version());
+  }
+  // Sends all remaining records. Call it after the last step.
+  void FinishTrace() ABSL_LOCKS_EXCLUDED(mu_) {
+    if (ServerTrace* const traces = trace()) traces->Finish();
+  }
+
   // Adds the metrics that every server has.
   void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -109,6 +122,13 @@ class LocalServer {
                        const CheckpointManifest& manifest,
                        ParameterStore* store);
   void Replicate(ReplicaStream* replication, int64_t base);
+  // Returns null unless the job traces steps.
+  ServerTrace* trace() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Sets the result of trace().
+  void SetTrace(std::unique_ptr<ServerTrace> trace) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    trace_ = std::move(trace);
+  }
   void ReportFailure(const absl::Status& status, int exit_code);
   void ReportReplicationFailure(const absl::Status& status);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
@@ -138,6 +158,8 @@ class LocalServer {
   // This server's parts of checkpoints that were written.
   Histogram checkpoint_seconds_ ABSL_GUARDED_BY(mu_);
   int64_t checkpoint_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  // Null unless the job traces steps. Declared before `store_`, which uses it.
+  std::unique_ptr<ServerTrace> trace_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
   // Set in an all-reduce, which has no store.

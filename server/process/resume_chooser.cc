@@ -89,7 +89,7 @@ std::optional<ResumePoint> ResumeChooser::TryFinal() {
 
 bool ResumeChooser::IsOfThisJob(const CheckpointManifest& manifest) const {
   const absl::StatusOr<JobSpec> was = ParseJob(manifest.job(), "manifest");
-  return was.ok() && SameLength(*was, options_.job) &&
+  return was.ok() && SameEnd(*was, options_.job) &&
          ResultChanges(*was, options_.job).empty();
 }
 

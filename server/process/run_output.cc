@@ -30,8 +30,6 @@ constexpr char kAttemptName[] = "attempt";
 constexpr char kRunName[] = "run-id";
 constexpr int64_t kMaxAttemptBytes = 64;
 constexpr int64_t kMaxAddressBytes = 4096;
-// As for DataFacts.encoding.
-constexpr int64_t kMaxEncodingBytes = int64_t{1} << 20;
 
 std::string EncodingPath(const std::string& folder) {
   return absl::StrCat(folder, "/", kEncodingName);
@@ -188,7 +186,7 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name,
   TRIBUTARY_RETURN_IF_ERROR(
       WriteSafetensors(absl::StrCat(folder, "/", name), tensors, {}, files_));
   const absl::StatusOr<std::string> encoding =
-      ReadFile(EncodingPath(directory_), kMaxEncodingBytes);
+      ReadFile(EncodingPath(directory_), kMaxEncodingFileBytes);
   if (!absl::IsNotFound(encoding.status())) {
     TRIBUTARY_RETURN_IF_ERROR(encoding.status());
     TRIBUTARY_RETURN_IF_ERROR(

@@ -61,6 +61,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     facts->accepted = true;
     TRIBUTARY_RETURN_IF_ERROR(local.Handle(order));
     if (order.has_finish()) {
+      local.FinishTrace();
       ServerReport report;
       *report.mutable_farewell()->mutable_statistics() = local.Statistics();
       enlistment->Send(report);
@@ -93,7 +94,10 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   enlistment->Begin(std::move(stream), enlist);
   facts->enlisted = true;
   services->SetReady(true);
-  const Pulse pulse(kHeartbeat, [&] { enlistment->Send(local.Heartbeat()); });
+  const Pulse pulse(kHeartbeat, [&] {
+    enlistment->Send(local.Heartbeat());
+    local.BeatTrace();
+  });
   // After this report the coordinator writes a checkpoint and ends the attempt.
   const Shutdown::Registration leaving = shutdown->OnRequest([&enlistment] {
     ServerReport report;

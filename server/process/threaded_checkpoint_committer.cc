@@ -37,7 +37,22 @@ void ThreadedCheckpointCommitter::Commit(const std::string& folder,
   });
 }
 
-absl::Status ThreadedCheckpointCommitter::CommitNow(
+void ThreadedCheckpointCommitter::CommitBest(
+    const std::string& folder, const CheckpointManifest& manifest) {
+  thread_->Run([this, folder, manifest] {
+    absl::Status status = CheckCommit(folder, manifest);
+    if (status.ok()) {
+      status = folder_.CommitAs(options_.best, folder, manifest);
+    }
+    coordinator_->OnCheckpointCommitted(status);
+    if (status.ok()) {
+      options_.log->Info("the best version so far, of step %d, is in %s",
+                         manifest.step(), options_.best);
+    }
+  });
+}
+
+absl::Status ThreadedCheckpointCommitter::CheckCommit(
     const std::string& folder, const CheckpointManifest& manifest) {
   for (const CheckpointFile& file : manifest.file()) {
     const std::string path = absl::StrCat(folder, "/", file.name());
@@ -51,7 +66,12 @@ absl::Status ThreadedCheckpointCommitter::CommitNow(
   }
   const absl::Status current = options_.before_commit();
   if (absl::IsFailedPrecondition(current)) coordinator_->Overtaken(current);
-  if (!current.ok()) return current;
+  return current;
+}
+
+absl::Status ThreadedCheckpointCommitter::CommitNow(
+    const std::string& folder, const CheckpointManifest& manifest) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckCommit(folder, manifest));
   TRIBUTARY_RETURN_IF_ERROR(folder_.Commit(folder, manifest));
   const absl::Status pointed = folder_.PointToLatest(manifest.step());
   if (!pointed.ok()) {

@@ -24,6 +24,7 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
  public:
   struct Options {
     std::string folder;  // The CheckpointsFolder of the run.
+    std::string best;    // The BestFolder of the run.
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
     // Called before every commit. An error prevents the commit.
@@ -47,10 +48,15 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
   void MakeFolder(int64_t step) override;
   void Commit(const std::string& folder,
               const CheckpointManifest& manifest) override;
+  void CommitBest(const std::string& folder,
+                  const CheckpointManifest& manifest) override;
   void Discard(const std::string& folder) override;
   void Warn(int64_t step, const std::string& message) override;
 
  private:
+  // Returns OK if the checkpoint in `folder` may be committed.
+  absl::Status CheckCommit(const std::string& folder,
+                           const CheckpointManifest& manifest);
   absl::Status CommitNow(const std::string& folder,
                          const CheckpointManifest& manifest);
 

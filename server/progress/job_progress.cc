@@ -34,7 +34,9 @@ JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
       rounds_(job, facts.steps()),
       chunks_(chunks),
       servers_(servers),
-      breakdown_(std::min(servers, chunks)) {}
+      breakdown_(std::min(servers, chunks)),
+      history_(job),
+      final_version_(rounds_.count()) {}
 
 void JobProgress::Resume(int64_t version, const JobState& state) {
   first_round_ = completed_rounds_ = all_complete_below_ = version;
@@ -43,6 +45,9 @@ void JobProgress::Resume(int64_t version, const JobState& state) {
   skipped_steps_ = state.skipped_steps();
   trained_before_ = absl::Seconds(state.seconds());
   evaluated_version_ = state.evaluated_version();
+  history_.Restore(state);
+  // A job that stopped early may resume with other conditions.
+  if (version == final_version_) stop_reason_ = state.stop_reason();
   if (evaluated_version_ > 0) {
     evaluation_ = Evaluation{state.evaluation_step(), state.evaluation_loss(),
                              state.evaluation_accuracy()};
@@ -56,6 +61,8 @@ JobState JobProgress::Save() const {
   state.set_skipped_steps(skipped_steps_);
   state.set_seconds(absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_));
   state.set_evaluated_version(evaluated_version_);
+  history_.Save(&state);
+  state.set_stop_reason(stop_reason_);
   if (evaluation_.has_value()) {
     state.set_evaluation_step(evaluation_->step);
     state.set_evaluation_loss(evaluation_->loss);
@@ -259,8 +266,8 @@ bool JobProgress::EvaluationDue(int64_t version) const {
 
 int64_t JobProgress::NextEvaluation() const {
   const int64_t every = rounds_.RoundsFor(job_.evaluation().every_steps());
-  if (facts_.evaluation_pieces() == 0 || every == 0) return rounds_.count();
-  return std::min(rounds_.count(), evaluated_version_ / every * every + every);
+  if (facts_.evaluation_pieces() == 0 || every == 0) return final_version_;
+  return std::min(final_version_, evaluated_version_ / every * every + every);
 }
 
 absl::Status JobProgress::CheckPiece(const EvaluationReport& report) const {
@@ -323,19 +330,34 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
     window_.evaluating += now - last_step_;
     evaluating_ += now - last_step_;
   }
-  const nlohmann::ordered_json line = {
+  Judge(report.version());
+  nlohmann::ordered_json line = {
       {"step", evaluation_->step},
       {"evaluation_loss", evaluation_->loss},
       {"evaluation_accuracy", evaluation_->accuracy},
       {"seconds", absl::ToDoubleSeconds(now - begin_)}};
+  if (best_version_.has_value()) line["best"] = true;
+  if (!stop_reason_.empty()) line["stop_reason"] = stop_reason_;
   metrics_.push_back(line.dump());
   return true;
 }
 
+void JobProgress::Judge(int64_t version) {
+  const EvaluationHistory::Verdict verdict = history_.Add(*evaluation_);
+  if (verdict.best) best_version_ = version;
+  if (version == rounds_.count() || verdict.stop.empty()) return;
+  stop_reason_ = verdict.stop;
+  final_version_ = version;
+}
+
+std::optional<int64_t> JobProgress::TakeBest() {
+  return std::exchange(best_version_, std::nullopt);
+}
+
 bool JobProgress::finished() const {
-  return completed_rounds_ == rounds_.count() &&
-         (!EvaluationDue(rounds_.count()) ||
-          evaluated_version_ == rounds_.count());
+  return completed_rounds_ == final_version_ &&
+         (!EvaluationDue(final_version_) ||
+          evaluated_version_ == final_version_);
 }
 
 double JobProgress::samples_per_second() const {

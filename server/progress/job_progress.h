@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,16 +20,10 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/progress/evaluation_history.h"
 #include "server/progress/step_breakdown.h"
 
 namespace tributary {
-
-// The result of one evaluation.
-struct Evaluation {
-  int64_t step = 0;  // Number of steps done before the evaluation.
-  double loss = 0;
-  double accuracy = 0;
-};
 
 // Tracks the progress of a job. Reports of servers and workers count rounds
 // (see Rounds); metrics and the status count the job's steps. Not thread-safe.
@@ -65,9 +60,10 @@ class JobProgress {
   // before it.
   int64_t NextEvaluation() const;
   // Adds a worker's report of a part of an evaluation. Returns true if this
-  // report completes the evaluation of its version. Ignores repeated reports,
-  // and reports about evaluations that are complete. Returns InvalidArgument
-  // for a report that does not match the job.
+  // report completes the evaluation of its version. The job may then stop
+  // early: this version becomes final_version(). Ignores repeated reports, and
+  // reports about evaluations that are complete. Returns InvalidArgument for a
+  // report that does not match the job.
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
@@ -75,8 +71,16 @@ class JobProgress {
   int64_t completed_steps() const {
     return rounds_.StepsAfter(completed_rounds_);
   }
-  // Returns the version of the finished model.
-  int64_t final_version() const { return rounds_.count(); }
+  // Returns the version of the finished model: the job's last version, or the
+  // one at which the job stops early.
+  int64_t final_version() const { return final_version_; }
+  // Returns why the job stops early, in one line; empty if it does not.
+  const std::string& stop_reason() const { return stop_reason_; }
+  // Returns the version of the newest evaluation if its result is the best one
+  // so far and the job keeps the best version, and was not returned before;
+  // otherwise nullopt.
+  std::optional<int64_t> TakeBest();
+  const EvaluationHistory& history() const { return history_; }
   // Returns the newest version whose evaluation is complete, or 0 if there is
   // none.
   int64_t evaluated_version() const { return evaluated_version_; }
@@ -168,6 +172,9 @@ class JobProgress {
     absl::Duration evaluating;
   };
 
+  // Decides whether `version`, the newest evaluated one, is the best, and
+  // whether the job stops early.
+  void Judge(int64_t version);
   GradientNorm Close(int64_t round, const OpenRound& open, absl::Time now);
   void EmitTraining(absl::Time now);
   // Adds the fields `workers` and, if there is a straggler, `waiting` to
@@ -209,6 +216,10 @@ class JobProgress {
 
   int64_t evaluated_version_ = 0;
   std::optional<Evaluation> evaluation_;
+  EvaluationHistory history_;
+  std::optional<int64_t> best_version_;  // See TakeBest.
+  std::string stop_reason_;
+  int64_t final_version_;
   int64_t evaluating_version_ = 0;
   std::map<int64_t, EvaluationReport> pieces_;
 

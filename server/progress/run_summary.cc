@@ -100,6 +100,16 @@ std::string SummaryJson(const RunFacts& facts) {
         summary["evaluation"]["accuracy"] = evaluation.accuracy;
       }
     }
+    const EvaluationHistory& history = facts.progress->history();
+    if (history.best_result().has_value()) {
+      summary["best"] = {{"metric", EvaluationMetric::Name_Name(
+                                        facts.job->checkpoint().best())},
+                         {"step", history.best_step()},
+                         {"result", *history.best_result()}};
+    }
+    if (!facts.progress->stop_reason().empty()) {
+      summary["stop_reason"] = facts.progress->stop_reason();
+    }
     summary["seconds"] = facts.progress->seconds();
     summary["samples_per_second"] = facts.progress->samples_per_second();
     summary["unit"] = facts.progress->facts().unit();

@@ -35,9 +35,8 @@ absl::Status AllReduceSteps::OnWorkerLost(int64_t worker,
       absl::StrCat("lost ", name, "; an all-reduce needs all of its members"));
 }
 
-void AllReduceSteps::OrderSnapshot(const ServerOrder& order, bool last) {
-  // The members send the last version without a request.
-  group_.OrderSave(order.snapshot(), /*asks=*/!last);
+void AllReduceSteps::OrderSnapshot(const ServerOrder& order, bool kept) {
+  group_.OrderSave(order.snapshot(), /*asks=*/!kept);
 }
 
 std::optional<SnapshotReport> AllReduceSteps::OnSaved(int64_t worker,

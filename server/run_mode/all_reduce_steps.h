@@ -41,7 +41,7 @@ class AllReduceSteps final : public RunMode {
   // Requests the members' state. Members send the state of the last version
   // without a request. OrderWaitingSnapshot later orders the server to write
   // the state.
-  void OrderSnapshot(const ServerOrder& order, bool last) override;
+  void OrderSnapshot(const ServerOrder& order, bool kept) override;
   std::optional<SnapshotReport> OnSaved(int64_t worker,
                                         const Saved& saved) override;
   void OrderWaitingSnapshot(int64_t completed) override;

@@ -99,9 +99,10 @@ class RunMode {
   // Returns the first version at which a checkpoint may still be taken.
   virtual int64_t earliest_checkpoint() const { return 0; }
   // Orders the servers to write the snapshot that `order` describes, at once or
-  // when its state has arrived. `last` is true for the snapshot of the job's
-  // last version.
-  virtual void OrderSnapshot(const ServerOrder& order, bool last);
+  // when its state has arrived. `kept` is true if the members of an all-reduce
+  // send this version without a request: for the job's last version and, if
+  // KeepsEvaluatedVersions, for versions that are evaluated.
+  virtual void OrderSnapshot(const ServerOrder& order, bool kept);
   // Records that a worker has sent its part of the state, or cannot send it.
   // Returns a report if the waiting snapshot has failed because of that.
   virtual std::optional<SnapshotReport> OnSaved(int64_t /*worker*/,

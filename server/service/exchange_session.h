@@ -90,6 +90,7 @@ class ExchangeSession final
   // Sends the outcome after all weights of the chunk up to `version`, because a
   // worker that must repeat the step needs these weights.
   void OnOutcome(const Outcome& outcome, int64_t version) override;
+  int64_t incarnation() const override { return incarnation_; }
   void OnBurstEnd() override { stream_->Wake(); }
 
  private:

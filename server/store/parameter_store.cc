@@ -225,6 +225,9 @@ absl::Status ParameterStore::AddContribution(int number, NodeSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(check_.Check(number, sum));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   Chunk* chunk = Find(number);
+  const absl::Time begin = TraceTime();
+  const int64_t step = sum.step;
+  const int node = sum.node;
   {
     absl::MutexLock lock(&chunk->mu);
     const absl::Status status =
@@ -232,6 +235,10 @@ absl::Status ParameterStore::AddContribution(int number, NodeSum sum) {
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat("chunk ", number, ": ",
                                                       status.message()));
+    }
+    TraceContribution(chunk, step, node);
+    if (options_.trace != nullptr) {
+      options_.trace->Contributed(step, number, begin);
     }
     if (!TakeUpdate(chunk)) return Failpoint("S6");
   }
@@ -304,9 +311,15 @@ void ParameterStore::OnTaken(absl::Span<Chunk* const> chunks, bool more) {
   for (Chunk* const chunk : chunks) {
     items.push_back({chunk->pass.get(), &chunk->update.sum});
   }
+  const absl::Time begin = TraceTime();
   const absl::StatusOr<std::vector<double>> squares =
       group_->SumOfSquares(items);
   if (!squares.ok()) return Fail(*chunks[0], squares.status());
+  const absl::Time end = TraceTime();
+  for (Chunk* const chunk : chunks) {
+    if (options_.trace == nullptr) break;
+    options_.trace->Summed(chunk->update.step, chunk->number, begin, end);
+  }
   for (size_t i = 0; i < chunks.size(); ++i) {
     ReportSum(*chunks[i], (*squares)[i]);
   }
@@ -346,8 +359,15 @@ void ParameterStore::Update(absl::Span<Chunk* const> chunks,
     runs.push_back(BeginRun(chunk, norm.value_or(chunk->update.gradient_norm)));
     items.push_back({chunk->pass.get(), &runs.back()->arguments});
   }
+  const absl::Time begin = TraceTime();
   const absl::StatusOr<std::vector<double>> squares = group_->Run(items);
   if (!squares.ok()) return Fail(*chunks[0], squares.status());
+  const absl::Time end = TraceTime();
+  for (const std::unique_ptr<ChunkRun>& run : runs) {
+    if (options_.trace == nullptr) break;
+    options_.trace->Updated(run->chunk->update.step, run->chunk->number,
+                            run->traced_nodes, begin, end);
+  }
   for (size_t i = 0; i < runs.size(); ++i) {
     EndRun(std::move(runs[i]), (*squares)[i], more);
   }
@@ -362,6 +382,9 @@ std::unique_ptr<ParameterStore::ChunkRun> ParameterStore::BeginRun(
     absl::MutexLock lock(&chunk->mu);
     run->weights = &chunk->weights;
     run->version = chunk->weights.version();
+    if (options_.trace != nullptr) {
+      run->traced_nodes = chunk->traced.Take(chunk->update.step);
+    }
     if (chunk->capture != nullptr &&
         chunk->capture->version() == run->version + 1) {
       run->capture = std::move(chunk->capture);
@@ -433,7 +456,9 @@ void ParameterStore::FinishUpdate(Chunk* chunk, ChunkWeights::Next next,
     absl::MutexLock lock(&chunk->mu);
     chunk->weights.Finish(std::move(next));
     FailpointOrDie("S10");
+    const absl::Time begin = TraceTime();
     Publish(chunk, more);
+    TracePublication(*chunk, done.step, begin);
     if (done.outcome.has_value()) Answer(*chunk, *done.outcome);
     chunk->updating = false;
     if (!TakeUpdate(chunk)) return;

@@ -35,6 +35,7 @@
 #include "server/store/contribution_check.h"
 #include "server/store/device_share.h"
 #include "server/store/sample_counts.h"
+#include "server/store/store_trace.h"
 #include "server/store/sum_reports.h"
 #include "server/store/update_queue.h"
 
@@ -64,6 +65,9 @@ class WeightsSubscriber {
   virtual ~WeightsSubscriber() = default;
   // Returns a number that is unique in this process and never reused.
   int64_t id() const { return id_; }
+  // Returns the incarnation of the worker that receives the weights, for the
+  // trace; 0: unknown.
+  virtual int64_t incarnation() const { return 0; }
   // Called for each chunk in the order of versions, with the chunk's lock held:
   // must not block and must not call the store.
   virtual void OnWeights(const WeightsVersion& weights) = 0;
@@ -140,6 +144,8 @@ class ParameterStore {
     // makes no progress; versions that were published before stay valid. May be
     // null.
     std::function<void(const absl::Status&)> on_failure;
+    // Records the traced steps; null: none. Must outlive the store.
+    StoreTrace* trace = nullptr;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
   // Receives a copy of each new version of a chunk before it is published.
@@ -284,6 +290,8 @@ class ParameterStore {
     // The snapshot for which this chunk must still be copied; null if there is
     // none.
     std::shared_ptr<SnapshotCapture> capture ABSL_GUARDED_BY(mu);
+    // Empty if no step is traced.
+    StoreTrace::Contributions traced ABSL_GUARDED_BY(mu);
 
     // Accessed only by the task that sums or updates the chunk.
     ChunkUpdate update;
@@ -314,6 +322,7 @@ class ParameterStore {
     ChunkWeights::Next next;
     std::shared_ptr<SnapshotCapture> capture;
     std::optional<Snapshot::Chunk> copy;
+    std::vector<int> traced_nodes;   // Empty if the step is not traced.
     ChunkPass::Arguments arguments;  // Its pointers refer to the fields above.
   };
 
@@ -353,6 +362,13 @@ class ParameterStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
+  // Returns the present time if steps are traced.
+  absl::Time TraceTime() const;
+  void TraceContribution(Chunk* chunk, int64_t step, int node)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
+  // Traces that the chunk's newest version, which `step` made, was published.
+  void TracePublication(const Chunk& chunk, int64_t step, absl::Time begin)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
 
   // The fields below are set before the first contribution and constant
   // afterwards, or they have locks of their own.

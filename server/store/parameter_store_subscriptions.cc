@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "server/store/parameter_store.h"
 #include "server/store/pinned_arenas.h"
@@ -35,6 +36,26 @@ void ParameterStore::Publish(Chunk* chunk, bool more) {
     }
     subscription.subscriber->OnWeights(sent);
   }
+}
+
+absl::Time ParameterStore::TraceTime() const {
+  return options_.trace == nullptr ? absl::Time() : MonotonicNow();
+}
+
+void ParameterStore::TraceContribution(Chunk* chunk, int64_t step, int node) {
+  if (options_.trace != nullptr && options_.trace->Wants(step)) {
+    chunk->traced.Add(step, node);
+  }
+}
+
+void ParameterStore::TracePublication(const Chunk& chunk, int64_t step,
+                                      absl::Time begin) {
+  if (options_.trace == nullptr || !options_.trace->Wants(step)) return;
+  std::vector<int64_t> receivers;
+  for (const Subscription& subscription : chunk.subscriptions) {
+    receivers.push_back(subscription.subscriber->incarnation());
+  }
+  options_.trace->Published(step, chunk.number, receivers, begin);
 }
 
 absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {

@@ -180,7 +180,6 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
       return OpenTokens(job);
     case DataSpec::kImages:
       return OpenImages(job);
-    case DataSpec::kTokens:
     case DataSpec::kLabeledText:
     case DataSpec::SOURCE_NOT_SET:
       break;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,6 +68,10 @@ class Model {
   // Returns OK, or the reason why a device that captures its work has stopped
   // capturing (see Network). Steps then take longer, with the same result.
   virtual absl::Status capture_status() const { return absl::OkStatus(); }
+
+  // Returns the names of the layers, in the order of LayerObserver's numbers;
+  // empty if the model does not report its layers.
+  virtual std::vector<std::string> LayerNames() const { return {}; }
 
   // Computes forward only, in evaluation mode (no dropout; batch norm uses its
   // running statistics). The batch may be smaller than planned. Returns the

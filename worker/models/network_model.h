@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,6 +40,9 @@ class NetworkModel : public Model {
                                            StepObserver* observer) override;
   absl::Status capture_status() const override {
     return network_->capture_status();
+  }
+  std::vector<std::string> LayerNames() const override {
+    return network_->LayerNames();
   }
   absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                     const float* weights) override;

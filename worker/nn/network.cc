@@ -6,6 +6,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/philox.h"
 #include "worker/nn/layers/initializer.h"
@@ -31,6 +32,18 @@ constexpr size_t kMaximumCaptures = 4;
 // Returns the layer's random stream, excluding the device's random base.
 RandomStream StreamOf(uint64_t seed, int node) {
   return {seed, RandomPurpose::kDropout, 0, static_cast<uint32_t>(node)};
+}
+
+// Runs the layer, and reports its times unless `layers` is null.
+template <typename Run>
+void Timed(LayerObserver* layers, int layer, bool backward, const Run& run) {
+  if (layers == nullptr) {
+    run();
+    return;
+  }
+  const absl::Time begin = MonotonicNow();
+  run();
+  layers->OnLayer(layer, backward, begin, MonotonicNow());
 }
 
 }  // namespace
@@ -239,7 +252,8 @@ bool Network::QueueForward(Pass* pass) {
     Run(pass->captures == nullptr ? nullptr : &pass->captures->forward[s], [&] {
       for (int i = segment.begin; i < segment.end; ++i) {
         pass->call.stream = StreamOf(pass->seed, i);
-        Forward(i, pass->call, pass->weights);
+        Timed(LayersOf(*pass), i, /*backward=*/false,
+              [&] { Forward(i, pass->call, pass->weights); });
       }
     });
   }
@@ -254,7 +268,9 @@ void Network::QueueBackward(Pass* pass) {
           for (int i = segment.end - 1; i >= segment.begin; --i) {
             if (!plan_.nodes[i].backward) continue;
             pass->call.stream = StreamOf(pass->seed, i);
-            Backward(i, pass->call, pass->weights, pass->gradients);
+            Timed(LayersOf(*pass), i, /*backward=*/true, [&] {
+              Backward(i, pass->call, pass->weights, pass->gradients);
+            });
           }
           for (const Range& range : segment.frozen) {
             device_->Zero(pass->gradients + range.begin,
@@ -332,29 +348,6 @@ void Network::PrepareWeights(const Segment& segment,
   for (int i = segment.begin; i < segment.end; ++i) {
     TensorsOf(i, /*training=*/true, weights);
   }
-}
-
-absl::StatusOr<LossSums> Network::Evaluate(const MicroBatchInput& micro_batch,
-                                           const float* weights) {
-  if (micro_batch.samples == 0) return LossSums();
-  BeginCall();
-  CopyIn(micro_batch);
-  const LayerCall call = CallOf(micro_batch.samples, /*training=*/false);
-  for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
-  LossSpec loss = graph_.loss();
-  loss.smoothing = 0;
-  BeginLoss(loss, micro_batch.samples, plan_.evaluation_loss_input,
-            /*gradient=*/nullptr);
-  return AwaitLoss();
-}
-
-const Real* Network::Predict(int64_t samples, const void* input,
-                             const float* weights) {
-  BeginCall();
-  CopyIn({samples, input});
-  const LayerCall call = CallOf(samples, /*training=*/false);
-  for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
-  return RealAt(plan_.evaluation_loss_input);
 }
 
 void* Network::At(int64_t place) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -104,6 +105,9 @@ class Network {
   // sample.
   const Real* Predict(int64_t samples, const void* input, const float* weights);
 
+  // Returns the names of the layers, in the order of LayerObserver's numbers.
+  std::vector<std::string> LayerNames() const;
+
  private:
   struct Range {
     int64_t begin = 0;
@@ -153,6 +157,9 @@ class Network {
           std::unique_ptr<DeviceInputs> inputs,
           std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies);
 
+  static LayerObserver* LayersOf(const Pass& pass) {
+    return pass.observer == nullptr ? nullptr : pass.observer->layers();
+  }
   void CopyConstants() const;
   void FindGaps();
   void FindSegments();

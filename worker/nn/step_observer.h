@@ -4,7 +4,20 @@
 
 #include <cstdint>
 
+#include "absl/time/time.h"
+
 namespace tributary {
+
+// Receives the times of a micro-batch's layers.
+class LayerObserver {
+ public:
+  virtual ~LayerObserver() = default;
+  // Called on the compute thread after it has run layer number `layer` (see
+  // Model::LayerNames), forward or backward. On a device with its own memory
+  // these are the times at which the thread queued the layer.
+  virtual void OnLayer(int layer, bool backward, absl::Time begin,
+                       absl::Time end) = 0;
+};
 
 // Receives callbacks on the compute thread while a network computes, so that
 // the exchange can overlap with computation.
@@ -19,6 +32,9 @@ class StepObserver {
   // memory or for a thread of the program, and this thread is about to wait for
   // it. Not called on other devices or for an empty micro-batch.
   virtual void DeviceBusy() {}
+  // Returns the receiver of the layers' times, or null, in which case the times
+  // are not measured. Called for each part of the micro-batch.
+  virtual LayerObserver* layers() { return nullptr; }
   // Replaces the number of samples (tokens) of the micro-batch, which by
   // default is the number of labels that count. The gradient sum of a step is
   // divided by the sum of these numbers over its micro-batches. Called at most

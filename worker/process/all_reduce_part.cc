@@ -16,6 +16,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/limits.h"
 #include "common/base/status_macros.h"
+#include "common/job/rounds.h"
 #include "common/optimizer/optimizer.h"
 #include "common/os/local_host.h"
 #include "common/parameters/reduction_tree.h"
@@ -294,6 +295,12 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   exchange.first_step = open.version();
   exchange.attempt = options.attempt;
   exchange.pin = options.pin;
+  exchange.trace = options.trace;
+  if (KeepsEvaluatedVersions(setup->job()) &&
+      setup->facts().evaluation_pieces() > 0) {
+    exchange.keep_every =
+        setup->rounds().RoundsFor(setup->job().evaluation().every_steps());
+  }
   bool late = false;
   std::string digests;
   if (open.version() == 0) {

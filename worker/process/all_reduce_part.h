@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/trace/trace_recorder.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/reduction_stream.h"
@@ -35,6 +36,8 @@ struct AllReducePartOptions {
   bool insecure_network = false;
   // Pins the memory of gradient arenas. If null, the memory is not pinned.
   PinMemory pin;
+  // Records the traced steps; null: none. Must outlive the exchange.
+  TraceRecorder* trace = nullptr;
   // The NCCL library; null if NCCL is not used.
   NcclLibrary* nccl = nullptr;
   // Creates the stream of an exchange that uses NCCL.

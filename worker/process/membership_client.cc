@@ -79,6 +79,12 @@ void MembershipClient::SetSave(std::function<void(int64_t version)> save) {
   saves_.clear();
 }
 
+void MembershipClient::SetReading(
+    std::function<void(const ClockReading&)> reading) {
+  absl::MutexLock lock(&mu_);
+  reading_ = std::move(reading);
+}
+
 bool MembershipClient::admitted() const {
   absl::MutexLock lock(&mu_);
   return admission_.has_value();
@@ -126,6 +132,9 @@ bool MembershipClient::OnMessage(const CoordinatorOrder& order,
         saves_.push_back(order.save().version());
       }
       break;
+    case CoordinatorOrder::kClockReading:
+      if (reading_) reading_(order.clock_reading());
+      break;
     case CoordinatorOrder::kDeal:
       state_->SetAssignment(order.deal());
       break;
@@ -141,6 +150,7 @@ bool MembershipClient::OnMessage(const CoordinatorOrder& order,
         break;
       }
       finished_ = true;
+      state_->SetLastVersion(order.finished().version());
       state_->SetFinished();
       break;
     default:

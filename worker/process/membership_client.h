@@ -74,6 +74,12 @@ class MembershipClient final
   void SetSave(std::function<void(int64_t version)> save)
       ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Sets the callback for answers to clock probes. It must not block; of this
+  // object's methods, it may call only Send. Null removes the callback, which
+  // no longer runs once SetReading has returned.
+  void SetReading(std::function<void(const ClockReading&)> reading)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
   // Returns true if Admission has been received.
   bool admitted() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if Finished has been received with the field `stopped` set:
@@ -97,6 +103,7 @@ class MembershipClient final
   std::optional<Group> group_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string> published_ ABSL_GUARDED_BY(mu_);
   std::function<void(int64_t)> save_ ABSL_GUARDED_BY(mu_);
+  std::function<void(const ClockReading&)> reading_ ABSL_GUARDED_BY(mu_);
   // Versions of the Save orders received before save_ was set.
   std::vector<int64_t> saves_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;

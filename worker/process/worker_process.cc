@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -19,6 +20,8 @@
 #include "common/os/process.h"
 #include "common/os/shared_memory.h"
 #include "common/text/counted.h"
+#include "common/trace/trace_recorder.h"
+#include "common/trace/trace_sender.h"
 #include "common/transport/channel.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
@@ -102,9 +105,11 @@ void LogWarnings(const std::vector<std::string>& warnings, Logger* log) {
 absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
                                                   const Admission& admission,
                                                   const TrainingSetup& setup,
+                                                  TraceRecorder* trace,
                                                   WorkState* state) {
   ParameterServerExchange::Options exchange_options;
   exchange_options.pin = PinFor(setup);
+  exchange_options.trace = trace;
   exchange_options.map_device = MapperFor(setup);
   // The ranges of most numbers of micro-batches consist of up to two subtrees.
   exchange_options.device_arenas = 2 * setup.threads();
@@ -162,8 +167,8 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
 
 absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
     const WorkerOptions& options, const Admission& admission, const Open& open,
-    NcclLibrary* nccl, TrainingSetup* setup, MembershipClient* membership,
-    WorkState* state) {
+    NcclLibrary* nccl, TrainingSetup* setup, TraceRecorder* trace,
+    MembershipClient* membership, WorkState* state) {
   AllReducePartOptions part;
   part.nccl = nccl;
   part.make_reduction_stream = options.make_reduction_stream;
@@ -175,7 +180,28 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
   part.host = options.host;
   part.insecure_network = options.insecure_network;
   part.pin = PinFor(*setup);
+  part.trace = trace;
   return JoinAllReduce(part, open, setup, membership, state);
+}
+
+// Returns null if the job traces no steps.
+std::unique_ptr<TraceSender> MakeTrace(const JobSpec& job,
+                                       MembershipClient* membership) {
+  const std::optional<TracedSteps> steps =
+      TracedStepsOf(job, ResolveExchange(job).steps_per_round);
+  if (!steps.has_value()) return nullptr;
+  TraceSender::Send send;
+  send.probe = [membership](const ClockProbe& probe) {
+    WorkerReport report;
+    *report.mutable_clock_probe() = probe;
+    membership->Send(report);
+  };
+  send.records = [membership](const TraceRecords& records) {
+    WorkerReport report;
+    *report.mutable_trace() = records;
+    membership->Send(report);
+  };
+  return std::make_unique<TraceSender>(*steps, std::move(send));
 }
 
 struct StayFacts {
@@ -262,11 +288,16 @@ absl::Status TakePart(const WorkerOptions& options,
     TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
 
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
+    const std::unique_ptr<TraceSender> trace =
+        MakeTrace(admission.job(), membership);
+    TraceRecorder* const recorder =
+        trace == nullptr ? nullptr : trace->recorder();
+    const absl::Cleanup forget_trace = [&] { membership->SetReading(nullptr); };
     absl::StatusOr<std::unique_ptr<Exchange>> joined =
         setup->traits().kind == ExchangeKind::kAllReduce
-            ? JoinGroup(options, admission, open, nccl, setup.get(), membership,
-                        state.get())
-            : Connect(options, admission, *setup, state.get());
+            ? JoinGroup(options, admission, open, nccl, setup.get(), recorder,
+                        membership, state.get())
+            : Connect(options, admission, *setup, recorder, state.get());
     if (!joined.ok()) check_devices();
     TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange,
                                std::move(joined));
@@ -280,6 +311,7 @@ absl::Status TakePart(const WorkerOptions& options,
     };
     hooks.step_done = [&pulse] { pulse->BeatEarly(); };
     hooks.clock = options.clock;
+    hooks.trace = recorder;
     Trainer trainer(setup.get(), state.get(), exchange.get(), hooks);
     pulse = std::make_unique<Pulse>(beat, [&] {
       WorkerReport report;
@@ -287,7 +319,15 @@ absl::Status TakePart(const WorkerOptions& options,
       *report.mutable_heartbeat()->mutable_statistics() =
           Statistics(trainer, *exchange);
       membership->Send(report);
+      if (trace != nullptr) {
+        trace->Beat(setup->rounds().RoundsFor(report.heartbeat().step()));
+      }
     });
+    if (trace != nullptr) {
+      membership->SetReading(
+          [&trace](const ClockReading& reading) { trace->OnReading(reading); });
+      trace->Begin();
+    }
     const MetricsRegistry::Registration metrics =
         MetricsRegistry::Add(options.metrics, [&](MetricsPage* page) {
           Heartbeat heartbeat = trainer.Progress();
@@ -305,6 +345,7 @@ absl::Status TakePart(const WorkerOptions& options,
     }
     TRIBUTARY_RETURN_IF_ERROR(trained);
     exchange->Finish();
+    if (trace != nullptr) trace->Finish();
     WorkerReport farewell;
     *farewell.mutable_farewell()->mutable_statistics() =
         Statistics(trainer, *exchange);

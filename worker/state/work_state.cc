@@ -24,7 +24,7 @@ std::vector<int64_t> Missing(int64_t begin, int64_t end, int64_t version,
 }  // namespace
 
 WorkState::WorkState(const Options& options, const ArenaLayout* layout)
-    : options_(options), layout_(layout) {}
+    : options_(options), layout_(layout), last_version_(options.steps) {}
 
 void WorkState::RequestInitialize() {
   absl::MutexLock lock(&mu_);
@@ -41,6 +41,11 @@ void WorkState::SetAssignment(const Deal& assignment) {
 void WorkState::SetEvaluated(int64_t version) {
   absl::MutexLock lock(&mu_);
   evaluated_ = std::max(evaluated_, version);
+}
+
+void WorkState::SetLastVersion(int64_t version) {
+  absl::MutexLock lock(&mu_);
+  last_version_ = version;
 }
 
 void WorkState::SetFinished() {
@@ -130,7 +135,7 @@ bool WorkState::Decide(Task* task) const {
   // The coordinator may read it only then.
   if (finished_) {
     task->kind = Task::Kind::kFinish;
-    return CompleteVersion() == options_.steps;
+    return CompleteVersion() == last_version_;
   }
   if (initialize_) {
     task->kind = Task::Kind::kInitialize;

@@ -69,6 +69,9 @@ class WorkState : public WeightsSink {
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
+  // Sets the job's last version, which is Options::steps unless the job stops
+  // early. Call it before SetFinished.
+  void SetLastVersion(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the job is done.
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
   // Adds a step that this worker has leased and must compute. Ignored except in
@@ -163,6 +166,7 @@ class WorkState : public WeightsSink {
   bool initialize_ ABSL_GUARDED_BY(mu_) = false;
   bool synced_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t last_version_ ABSL_GUARDED_BY(mu_);
   Deal assignment_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mu_);

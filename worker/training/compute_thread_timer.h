@@ -23,6 +23,14 @@ inline constexpr int kActivities = 6;
 // Returns the name used in Heartbeat.phase: "idle", "data", ...
 const char* ActivityName(Activity activity);
 
+// Receives the changes of a thread's activity.
+class ActivityObserver {
+ public:
+  virtual ~ActivityObserver() = default;
+  // Called on the thread, when it has ended the activity `was`.
+  virtual void OnSwitch(Activity was) = 0;
+};
+
 // The time that a thread has spent on each activity.
 class TimeSpent {
  public:
@@ -49,6 +57,10 @@ class ComputeThreadTimer {
   using Clock = std::function<absl::Time()>;
   explicit ComputeThreadTimer(Clock clock);
 
+  // Reports every Switch to `observer`, which must outlive the calls. Null, the
+  // default: to nobody.
+  void SetObserver(ActivityObserver* observer) { observer_ = observer; }
+
   // Ends the current activity and begins `next`.
   void Switch(Activity next);
   Activity activity() const { return activity_; }
@@ -63,6 +75,7 @@ class ComputeThreadTimer {
   std::atomic<Activity> activity_{Activity::kIdle};
   absl::Time since_;
   TimeSpent spent_;
+  ActivityObserver* observer_ = nullptr;
 };
 
 }  // namespace tributary

@@ -17,16 +17,18 @@ namespace tributary {
 class LocalStepObserver final : public StepObserver {
  public:
   LocalStepObserver(const WorkState* state, const Task* task,
-                    ComputeThreadTimer* timer,
+                    ComputeThreadTimer* timer, LayerObserver* layers,
                     std::function<void()> device_busy)
       : state_(state),
         task_(task),
         timer_(timer),
+        layers_(layers),
         device_busy_(std::move(device_busy)) {}
 
   bool WeightsNeeded(int64_t, int64_t) override {
     return !state_->GivenUp(*task_);
   }
+  LayerObserver* layers() override { return layers_; }
   void DeviceBusy() override { device_busy_(); }
   void SetSampleCount(int64_t sample_count) override {
     sample_count_ = sample_count;
@@ -40,6 +42,7 @@ class LocalStepObserver final : public StepObserver {
   const WorkState* const state_;
   const Task* const task_;
   ComputeThreadTimer* const timer_;
+  LayerObserver* const layers_;
   const std::function<void()> device_busy_;
   int64_t sample_count_ = 0;
 };

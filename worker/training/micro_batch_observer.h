@@ -47,6 +47,8 @@ class MicroBatchObserver final : public StepObserver {
     // Device arenas and sums. Both are null if the model computes in `arena`.
     DeviceArenas* device = nullptr;
     DeviceSums* sums = nullptr;
+    // See StepObserver::layers.
+    LayerObserver* layers = nullptr;
     // Called by DeviceBusy, while the device computes. May be null.
     std::function<void()> device_busy;
   };
@@ -56,6 +58,7 @@ class MicroBatchObserver final : public StepObserver {
                      ComputeThreadTimer* timer);
 
   bool WeightsNeeded(int64_t begin, int64_t end) override;
+  LayerObserver* layers() override { return micro_batch_.layers; }
   void DeviceBusy() override {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }

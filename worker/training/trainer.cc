@@ -68,13 +68,18 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
   for (int thread = 0; thread < setup->threads(); ++thread) {
     if (exchange->device() != nullptr) setup->arenas(thread)->UseDeviceArenas();
   }
+  BeginTrace();
 }
 
 absl::Status Trainer::Run() {
   while (true) {
     const absl::Time start = hooks_.clock();
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W11"));
+    const absl::Time asked = traces_.empty() ? absl::Time() : MonotonicNow();
     const Task task = state_->Next();
+    const bool works =
+        task.kind == Task::Kind::kTrain || task.kind == Task::Kind::kEvaluate;
+    if (works && !traces_.empty()) traces_[0]->Waited(task.version, asked);
     switch (task.kind) {
       case Task::Kind::kInitialize:
         TRIBUTARY_RETURN_IF_ERROR(Initialize());
@@ -268,6 +273,8 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
                                       ComputeThreadItems* items,
                                       SubtreeReducer* reducer) {
   ComputeThreadTimer* const timer = times_.timer(thread);
+  ComputeTrace* const trace = TraceOf(thread);
+  if (trace != nullptr) trace->Begin(task.version, micro_batch);
   const absl::Duration before = MicroBatchTime(timer->spent());
   timer->Switch(Activity::kData);
   const std::shared_ptr<const Batch> batch =
@@ -286,6 +293,7 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
   work.sample_count = SampleCountOf(*batch);
   work.device = device;
   work.sums = sums;
+  if (trace != nullptr) work.layers = trace->layers();
   work.device_busy = [&] {
     items->Started(thread);
     if (!setup_->queues_micro_batches()) PrefetchNext(task, thread, items);
@@ -333,6 +341,8 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
                                       ComputeThreadItems* items,
                                       SubtreeReducer* reducer) {
   ComputeThreadTimer* const timer = times_.timer(thread);
+  ComputeTrace* const trace = TraceOf(thread);
+  if (trace != nullptr) trace->Begin(task.version, micro_batch);
   const absl::Duration before = MicroBatchTime(timer->spent());
   timer->Switch(Activity::kExchange);
   // Waits once for the whole round: starting early with the first layers gains
@@ -345,7 +355,8 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
                    setup_->rounds().StepsAfter(task.version));
   const int64_t end = setup_->rounds().StepsAfter(task.version + 1);
   const Buffer gradients = exchange_->TakeArena();
-  LocalStepObserver observer(state_, &task, timer, [&] {
+  LayerObserver* const layers = trace == nullptr ? nullptr : trace->layers();
+  LocalStepObserver observer(state_, &task, timer, layers, [&] {
     const int64_t next = local_sgd->step() + 1;
     if (next < end) {
       Prefetch(thread, next, micro_batch);
@@ -416,51 +427,6 @@ void Trainer::WarnOfCaptures() {
   }
 }
 
-absl::Status Trainer::Evaluate(const Task& task) {
-  if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
-    return absl::OkStatus();
-  }
-  ComputeThreadItems items = setup_->Distribute(task.items);
-  TRIBUTARY_RETURN_IF_ERROR(
-      RunOnThreads(&items, [&](int thread, int64_t piece) -> absl::Status {
-        return EvaluatePiece(task, thread, piece);
-      }));
-  state_->MarkDone(task);
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::EvaluatePiece(const Task& task, int thread,
-                                    int64_t piece) {
-  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
-  times_.timer(thread)->Switch(Activity::kEvaluate);
-  Batch batch;
-  const int64_t begin = piece * setup_->piece_samples();
-  const int64_t end = std::min(begin + setup_->piece_samples(),
-                               setup_->data().evaluation_samples());
-  setup_->data().ReadEvaluation(begin, end, &batch);
-  TRIBUTARY_RETURN_IF_ERROR(batch.error);
-  const float* weights = state_->Weights(task.version);
-  if (DeviceArenas* const device = setup_->arenas(thread)) {
-    LoadWeights(*state_, task, setup_->layout(), /*begin=*/0,
-                setup_->layout().arena_elements(),
-                exchange_->DeviceWeights(task.version), device);
-    // The weights may change once the task ends.
-    TRIBUTARY_RETURN_IF_ERROR(device->Synchronize());
-    weights = device->weights();
-  }
-  TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums,
-                             setup_->model(thread)->Evaluate(batch, weights));
-  WorkerReport report;
-  EvaluationReport* evaluation = report.mutable_evaluation();
-  evaluation->set_version(task.version);
-  evaluation->set_piece(piece);
-  evaluation->set_loss_sum(sums.loss);
-  evaluation->set_correct(sums.correct);
-  evaluation->set_weight(sums.sample_count);
-  hooks_.report(report);
-  return absl::OkStatus();
-}
-
 absl::Status Trainer::RunOnThreads(
     ComputeThreadItems* items,
     const std::function<absl::Status(int thread, int64_t item)>& work) {
@@ -478,6 +444,7 @@ absl::Status Trainer::RunOnThreads(
     }
     items->Started(thread);
     times_.timer(thread)->Switch(Activity::kIdle);
+    if (ComputeTrace* const trace = TraceOf(thread)) trace->End();
   };
   int running = std::max(threads - 1, 0);  // On other threads.
   for (int thread = 1; thread < threads; ++thread) {

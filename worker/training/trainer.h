@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/thread_pool.h"
+#include "common/trace/trace_recorder.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/data/read_ahead.h"
 #include "worker/exchange/exchange.h"
@@ -19,6 +20,7 @@
 #include "worker/state/work_state.h"
 #include "worker/training/compute_thread_items.h"
 #include "worker/training/compute_thread_timer.h"
+#include "worker/training/compute_trace.h"
 #include "worker/training/micro_batch_observer.h"
 #include "worker/training/training_setup.h"
 #include "worker/training/work_times.h"
@@ -37,6 +39,9 @@ class Trainer {
     std::function<void()> step_done;
     // Logs a warning. If null, warnings are dropped.
     std::function<void(const std::string&)> warn;
+    // Records the traced steps; null: no step is traced. Must outlive the
+    // trainer.
+    TraceRecorder* trace = nullptr;
     // The clock for time measurements. Called from any thread.
     ComputeThreadTimer::Clock clock;
   };
@@ -99,6 +104,12 @@ class Trainer {
   void WarnOfCaptures();
   absl::Status Evaluate(const Task& task);
   absl::Status EvaluatePiece(const Task& task, int thread, int64_t piece);
+  // Creates traces_.
+  void BeginTrace();
+  // Returns the trace of the thread, or null if no step is traced.
+  ComputeTrace* TraceOf(int thread) const {
+    return traces_.empty() ? nullptr : traces_[thread].get();
+  }
   // Runs work(thread, item) for every item, on all compute threads. Blocks
   // until all threads are done, then returns the first error.
   absl::Status RunOnThreads(
@@ -113,6 +124,8 @@ class Trainer {
   ThreadPool threads_;
 
   WorkTimes times_;
+  // Indexed by thread; empty if no step is traced.
+  std::vector<std::unique_ptr<ComputeTrace>> traces_;
   // The batch that a thread's device is prefetching. Accessed by that thread
   // while RunOnThreads runs, and otherwise by the thread that called Run.
   struct Prefetched {

@@ -108,6 +108,12 @@ absl::Status TrainingSetup::Open(const TrainingSources& sources) {
   facts_.set_steps(TotalSteps(job_, facts_.steps_per_epoch()));
   facts_.set_evaluation_pieces((held_out + piece_samples_ - 1) /
                                piece_samples_);
+  if (facts_.evaluation_pieces() == 0 && KeepsEvaluatedVersions(job_)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        job_.has_stop_when() ? "stop_when" : "checkpoint.best",
+        " needs held-out data, and the job's data have none; set the held-out "
+        "part of `data`, or leave the field out"));
+  }
   facts_.set_fingerprint(data_->fingerprint());
   facts_.set_unit(UnitOf(job_, data_->info().kind));
   facts_.set_sampler(kSamplerName);

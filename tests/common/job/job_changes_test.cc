@@ -98,6 +98,28 @@ TEST(JobChangesTest, FindsADifferenceBehindAllThatIsShown) {
   EXPECT_EQ(changes[0].is.size(), 103u);
 }
 
+TEST(JobChangesTest, AJobEndsWithItsLastStepOrWhenItStopsEarly) {
+  JobSpec was = Job();
+  JobSpec is = was;
+  EXPECT_TRUE(SameEnd(was, is));
+  is.mutable_evaluation()->set_every_steps(5);
+  EXPECT_TRUE(SameEnd(was, is));
+  is.mutable_stop_when()->set_patience(3);
+  EXPECT_FALSE(SameEnd(was, is));
+  EXPECT_TRUE(SameLength(was, is));
+  EXPECT_THAT(ResultChanges(was, is), testing::IsEmpty());
+  was = is;
+  EXPECT_TRUE(SameEnd(was, is));
+  is.mutable_stop_when()->set_patience(4);
+  EXPECT_FALSE(SameEnd(was, is));
+  is = was;
+  is.mutable_evaluation()->set_every_steps(6);
+  EXPECT_FALSE(SameEnd(was, is));
+  is = was;
+  is.set_steps(20);
+  EXPECT_FALSE(SameEnd(was, is));
+}
+
 TEST(JobChangesTest, LengthMattersToAScheduleThatEndsWithTheJob) {
   JobSpec was = Job();
   was.mutable_schedule()->set_decay(ScheduleSpec::COSINE);

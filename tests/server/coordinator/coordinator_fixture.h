@@ -60,6 +60,10 @@ struct FakeCommitter : CheckpointCommitter {
               const CheckpointManifest& manifest) override {
     commits.emplace_back(folder, manifest);
   }
+  void CommitBest(const std::string& folder,
+                  const CheckpointManifest& manifest) override {
+    bests.emplace_back(folder, manifest);
+  }
   void Discard(const std::string& folder) override {
     discarded.push_back(folder);
   }
@@ -69,6 +73,7 @@ struct FakeCommitter : CheckpointCommitter {
 
   std::vector<int64_t> folders;
   std::vector<std::pair<std::string, CheckpointManifest>> commits;
+  std::vector<std::pair<std::string, CheckpointManifest>> bests;
   std::vector<std::string> discarded;
   std::vector<std::string> warnings;
 };

@@ -175,6 +175,9 @@ AllReduceExchange::AllReduceExchange(const Options& options,
             Allocator(layout->chunk_elements(), device_.get(),
                       /*pin=*/nullptr)),
       latency_(layout->chunk_count()),
+      trace_(options.trace == nullptr ? nullptr
+                                      : std::make_unique<ExchangeTrace>(
+                                            options.trace, mesh_->rank())),
       next_step_(options.first_step) {
   for (const LeafRange& range : options.assignments) {
     nodes_.push_back(MaximalSubtrees(range, tree_leaves_));
@@ -245,7 +248,10 @@ void AllReduceExchange::PushInitial(Buffer arena) {
 }
 
 void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
-  latency_.Pushed(step, sum.chunk, MonotonicNow());
+  const absl::Time begin = MonotonicNow();
+  latency_.Pushed(step, sum.chunk, begin);
+  const int node = sum.node;
+  const int chunk = sum.chunk;
   const int rank = mesh_->rank();
   const int owner = OwnerOf(sum.chunk);
   absl::ReleasableMutexLock lock(&mu_);
@@ -283,12 +289,16 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   absl::MutexLock again(&mu_);
   --own.pushing;
   if (sent != nullptr) own.sends.push_back(std::move(sent));
-  own.chunks[sum.chunk].emplace(sum.node, std::move(sum));
+  own.chunks[chunk].emplace(node, std::move(sum));
+  if (trace_ != nullptr) {
+    trace_->Pushed(step, chunk, node, begin);
+  }
 }
 
 void AllReduceExchange::Finish() {
   const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return done_; };
   absl::MutexLock lock(&mu_);
+  finishing_ = true;
   Await(&mu_, absl::Condition(&done));
 }
 
@@ -302,6 +312,9 @@ absl::StatusOr<float*> AllReduceExchange::BeginWrite(int64_t step, int chunk) {
 }
 
 void AllReduceExchange::EndWrite(int64_t step, int chunk) {
+  if (trace_ != nullptr && OwnerOf(chunk) != mesh_->rank()) {
+    trace_->Arrived(step + 1, chunk, MonotonicNow());
+  }
   sink_->EndWrite(chunk, step + 1);
   latency_.Arrived(chunk, MonotonicNow());
 }
@@ -313,11 +326,16 @@ bool AllReduceExchange::SaveAt(int64_t version) {
   return true;
 }
 
+bool AllReduceExchange::KeepsVersion(int64_t version) const {
+  return version == options_.steps ||
+         (options_.keep_every > 0 && version % options_.keep_every == 0);
+}
+
 bool AllReduceExchange::BeginStep(int64_t step) {
   absl::MutexLock lock(&mu_);
   next_step_ = step + 1;
   const bool asked = save_at_.erase(step + 1) > 0;
-  return options_.save != nullptr && (asked || step + 1 == options_.steps);
+  return options_.save != nullptr && (asked || KeepsVersion(step + 1));
 }
 
 void AllReduceExchange::RunSteps() {
@@ -327,7 +345,7 @@ void AllReduceExchange::RunSteps() {
     status = Step(this, step).Run();
   }
   absl::MutexLock lock(&mu_);
-  if (!status.ok() && !ending_) sink_->Fail(status);
+  if (!status.ok() && !ending_ && !finishing_) sink_->Fail(status);
   done_ = true;
 }
 

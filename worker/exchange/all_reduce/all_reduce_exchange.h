@@ -27,6 +27,7 @@
 #include "worker/exchange/all_reduce/member_optimizer.h"
 #include "worker/exchange/chunk_latency.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/exchange_trace.h"
 #include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/peer_mesh.h"
 #include "worker/state/weights_sink.h"
@@ -75,9 +76,13 @@ class AllReduceExchange final : public Exchange {
     // thread. Set on member 0 only.
     std::function<void(const StepSums&)> on_sums;
     // Receives copies of the chunks that this member reduces, at the versions
-    // passed to SaveAt and at the last version, on the exchange's thread. May
-    // be null.
+    // passed to SaveAt, at the versions that are multiples of keep_every, and
+    // at the last version, on the exchange's thread. May be null.
     std::function<void(int64_t version, const Snapshot::Chunk&)> save;
+    // See `save`; 0: none.
+    int64_t keep_every = 0;
+    // Records the traced steps; null: none. Must outlive the exchange.
+    TraceRecorder* trace = nullptr;
     // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
     // null, the memory is not pinned.
     PinMemory pin;
@@ -121,7 +126,8 @@ class AllReduceExchange final : public Exchange {
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until this member has completed the last step and its messages have
-  // been delivered, or the exchange has failed.
+  // been delivered, or the exchange has failed. A step to which this member has
+  // pushed nothing is given up: the job has stopped early, before this step.
   void Finish() override ABSL_LOCKS_EXCLUDED(mu_);
   int64_t bytes_sent() const override { return bytes_sent_; }
   int64_t bytes_received() const override { return bytes_received_; }
@@ -169,6 +175,8 @@ class AllReduceExchange final : public Exchange {
   // Returns the address to which to write the version of the chunk that `step`
   // computes. Returns Internal if the sink does not accept this version.
   absl::StatusOr<float*> BeginWrite(int64_t step, int chunk);
+  // Returns true if the job always saves this version.
+  bool KeepsVersion(int64_t version) const;
   // Records that the step has begun. Returns true if the version that the step
   // computes must be saved.
   bool BeginStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
@@ -190,11 +198,13 @@ class AllReduceExchange final : public Exchange {
   BufferPool arenas_;
   BufferPool sums_;  // Buffers for one chunk each.
   ChunkLatency latency_;
+  const std::unique_ptr<ExchangeTrace> trace_;  // Null: no step is traced.
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<int64_t> bytes_received_{0};
 
   absl::Mutex mu_;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  bool finishing_ ABSL_GUARDED_BY(mu_) = false;      // Finish was called.
   bool done_ ABSL_GUARDED_BY(mu_) = false;           // No more steps follow.
   std::map<int64_t, Own> own_ ABSL_GUARDED_BY(mu_);  // Indexed by step.
   int64_t next_step_ ABSL_GUARDED_BY(mu_);  // First step that has not begun.

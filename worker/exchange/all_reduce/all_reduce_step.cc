@@ -96,11 +96,12 @@ void AllReduceExchange::Step::ReceiveParts() {
 
 absl::Status AllReduceExchange::Step::AwaitBegin() {
   const auto begun = [this]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
-    return exchange_.own_.count(number_) > 0 || exchange_.ending_;
+    return exchange_.own_.count(number_) > 0 || exchange_.ending_ ||
+           exchange_.finishing_;
   };
   absl::MutexLock lock(&exchange_.mu_);
   tributary::Await(&exchange_.mu_, absl::Condition(&begun));
-  if (exchange_.ending_) {
+  if (exchange_.ending_ || exchange_.own_.count(number_) == 0) {
     return absl::AbortedError("the all-reduce was cancelled");
   }
   return absl::OkStatus();
@@ -183,6 +184,7 @@ absl::Status AllReduceExchange::Step::Reduce(int chunk) {
 absl::Status AllReduceExchange::Step::Update(
     const std::vector<std::pair<int, ChunkGradient>>& gradients) {
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
+  const absl::Time begin = MonotonicNow();
   std::vector<MemberOptimizer::ChunkUpdate> updates;
   for (const auto& [chunk, gradient] : gradients) {
     const auto gathered = gathered_.find(chunk);
@@ -199,6 +201,10 @@ absl::Status AllReduceExchange::Step::Update(
   for (const MemberOptimizer::ChunkUpdate& update : updates) {
     const int chunk = update.chunk;
     if (exchange_.OwnerOf(chunk) == rank_) {
+      if (exchange_.trace_ != nullptr) {
+        exchange_.trace_->Updated(number_, chunk, exchange_.nodes_, size_,
+                                  begin);
+      }
       LedgerEntry(exchange_.options_.attempt, chunk, number_, sample_count_);
       if (exchange_.sharded_) SendReduced(chunk, update.new_weights, updated);
       if (saves_) TRIBUTARY_RETURN_IF_ERROR(Save(chunk, update.new_weights));

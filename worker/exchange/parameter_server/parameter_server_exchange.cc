@@ -48,6 +48,10 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
              static_cast<int>(options.servers.size()), layout, sink) {
   if (options.servers.size() == 1) parts_.map_device = options.map_device;
   parts_.log = options.log;
+  if (options.trace != nullptr) {
+    parts_.trace =
+        std::make_unique<ExchangeTrace>(options.trace, options.incarnation);
+  }
 }
 
 absl::StatusOr<std::unique_ptr<ParameterServerExchange>>
@@ -158,8 +162,12 @@ void ParameterServerExchange::Push(int64_t step, NodeChunk sum) {
     status = Failpoint("W8");
   }
   if (!status.ok()) parts_.sink->Fail(status);
-  parts_.latency.Pushed(step, sum.chunk, MonotonicNow());
-  ConnectionFor(sum.chunk).Push(step, std::move(sum));
+  const absl::Time begin = MonotonicNow();
+  parts_.latency.Pushed(step, sum.chunk, begin);
+  const int chunk = sum.chunk;
+  const int node = sum.node;
+  ConnectionFor(chunk).Push(step, std::move(sum));
+  if (parts_.trace != nullptr) parts_.trace->Pushed(step, chunk, node, begin);
 }
 
 void ParameterServerExchange::Finish() {

@@ -178,13 +178,22 @@ bool ServerConnection::Write(const Weights& weights, ReceivedFloats floats) {
     return false;
   }
   if (arrival == WeightsSink::Arrival::kWrite) {
+    const absl::Time begin = MonotonicNow();
     parts_->weights.Write(weights.chunk(), floats, to);
-    parts_->sink->EndWrite(weights.chunk(), weights.version());
-    parts_->latency.Arrived(weights.chunk(), MonotonicNow());
+    EndWrite(weights, begin);
   }
   if (agreed_) Release(weights);
   const absl::Status status = Failpoint("W10");
   return status.ok() || Fail(status);
+}
+
+void ServerConnection::EndWrite(const Weights& weights, absl::Time begin) {
+  // Before the sink wakes the compute threads.
+  if (parts_->trace != nullptr) {
+    parts_->trace->Arrived(weights.version(), weights.chunk(), begin);
+  }
+  parts_->sink->EndWrite(weights.chunk(), weights.version());
+  parts_->latency.Arrived(weights.chunk(), MonotonicNow());
 }
 
 bool ServerConnection::Fail(const absl::Status& status) {
@@ -293,8 +302,7 @@ bool ServerConnection::TakeVersions() {
     const WeightsSink::Arrival arrival = BeginWrite(weights, &unused);
     if (arrival == WeightsSink::Arrival::kPark) return false;
     if (arrival == WeightsSink::Arrival::kWrite) {
-      parts_->sink->EndWrite(weights.chunk(), weights.version());
-      parts_->latency.Arrived(weights.chunk(), MonotonicNow());
+      EndWrite(weights, MonotonicNow());
     }
     versions_.pop_front();
     const absl::Status status = Failpoint("W10");

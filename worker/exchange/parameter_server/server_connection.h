@@ -25,6 +25,7 @@
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "worker/exchange/chunk_latency.h"
+#include "worker/exchange/exchange_trace.h"
 #include "worker/exchange/parameter_server/device_exchange_memory.h"
 #include "worker/exchange/parameter_server/gradient_encoder.h"
 #include "worker/exchange/parameter_server/received_weights.h"
@@ -54,6 +55,7 @@ struct ExchangeParts {
   GradientEncoder encoder;
   ReceivedWeights weights;
   ChunkLatency latency;
+  std::unique_ptr<ExchangeTrace> trace;  // Null if no step is traced.
   // Shared memory for gradients. Null if no server can map it.
   std::shared_ptr<SharedMemory> memory;
   // Maps the memory of the server's GPU. Null if this worker uses none.
@@ -139,6 +141,8 @@ class ServerConnection final
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool Write(const Weights& weights, ReceivedFloats floats)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
+  // Tells the sink that the weights, whose writing began at `begin`, are there.
+  void EndWrite(const Weights& weights, absl::Time begin);
   bool OnVersions(const WeightsInMemory& versions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   // Reports the versions in versions_, which are already in shared memory, to

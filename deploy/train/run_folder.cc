@@ -1,0 +1,83 @@
+#include "deploy/train/run_folder.h"
+
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/os/file.h"
+#include "common/os/file_system.h"
+#include "common/parameters/parameter_table.h"
+#include "common/parameters/snapshot.h"
+#include "common/tensor_io/safetensors.h"
+#include "server/checkpoint/final_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
+
+namespace tributary {
+namespace {
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// Writes the checkpoint's model, from the files of any number of servers, into
+// one file.
+absl::Status WriteModel(const std::string& checkpoint,
+                        CheckpointManifest manifest, const std::string& path) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
+                             ArenaLayout::Create(manifest.table()));
+  manifest.clear_state();  // Without the optimizer's state.
+  Snapshot model = MakeSnapshot(
+      layout, layout.ChunksOf(/*shard=*/0, /*servers=*/1), /*slots=*/0);
+  TRIBUTARY_RETURN_IF_ERROR(ReadShard(checkpoint, manifest, layout, &model));
+  std::vector<float> arena(layout.arena_elements());
+  for (const Snapshot::Chunk& chunk : model.chunks) {
+    std::memcpy(arena.data() + layout.ChunkBegin(chunk.number),
+                chunk.values.get(), chunk.elements * sizeof(float));
+  }
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : layout.parameters()) {
+    tensors.push_back(
+        {parameter.name, parameter.shape, arena.data() + parameter.offset});
+  }
+  return WriteSafetensors(path, tensors, {});
+}
+
+}  // namespace
+
+absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
+  RunFolder folder;
+  folder.path_ = path;
+  if (Exists(absl::StrCat(path, "/job.textproto")) ||
+      !Exists(absl::StrCat(path, "/", kManifestName))) {
+    return folder;
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
+                             ReadManifest(path));
+  TRIBUTARY_ASSIGN_OR_RETURN(folder.temporary_, TemporaryDirectory::Create());
+  folder.path_ = folder.temporary_->path();
+  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
+      absl::StrCat(folder.path_, "/job.textproto"), {manifest.job()}));
+  const std::string final_folder = absl::StrCat(folder.path_, "/final");
+  TRIBUTARY_RETURN_IF_ERROR(FileSystem::Posix()->MakeFolder(final_folder));
+  TRIBUTARY_RETURN_IF_ERROR(WriteModel(
+      path, manifest, absl::StrCat(final_folder, "/model.safetensors")));
+  // The checkpoint is RUN/best or RUN/checkpoints/step-NNNNNNNN.
+  for (const char* run : {"/..", "/../.."}) {
+    const std::string encoding = absl::StrCat(path, run, "/", kEncodingName);
+    if (!Exists(encoding)) continue;
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                               ReadFile(encoding, kMaxEncodingFileBytes));
+    TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
+        absl::StrCat(final_folder, "/", kEncodingName), {text}));
+    break;
+  }
+  return folder;
+}
+
+}  // namespace tributary

@@ -1,0 +1,55 @@
+// Traces what a ParameterStore does; see OutputSpec.trace.
+#ifndef TRIBUTARY_SERVER_STORE_STORE_TRACE_H_
+#define TRIBUTARY_SERVER_STORE_STORE_TRACE_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/trace/trace_recorder.h"
+
+namespace tributary {
+
+// Records the traced steps' contributions, sums, updates and publications.
+// Thread-safe and wait-free, except for Contributions.
+class StoreTrace {
+ public:
+  // The contributions to one chunk that no update has applied yet. Not
+  // thread-safe.
+  class Contributions {
+   public:
+    void Add(int64_t step, int node);
+    // Removes and returns the nodes of this step, and removes earlier steps.
+    std::vector<int> Take(int64_t step);
+
+   private:
+    std::vector<std::pair<int64_t, int>> nodes_;  // Step and node.
+  };
+
+  // `recorder` must outlive this object.
+  explicit StoreTrace(TraceRecorder* recorder);
+
+  bool Wants(int64_t step) const { return recorder_->Wants(step); }
+  // The store has taken a contribution, since `begin`.
+  void Contributed(int64_t step, int chunk, absl::Time begin);
+  // The contributions of the chunk have been added up, to compute the norm.
+  void Summed(int64_t step, int chunk, absl::Time begin, absl::Time end);
+  // The contributions of `nodes` have been applied to the chunk.
+  void Updated(int64_t step, int chunk, const std::vector<int>& nodes,
+               absl::Time begin, absl::Time end);
+  // The version that the step has made has been passed to the workers with
+  // these incarnations.
+  void Published(int64_t step, int chunk, absl::Span<const int64_t> receivers,
+                 absl::Time begin);
+
+ private:
+  TraceRecorder* const recorder_;
+  const int contribution_track_, update_track_, publication_track_;
+  const int contribution_, sum_, update_, publication_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_STORE_STORE_TRACE_H_

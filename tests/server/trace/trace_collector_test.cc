@@ -1,0 +1,100 @@
+#include "server/trace/trace_collector.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TraceRecords OneSpan() {
+  TraceRecords records;
+  records.add_name("forward");
+  records.add_track("compute 0");
+  records.add_record()->set_kind(TraceRecords::Record::SPAN);
+  return records;
+}
+
+const TracedName kWorker = {"worker", 1, 5};
+
+TEST(TraceCollectorTest, CollectsUntilTheLastMessage) {
+  TraceCollector collector;
+  EXPECT_FALSE(collector.complete());
+  collector.Expect(kWorker);
+  ASSERT_TRUE(collector.Add(kWorker, OneSpan()).ok());
+  EXPECT_FALSE(collector.complete());
+  TraceRecords last = OneSpan();
+  last.set_last(true);
+  last.set_dropped(3);
+  ASSERT_TRUE(collector.Add(kWorker, last).ok());
+  EXPECT_TRUE(collector.complete());
+  const auto taken = collector.Take();
+  ASSERT_THAT(taken, SizeIs(1));
+  EXPECT_THAT(taken[0].records, SizeIs(2));
+  EXPECT_EQ(taken[0].dropped, 3);
+  EXPECT_TRUE(taken[0].complete);
+  EXPECT_THAT(collector.Take(), SizeIs(0));
+}
+
+TEST(TraceCollectorTest, ALostProcessIsNotWaitedFor) {
+  TraceCollector collector;
+  collector.Expect(kWorker);
+  TraceRecords last = OneSpan();
+  last.set_last(true);
+  ASSERT_TRUE(collector.Add({"server", 0}, last).ok());
+  EXPECT_FALSE(collector.complete());
+  collector.Lose(kWorker);
+  EXPECT_TRUE(collector.complete());
+  EXPECT_THAT(collector.Take(), SizeIs(2));
+}
+
+TEST(TraceCollectorTest, RefusesWhatNoCorrectProcessSends) {
+  TraceCollector collector;
+  const auto refusal = [&collector](const TraceRecords& records) {
+    const absl::Status status = collector.Add(kWorker, records);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status.ToString();
+    return std::string(status.message());
+  };
+  TraceRecords wrong = OneSpan();
+  wrong.mutable_record(0)->set_name(1);
+  EXPECT_THAT(refusal(wrong),
+              HasSubstr("trace of worker 1: name is 1, expected from 0 to 0"));
+  wrong = OneSpan();
+  wrong.mutable_record(0)->set_track(-1);
+  EXPECT_THAT(refusal(wrong), HasSubstr("track is -1"));
+  wrong = OneSpan();
+  wrong.mutable_record(0)->set_duration_ns(-1);
+  EXPECT_THAT(refusal(wrong), HasSubstr("duration_ns is -1"));
+  wrong = OneSpan();
+  wrong.mutable_record(0)->set_begin_ns(INT64_MIN);
+  EXPECT_THAT(refusal(wrong), HasSubstr("begin_ns"));
+  wrong = OneSpan();
+  wrong.set_offset_ns(INT64_MAX);
+  EXPECT_THAT(refusal(wrong), HasSubstr("offset_ns"));
+  wrong = OneSpan();
+  wrong.add_name(std::string(257, 'x'));
+  EXPECT_THAT(refusal(wrong), HasSubstr("length of one of the names is 257"));
+  wrong = OneSpan();
+  for (int i = 0; i < TraceCollector::kMostTracks; ++i) wrong.add_track("t");
+  EXPECT_THAT(refusal(wrong), HasSubstr("number of tracks is 257"));
+}
+
+TEST(TraceCollectorTest, DropsAndCountsRecordsBeyondTheLimit) {
+  TraceCollector collector;
+  TraceRecords many = OneSpan();
+  while (many.record_size() < 4096) *many.add_record() = many.record(0);
+  const int64_t messages = TraceCollector::kMostRecords / 4096 + 2;
+  for (int64_t i = 0; i < messages; ++i)
+    ASSERT_TRUE(collector.Add(kWorker, many).ok());
+  const auto taken = collector.Take();
+  EXPECT_EQ(static_cast<int64_t>(taken[0].records.size()),
+            TraceCollector::kMostRecords);
+  EXPECT_EQ(taken[0].dropped, 2 * 4096);
+}
+
+}  // namespace
+}  // namespace tributary
