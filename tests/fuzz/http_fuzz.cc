@@ -30,7 +30,8 @@ void Run(const std::string& bytes) {
   connection.Send(bytes.substr(bytes.size() / 2));
   connection.EndSending();
   const std::string answer = connection.ReadAll();
-  TRIBUTARY_FUZZ_CHECK(answer.empty() || absl::StartsWith(answer, "HTTP/1."));
+  // libevent answers in the version of the request.
+  TRIBUTARY_FUZZ_CHECK(answer.empty() || absl::StartsWith(answer, "HTTP/"));
   // The server still answers others.
   TRIBUTARY_FUZZ_CHECK(
       absl::EndsWith(Get(server->port(), "/honest?a=b"), "\r\n\r\n7bx"));
