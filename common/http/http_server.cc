@@ -10,10 +10,13 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -23,16 +26,20 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread.h"
+#include "common/http/connection_deadlines.h"
 
 namespace tributary {
 namespace {
 
 constexpr int kMaxHeadBytes = 8 << 10;
-// How long the server waits, after it has reached its limit on connections,
-// before it looks again.
-constexpr timeval kFullInterval = {0, 50000};
+// How long the server waits, when it can accept no more connections, before it
+// looks again. Meanwhile, connections wait in the kernel's queue.
+constexpr timeval kFullInterval = {0, 20000};
+// The longest interval between looks at the deadlines.
+constexpr absl::Duration kDeadlineInterval = absl::Milliseconds(500);
 
 template <auto free_object>
 struct Free {
@@ -120,6 +127,7 @@ class HttpServer::Loop {
     }
     stop_.reset();
     full_.reset();
+    enforce_.reset();
     http_.reset();
     if (stop_fd_ >= 0) close(stop_fd_);
   }
@@ -130,9 +138,12 @@ class HttpServer::Loop {
  private:
   absl::Status Bind();
   void Serve(evhttp_request* request);
-  // Creates the stream of a new connection, and stops accepting connections if
-  // there are too many.
+  // Creates the stream of a new connection, and stops accepting connections for
+  // a moment if there are too many.
   bufferevent* Accept();
+  bufferevent* MakeStream();
+  // Looks at the deadlines again after a while, if there are connections.
+  void EnforceLater();
 
   const Options options_;
   const Handler handler_;
@@ -140,10 +151,11 @@ class HttpServer::Loop {
   Base base_;
   Http http_;
   Event full_;
+  Event enforce_;
   Event stop_;
   int stop_fd_ = -1;
   evconnlistener* listener_ = nullptr;  // Owned by http_.
-  int idle_events_ = 0;  // Events of the loop without any connection.
+  std::unique_ptr<ConnectionDeadlines> deadlines_;
   int port_ = 0;
   Thread thread_;
 };
@@ -163,8 +175,14 @@ absl::Status HttpServer::Loop::Start() {
   evhttp_set_allowed_methods(http_.get(), EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
   evhttp_set_max_headers_size(http_.get(), kMaxHeadBytes);
   evhttp_set_max_body_size(http_.get(), 0);
-  const timeval timeout = absl::ToTimeval(options_.idle_timeout);
+  const timeval timeout = absl::ToTimeval(
+      std::max(options_.request_timeout, options_.answer_timeout));
   evhttp_set_timeout_tv(http_.get(), &timeout);
+  ConnectionDeadlines::Options deadlines;
+  deadlines.request = options_.request_timeout;
+  deadlines.answer = options_.answer_timeout;
+  deadlines.connections = static_cast<size_t>(options_.connections);
+  deadlines_ = std::make_unique<ConnectionDeadlines>(base_.get(), deadlines);
   evhttp_set_gencb(
       http_.get(),
       [](evhttp_request* request, void* loop) {
@@ -183,6 +201,14 @@ absl::Status HttpServer::Loop::Start() {
         evconnlistener_enable(static_cast<Loop*>(loop)->listener_);
       },
       this));
+  enforce_.reset(event_new(
+      base_.get(), -1, 0,
+      [](evutil_socket_t, short, void* data) {
+        auto* const loop = static_cast<Loop*>(data);
+        loop->deadlines_->Enforce(MonotonicNow());
+        loop->EnforceLater();
+      },
+      this));
   stop_.reset(event_new(
       base_.get(), stop_fd_, EV_READ,
       [](evutil_socket_t, short, void* base) {
@@ -191,8 +217,15 @@ absl::Status HttpServer::Loop::Start() {
       base_.get()));
   event_add(stop_.get(), nullptr);
   TRIBUTARY_RETURN_IF_ERROR(Bind());
-  idle_events_ = event_base_get_num_events(base_.get(), EVENT_BASE_COUNT_ADDED);
-  thread_ = Thread([this] { event_base_dispatch(base_.get()); });
+  thread_ = Thread([this] {
+    // A peer that closes its connection must not end the process, in programs
+    // that do not ignore the signal either.
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
+    event_base_dispatch(base_.get());
+  });
   return absl::OkStatus();
 }
 
@@ -217,15 +250,28 @@ absl::Status HttpServer::Loop::Bind() {
   return absl::OkStatus();
 }
 
+void HttpServer::Loop::EnforceLater() {
+  if (deadlines_->count() == 0 || event_pending(enforce_.get(), EV_TIMEOUT,
+                                                /*tv=*/nullptr) != 0) {
+    return;
+  }
+  const timeval interval =
+      absl::ToTimeval(std::min({kDeadlineInterval, options_.request_timeout / 4,
+                                options_.answer_timeout / 4}));
+  event_add(enforce_.get(), &interval);
+}
+
 bufferevent* HttpServer::Loop::Accept() {
-  // Each connection has one event for reading or one for writing, or both.
-  const int connections =
-      event_base_get_num_events(base_.get(), EVENT_BASE_COUNT_ADDED) -
-      idle_events_;
-  if (connections >= options_.connections) {
+  bufferevent* const stream = MakeStream();
+  if (!deadlines_->Add(stream, MonotonicNow())) {
     evconnlistener_disable(listener_);
     event_add(full_.get(), &kFullInterval);
   }
+  EnforceLater();
+  return stream;
+}
+
+bufferevent* HttpServer::Loop::MakeStream() {
   if (tls_ == nullptr) {
     return bufferevent_socket_new(base_.get(), -1, BEV_OPT_CLOSE_ON_FREE);
   }
@@ -239,6 +285,18 @@ bufferevent* HttpServer::Loop::Accept() {
 }
 
 void HttpServer::Loop::Serve(evhttp_request* request) {
+  deadlines_->OnRequest(
+      evhttp_connection_get_bufferevent(evhttp_request_get_connection(request)),
+      MonotonicNow());
+  evhttp_request_set_on_complete_cb(
+      request,
+      [](evhttp_request* answered, void* loop) {
+        static_cast<Loop*>(loop)->deadlines_->OnAnswered(
+            evhttp_connection_get_bufferevent(
+                evhttp_request_get_connection(answered)),
+            MonotonicNow());
+      },
+      this);
   const evhttp_uri* const uri = evhttp_request_get_evhttp_uri(request);
   const char* const path = uri == nullptr ? nullptr : evhttp_uri_get_path(uri);
   const char* const query =

@@ -37,9 +37,11 @@ struct HttpResponse {
 
 // Serves GET and HEAD requests on one thread, by HTTP/1.1 (libevent's evhttp).
 // Requests with a body, with another method or with a head of more than 8 KiB
-// are refused before the handler sees them. Connections beyond the limit wait
-// in the kernel's queue until one of the others ends; a connection on which
-// nothing arrives for a while is closed.
+// are refused before the handler sees them. A connection is closed if the head
+// of its next request, or the peer's reading of an answer, takes too long,
+// however often a byte arrives. A connection beyond the limit ends the one that
+// has waited longest without a complete request, so that idle connections keep
+// no honest request from its answer.
 class HttpServer {
  public:
   // Called on the server's thread. While it runs, no other request is served.
@@ -53,7 +55,11 @@ class HttpServer {
     std::string certificate;
     std::string key;
     int connections = 128;
-    absl::Duration idle_timeout = absl::Seconds(10);
+    // For the head of a request, from the beginning of the connection or the
+    // end of the previous answer.
+    absl::Duration request_timeout = absl::Seconds(10);
+    // For sending an answer.
+    absl::Duration answer_timeout = absl::Seconds(60);
   };
 
   // Starts to serve. Returns Unavailable, with the system's error, if the

@@ -1,5 +1,6 @@
 #include "common/metrics/metrics_exporter.h"
 
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/os/file_system.h"
@@ -22,17 +23,10 @@ absl::StatusOr<std::unique_ptr<MetricsExporter>> MetricsExporter::Start(
   if (options.listens) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         exporter->http_,
-        HttpServer::Start(options.http, [registry](const HttpRequest& request) {
-          HttpResponse response;
-          if (request.path == "/metrics") {
-            response.content_type = kContentType;
-            response.body = registry->Collect();
-          } else {
-            response.code = 404;
-            response.body = "see /metrics\n";
-          }
-          return response;
-        }));
+        HttpServer::Start(options.http,
+                          [self = exporter.get()](const HttpRequest& request) {
+                            return self->Answer(request);
+                          }));
   }
   if (!options.file.empty()) {
     TRIBUTARY_RETURN_IF_ERROR(exporter->WriteFile());
@@ -46,6 +40,23 @@ MetricsExporter::~MetricsExporter() {
   if (!writer_.joinable()) return;
   stop_.Notify();
   writer_.Join();
+}
+
+HttpResponse MetricsExporter::Answer(const HttpRequest& request) {
+  HttpResponse response;
+  if (request.path != "/metrics") {
+    response.code = 404;
+    response.body = "see /metrics\n";
+    return response;
+  }
+  const absl::Time now = MonotonicNow();
+  if (now - page_time_ >= options_.freshness) {
+    page_ = registry_->Collect();
+    page_time_ = now;
+  }
+  response.content_type = kContentType;
+  response.body = page_;
+  return response;
 }
 
 absl::Status MetricsExporter::WriteFile() {

@@ -27,6 +27,9 @@ class MetricsExporter {
     // none.
     std::string file;
     absl::Duration interval = absl::Seconds(15);
+    // How long a page that was rendered is served again. Collectors take locks
+    // of the step's path; a flood of requests must not hold them.
+    absl::Duration freshness = absl::Milliseconds(500);
   };
 
   // `registry` and `log` must outlive the result. Returns the errors of
@@ -44,12 +47,17 @@ class MetricsExporter {
  private:
   MetricsExporter(const Options& options, MetricsRegistry* registry,
                   Logger* log);
+  // Answers a request, on the HTTP server's thread.
+  HttpResponse Answer(const HttpRequest& request);
   absl::Status WriteFile();
   void WriteFilesUntilStopped();
 
   const Options options_;
   MetricsRegistry* const registry_;
   Logger* const log_;
+  // Used by the HTTP server's thread only.
+  std::string page_;
+  absl::Time page_time_ = absl::InfinitePast();
   std::unique_ptr<HttpServer> http_;
   absl::Notification stop_;
   Thread writer_;

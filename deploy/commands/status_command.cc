@@ -78,6 +78,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 }
 
 absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
+  if (flags->watch && (flags->json || flags->ready)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--watch shows the status to people, and cannot be used "
+        "with ",
+        flags->json ? "--json" : "--ready", ": leave one of them out"));
+  }
   if (flags->address.empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
                                ReadLauncherEnvironment(environment));

@@ -155,6 +155,10 @@ HttpResponse Dashboard::Answer(const HttpRequest& request) {
       return JsonResponse(run.Log(static_cast<int>(
           NumberOf(request, "count", 200, 1, kMaxLogEntries))));
     }
+    if (request.path == "/api/events") {
+      return JsonResponse(run.Events(static_cast<int>(
+          NumberOf(request, "count", 200, 1, kMaxLogEntries))));
+    }
     return ErrorResponse(404, "the dashboard has no such data");
   }
   const std::string name =

@@ -19,7 +19,8 @@ namespace tributary {
 //   /api/lines?run=   RunView::Lines; also from=, to=, count=
 //   /api/status?run=  RunView::Status
 //   /api/job?run=     RunView::Job
-//   /api/log?run=     RunView::Log
+//   /api/log?run=     RunView::Log; also count=
+//   /api/events?run=  RunView::Events; also count=
 //
 // Answers of the interface are JSON; errors have the member "error". Not
 // thread-safe.

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -23,6 +22,7 @@
 #include "common/os/file.h"
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
+#include "deploy/dashboard/run_log.h"
 #include "deploy/status/status_client.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
@@ -37,7 +37,6 @@ using Line = MetricsIndex::Line;
 // A coordinator that has not answered for so long counts as gone.
 constexpr absl::Duration kGone = absl::Seconds(5);
 constexpr int64_t kMaxFileBytes = 16 << 20;
-constexpr int64_t kMaxLogBytes = 256 << 10;
 
 constexpr size_t FieldIndex(absl::string_view name) {
   size_t i = 0;
@@ -68,20 +67,6 @@ std::string TextOf(const Json& object, const char* name) {
   return found == object.end() || !found->is_string()
              ? ""
              : found->get<std::string>();
-}
-
-// Returns the last bytes of a file, from the beginning of a line.
-std::string ReadEnd(const std::string& path, int64_t most) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return "";
-  const auto size = static_cast<int64_t>(file.tellg());
-  const int64_t begin = std::max<int64_t>(0, size - most);
-  std::string text(size - begin, '\0');
-  file.seekg(begin);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(file.gcount());
-  if (begin > 0) text.erase(0, text.find('\n') + 1);
-  return text;
 }
 
 // Appends the path and the value of each field that is set.
@@ -183,22 +168,6 @@ Json ExpectedTraffic(const JobSpec& job, const Json& summary) {
   expected["server"] = bytes(n * payload / static_cast<double>(servers),
                              up / static_cast<double>(servers));
   return expected;
-}
-
-// A line of a process's log: "TIME LEVEL MESSAGE", or a JSON object.
-Json LogEntry(const std::string& line) {
-  if (absl::StartsWith(line, "{")) {
-    const Json json = ParseOrderedJson(line);
-    return {{"time", TextOf(json, "ts")},
-            {"level", TextOf(json, "level")},
-            {"message", TextOf(json, "msg")}};
-  }
-  const std::vector<std::string> parts =
-      absl::StrSplit(line, absl::MaxSplits(' ', 2));
-  if (parts.size() < 3) {
-    return {{"time", ""}, {"level", ""}, {"message", line}};
-  }
-  return {{"time", parts[0]}, {"level", parts[1]}, {"message", parts[2]}};
 }
 
 // The mean, the smallest and the largest of the values that are present.
@@ -463,17 +432,16 @@ nlohmann::ordered_json RunView::Job() const {
 nlohmann::ordered_json RunView::Log(int count) const {
   Json result = {{"entries", Json::array()}, {"sample", nullptr}};
   if (folder_.empty()) return result;
-  std::vector<std::string> lines = absl::StrSplit(
-      ReadEnd(absl::StrCat(folder_, "/logs/server-0.log"), kMaxLogBytes), '\n',
-      absl::SkipEmpty());
-  const size_t first = lines.size() - std::min<size_t>(count, lines.size());
-  for (size_t i = first; i < lines.size(); ++i) {
-    result["entries"].push_back(LogEntry(lines[i]));
-  }
+  result["entries"] = NewestLogEntries(folder_, count);
   const absl::StatusOr<std::string> sample =
       ReadFile(absl::StrCat(folder_, "/sample.txt"), kMaxFileBytes);
   if (sample.ok()) result["sample"] = *sample;
   return result;
+}
+
+nlohmann::ordered_json RunView::Events(int count) const {
+  return {{"events",
+           folder_.empty() ? Json::array() : NewestEvents(folder_, count)}};
 }
 
 }  // namespace tributary

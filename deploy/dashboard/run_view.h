@@ -51,6 +51,9 @@ class RunView {
   // text that was sampled at the end.
   nlohmann::ordered_json Log(int count) const;
 
+  // Returns up to `count` of the newest events, oldest first; see NewestEvents.
+  nlohmann::ordered_json Events(int count) const;
+
  private:
   void Update();
   void AddLineOfStatus();

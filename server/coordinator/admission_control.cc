@@ -56,7 +56,7 @@ absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
     attempt_.ForgetWorker(old.incarnation);
   }
   membership.Find(admitted.incarnation)->link = link;
-  attempt_.OnJoined();
+  attempt_.OnJoined(*membership.Find(admitted.incarnation));
   AdmitWaiting();
   // Last, because it may close all connections, including this worker's.
   if (admitted.fenced.has_value() && attempt_.phase().training()) {

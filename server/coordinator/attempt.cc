@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/job/job.h"
-#include "server/coordinator/job_status.h"
 #include "server/coordinator/nonfinite_gradient.h"
 #include "server/run_mode/run_mode_factory.h"
 
 namespace tributary {
 namespace {
+
+using Severity = JobEvent::Severity;
 
 // Assignments of jobs with at most this many workers are never delayed.
 constexpr int kManyWorkers = 64;
@@ -80,7 +80,9 @@ void Attempt::FinishComplete() {
   progress_->Begin(clock_());
 }
 
-void Attempt::OnJoined() {
+void Attempt::OnJoined(const Member& member) {
+  Note(Severity::kInfo, "worker_joined",
+       absl::StrCat(member.Name(), " has joined"), "worker", member.rank);
   most_workers_ = std::max(most_workers_, membership_.count());
   alone_since_ = absl::InfiniteFuture();
 }
@@ -157,13 +159,28 @@ void Attempt::RemoveWorker(int64_t incarnation, const absl::Status& status) {
   if (member == nullptr) return;
   if (!status.ok()) member->link->Close(status);
   const std::string name = member->Name();
+  const int rank = member->rank;
   membership_.Remove(incarnation);
   ForgetWorker(incarnation);
   if (membership_.count() == 0) alone_since_ = clock_();
   if (phase_.training()) {
     ++workers_lost_;
+    Note(Severity::kWarning, "worker_lost",
+         status.ok() ? absl::StrCat(name, ": its connection has ended")
+                     : absl::StrCat(name, ": ", status.message()),
+         "worker", rank);
     OnWorkerLost(incarnation, name);
   }
+}
+
+void Attempt::OnWorkerExpired(const Member& member) {
+  ++lease_expiries_;
+  const absl::Status reason = absl::DeadlineExceededError(
+      absl::StrCat(member.Name(), " was silent for longer than its lease of ",
+                   absl::FormatDuration(options_.lease)));
+  Note(Severity::kWarning, "lease_expired", std::string(reason.message()),
+       "worker", member.rank);
+  RemoveWorker(member.incarnation, reason);
 }
 
 void Attempt::RemoveWorkers(const absl::Status& status) {
@@ -229,20 +246,15 @@ void Attempt::OnNanLoss(const JobProgress::NanLoss& loss) {
   RemoveWorker(loss.contributor, refusal);
 }
 
-std::vector<std::string> Attempt::TakeNotices() {
-  return std::exchange(notices_, {});
-}
-
 void Attempt::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
   if (options_.job.on_nonfinite() == JobSpec::SKIP) {
     metrics_(SkippedStepLine(gradient, *layout_, membership_));
+    Note(
+        Severity::kWarning, "step_skipped",
+        std::string(NonfiniteError(gradient, *layout_, membership_).message()));
   } else {
     Fail(NonfiniteError(gradient, *layout_, membership_), /*exit_code=*/1);
   }
-}
-
-void Attempt::FlushMetrics() {
-  for (const std::string& line : progress_->TakeMetrics()) metrics_(line);
 }
 
 absl::Status Attempt::OnSnapshot(int shard, const SnapshotReport& report) {
@@ -294,6 +306,8 @@ void Attempt::OnServerGone(int shard) {
   const absl::Status reason = absl::UnavailableError(absl::StrCat(
       "lost server ", shard, " (", servers_.servers()[shard].address,
       ") and its part of the weights"));
+  Note(Severity::kWarning, "server_lost", std::string(reason.message()),
+       "server", shard);
   // The next server holds a replica of this server's part of the model.
   if (phase_.finishing() && journals()) return;
   if (phase_.finishing() && ending() == AttemptEnding::kNone && !complete() &&
@@ -306,6 +320,17 @@ void Attempt::OnServerGone(int shard) {
   RollBack(AttemptEnding::kRolledBack, reason);
 }
 
+void Attempt::OnServerExpired(int shard) {
+  ++lease_expiries_;
+  const absl::Status reason = absl::DeadlineExceededError(absl::StrCat(
+      "server ", shard, " was silent for longer than its lease of ",
+      absl::FormatDuration(options_.lease)));
+  Note(Severity::kWarning, "lease_expired", std::string(reason.message()),
+       "server", shard);
+  servers_.servers()[shard].link->Close(JoinAgain(reason));
+  RollBack(AttemptEnding::kRolledBack, reason);
+}
+
 void Attempt::OnCheckpointFolder(const absl::StatusOr<std::string>& folder) {
   if (!checkpoints_.has_value()) return;
   checkpoints_->schedule()->OnFolder(folder);
@@ -315,6 +340,11 @@ void Attempt::OnCheckpointFolder(const absl::StatusOr<std::string>& folder) {
 void Attempt::OnCheckpointCommitted(const absl::Status& status) {
   if (!checkpoints_.has_value()) return;
   checkpoints_->schedule()->OnCommitted(status);
+  if (status.ok()) {
+    const int64_t step = checkpoints_->committed_step();
+    Note(Severity::kInfo, "checkpoint",
+         absl::StrCat("a checkpoint of step ", step, " is complete"));
+  }
   RunCheckpoints();
   if (!status.ok() || !phase_.training() || checkpoints_->schedule()->over()) {
     return;
@@ -327,6 +357,11 @@ void Attempt::RunCheckpoints() {
   if (!checkpoints_.has_value() || !phase_.training()) return;
   checkpoints_->Run(*progress_, mode_->earliest_checkpoint(),
                     [this](const ServerOrder& order) { OrderSnapshot(order); });
+  const CheckpointSchedule& schedule = *checkpoints_->schedule();
+  if (schedule.failures() > checkpoint_failures_) {
+    checkpoint_failures_ = schedule.failures();
+    Note(Severity::kWarning, "checkpoint_failed", schedule.failure());
+  }
   AnnounceEvaluated();
   mode_->OrderWaitingSnapshot(progress_->round());
   GrantSteps();
@@ -375,6 +410,7 @@ void Attempt::FinishIfDue() {
 
 void Attempt::Fail(const absl::Status& reason, int exit_code) {
   if (!phase_.Fail(reason, exit_code)) return;
+  Note(Severity::kError, "failed", std::string(reason.message()));
   const absl::Status told = JobFailed(reason);
   membership_.Close(told);
   servers_.Close(told);
@@ -390,6 +426,7 @@ void Attempt::FailAsReported(const Failure& failure,
 void Attempt::RollBack(AttemptEnding ending, const absl::Status& reason) {
   if (phase_.RollBack(ending, reason,
                       /*workers_left=*/membership_.count() > 0)) {
+    Note(Severity::kWarning, "rolled_back", std::string(reason.message()));
     SendAway(reason);
   }
 }
@@ -430,41 +467,6 @@ void Attempt::Conclude() {
   ServerOrder order;
   order.mutable_finish()->set_stopped(phase_.drained());
   servers_.Send(order);
-}
-
-CheckpointManifest Attempt::FinalManifest() const {
-  return complete() ? options_.resume->manifest
-                    : checkpoints_->FinalManifest(*progress_);
-}
-
-StatusReply Attempt::Describe() const {
-  StatusReply reply = DescribeJob(
-      {servers_, membership_, progress_.has_value() ? &*progress_ : nullptr,
-       checkpoints_.has_value() ? &*checkpoints_ : nullptr, phase_,
-       options_.attempt, clock_()});
-  reply.set_model(ModelTitle(options_.job));
-  return reply;
-}
-
-std::string Attempt::Summary(const std::string& weights_sha256) const {
-  RunFacts facts;
-  facts.job = &options_.job;
-  facts.failure = phase_.failure();
-  facts.stopped = phase_.drained();
-  facts.attempt = options_.attempt;
-  if (checkpoints_.has_value()) {
-    facts.checkpoint_failures = checkpoints_->schedule().failures();
-  }
-  if (progress_.has_value()) facts.skipped_steps = progress_->skipped_steps();
-  facts.progress = progress_.has_value() ? &*progress_ : nullptr;
-  facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
-  facts.workers = most_workers_;
-  facts.workers_lost = workers_lost_;
-  facts.reassignments_by_speed = assignments_by_speed_;
-  facts.servers = options_.servers;
-  facts.processes = farewells_;
-  facts.weights_sha256 = weights_sha256;
-  return SummaryJson(facts);
 }
 
 }  // namespace tributary

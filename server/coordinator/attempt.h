@@ -21,6 +21,7 @@
 #include "server/coordinator/beginning.h"
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
+#include "server/progress/job_event.h"
 #include "server/progress/job_progress.h"
 #include "server/progress/run_summary.h"
 #include "server/run_mode/run_mode.h"
@@ -55,6 +56,10 @@ struct AttemptOptions {
   // begins. Called with the coordinator's lock held: must not block and must
   // not call the coordinator on the calling thread. May be null.
   std::function<void(const Beginning&)> on_begin;
+  // Receives what happens to the job, in order. Called with the coordinator's
+  // lock held: must not block and must not call the coordinator on the calling
+  // thread. May be null.
+  std::function<void(const JobEvent&)> on_event;
   // Creates and commits checkpoints. If null, no checkpoints are taken. Must
   // outlive the coordinator.
   CheckpointCommitter* checkpoints = nullptr;
@@ -94,6 +99,8 @@ class Attempt {
   RunMode& mode() { return *mode_; }
   // Returns the number of workers that were lost.
   int64_t workers_lost() const { return workers_lost_; }
+  // Returns the number of leases of workers and servers that have expired.
+  int64_t lease_expiries() const { return lease_expiries_; }
   // Returns true if servers keep in-memory replicas of each other's state.
   bool journals() const { return options_.job.recovery().journal(); }
   // The layout and the progress are absent until Prepare or FinishComplete is
@@ -120,7 +127,7 @@ class Attempt {
   // ---- Workers.
 
   // Updates the statistics of the attempt after a worker has become a member.
-  void OnJoined();
+  void OnJoined(const Member& member);
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
   // Assigns all leaves, and all pieces of each evaluation, to the synced
   // workers, unless the run mode keeps the existing assignment (see
@@ -153,6 +160,8 @@ class Attempt {
   // workers. Ends the attempt instead if the run mode cannot continue without
   // the worker. `name` is Member::Name of the worker.
   void OnWorkerLost(int64_t incarnation, const std::string& name);
+  // Handles the expiry of a worker's lease: removes the worker.
+  void OnWorkerExpired(const Member& member);
   // Returns the time at which the last worker was removed or, if no worker has
   // joined, the time at which the attempt began. Returns absl::InfiniteFuture()
   // while there is a worker.
@@ -184,6 +193,9 @@ class Attempt {
   // have begun to leave. Only records the loss if the attempt has already
   // ended, or if training is complete and the next server holds a replica.
   void OnServerGone(int shard);
+  // Handles the expiry of a server's lease: ends its connection and the
+  // attempt.
+  void OnServerExpired(int shard);
 
   // ---- Checkpoints.
 
@@ -273,6 +285,11 @@ class Attempt {
   bool FinalVersionIsSafe() const;
   void LetServerLeave();
   void FlushMetrics();
+  // Passes an event to AttemptOptions::on_event. `role` and `number` are those
+  // of JobEvent.
+  void Note(JobEvent::Severity severity, const std::string& kind,
+            const std::string& message, const std::string& role = "",
+            int number = -1);
   // Closes all connections, because the attempt has ended with RollBack or
   // GiveUp. The status (see JoinAgain) contains `reason` and tells the peers to
   // join again.
@@ -308,6 +325,8 @@ class Attempt {
   // The fields below are values for summary.json.
   int most_workers_ = 0;
   int64_t workers_lost_ = 0;
+  int64_t lease_expiries_ = 0;
+  int64_t checkpoint_failures_ = 0;  // Those that were events.
   // Number of reassignments made because the workers' speeds differed.
   int64_t assignments_by_speed_ = 0;
   std::vector<ProcessReport> farewells_;

@@ -303,6 +303,7 @@ void Coordinator::AddMetrics(MetricsPage* page) const {
     absl::MutexLock lock(&mu_);
     job.status = attempt_.Describe();
     job.workers_lost = attempt_.workers_lost();
+    job.lease_expiries = attempt_.lease_expiries();
     if (attempt_.progress().has_value()) {
       job.step_seconds = attempt_.progress()->step_seconds();
       job.sample_count = attempt_.progress()->sample_count();

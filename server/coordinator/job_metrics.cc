@@ -65,6 +65,10 @@ void AddProcesses(const JobMetrics& job, MetricsPage* page) {
   page->AddCounter("tributary_workers_lost_total",
                    "Workers that were lost since the attempt began.",
                    static_cast<double>(job.workers_lost));
+  page->AddCounter("tributary_lease_expiries_total",
+                   "Leases of workers and servers that have expired since the "
+                   "attempt began.",
+                   static_cast<double>(job.lease_expiries));
   std::map<std::string, int> phases;
   for (const ProcessStatus& process : status.process()) {
     if (process.role() == "worker") {

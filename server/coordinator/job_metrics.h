@@ -19,6 +19,8 @@ struct JobMetrics {
   int64_t sample_count = 0;
   // Number of workers that this attempt has lost.
   int64_t workers_lost = 0;
+  // Number of leases of workers and servers that have expired in this attempt.
+  int64_t lease_expiries = 0;
 };
 
 // Adds the families of server 0 that describe the job: progress, losses, speed,

@@ -48,15 +48,9 @@ void Watchdog::ForgivePause(absl::Time now) {
 }
 
 void Watchdog::ExpireServers(absl::Time now) {
-  const absl::Duration lease = attempt_.options().lease;
-  for (const int shard : attempt_.servers().Expired(now, lease)) {
-    const absl::Status reason = absl::DeadlineExceededError(
-        absl::StrCat("server ", shard,
-                     " was silent for longer than its lease "
-                     "of ",
-                     absl::FormatDuration(lease)));
-    attempt_.servers().servers()[shard].link->Close(JoinAgain(reason));
-    attempt_.RollBack(AttemptEnding::kRolledBack, reason);
+  for (const int shard :
+       attempt_.servers().Expired(now, attempt_.options().lease)) {
+    attempt_.OnServerExpired(shard);
   }
 }
 
@@ -84,12 +78,7 @@ void Watchdog::AwaitServers(absl::Time now) {
 
 void Watchdog::ExpireWorkers(absl::Time now) {
   for (const int64_t incarnation : attempt_.membership().Expired(now)) {
-    const Member* member = attempt_.membership().Find(incarnation);
-    attempt_.RemoveWorker(
-        incarnation,
-        absl::DeadlineExceededError(absl::StrCat(
-            member->Name(), " was silent for longer than its lease of ",
-            absl::FormatDuration(attempt_.options().lease))));
+    attempt_.OnWorkerExpired(*attempt_.membership().Find(incarnation));
   }
 }
 

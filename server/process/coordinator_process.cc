@@ -11,6 +11,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/retry.h"
@@ -30,6 +31,7 @@
 #include "server/process/tensorboard_log.h"
 #include "server/process/threaded_checkpoint_committer.h"
 #include "server/progress/attempt_history.h"
+#include "server/progress/job_event.h"
 #include "server/replication/replica_store.h"
 #include "server/trace/trace_file.h"
 
@@ -72,7 +74,7 @@ class CoordinatorProcess {
         network_(network),
         output_(output),
         tensorboard_(options.job, options.output_directory, options.log),
-        health_(options.output_directory, options.log),
+        health_(options.output_directory, options.log, HealthHooks()),
         metrics_(output, options.log, options.make_executor(1),
                  [this](const std::string& line) {
                    tensorboard_.Add(line);
@@ -109,6 +111,8 @@ class CoordinatorProcess {
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
                                           CheckpointCommitter* checkpoints);
   ThreadedCheckpointCommitter::Options CommitterOptions();
+  // Alarms become events. Called on the writing thread.
+  HealthWatch::Hooks HealthHooks();
   // Waits for the attempt's end. Checks periodically whether another
   // coordinator has begun a newer attempt, which can happen while this process
   // is suspended. This coordinator then ends its attempt and releases the
@@ -123,6 +127,7 @@ class CoordinatorProcess {
   ServerNetwork* const network_;
   RunOutput* const output_;
   TensorBoardLog tensorboard_;
+  std::atomic<int64_t> newest_attempt_ = 0;  // attempt_, for other threads.
   HealthWatch health_;
   MetricsWriter metrics_;
   TraceFile trace_;
@@ -233,6 +238,20 @@ ThreadedCheckpointCommitter::Options CoordinatorProcess::CommitterOptions() {
   return checkpoints;
 }
 
+HealthWatch::Hooks CoordinatorProcess::HealthHooks() {
+  HealthWatch::Hooks hooks;
+  hooks.on_alarm = [this](int64_t step, const HealthMonitor::Alarm& alarm) {
+    JobEvent event;
+    event.step = step;
+    event.attempt = newest_attempt_;
+    event.severity = JobEvent::Severity::kWarning;
+    event.kind = alarm.kind;
+    event.message = alarm.message;
+    output_->AppendEvent(EventLine(event, absl::Now()));
+  };
+  return hooks;
+}
+
 Coordinator::Options CoordinatorProcess::CoordinatorOptions(
     std::optional<ResumePoint> resume, CheckpointCommitter* checkpoints) {
   Coordinator::Options job;
@@ -251,6 +270,10 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.run = run_;
   job.data = data_;
   job.checkpoints = checkpoints;
+  job.on_event = [this](const JobEvent& event) {
+    metrics_.AppendEvent(EventLine(event, absl::Now()));
+  };
+  newest_attempt_ = attempt_;
   return job;
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "common/base/json.h"
@@ -22,6 +24,15 @@ constexpr absl::Duration kDiskInterval = absl::Seconds(10);
 constexpr double kFreeShare = 0.01;
 constexpr uintmax_t kCheckpoints = 2;
 
+// A number that is not finite is null in JSON.
+std::optional<double> LossOf(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end()) return std::nullopt;
+  if (found->is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (!found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
 std::optional<double> NumberOf(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end() || !found->is_number()) return std::nullopt;
@@ -31,8 +42,9 @@ std::optional<double> NumberOf(const nlohmann::json& json, const char* name) {
 HealthMonitor::Line Parse(const nlohmann::json& json) {
   HealthMonitor::Line line;
   line.step = static_cast<int64_t>(NumberOf(json, "step").value_or(0));
-  line.loss = NumberOf(json, "loss");
-  line.evaluation_loss = NumberOf(json, "evaluation_loss");
+  line.loss = LossOf(json, "loss");
+  line.evaluation_loss = LossOf(json, "evaluation_loss");
+  line.skipped = json.contains("skipped");
   const auto workers = json.find("workers");
   if (workers == json.end() || !workers->is_array()) return line;
   for (const nlohmann::json& worker : *workers) {
@@ -69,8 +81,17 @@ uintmax_t LargestFolder(const fs::path& path) {
 
 }  // namespace
 
-HealthWatch::HealthWatch(std::string directory, Logger* log)
-    : directory_(std::move(directory)), log_(log), monitor_(0) {}
+HealthWatch::HealthWatch(std::string directory, Logger* log, Hooks hooks)
+    : directory_(std::move(directory)),
+      log_(log),
+      hooks_(std::move(hooks)),
+      monitor_(0) {}
+
+fs::space_info HealthWatch::SpaceOf(const std::string& folder) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  return error ? fs::space_info{} : space;
+}
 
 void HealthWatch::Begin(int64_t steps) {
   absl::MutexLock lock(&mu_);
@@ -86,31 +107,37 @@ void HealthWatch::Add(const std::string& line) {
                static_cast<int64_t>(NumberOf(json, "step").value_or(0)),
                stop->get<std::string>());
   }
-  absl::MutexLock lock(&mu_);
-  for (const HealthMonitor::Alarm& alarm : monitor_.Add(Parse(json))) {
-    log_->Warning("%s", alarm.message);
+  const HealthMonitor::Line parsed = Parse(json);
+  std::vector<HealthMonitor::Alarm> alarms;
+  {
+    absl::MutexLock lock(&mu_);
+    alarms = monitor_.Add(parsed);
+    const absl::Time now = MonotonicNow();
+    if (now - disk_checked_ >= kDiskInterval) {
+      disk_checked_ = now;
+      CheckDisk(&alarms);
+    }
   }
-  const absl::Time now = MonotonicNow();
-  if (now - disk_checked_ < kDiskInterval) return;
-  disk_checked_ = now;
-  CheckDisk();
+  for (const HealthMonitor::Alarm& alarm : alarms) {
+    log_->Warning("%s", alarm.message);
+    if (hooks_.on_alarm) hooks_.on_alarm(parsed.step, alarm);
+  }
 }
 
-void HealthWatch::CheckDisk() {
-  std::error_code error;
-  const fs::space_info space = fs::space(directory_, error);
-  if (error || space.capacity == 0) return;
+void HealthWatch::CheckDisk(std::vector<HealthMonitor::Alarm>* alarms) {
+  const fs::space_info space = hooks_.space(directory_);
+  if (space.capacity == 0) return;
   const uintmax_t checkpoint =
       LargestFolder(fs::path(directory_) / "checkpoints");
   const bool low = space.available < kCheckpoints * checkpoint ||
                    static_cast<double>(space.available) <
                        kFreeShare * static_cast<double>(space.capacity);
   if (low && !disk_low_) {
-    log_->Warning(
-        "the disk of %s is nearly full: %d MB are free, and a checkpoint needs "
-        "%d MB",
-        directory_, static_cast<int64_t>(space.available >> 20),
-        static_cast<int64_t>(checkpoint >> 20));
+    alarms->push_back(
+        {"disk_low",
+         absl::StrFormat("the disk of %s is nearly full: %d MB are free, and a "
+                         "checkpoint needs %d MB",
+                         directory_, space.available >> 20, checkpoint >> 20)});
   }
   disk_low_ = low;
 }

@@ -3,7 +3,11 @@
 #define TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -19,8 +23,18 @@ namespace tributary {
 // terminal. Thread-safe.
 class HealthWatch {
  public:
+  struct Hooks {
+    // Called with each alarm, after it was logged. May be null.
+    std::function<void(int64_t step, const HealthMonitor::Alarm&)> on_alarm;
+    // Returns the capacity and the free space of the disk with this folder.
+    std::function<std::filesystem::space_info(const std::string&)> space =
+        &SpaceOf;
+  };
+
   // `log` must outlive this object.
-  HealthWatch(std::string directory, Logger* log);
+  HealthWatch(std::string directory, Logger* log)
+      : HealthWatch(std::move(directory), log, Hooks()) {}
+  HealthWatch(std::string directory, Logger* log, Hooks hooks);
 
   // Begins an attempt of a job of `steps` steps, which computes some steps
   // again.
@@ -31,10 +45,14 @@ class HealthWatch {
   void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  void CheckDisk() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Asks the file system. After an error, the capacity is 0.
+  static std::filesystem::space_info SpaceOf(const std::string& folder);
+  void CheckDisk(std::vector<HealthMonitor::Alarm>* alarms)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string directory_;
   Logger* const log_;
+  const Hooks hooks_;
   mutable absl::Mutex mu_;
   HealthMonitor monitor_ ABSL_GUARDED_BY(mu_);
   absl::Time disk_checked_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();

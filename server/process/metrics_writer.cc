@@ -21,21 +21,36 @@ void MetricsWriter::Rewind(int64_t step, int64_t evaluated_step,
   });
 }
 
-void MetricsWriter::Append(const std::string& line) {
-  {
-    absl::MutexLock lock(&mu_);
-    if (waiting_ == kMostWaiting) {
-      ++dropped_;
-      return;
-    }
-    ++waiting_;
+bool MetricsWriter::Admit() {
+  absl::MutexLock lock(&mu_);
+  if (waiting_ == kMostWaiting) {
+    ++dropped_;
+    return false;
   }
+  ++waiting_;
+  return true;
+}
+
+void MetricsWriter::Append(const std::string& line) {
+  if (!Admit()) return;
   thread_->Run([this, line] { Write(line); });
+}
+
+void MetricsWriter::AppendEvent(const std::string& line) {
+  if (!Admit()) return;
+  thread_->Run([this, line] {
+    output_->AppendEvent(line);
+    OnWritten();
+  });
 }
 
 void MetricsWriter::Write(const std::string& line) {
   output_->AppendMetrics(line);
   if (on_line_) on_line_(line);
+  OnWritten();
+}
+
+void MetricsWriter::OnWritten() {
   int64_t dropped = 0;
   {
     absl::MutexLock lock(&mu_);

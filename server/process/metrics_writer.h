@@ -1,5 +1,5 @@
-// Writes metrics.jsonl on a separate thread, so that training never waits for
-// the disk.
+// Writes metrics.jsonl and events.jsonl on a separate thread, so that training
+// never waits for the disk.
 #ifndef TRIBUTARY_SERVER_PROCESS_METRICS_WRITER_H_
 #define TRIBUTARY_SERVER_PROCESS_METRICS_WRITER_H_
 
@@ -17,7 +17,7 @@
 
 namespace tributary {
 
-// Queues changes of metrics.jsonl and applies them in order. Only Flush and the
+// Queues changes of the two files and applies them in order. Only Flush and the
 // destructor, which flushes, block. The other methods may be called with locks
 // held. Thread-safe.
 class MetricsWriter {
@@ -42,12 +42,18 @@ class MetricsWriter {
   // waiting, drops `line` and later logs a warning with the number of dropped
   // lines.
   void Append(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
+  // Queues a call of RunOutput::AppendEvent, with the limit of Append.
+  void AppendEvent(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all earlier calls are done and their lines are written to the
   // file, where they survive a crash of this process.
   void Flush();
 
  private:
+  // Returns false, and counts the line as dropped, if too many lines wait.
+  bool Admit() ABSL_LOCKS_EXCLUDED(mu_);
   void Write(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
+  // Call it after a line was written.
+  void OnWritten() ABSL_LOCKS_EXCLUDED(mu_);
 
   RunOutput* const output_;
   Logger* const log_;

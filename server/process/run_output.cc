@@ -71,6 +71,9 @@ std::string RunOutput::RunId(bool begins) {
   if (!begins) {
     const absl::StatusOr<std::string> kept = ReadFile(path, kMaxAttemptBytes);
     if (kept.ok() && !kept->empty()) return *kept;
+  } else {
+    std::error_code error;
+    std::filesystem::remove(absl::StrCat(directory_, "/events.jsonl"), error);
   }
   std::random_device random;
   const std::string name = absl::StrCat(
@@ -167,6 +170,15 @@ void RunOutput::AppendMetrics(const std::string& line) {
     metrics_failed_ = true;
   }
   metrics_.clear();
+}
+
+void RunOutput::AppendEvent(const std::string& line) {
+  absl::MutexLock lock(&mu_);
+  if (!events_.is_open()) {
+    events_.open(absl::StrCat(directory_, "/events.jsonl"), std::ios::app);
+  }
+  events_ << line << std::endl;
+  events_.clear();
 }
 
 absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name,

@@ -1,4 +1,5 @@
 // The files of a job in its output folder: job.textproto, metrics.jsonl,
+// events.jsonl,
 // final/model.safetensors and summary.json.
 #ifndef TRIBUTARY_SERVER_PROCESS_RUN_OUTPUT_H_
 #define TRIBUTARY_SERVER_PROCESS_RUN_OUTPUT_H_
@@ -49,7 +50,8 @@ class RunOutput {
   void WriteAddress(const std::string& address);
   void RemoveAddress();
 
-  // Returns the ID of the run whose results are in this folder. Creates a new
+  // Returns the ID of the run whose results are in this folder. If a new run
+  // begins, removes the events of the run before it. Creates a new
   // ID if a new run begins (`begins` is true) or if the folder has no ID.
   // Stores a new ID in the folder; if that fails, logs a warning.
   std::string RunId(bool begins);
@@ -73,6 +75,10 @@ class RunOutput {
   // Adds a line to metrics.jsonl. A write error, such as a full disk, loses the
   // line but does not stop the training. Only the first error is logged.
   void AppendMetrics(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Adds a line to events.jsonl, which also keeps the events of earlier
+  // attempts. A write error loses the line.
+  void AppendEvent(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the file `name` (kFinalModelName or kFinalAverageName) in
   // FinalFolder from a whole arena. Returns the SHA-256, in hexadecimal, of the
@@ -98,6 +104,7 @@ class RunOutput {
   absl::Mutex mu_;
   std::ofstream metrics_ ABSL_GUARDED_BY(mu_);
   bool metrics_failed_ ABSL_GUARDED_BY(mu_) = false;
+  std::ofstream events_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

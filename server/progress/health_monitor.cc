@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -40,6 +41,7 @@ double Median(std::vector<double> values) {
 
 std::vector<HealthMonitor::Alarm> HealthMonitor::Add(const Line& line) {
   std::vector<Alarm> alarms;
+  AddNonfinite(line, &alarms);
   if (line.loss.has_value() && std::isfinite(*line.loss)) {
     AddLoss(line.step, *line.loss, &alarms);
   }
@@ -49,6 +51,36 @@ std::vector<HealthMonitor::Alarm> HealthMonitor::Add(const Line& line) {
   }
   AddWorkers(line.workers, &alarms);
   return alarms;
+}
+
+void HealthMonitor::AddNonfinite(const Line& line, std::vector<Alarm>* alarms) {
+  if (line.skipped) {
+    lines_since_skip_ = 0;
+    if (!std::exchange(skips_, true)) {
+      alarms->push_back(
+          {"skipped_step",
+           absl::StrFormat("step %d was skipped, because its gradient is not "
+                           "finite; metrics.jsonl names the parameter",
+                           line.step)});
+    }
+    return;
+  }
+  const std::optional<double>& loss =
+      line.loss.has_value() ? line.loss : line.evaluation_loss;
+  if (!loss.has_value()) return;
+  if (std::isfinite(*loss)) {
+    nonfinite_ = false;
+    if (line.loss.has_value() && ++lines_since_skip_ >= kSustained) {
+      skips_ = false;
+    }
+  } else if (!std::exchange(nonfinite_, true)) {
+    alarms->push_back(
+        {"nonfinite_loss",
+         absl::StrFormat("the %s loss at step %d is not finite; a smaller "
+                         "learning rate or clip_norm may help",
+                         line.loss.has_value() ? "training" : "evaluation",
+                         line.step)});
+  }
 }
 
 void HealthMonitor::AddLoss(int64_t step, double loss,
@@ -149,7 +181,9 @@ std::map<std::string, int> HealthMonitor::active() const {
       std::any_of(slow_.begin(), slow_.end(),
                   [](const auto& entry) { return entry.second.raised; });
   return {{"divergence", diverges_ ? 1 : 0},
+          {"nonfinite_loss", nonfinite_ ? 1 : 0},
           {"plateau", plateau_ ? 1 : 0},
+          {"skipped_step", skips_ ? 1 : 0},
           {"slow_worker", slow ? 1 : 0}};
 }
 

@@ -25,6 +25,8 @@ class HealthMonitor {
     // evaluation.
     std::optional<double> loss;
     std::optional<double> evaluation_loss;
+    // True for a line about a step whose update was skipped.
+    bool skipped = false;
     // Workers that computed at least one micro-batch.
     std::vector<Worker> workers;
   };
@@ -40,16 +42,23 @@ class HealthMonitor {
   std::vector<Alarm> Add(const Line& line);
 
   // Returns 1 for each alarm that is raised, and 0 for the others, by kind:
-  // "divergence", "plateau" and "slow_worker".
+  // "divergence", "nonfinite_loss", "plateau", "skipped_step" and
+  // "slow_worker".
   std::map<std::string, int> active() const;
 
  private:
   void AddLoss(int64_t step, double loss, std::vector<Alarm>* alarms);
   void AddEvaluation(int64_t step, double loss, std::vector<Alarm>* alarms);
+  // Looks for losses that are not finite, and for skipped steps.
+  void AddNonfinite(const Line& line, std::vector<Alarm>* alarms);
   void AddWorkers(const std::vector<Worker>& workers,
                   std::vector<Alarm>* alarms);
 
   int64_t steps_;
+
+  bool nonfinite_ = false;
+  bool skips_ = false;
+  int lines_since_skip_ = 0;  // Lines of training with a finite loss.
 
   // An exponential moving average of the training loss, and of its distance
   // from that average.

@@ -4,13 +4,15 @@ import {drawLanes, formatNumber, LineChart, PHASES} from '/charts.js';
 
 const VIEWS = [
   ['curves', 'Curves'], ['time', 'Where the time goes'], ['cluster', 'Processes'],
-  ['exchange', 'Exchange'], ['job', 'Job'], ['log', 'Log and sample'],
+  ['exchange', 'Exchange'], ['job', 'Job'], ['log', 'Events and log'],
 ];
 const COLORS = 6;
 const POINTS = 800;
 const POLL_MS = 1000, MAX_POLL_MS = 15000;
 // A worker that the others wait for this many times in a row is worth an alert.
 const STRAGGLER_POLLS = 10;
+// Kinds of events that are reasons to look at a job.
+const ALARMS = ['divergence', 'disk_low', 'nonfinite_loss', 'plateau', 'skipped_step', 'slow_worker'];
 const LIVE_STATES = ['waiting', 'training', 'evaluating', 'finishing', 'recovering'];
 
 const state = {
@@ -138,6 +140,9 @@ function renderRuns() {
   if (focus) document.getElementById(focus)?.focus();
 }
 
+const eventsPath = (run) => `/api/events?run=${run.id}`;
+const eventsOf = (run) => cache.get(eventsPath(run))?.events ?? [];
+
 function seriesPath(run) {
   const zoom = state.from === null ? '' : `&from=${state.from}&to=${state.to}`;
   return `/api/series?run=${run.id}&points=${POINTS}${zoom}`;
@@ -199,6 +204,8 @@ function renderCurves() {
     view.replaceChildren(controls(),
         make('div', {className: 'charts'}, ...Object.values(charts).map((chart) => chart.element)));
   }
+  const marks = shownRuns().flatMap((run) => eventsOf(run).filter((e) => e.severity !== 'info')
+      .map((e) => ({x: e.step, color: `--${colorOf(run)}`})));
   const label = {step: 'steps', seconds: 'seconds', epoch: 'epochs'}[state.x];
   for (const [field, chart] of Object.entries(charts)) {
     const lines = [];
@@ -216,7 +223,7 @@ function renderCurves() {
           x: series.evaluation[state.x], y: series.evaluation.loss});
       }
     }
-    chart.set(lines, [], state.log && ['loss', 'gradient_norm'].includes(field), label);
+    chart.set(lines, state.x === 'step' ? marks : [], state.log && ['loss', 'gradient_norm'].includes(field), label);
   }
 }
 
@@ -367,13 +374,32 @@ function renderJob(jobs) {
   document.getElementById('view').replaceChildren(...parts);
 }
 
-function renderLog(data) {
+function timeText(seconds) {
+  const date = new Date(1000 * seconds);
+  return Number.isNaN(date.getTime()) ? '–' : date.toISOString().replace('T', ' ').slice(0, 19);
+}
+
+function eventTable(events) {
+  if (events.length === 0) return make('p', {}, 'There are no events yet.');
+  return table('events', ['time', '#step', '#attempt', 'event', 'about', 'message'], [...events].reverse().map((e) => {
+    const row = make('tr', {className: e.severity === 'info' ? '' : 'alert'},
+        make('td', {}, timeText(e.time)),
+        numberCell(e.step), numberCell(e.attempt), make('td', {}, e.kind),
+        make('td', {}, e.role ? `${e.role} ${e.number}` : '–'), make('td', {className: 'text'}, e.message ?? ''));
+    row.dataset.kind = e.kind;
+    return row;
+  }));
+}
+
+function renderLog(data, events) {
   const level = state.level ?? 'all';
   const entries = data.entries.filter((e) => level === 'all' || e.level !== 'info').reverse();
   const parts = [runChoice(), make('div', {className: 'controls'}, make('label', {}, 'show ',
       make('select', {id: 'level', onchange: (event) => { state.level = event.target.value; update(); }},
           make('option', {value: 'all', selected: level === 'all'}, 'all messages of server 0'),
-          make('option', {value: 'warnings', selected: level !== 'all'}, 'warnings and errors'))))];
+          make('option', {value: 'warnings', selected: level !== 'all'}, 'warnings and errors')))),
+  make('h2', {}, 'Events, newest first'),
+  eventTable(events.filter((e) => level === 'all' || e.severity !== 'info'))];
   if (data.sample !== null) parts.push(make('h2', {}, 'Sample of the final model'), make('pre', {}, data.sample));
   parts.push(make('h2', {}, 'Log, newest first'), entries.length === 0 ?
       make('p', {}, 'No messages. `tributary train` writes them to logs/server-0.log.') :
@@ -390,6 +416,13 @@ function alertsOf() {
     const status = cache.get(`/api/status?run=${run.id}`);
     if (series && series.step.length > 0 && series.newest.loss === null) {
       alerts.push(`${run.name}: the training loss is not a number.`);
+    }
+    if (isLive(run)) {  // The newest alarm of each kind in this attempt.
+      const attempt = status?.status?.attempt;
+      for (const kind of ALARMS) {
+        const alarm = eventsOf(run).filter((e) => e.kind === kind && e.attempt === attempt).at(-1);
+        if (alarm) alerts.push(`${run.name}: ${alarm.message} (at step ${alarm.step}).`);
+      }
     }
     if (status?.summary?.status === 'failed' && !run.live) {
       alerts.push(`${run.name} has failed: ${status.summary.failure ?? 'unknown reason'}`);
@@ -439,6 +472,7 @@ async function refresh() {
       const changed = !old || old.lines !== run.lines || old.generation !== run.generation || old.state !== run.state;
       await load(seriesPath(run), changed);
       await load(`/api/status?run=${run.id}`, changed || run.live);
+      await load(eventsPath(run), changed || run.live);
     }
     renderRuns();
     const run = focused();
@@ -460,7 +494,8 @@ async function refresh() {
       }
       renderJob(jobs);
     } else {
-      renderLog(await load(`/api/log?run=${run.id}`, run.live));
+      const log = await load(`/api/log?run=${run.id}`, run.live);
+      renderLog(log, (await load(eventsPath(run), run.live)).events);
     }
     document.getElementById('alerts').replaceChildren(
         ...alertsOf().map((text) => make('p', {className: 'alert'}, text)));

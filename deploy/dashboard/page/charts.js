@@ -190,7 +190,7 @@ export class LineChart {
     }
     for (const mark of this.marks) {
       if (mark.x < first || mark.x > last) continue;
-      c.strokeStyle = mark.color;
+      c.strokeStyle = color(mark.color);
       c.setLineDash([2, 3]);
       c.beginPath();
       c.moveTo(px(mark.x), TOP);

@@ -1,19 +1,19 @@
 #include "common/http/http_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+#include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/common/http/raw_connection.h"
 #include "tests/support/status_matchers.h"
 
 namespace tributary {
@@ -24,55 +24,6 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-// A connection to a server on this machine.
-class Connection {
- public:
-  explicit Connection(int port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = connect(socket_, reinterpret_cast<sockaddr*>(&address),
-                         sizeof(address)) == 0;
-  }
-  ~Connection() { close(socket_); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
-
-  bool connected() const { return connected_; }
-  void Send(const std::string& bytes) {
-    // The server may have closed the connection.
-    (void)!send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  }
-  // Returns what the server sends until it closes the connection.
-  std::string ReadAll() {
-    std::string all;
-    char buffer[4096];
-    while (true) {
-      const ssize_t count = read(socket_, buffer, sizeof(buffer));
-      if (count <= 0) return all;
-      all.append(buffer, static_cast<size_t>(count));
-    }
-  }
-
- private:
-  const int socket_;
-  bool connected_ = false;
-};
-
-std::string Ask(int port, const std::string& request) {
-  Connection connection(port);
-  EXPECT_TRUE(connection.connected());
-  connection.Send(request);
-  return connection.ReadAll();
-}
-
-std::string Get(int port, const std::string& target) {
-  return Ask(port, absl::StrCat("GET ", target,
-                                " HTTP/1.1\r\nHost: x\r\nConnection: close"
-                                "\r\n\r\n"));
-}
 
 class HttpServerTest : public ::testing::Test {
  protected:
@@ -134,7 +85,7 @@ TEST_F(HttpServerTest, RefusesWhatIsNoSmallReadRequest) {
   };
   for (const std::string& request : requests) {
     SCOPED_TRACE(request.substr(0, 40));
-    Connection connection(port_);
+    RawConnection connection(port_);
     connection.Send(request);
     const std::string answer = connection.ReadAll();
     EXPECT_THAT(answer, Not(HasSubstr(" 200 ")));
@@ -143,34 +94,88 @@ TEST_F(HttpServerTest, RefusesWhatIsNoSmallReadRequest) {
   EXPECT_THAT(Get(port_, "/"), EndsWith("[/][]"));
 }
 
-TEST_F(HttpServerTest, ManyConnectionsWaitForEachOther) {
+TEST_F(HttpServerTest, IdleConnectionsKeepNoRequestFromItsAnswer) {
   HttpServer::Options options;
   options.connections = 8;
+  options.request_timeout = absl::Hours(1);
   Start(options);
-  std::vector<std::unique_ptr<Connection>> idle;
-  for (int i = 0; i < 100; ++i) {
-    idle.push_back(std::make_unique<Connection>(port_));
-    idle.back()->Send("GET / HT");
+  std::vector<std::unique_ptr<RawConnection>> idle;
+  for (int i = 0; i < 400; ++i) {
+    idle.push_back(std::make_unique<RawConnection>(port_));
+    if (i % 2 == 0) idle.back()->Send("GET / HT");
+    if (i % 100 == 0) {
+      EXPECT_THAT(Get(port_, "/honest"), EndsWith("[/honest][]"));
+    }
   }
-  // Waits in the queue until the others are closed.
-  Connection late(port_);
-  late.Send("GET /late HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-  idle.clear();
-  EXPECT_THAT(late.ReadAll(), EndsWith("[/late][]"));
+  EXPECT_THAT(Get(port_, "/honest"), EndsWith("[/honest][]"));
 }
 
 TEST_F(HttpServerTest, ClosesConnectionsThatSendNothing) {
   HttpServer::Options options;
-  options.idle_timeout = absl::Milliseconds(50);
+  options.request_timeout = absl::Milliseconds(50);
   Start(options);
-  Connection idle(port_);
+  RawConnection idle(port_);
   idle.Send("GET / HTTP/1.1\r\n");
   EXPECT_THAT(idle.ReadAll(), Not(HasSubstr("[/]")));
+  // After an answer, too.
+  RawConnection asked(port_);
+  asked.Send("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(asked.ReadAll(), EndsWith("[/a][]"));
+}
+
+// The peer sends a byte well within the timeout, again and again ("slow
+// loris").
+TEST_F(HttpServerTest, ClosesConnectionsThatTrickle) {
+  HttpServer::Options options;
+  options.request_timeout = absl::Milliseconds(300);
+  Start(options);
+  RawConnection slow(port_);
+  slow.Send("GET / HTTP/1.1\r\nA: ");
+  const absl::Time began = absl::Now();
+  while (!slow.Ended(absl::Milliseconds(20))) {
+    ASSERT_LT(absl::Now() - began, absl::Seconds(60));
+    slow.Send("a");
+  }
+  EXPECT_GE(absl::Now() - began, absl::Milliseconds(250));
+}
+
+TEST_F(HttpServerTest, ClosesConnectionsThatDoNotReadTheirAnswer) {
+  HttpServer::Options options;
+  options.answer_timeout = absl::Milliseconds(100);
+  std::atomic<int> answers = 0;
+  auto server = HttpServer::Start(options, [&](const HttpRequest&) {
+    ++answers;
+    HttpResponse response;
+    response.body = std::string(64 << 20, 'x');
+    return response;
+  });
+  ASSERT_TRUE(server.ok()) << server.status();
+  RawConnection lazy((*server)->port());
+  lazy.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  while (answers == 0) absl::SleepFor(absl::Milliseconds(1));
+  absl::SleepFor(absl::Seconds(1));
+  EXPECT_LT(lazy.ReadAll().size(), size_t{64} << 20);
+}
+
+TEST_F(HttpServerTest, ManyRequestsOnOneConnectionAreAnswered) {
+  HttpServer::Options options;
+  options.connections = 1;
+  options.request_timeout = absl::Milliseconds(200);
+  Start(options);
+  RawConnection connection(port_);
+  std::string all;
+  for (int i = 0; i < 10; ++i) {
+    // Together longer than the timeout.
+    absl::SleepFor(absl::Milliseconds(40));
+    connection.Send("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+  }
+  connection.Send("GET /b HTTP/1.1\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(connection.ReadAll(), EndsWith("[/b][]"));
 }
 
 TEST_F(HttpServerTest, EndsWithOpenConnections) {
   Start();
-  Connection idle(port_);
+  RawConnection idle(port_);
   idle.Send("GET / HTTP/1.1\r\n");
   server_.reset();
   EXPECT_EQ(idle.ReadAll(), "");

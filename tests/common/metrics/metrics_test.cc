@@ -15,6 +15,7 @@
 #include "common/os/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/common/http/raw_connection.h"
 #include "tests/support/status_matchers.h"
 
 namespace tributary {
@@ -106,6 +107,37 @@ TEST_F(MetricsExporterTest, WritesAFileAtOnceAndAtTheEnd) {
   }
   EXPECT_THAT(ReadFile(options.file, 1 << 20).value_or(""),
               HasSubstr("\nvalue 2\n"));
+}
+
+// Collectors take the coordinator's lock.
+TEST_F(MetricsExporterTest, AFloodOfRequestsCollectsOnce) {
+  MetricsExporter::Options options;
+  options.listens = true;
+  options.freshness = absl::Hours(1);
+  int collected = 0;
+  const auto registration = MetricsRegistry::Add(
+      &registry_,
+      [&](MetricsPage* page) { page->AddGauge("value", "V.", ++collected); });
+  const auto exporter = MetricsExporter::Start(options, &registry_, log_.get());
+  ASSERT_TRUE(exporter.ok()) << exporter.status();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_THAT(Get((*exporter)->port(), "/metrics"), HasSubstr("\nvalue 1\n"));
+  }
+  EXPECT_EQ(collected, 1);
+}
+
+TEST_F(MetricsExporterTest, APageThatIsOldIsCollectedAgain) {
+  MetricsExporter::Options options;
+  options.listens = true;
+  options.freshness = absl::ZeroDuration();
+  int collected = 0;
+  const auto registration = MetricsRegistry::Add(
+      &registry_,
+      [&](MetricsPage* page) { page->AddGauge("value", "V.", ++collected); });
+  const auto exporter = MetricsExporter::Start(options, &registry_, log_.get());
+  ASSERT_TRUE(exporter.ok()) << exporter.status();
+  EXPECT_THAT(Get((*exporter)->port(), "/metrics"), HasSubstr("\nvalue 1\n"));
+  EXPECT_THAT(Get((*exporter)->port(), "/metrics"), HasSubstr("\nvalue 2\n"));
 }
 
 TEST_F(MetricsExporterTest, AFileThatCannotBeWrittenIsAnError) {

@@ -193,6 +193,19 @@ TEST(StatusCommandTest, WatchesUntilTheJobHasEnded) {
                                 "the job has failed: the disk is full"));
 }
 
+TEST(StatusCommandTest, RefusesToWatchForScripts) {
+  for (const std::string flag : {"--json", "--ready"}) {
+    testing::internal::CaptureStderr();
+    const int code =
+        RunStatusCommand({"127.0.0.1:1", "--watch", flag},
+                         [](const std::string&) { return absl::nullopt; });
+    EXPECT_TRUE(absl::StrContains(
+        testing::internal::GetCapturedStderr(),
+        absl::StrCat("cannot be used with ", flag, ": leave one of them out")));
+    EXPECT_EQ(code, kExitUsage);
+  }
+}
+
 TEST(StatusCommandTest, FindsTheAddressInTheFolderOfARun) {
   StatusReply reply;
   reply.set_phase(StatusReply::TRAINING);

@@ -262,6 +262,25 @@ TEST_F(DashboardTest, AnswersWithJsonWhateverNamesAndLogsContain) {
       HasSubstr("<script>"));
 }
 
+TEST_F(DashboardTest, ShowsTheNewestEvents) {
+  WriteRun("a", 3);
+  Write("a/events.jsonl",
+        "{\"step\":1,\"time\":1.5,\"kind\":\"worker_joined\"}\n"
+        "[]\nno json\n{\"kind\":\"x\"}\n"
+        "{\"step\":2,\"time\":2.5,\"kind\":\"worker_lost\","
+        "\"message\":\"<script>\"}\n"
+        "{\"step\":3,\"ti");
+  WriteRun("b", 3);
+  Make();
+  const auto events = GetJson("/api/events", "run=0")["events"];
+  ASSERT_EQ(events.size(), 2);
+  EXPECT_EQ(events[0]["kind"], "worker_joined");
+  EXPECT_EQ(events[1]["step"], 2);
+  EXPECT_EQ(events[1]["message"], "<script>");
+  EXPECT_EQ(GetJson("/api/events", "run=0&count=2")["events"].size(), 1);
+  EXPECT_EQ(GetJson("/api/events", "run=1")["events"].size(), 0);
+}
+
 TEST(RunListTest, RefusesAFolderThatDoesNotExist) {
   RunList runs{Security()};
   const absl::Status status = runs.AddPath("/does/not/exist");

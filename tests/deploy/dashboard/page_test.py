@@ -93,6 +93,42 @@ class PageTest(unittest.TestCase):
             'cell.dataset.value === undefined ? cell.textContent : '
             'Number(cell.dataset.value))))'))
 
+    def check_processes(self, browser, status):
+        """Compares the live table with an answer of `status --json` before it
+        and one after it."""
+        def facts(processes):
+            return {f"{p['role']} {p['number']}": p for p in processes}
+        for _ in range(50):
+            before = facts(status()['processes'])
+            # The page asks once a second.
+            time.sleep(2.5)
+            rows = {row[0]: row for row in self.values(browser, 'processes')}
+            after = facts(status()['processes'])
+            if before.keys() == after.keys() == rows.keys():
+                break
+        self.assertEqual(rows.keys(), after.keys())
+        for name, row in rows.items():
+            self.assertLessEqual(before[name]['step'], row[1], name)
+            self.assertLessEqual(row[1], after[name]['step'], name)
+            self.assertEqual(row[5], after[name]['place'])
+
+    def check_events(self, browser, url, run):
+        """Compares the table of events with events.jsonl."""
+        self.show(browser, url, 'log', height=860)
+        self.picture(browser, 'dashboard-events.png')
+        with open(os.path.join(run, 'events.jsonl'), encoding='utf-8') as file:
+            events = [json.loads(line) for line in file]
+        kinds = [event['kind'] for event in events]
+        self.assertIn('worker_lost', kinds)
+        self.assertEqual([event['number'] for event in events
+                          if event['kind'] == 'worker_lost'][0], 1)
+        self.assertIn('checkpoint', kinds)
+        self.assertEqual({event['attempt'] for event in events}, {1, 2})
+        self.assertEqual(
+            [row[1:4] + row[5:] for row in self.values(browser, 'events')],
+            [[event['step'], event['attempt'], event['kind'], event['message']]
+             for event in reversed(events)])
+
     def check_quiet(self, browser, url):
         self.assertEqual(browser.errors(), [])
         for address in browser.requested():
@@ -218,10 +254,13 @@ class PageTest(unittest.TestCase):
             browser.wait_for('document.querySelectorAll("#processes tbody tr")'
                              '.length === 3', 60)
             # The page's step lies between those of two answers of `status`.
-            def step():
+            def status():
                 return json.loads(subprocess.run(
                     [TRIBUTARY, 'status', address, '--json'], check=True,
-                    capture_output=True).stdout)['step']
+                    capture_output=True).stdout)
+            def step():
+                return status()['step']
+            self.check_processes(browser, status)
             before = step()
             browser.wait_for(f'Number(document.querySelector("#runs tbody tr")'
                              f'.cells[3].dataset.value) >= {before}')
@@ -267,6 +306,7 @@ class PageTest(unittest.TestCase):
             self.assertEqual(series['evaluation']['loss'],
                              [line['evaluation_loss'] for line in lines
                               if 'evaluation_loss' in line])
+            self.check_events(browser, url, run)
             self.check_quiet(browser, url)
         self.assertEqual(train.wait(timeout=60), 0)
         self.assertFalse(os.path.exists(os.path.join(run, 'server.json')))

@@ -28,6 +28,9 @@ class CoordinatorCheckpointTest : public CoordinatorTest {
   void Begin(int64_t steps, int64_t pieces = 0) {
     options_.job.mutable_checkpoint()->set_every_steps(4);
     options_.checkpoints = &committer_;
+    options_.on_event = [this](const JobEvent& event) {
+      events_.push_back(absl::StrCat(event.kind, ": ", event.message));
+    };
     Make(/*servers=*/2, /*expected_workers=*/1, steps, pieces);
     Enter(&worker_);
   }
@@ -88,6 +91,7 @@ class CoordinatorCheckpointTest : public CoordinatorTest {
   }
 
   FakeCommitter committer_;
+  std::vector<std::string> events_;
   FakeWorker worker_;
 };
 
@@ -147,6 +151,7 @@ TEST_F(CoordinatorCheckpointTest, FinishedWaitsForTheLastCheckpoint) {
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
   EXPECT_TRUE(WorkerFinished());
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_step(), 2);
+  EXPECT_EQ(events_.back(), "checkpoint: a checkpoint of step 2 is complete");
 }
 
 // The disk may be full: then there is only the model at the end.
@@ -159,6 +164,7 @@ TEST_F(CoordinatorCheckpointTest, FinishesWhenTheLastCheckpointFails) {
   EXPECT_TRUE(WorkerFinished());
   EXPECT_THAT(committer_.discarded, ElementsAre("folder-2"));
   EXPECT_THAT(committer_.warnings, ElementsAre("2: disk full"));
+  EXPECT_EQ(events_.back(), "checkpoint_failed: disk full");
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_failures(), 1);
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_failure(), "disk full");
   coordinator_->OnWorkerDisconnected(worker_.incarnation);

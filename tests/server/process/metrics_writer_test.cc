@@ -145,6 +145,28 @@ TEST_F(MetricsWriterTest, ADiskThatHangsCostsLinesBeyondTheBoundAndOneWarning) {
               ElementsAre(HasSubstr("metrics.jsonl lacks 3 lines")));
 }
 
+TEST_F(MetricsWriterTest, KeepsEventsWhenMetricsAreRewound) {
+  MetricsWriter writer(output_.get(), log_.get(),
+                       std::make_unique<HeldExecutor>(disk_));
+  writer.AppendEvent("{\"kind\":\"a\"}");
+  EXPECT_THAT(Lines(folder_ + "/events.jsonl"), ElementsAre());
+  writer.Rewind(0, 0, [](const absl::Status&) {});
+  writer.AppendEvent("{\"kind\":\"b\"}");
+  disk_.RunAll();
+  EXPECT_THAT(Lines(folder_ + "/events.jsonl"),
+              ElementsAre("{\"kind\":\"a\"}", "{\"kind\":\"b\"}"));
+  // A new run in the folder has events of its own; a resumed run keeps them.
+  const auto resumed = *RunOutput::Create(folder_, log_.get());
+  resumed->RunId(/*begins=*/false);
+  resumed->AppendEvent("{\"kind\":\"c\"}");
+  EXPECT_EQ(Lines(folder_ + "/events.jsonl").size(), 3u);
+  const auto begun = *RunOutput::Create(folder_, log_.get());
+  begun->RunId(/*begins=*/true);
+  begun->AppendEvent("{\"kind\":\"d\"}");
+  EXPECT_THAT(Lines(folder_ + "/events.jsonl"),
+              ElementsAre("{\"kind\":\"d\"}"));
+}
+
 TEST_F(MetricsWriterTest, TellsWhyItCannotRewind) {
   MetricsWriter writer(output_.get(), log_.get(),
                        std::make_unique<ThreadPool>(1));

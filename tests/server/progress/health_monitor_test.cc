@@ -157,13 +157,44 @@ TEST(HealthMonitorTest, NoticesAWorkerAtHalfSpeedUntilItIsFasterAgain) {
   EXPECT_THAT(add({10}, 100), IsEmpty()) << "there is nobody to compare with";
 }
 
-TEST(HealthMonitorTest, IgnoresLossesThatAreNoNumbers) {
+TEST(HealthMonitorTest, TellsOnceOfLossesThatAreNotFinite) {
   HealthMonitor monitor(1000);
-  EXPECT_THAT(
-      Train(
-          1000, [](double) { return std::numeric_limits<double>::quiet_NaN(); },
-          &monitor),
-      IsEmpty());
+  const auto alarms = Train(
+      1000, [](double) { return std::numeric_limits<double>::quiet_NaN(); },
+      &monitor);
+  ASSERT_THAT(alarms, SizeIs(1));
+  EXPECT_EQ(alarms[0].kind, "nonfinite_loss");
+  EXPECT_THAT(alarms[0].message,
+              HasSubstr("the training loss at step 10 is not finite"));
+  EXPECT_EQ(monitor.active().at("nonfinite_loss"), 1);
+  EXPECT_THAT(Train(
+                  1000, [](double) { return 1; }, &monitor),
+              IsEmpty());
+  EXPECT_EQ(monitor.active().at("nonfinite_loss"), 0);
+  HealthMonitor::Line evaluation;
+  evaluation.step = 7;
+  evaluation.evaluation_loss = std::numeric_limits<double>::infinity();
+  const auto again = monitor.Add(evaluation);
+  ASSERT_THAT(again, SizeIs(1));
+  EXPECT_THAT(again[0].message, HasSubstr("the evaluation loss at step 7"));
+}
+
+TEST(HealthMonitorTest, TellsOfSkippedStepsUntilThereAreNone) {
+  HealthMonitor monitor(1000);
+  HealthMonitor::Line skipped;
+  skipped.step = 3;
+  skipped.skipped = true;
+  const auto alarms = monitor.Add(skipped);
+  EXPECT_THAT(KindsOf(alarms), ElementsAre("skipped_step"));
+  EXPECT_THAT(alarms[0].message, HasSubstr("step 3 was skipped"));
+  HealthMonitor::Line line;
+  line.loss = 1;
+  for (int i = 0; i < 19; ++i) monitor.Add(line);
+  EXPECT_THAT(monitor.Add(skipped), IsEmpty());
+  EXPECT_EQ(monitor.active().at("skipped_step"), 1);
+  for (int i = 0; i < 20; ++i) monitor.Add(line);
+  EXPECT_EQ(monitor.active().at("skipped_step"), 0);
+  EXPECT_THAT(monitor.Add(skipped), SizeIs(1));
 }
 
 }  // namespace

@@ -1,0 +1,101 @@
+#include "deploy/dashboard/run_log.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/json.h"
+#include "nlohmann/json.hpp"
+
+namespace tributary {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMaxLogBytes = 256 << 10;
+
+std::string TextOf(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || !found->is_string()
+             ? ""
+             : found->get<std::string>();
+}
+
+// Returns the last bytes of a file, from the beginning of a line.
+std::string ReadEnd(const std::string& path, int64_t most) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return "";
+  const auto size = static_cast<int64_t>(file.tellg());
+  const int64_t begin = std::max<int64_t>(0, size - most);
+  std::string text(size - begin, '\0');
+  file.seekg(begin);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(file.gcount());
+  if (begin > 0) text.erase(0, text.find('\n') + 1);
+  return text;
+}
+
+// A line of a process's log: "TIME LEVEL MESSAGE", or a JSON object.
+Json LogEntry(const std::string& line) {
+  if (absl::StartsWith(line, "{")) {
+    const Json json = ParseOrderedJson(line);
+    if (!json.is_object()) {
+      return {{"time", ""}, {"level", ""}, {"message", line}};
+    }
+    return {{"time", TextOf(json, "ts")},
+            {"level", TextOf(json, "level")},
+            {"message", TextOf(json, "msg")}};
+  }
+  const std::vector<std::string> parts =
+      absl::StrSplit(line, absl::MaxSplits(' ', 2));
+  if (parts.size() < 3) {
+    return {{"time", ""}, {"level", ""}, {"message", line}};
+  }
+  return {{"time", parts[0]}, {"level", parts[1]}, {"message", parts[2]}};
+}
+
+// Returns up to `count` of the last lines of a file.
+std::vector<std::string> LastLines(const std::string& path, int count) {
+  std::vector<std::string> lines =
+      absl::StrSplit(ReadEnd(path, kMaxLogBytes), '\n', absl::SkipEmpty());
+  const size_t extra = lines.size() - std::min<size_t>(count, lines.size());
+  lines.erase(lines.begin(), lines.begin() + static_cast<ptrdiff_t>(extra));
+  return lines;
+}
+
+}  // namespace
+
+nlohmann::ordered_json NewestLogEntries(const std::string& folder, int count) {
+  Json entries = Json::array();
+  for (const std::string& line :
+       LastLines(absl::StrCat(folder, "/logs/server-0.log"), count)) {
+    entries.push_back(LogEntry(line));
+  }
+  return entries;
+}
+
+nlohmann::ordered_json NewestEvents(const std::string& folder, int count) {
+  Json events = Json::array();
+  for (const std::string& line :
+       LastLines(absl::StrCat(folder, "/events.jsonl"), count)) {
+    Json event = ParseOrderedJson(line);
+    const auto step = event.find("step");
+    const auto time = event.find("time");
+    // A crash may have cut the last line.
+    if (!event.is_object() || step == event.end() ||
+        !step->is_number_integer() || time == event.end() ||
+        !time->is_number() || TextOf(event, "kind").empty()) {
+      continue;
+    }
+    events.push_back(std::move(event));
+  }
+  return events;
+}
+
+}  // namespace tributary
