@@ -44,9 +44,9 @@ TEST_P(DeviceConformanceTest, AttentionInBothDirectionsMatchesReference) {
       const auto lengths = Upload(s.lengths);
       auto y = OutputReals(Count(s.shape));
       auto saved = Output(device_->ops().attention->SavedElements(s.shape));
-      AttentionOps::ForwardArguments args = {
-          s.shape, UploadReals(qkv), kStream, rate, y, saved, lengths};
-      device_->ops().attention->Forward(args);
+      const auto device_qkv = UploadReals(qkv);
+      device_->ops().attention->Forward(
+          {s.shape, device_qkv, kStream, rate, y, saved, lengths});
       // As for causal attention; see sequence_conformance.cc.
       ExpectRealsNear(y,
                       reference::AttentionForward(s.shape, ToDoubles(qkv),

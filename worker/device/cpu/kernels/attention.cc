@@ -21,8 +21,8 @@ constexpr int64_t kBlock = 64;
 int64_t RoundUp(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 // One head of one sequence. T: time, the number of positions that exist; D:
-// head_size. q, k, v: [T, D], `stride`
-// elements between rows; y, dy: [T, D], `y_stride` elements between rows.
+// head_size. q, k, v: [T, D], `stride` elements between rows; y, dy: [T, D],
+// `y_stride` elements between rows.
 struct Head {
   Head(const AttentionShape& s, int64_t b, int64_t h, const int32_t* lengths)
       : causal(s.causal),
