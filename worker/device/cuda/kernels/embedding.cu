@@ -120,7 +120,7 @@ void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
     });
   }
   float* const dposition_table = gradients.dposition_table;
-  if (dposition_table != nullptr)
+  if (dposition_table != nullptr) {
     ForEachInRows(stream, "EmbeddingBackward", time, width,
                   [=] __device__(int64_t t, int64_t c) {
                     float sum = 0;
@@ -129,6 +129,7 @@ void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
                     }
                     dposition_table[t * width + c] = sum;
                   });
+  }
   AddTokenRows(stream, scratch, batch * time, width, vocabulary, tokens, dy,
                gradients.dtoken_table);
 }
