@@ -16,7 +16,6 @@
 #include "worker/nn/layers/linear.h"
 #include "worker/nn/layers/residual.h"
 #include "worker/nn/layers/sequence_embedding.h"
-#include "worker/nn/layers/stacked_linear.h"
 
 namespace tributary {
 namespace {
