@@ -8,7 +8,9 @@ namespace {
 void Fill(const DataInfo& info, Batch* batch) {
   batch->samples = static_cast<int64_t>(batch->indexes.size());
   const int64_t counted =
-      info.kind == DataInfo::Kind::kTokens ? info.sample_shape[0] : 1;
+      info.kind == DataInfo::Kind::kTokens || info.token_labels
+          ? info.sample_shape[0]
+          : 1;
   batch->labels.assign(batch->samples * counted, 0);
 }
 

@@ -83,8 +83,18 @@ std::string ModelTitle(const JobSpec& job) {
 
 int64_t UnitsPerSample(const JobSpec& job) {
   if (job.model().has_gpt()) return job.model().gpt().context();
+  if (job.model().has_bert() &&
+      job.model().bert().head() == BertSpec::MASKED_LANGUAGE_MODEL) {
+    return job.model().bert().context();
+  }
   return job.data().has_external() ? job.data().external().units_per_sample()
                                    : 1;
+}
+
+bool SampleCountsVary(const JobSpec& job) {
+  return job.data().has_external() ||
+         (job.model().has_bert() &&
+          job.model().bert().head() == BertSpec::MASKED_LANGUAGE_MODEL);
 }
 
 JobSpec ResolveJob(JobSpec job) {

@@ -86,6 +86,10 @@ std::string ModelTitle(const JobSpec& job);
 // 1 in all other jobs.
 int64_t UnitsPerSample(const JobSpec& job);
 
+// Returns true if a sample may count for less than UnitsPerSample: with
+// data.external, and if model.bert predicts only some of the tokens.
+bool SampleCountsVary(const JobSpec& job);
+
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.
 int64_t ChunkBytes(const ExchangeSpec& exchange);
 

@@ -10,6 +10,7 @@
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/job/job_bert_validation.h"
 #include "common/job/job_checks.h"
 #include "common/job/job_external_validation.h"
 
@@ -179,6 +180,8 @@ absl::Status ValidateModel(const JobSpec& job) {
       return ValidateResnet(job.model().resnet());
     case ModelSpec::kGpt:
       return ValidateGpt(job);
+    case ModelSpec::kBert:
+      return ValidateBert(job);
     case ModelSpec::kSynthetic:
       return ValidateSynthetic(job.model().synthetic());
     case ModelSpec::kExternal:

@@ -99,11 +99,14 @@ absl::Status ValidateRandom(const JobSpec& job) {
   const RandomSpec& random = job.data().random();
   TRIBUTARY_RETURN_IF_ERROR(
       Between("data.random.samples", random.samples(), 1, kMaxBatch));
-  if (job.model().has_gpt() || job.model().has_synthetic()) {
-    return absl::OkStatus();
-  }
+  const bool token_labels =
+      job.model().has_gpt() ||
+      (job.model().has_bert() &&
+       job.model().bert().head() == BertSpec::MASKED_LANGUAGE_MODEL);
+  if (token_labels || job.model().has_synthetic()) return absl::OkStatus();
   TRIBUTARY_RETURN_IF_ERROR(
       Between("data.random.classes", random.classes(), 2, kMaxClasses));
+  if (job.model().has_bert()) return absl::OkStatus();
   if (random.shape().empty()) return Required("data.random.shape");
   if (random.shape_size() > 3 ||
       (TakesImages(job.model()) && random.shape_size() != 3)) {

@@ -84,7 +84,7 @@ int RunExportCommand(const std::vector<std::string>& arguments,
       "safetensors: one file, with the names and shapes of the model's "
       "parameters. huggingface: a folder for transformers, with config.json "
       "and, if the run began with weights from such a folder, its tokenizer; "
-      "only for models of kind gpt. Default safetensors.",
+      "only for models of kind gpt and bert. Default safetensors.",
       &format);
   line.AddText("output", "DIR",
                "The folder to write to, which must be new or empty. Required.",

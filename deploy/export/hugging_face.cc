@@ -14,6 +14,7 @@
 #include "common/os/file.h"
 #include "common/os/file_system.h"
 #include "common/tensor_io/safetensors.h"
+#include "deploy/export/hugging_face_bert.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -29,6 +30,7 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "added_tokens.json",
                                            "vocab.json",
                                            "merges.txt",
+                                           "vocab.txt",
                                            "generation_config.json"};
 
 // Collects the tensors of the exported model.
@@ -126,15 +128,21 @@ absl::Status AddGpt(const GptSpec& gpt, ExportedModel* model) {
   return model->Add("lm_head.weight", {gpt.vocabulary(), width});
 }
 
-// Returns the members of config.json that describe `gpt`, added to the members
-// of `path`, if that is a config.json.
-nlohmann::ordered_json MakeConfig(const GptSpec& gpt, const std::string& path) {
+// Returns the members of the config.json at `path`, or no members if there is
+// no such file.
+nlohmann::ordered_json ReadConfig(const std::string& path) {
   nlohmann::ordered_json config = nlohmann::ordered_json::object();
   const absl::StatusOr<std::string> text = ReadFile(path, kMaxConfigBytes);
   if (text.ok()) {
     const nlohmann::ordered_json kept = ParseOrderedJson(*text);
     if (kept.is_object()) config = kept;
   }
+  return config;
+}
+
+// Sets the members of config.json that describe `gpt`.
+void DescribeGpt(const GptSpec& gpt, nlohmann::ordered_json* members) {
+  nlohmann::ordered_json& config = *members;
   config["architectures"] = {"GPT2LMHeadModel"};
   config["model_type"] = "gpt2";
   config["n_layer"] = gpt.layers();
@@ -156,7 +164,12 @@ nlohmann::ordered_json MakeConfig(const GptSpec& gpt, const std::string& path) {
   for (const char* token : {"bos_token_id", "eos_token_id"}) {
     if (!config.contains(token)) config[token] = nullptr;
   }
-  return config;
+}
+
+// Returns the number of classes of a classifier, or 0 if there is none.
+int64_t ClassesOf(const std::map<std::string, RunTensor>& tensors) {
+  const auto found = tensors.find("classifier.bias");
+  return found == tensors.end() ? 0 : found->second.values.size();
 }
 
 absl::Status CopyTokenizer(const std::string& from, const std::string& to) {
@@ -177,18 +190,31 @@ absl::Status CopyTokenizer(const std::string& from, const std::string& to) {
 absl::Status WriteHuggingFaceFolder(
     const JobSpec& job, const std::map<std::string, RunTensor>& tensors,
     const std::string& folder) {
-  if (!job.model().has_gpt()) {
+  const bool bert = job.model().has_bert();
+  if (!job.model().has_gpt() && !bert) {
     return absl::InvalidArgumentError(
-        "--format huggingface supports only models of kind gpt; pass --format "
+        "--format huggingface supports only models of kind gpt and bert; pass "
+        "--format "
         "safetensors for a file with the names of this model's parameters");
   }
-  ExportedModel model(tensors);
-  TRIBUTARY_RETURN_IF_ERROR(AddGpt(job.model().gpt(), &model));
   const std::string& source = job.model().initial_weights().path();
-  const nlohmann::ordered_json config =
-      MakeConfig(job.model().gpt(), absl::StrCat(source, "/config.json"));
+  nlohmann::ordered_json config =
+      ReadConfig(absl::StrCat(source, "/config.json"));
+  ExportedModel model(tensors);
+  std::vector<NamedTensor> named;
+  std::map<std::string, std::string> metadata;
+  if (bert) {
+    // As save_pretrained writes it, so that equal weights are equal bytes.
+    metadata["format"] = "pt";
+    TRIBUTARY_ASSIGN_OR_RETURN(named, BertTensors(job.model().bert(), tensors));
+    DescribeBert(job.model().bert(), ClassesOf(tensors), &config);
+  } else {
+    TRIBUTARY_RETURN_IF_ERROR(AddGpt(job.model().gpt(), &model));
+    named = model.tensors();
+    DescribeGpt(job.model().gpt(), &config);
+  }
   TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
-      absl::StrCat(folder, "/model.safetensors"), model.tensors(), {}));
+      absl::StrCat(folder, "/model.safetensors"), named, metadata));
   TRIBUTARY_RETURN_IF_ERROR(
       WriteFileAtomically(absl::StrCat(folder, "/config.json"),
                           {config.dump(2), "\n"}, FileSystem::Posix()));

@@ -12,14 +12,15 @@
 namespace tributary {
 
 // Writes config.json and model.safetensors to `folder`, which must exist, so
-// that GPT2LMHeadModel.from_pretrained(folder) has the same logits as the model
-// of `job`, which must be resolved, with the weights `tensors`. If the job
-// began with the weights of a folder of Hugging Face, keeps the other members
-// of that folder's config.json, and copies its tokenizer.
+// that the model that transformers loads from it has the same logits as the
+// model of `job`, which must be resolved, with the weights `tensors`:
+// GPT2LMHeadModel for gpt; BertForMaskedLM or BertForSequenceClassification for
+// bert. If the job began with the weights of a folder of Hugging Face, keeps
+// the other members of that folder's config.json, and copies its tokenizer.
 //
-// Returns InvalidArgument if the model is not a gpt, DataLoss if a tensor is
-// missing or has the wrong shape, and the system's error if a file cannot be
-// written.
+// Returns InvalidArgument if the model is neither gpt nor bert, DataLoss if a
+// tensor is missing or has the wrong shape, and the system's error if a file
+// cannot be written.
 absl::Status WriteHuggingFaceFolder(
     const JobSpec& job, const std::map<std::string, RunTensor>& tensors,
     const std::string& folder);

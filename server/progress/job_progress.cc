@@ -273,9 +273,10 @@ int64_t JobProgress::NextEvaluation() const {
 absl::Status JobProgress::CheckPiece(const EvaluationReport& report) const {
   const bool last = report.piece() == facts_.evaluation_pieces() - 1;
   const int64_t most = job_.evaluation().batch() * UnitsPerSample(job_);
-  // Only the workers know which samples of data.external count.
-  const bool external = job_.data().has_external();
-  const int64_t least = external ? 0 : last ? 1 : std::max<int64_t>(most, 1);
+  // Only the workers know which samples of data.external, and which tokens of
+  // a masked text, count.
+  const bool varies = SampleCountsVary(job_);
+  const int64_t least = varies ? 0 : last ? 1 : std::max<int64_t>(most, 1);
   // A job that is not resolved has no size of pieces.
   if (report.weight() < least || (most > 0 && report.weight() > most)) {
     return absl::InvalidArgumentError(absl::StrCat(

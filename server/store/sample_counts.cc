@@ -15,7 +15,7 @@ SampleCounts::SampleCounts(const JobSpec& job, int64_t steps,
       train_samples_(train_samples),
       steps_per_epoch_((train_samples - 1) / global_ + 1),
       per_sample_(UnitsPerSample(job)),
-      exact_(!job.data().has_external()) {}
+      exact_(!SampleCountsVary(job)) {}
 
 bool SampleCounts::Allows(int64_t round, int node, int64_t count) const {
   const int64_t most = Of(round, node);

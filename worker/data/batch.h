@@ -11,14 +11,20 @@ namespace tributary {
 
 // Properties of a data set that a model depends on.
 struct DataInfo {
-  enum class Kind { kImages, kRows, kTokens, kIndexes };
+  // kSequences: texts of different lengths, for model.bert.
+  enum class Kind { kImages, kRows, kTokens, kIndexes, kSequences };
   Kind kind = Kind::kRows;
   // Shape of one sample. kImages: {channels, height, width}. kRows: {features}.
-  // kTokens: {context}. kIndexes: empty.
+  // kTokens, kSequences: {context}. kIndexes: empty.
   std::vector<int64_t> sample_shape;
   // Number of classes; for kTokens, the size of the vocabulary. 0 for
   // regression.
   int64_t classes = 0;
+  // kSequences only: number of different tokens, number of different token
+  // types, and whether each token has a label (otherwise, each sample has one).
+  int64_t vocabulary = 0;
+  int64_t token_types = 0;
+  bool token_labels = false;
 };
 
 // A set of samples in host memory, row-major, sample by sample. Each sample has
@@ -27,9 +33,10 @@ struct DataInfo {
 // DataInfo::Kind::kIndexes set only `samples`, `indexes` and `epoch`.
 //
 // The label -1 marks padding: it contributes nothing to the loss, the correct
-// predictions or the sample count. Padding occurs only in evaluation, at the
-// end of a text whose last window is shorter than the context. The padded
-// tokens are 0.
+// predictions or the sample count. With kTokens, padding occurs only in
+// evaluation, at the end of a text whose last window is shorter than the
+// context. The padded tokens are 0. With kSequences, tokens that are not to be
+// predicted have this label, too.
 struct Batch {
   int64_t samples = 0;
   // Inputs, [samples, product of DataInfo::sample_shape].
@@ -38,7 +45,8 @@ struct Batch {
   std::vector<int32_t> tokens;
   // Targets that are classes. Without `tokens`, [samples]. With `tokens`,
   // [samples, context]: for each token, the token that follows it, or -1 for
-  // padding.
+  // padding. With kSequences: [samples, context] if DataInfo::token_labels is
+  // true, otherwise [samples].
   std::vector<int32_t> labels;
   // Targets of a regression, [samples].
   std::vector<float> values;
@@ -51,6 +59,10 @@ struct Batch {
   // OK, or why a sample could not be read; it names the sample. The other
   // fields then must not be used, and the job fails with this error.
   absl::Status error;
+  // kSequences only. The type of each token, [samples, context], and the number
+  // of tokens of each sample that are no padding, [samples], at least 1.
+  std::vector<int32_t> token_types;
+  std::vector<int32_t> lengths;
 };
 
 }  // namespace tributary

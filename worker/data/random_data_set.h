@@ -12,7 +12,8 @@ namespace tributary {
 // Generates samples when it is constructed. Sample i depends only on i, on the
 // shape of the samples and on the number of classes. It consists of features in
 // [-1, 1) or tokens, and of labels, all uniformly distributed. For
-// model.synthetic, samples have no features and the label 0. There is no
+// model.synthetic, samples have no features and the label 0. For model.bert,
+// all samples have the length `context`. There is no
 // held-out part.
 class RandomDataSet final : public DataSet {
  public:
@@ -28,6 +29,9 @@ class RandomDataSet final : public DataSet {
   void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
+  // Fills all_ with samples for model.bert.
+  void FillSequences(const JobSpec& job);
+
   DataInfo info_;
   Batch all_;
 };

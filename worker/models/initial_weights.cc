@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/tensor_io/tensor_files.h"
@@ -19,7 +20,8 @@
 namespace tributary {
 namespace {
 
-constexpr char kPrefix[] = "transformer.";
+// Prefixes of parameters that Hugging Face's models without a head leave out.
+constexpr const char* kPrefixes[] = {"transformer.", "bert."};
 // More names would make the message too long to read.
 constexpr size_t kMaxNames = 5;
 
@@ -53,8 +55,56 @@ bool StoresConv1dTransposed(const TensorFiles& files) {
   return false;
 }
 
+// Returns the name that the scale and shift of a layer norm have in old files,
+// or `name`.
+std::string OldName(const std::string& name) {
+  std::string old = name;
+  for (const auto& [now, then] :
+       {std::make_pair(".LayerNorm.weight", ".LayerNorm.gamma"),
+        std::make_pair(".LayerNorm.bias", ".LayerNorm.beta")}) {
+    if (absl::EndsWith(name, now)) {
+      old = absl::StrCat(absl::StripSuffix(name, now), then);
+    }
+  }
+  return old;
+}
+
+// Returns the name of the tensor of the parameter `name`, or nothing if there
+// is none.
+absl::optional<std::string> FindTensor(const TensorFiles& files,
+                                       const std::string& name) {
+  std::vector<std::string> names = {name};
+  for (const char* prefix : kPrefixes) {
+    if (absl::StartsWith(name, prefix)) {
+      names.emplace_back(absl::StripPrefix(name, prefix));
+    }
+  }
+  for (const std::string& now : names) {
+    for (const std::string& candidate : {now, OldName(now)}) {
+      if (files.tensors().count(candidate) > 0) return candidate;
+    }
+  }
+  return absl::nullopt;
+}
+
+// Returns true for tensors of BERT that are no weights of `names`, the model's
+// parameters: copies of tied weights, the heads of pretraining that the model
+// does not have, and the pooler of a file without the classifier.
+bool IsIgnoredOfBert(absl::string_view name,
+                     const std::set<std::string>& names) {
+  if (names.count("bert.embeddings.word_embeddings.weight") == 0) return false;
+  const bool predicts = names.count("cls.predictions.bias") > 0;
+  return absl::EndsWith(name, "embeddings.position_ids") ||
+         absl::StartsWith(name, "cls.predictions.decoder.") ||
+         absl::StartsWith(name, "cls.seq_relationship.") ||
+         (predicts && (absl::StartsWith(name, "bert.pooler.") ||
+                       absl::StartsWith(name, "pooler."))) ||
+         (!predicts && absl::StartsWith(name, "cls."));
+}
+
 // Returns true for tensors that are no weights, and for a tied head.
 bool IsIgnored(absl::string_view name, const std::set<std::string>& names) {
+  if (IsIgnoredOfBert(name, names)) return true;
   return absl::EndsWith(name, ".attn.bias") ||
          absl::EndsWith(name, ".attn.masked_bias") ||
          absl::EndsWith(name, ".num_batches_tracked") ||
@@ -102,14 +152,12 @@ absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
   std::vector<std::string> missing, extra;
   for (const Parameter& parameter : layout.parameters()) {
     names.insert(parameter.name);
-    std::string name = parameter.name;
-    if (files.tensors().count(name) == 0) {
-      name = std::string(absl::StripPrefix(name, kPrefix));
-    }
-    if (files.tensors().count(name) == 0) {
+    const absl::optional<std::string> found = FindTensor(files, parameter.name);
+    if (!found.has_value()) {
       missing.push_back(parameter.name);
       continue;
     }
+    const std::string& name = *found;
     TRIBUTARY_RETURN_IF_ERROR(Read(files, path, name, parameter,
                                    transposed && IsConv1d(name),
                                    weights + parameter.offset));

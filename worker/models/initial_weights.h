@@ -22,6 +22,12 @@ namespace tributary {
 // head that repeats the weights of the embedding, and the counter
 // num_batches_tracked of PyTorch's batch norm.
 //
+// For BERT, the prefix "bert." may be absent, and layer norms may have the old
+// names "gamma" and "beta". Skipped are position_ids, cls.predictions.decoder
+// (a copy of tied weights), cls.seq_relationship, and the tensors of the head
+// that the model does not have: `pooler` of a masked language model, and
+// `cls` of a classifier.
+//
 // Returns InvalidArgument, naming the parameters or tensors and the file, if
 // one is missing, left over or has the wrong shape or type, and the errors of
 // TensorFiles. `weights` is unspecified after an error. Blocks on the disk.

@@ -52,7 +52,8 @@ void AddLinearStack(const LinearStack& stack, const LossSpec& loss,
 
 absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info) {
   const MlpSpec& mlp = spec.mlp();
-  if (info.kind == DataInfo::Kind::kTokens) {
+  if (info.kind == DataInfo::Kind::kTokens ||
+      info.kind == DataInfo::Kind::kSequences) {
     return InvalidField("model.mlp", "cannot learn text; use model.gpt");
   }
   if (info.kind == DataInfo::Kind::kIndexes) {

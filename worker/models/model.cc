@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "worker/models/bert.h"
 #include "worker/models/cnn.h"
 #include "worker/models/gpt.h"
 #include "worker/models/initial_weights.h"
@@ -32,6 +33,7 @@ absl::StatusOr<Graph> BuildKind(const ModelSpec& spec, const DataInfo& info,
     case ModelSpec::kExternal:
       return BuildRegisteredModel(spec.external(), info, registered);
     case ModelSpec::kBert:
+      return BuildBert(spec, info);
     case ModelSpec::kSynthetic:  // Has no graph.
     case ModelSpec::KIND_NOT_SET:
       break;

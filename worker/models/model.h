@@ -81,10 +81,11 @@ class Model {
 
   // Computes forward only, in evaluation mode, for the inputs of a batch, and
   // replaces `outputs` by the model's outputs: [samples, classes] logits with
-  // cross-entropy, [samples, 1] values with mean squared error. Ignores
-  // targets. Returns Unimplemented for models that do not support it and for
-  // those whose input is tokens, InvalidArgument if `batch` does not suit the
-  // model, and the device's error if it has failed.
+  // cross-entropy (one row for each token if each has a label, that is, with
+  // the masked-language-model head of bert), [samples, 1] values with mean
+  // squared error. Ignores targets. Returns Unimplemented for models that do
+  // not support it and for those whose input is tokens, InvalidArgument if
+  // `batch` does not suit the model, and the device's error if it has failed.
   virtual absl::Status Predict(const Batch& /*batch*/, const float* /*weights*/,
                                std::vector<float>* /*outputs*/) {
     return absl::UnimplementedError("this model cannot predict");

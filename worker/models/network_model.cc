@@ -82,8 +82,7 @@ absl::StatusOr<LossSums> NetworkModel::Evaluate(const Batch& batch,
   return network_->Evaluate(input, weights);
 }
 
-absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(
-    const Batch& batch) const {
+absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(const Batch& batch) {
   if (batch.samples < 0 || batch.samples > network_->max_samples()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the batch has ", Counted(batch.samples, "sample"), "; the model is ",
@@ -98,6 +97,9 @@ absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(
     TRIBUTARY_RETURN_IF_ERROR(
         CheckRange("token", batch.tokens, /*lowest=*/0, info_.classes));
     micro_batch.input = batch.tokens.data();
+  } else if (info_.kind == DataInfo::Kind::kSequences) {
+    TRIBUTARY_RETURN_IF_ERROR(PackSequences(batch));
+    micro_batch.input = sequences_.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("features", batch.features.size(), input_elements));
@@ -106,8 +108,7 @@ absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(
   return micro_batch;
 }
 
-absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(
-    const Batch& batch) const {
+absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(const Batch& batch) {
   TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput micro_batch, FeaturesOf(batch));
   const LossSpec& loss = network_->graph().loss();
   const int64_t targets = batch.samples * loss.TargetElements();
@@ -125,6 +126,26 @@ absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(
   return micro_batch;
 }
 
+absl::Status NetworkModel::PackSequences(const Batch& batch) {
+  const int64_t tokens = batch.samples * info_.sample_shape[0];
+  TRIBUTARY_RETURN_IF_ERROR(CheckSize("tokens", batch.tokens.size(), tokens));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckSize("token types", batch.token_types.size(), tokens));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckSize("lengths", batch.lengths.size(), batch.samples));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckRange("token", batch.tokens, /*lowest=*/0, info_.vocabulary));
+  TRIBUTARY_RETURN_IF_ERROR(CheckRange("token type", batch.token_types,
+                                       /*lowest=*/0, info_.token_types));
+  TRIBUTARY_RETURN_IF_ERROR(CheckRange("length", batch.lengths, /*lowest=*/1,
+                                       info_.sample_shape[0] + 1));
+  sequences_.clear();
+  for (const auto* part : {&batch.tokens, &batch.token_types, &batch.lengths}) {
+    sequences_.insert(sequences_.end(), part->begin(), part->end());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NetworkModel::Predict(const Batch& batch, const float* weights,
                                    std::vector<float>* outputs) {
   if (info_.kind == DataInfo::Kind::kTokens) {
@@ -137,12 +158,13 @@ absl::Status NetworkModel::Predict(const Batch& batch, const float* weights,
   const Real* const predicted =
       network_->Predict(batch.samples, input.input, weights);
   const LossSpec& loss = network_->graph().loss();
-  std::vector<float> rows(static_cast<size_t>(batch.samples * loss.width));
+  const int64_t count = batch.samples * loss.rows;
+  std::vector<float> rows(static_cast<size_t>(count * loss.width));
   TRIBUTARY_RETURN_IF_ERROR(CopyRealsToHost(
       device_, predicted, static_cast<int64_t>(rows.size()), rows.data()));
   const int64_t kept = loss.width - loss.padding;
-  outputs->reserve(static_cast<size_t>(batch.samples * kept));
-  for (int64_t row = 0; row < batch.samples; ++row) {
+  outputs->reserve(static_cast<size_t>(count * kept));
+  for (int64_t row = 0; row < count; ++row) {
     const auto begin = rows.begin() + row * loss.width;
     outputs->insert(outputs->end(), begin, begin + kept);
   }

@@ -57,8 +57,10 @@ class NetworkModel : public Model {
                Device* device);
 
   // Sets the number of samples and the input, without targets.
-  absl::StatusOr<MicroBatchInput> FeaturesOf(const Batch& batch) const;
-  absl::StatusOr<MicroBatchInput> InputOf(const Batch& batch) const;
+  absl::StatusOr<MicroBatchInput> FeaturesOf(const Batch& batch);
+  absl::StatusOr<MicroBatchInput> InputOf(const Batch& batch);
+  // Checks the sequences of the batch and writes them to sequences_.
+  absl::Status PackSequences(const Batch& batch);
 
   const std::unique_ptr<Network> network_;
   const DataInfo info_;
@@ -67,7 +69,8 @@ class NetworkModel : public Model {
   // address of a batch identifies it; holding a reference ensures that no new
   // batch is created at the same address.
   std::shared_ptr<const Batch> prefetched_;
-  std::vector<int32_t> window_;  // Input of NextTokenLogits.
+  std::vector<int32_t> window_;     // Input of NextTokenLogits.
+  std::vector<int32_t> sequences_;  // A SequenceInput.
 };
 
 }  // namespace tributary

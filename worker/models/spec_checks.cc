@@ -75,6 +75,8 @@ absl::string_view KindName(DataInfo::Kind kind) {
       return "indexes";
     case DataInfo::Kind::kTokens:
       return "text";
+    case DataInfo::Kind::kSequences:
+      return "texts for model.bert";
   }
   return "unknown";
 }

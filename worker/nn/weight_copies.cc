@@ -14,26 +14,33 @@ constexpr int64_t kAlignmentBytes = 64;
 // Offsets of the copies in bytes, by parameter; -1 if there is none.
 struct Places {
   std::vector<int64_t> offsets;
+  std::vector<int64_t> elements;
   int64_t total = 0;
 };
 
 // Number of elements that products read.
-int64_t ElementsOf(const Parameter& parameter) {
-  return parameter.size + parameter.padding;
+int64_t ElementsOf(const Graph::Node& node, const ArenaLayout& layout) {
+  int64_t elements = 0;
+  for (int i = 0; i < node.spec.product_parameters; ++i) {
+    const Parameter& parameter = layout.parameters()[node.parameters[i]];
+    elements += parameter.size + parameter.padding;
+  }
+  return elements;
 }
 
 Places PlaceCopies(const Graph& graph, const ArenaLayout& layout,
                    const Device& device) {
   Places places;
   places.offsets.assign(layout.parameters().size(), -1);
+  places.elements.assign(layout.parameters().size(), 0);
   if (device.precision() == Precision::kFloat32) return places;
   for (const Graph::Node& node : graph.nodes()) {
     if (!node.spec.product_weight) continue;
     const int parameter = node.parameters[0];
     if (places.offsets[parameter] >= 0) continue;
     places.offsets[parameter] = places.total;
-    const int64_t bytes =
-        ElementsOf(layout.parameters()[parameter]) * device.real_bytes();
+    places.elements[parameter] = ElementsOf(node, layout);
+    const int64_t bytes = places.elements[parameter] * device.real_bytes();
     places.total +=
         (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
   }
@@ -57,7 +64,7 @@ absl::Status WeightCopies::Prepare(const Graph& graph,
   for (size_t i = 0; i < places.offsets.size(); ++i) {
     Copy& copy = *copies_.emplace_back(std::make_unique<Copy>());
     if (places.offsets[i] < 0) continue;
-    copy.size = ElementsOf(layout.parameters()[i]);
+    copy.size = places.elements[i];
     copy.place = reinterpret_cast<Real*>(static_cast<char*>(memory_.get()) +
                                          places.offsets[i]);
   }

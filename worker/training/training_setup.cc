@@ -24,6 +24,10 @@ std::string UnitOf(const JobSpec& job, DataInfo::Kind kind) {
       return "images";
     case DataInfo::Kind::kTokens:
       return "tokens";
+    case DataInfo::Kind::kSequences:
+      return job.model().bert().head() == BertSpec::SEQUENCE_CLASSIFICATION
+                 ? "texts"
+                 : "tokens";
     case DataInfo::Kind::kIndexes:  // Only with data.external.
     case DataInfo::Kind::kRows:
       break;

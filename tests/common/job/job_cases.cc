@@ -41,6 +41,13 @@ JobSpec Gpt() {
   return job;
 }
 
+JobSpec Bert() {
+  JobSpec job = Mlp();
+  job.mutable_model()->mutable_bert();
+  job.mutable_data()->mutable_random();
+  return job;
+}
+
 JobSpec Regression() {
   JobSpec job = Mlp();
   job.mutable_data()->mutable_csv()->set_train("train.csv");

@@ -16,6 +16,7 @@ JobSpec Mlp();
 JobSpec Resnet();
 JobSpec Cnn();
 JobSpec Gpt();
+JobSpec Bert();
 JobSpec Regression();
 JobSpec Synthetic();
 JobSpec External();

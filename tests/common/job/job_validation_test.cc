@@ -104,10 +104,10 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   job.clear_model();
   expect(job,
          "model: is required: set one of mlp, cnn, gpt, resnet, synthetic, "
-         "external");
+         "external, bert");
   expect(JobSpec(),
          "model: is required: set one of mlp, cnn, gpt, resnet, synthetic, "
-         "external");
+         "external, bert");
 }
 
 TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {

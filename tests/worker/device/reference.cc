@@ -256,7 +256,8 @@ Doubles BatchNormEvaluate(const BatchNormShape& s, const Doubles& x,
 }
 
 Doubles AttentionForward(const AttentionShape& s, const Doubles& qkv,
-                         const RandomStream& stream, float rate) {
+                         const RandomStream& stream, float rate,
+                         const Integers& lengths) {
   const int64_t T = s.time, D = s.head_size, width = s.heads * D;
   Doubles y(s.batch * T * width, 0.0);
   const auto at = [&](int64_t b, int64_t t, int64_t which, int64_t h) {
@@ -265,17 +266,19 @@ Doubles AttentionForward(const AttentionShape& s, const Doubles& qkv,
   Doubles p(T);
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
-      for (int64_t i = 0; i < T; ++i) {
+      const int64_t length = lengths.empty() ? T : lengths[b];
+      for (int64_t i = 0; i < length; ++i) {
+        const int64_t keys = s.causal ? i + 1 : length;
         const double* q = at(b, i, 0, h);
         double sum = 0;
-        for (int64_t j = 0; j <= i; ++j) {
+        for (int64_t j = 0; j < keys; ++j) {
           const double* k = at(b, j, 1, h);
           double score = 0;
           for (int64_t d = 0; d < D; ++d) score += q[d] * k[d];
           p[j] = std::exp(score / std::sqrt(static_cast<double>(D)));
           sum += p[j];
         }
-        for (int64_t j = 0; j <= i; ++j) {
+        for (int64_t j = 0; j < keys; ++j) {
           const uint64_t element = ((b * s.heads + h) * T + i) * T + j;
           const double factor =
               rate > 0 ? DropoutFactor(stream, rate, element) : 1.0;

@@ -64,8 +64,10 @@ Doubles BatchNormEvaluate(const BatchNormShape& shape, const Doubles& x,
                           const Doubles& mean, const Doubles& variance,
                           const Doubles& residual);
 
+// `lengths` may be empty if all positions exist.
 Doubles AttentionForward(const AttentionShape& shape, const Doubles& qkv,
-                         const RandomStream& stream, float rate);
+                         const RandomStream& stream, float rate,
+                         const Integers& lengths = {});
 
 // Return the sum of the losses of all rows.
 double SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Doubles& logits,

@@ -16,13 +16,14 @@ class Float32AttentionOps : public AttentionOps {
   void Forward(const ForwardArguments& args) override {
     AttentionForward(args.shape, /*first_sequence=*/0, AsFloats(args.qkv),
                      context_->random_base.Of(args.stream), args.rate,
-                     context_->scratch, AsFloats(args.y), args.saved);
+                     args.lengths, context_->scratch, AsFloats(args.y),
+                     args.saved);
   }
   void Backward(const BackwardArguments& args) override {
     AttentionBackward(args.shape, /*first_sequence=*/0, AsFloats(args.qkv),
                       AsFloats(args.y), args.saved, AsFloats(args.dy),
                       context_->random_base.Of(args.stream), args.rate,
-                      context_->scratch, AsFloats(args.dqkv));
+                      args.lengths, context_->scratch, AsFloats(args.dqkv));
   }
   int64_t CacheElements(const CacheShape& shape) const override {
     return AttentionCacheElements(shape);
@@ -48,8 +49,9 @@ class Bfloat16AttentionOps final : public Float32AttentionOps {
       AttentionForward(
           one, b,
           Read(context_, 0, 3 * size, AsHalves(args.qkv) + 3 * b * size),
-          context_->random_base.Of(args.stream), args.rate, context_->scratch,
-          out, args.saved + b * SavedElements(one));
+          context_->random_base.Of(args.stream), args.rate,
+          LengthOf(args.lengths, b), context_->scratch, out,
+          args.saved + b * SavedElements(one));
       Narrow(size, out, AsHalves(args.y) + b * size);
     }
   }
@@ -63,8 +65,8 @@ class Bfloat16AttentionOps final : public Float32AttentionOps {
           Read(context_, 1, size, AsHalves(args.y) + b * size),
           args.saved + b * SavedElements(one),
           Read(context_, 2, size, AsHalves(args.dy) + b * size),
-          context_->random_base.Of(args.stream), args.rate, context_->scratch,
-          out);
+          context_->random_base.Of(args.stream), args.rate,
+          LengthOf(args.lengths, b), context_->scratch, out);
       Narrow(3 * size, out, AsHalves(args.dqkv) + 3 * b * size);
     }
   }
@@ -83,6 +85,9 @@ class Bfloat16AttentionOps final : public Float32AttentionOps {
     AttentionShape shape;
     int64_t size;  // Number of elements of its output.
   };
+  static const int32_t* LengthOf(const int32_t* lengths, int64_t b) {
+    return lengths == nullptr ? nullptr : lengths + b;
+  }
   static Sequence OneOf(AttentionShape shape) {
     shape.batch = 1;
     return {shape, shape.time * shape.heads * shape.head_size};

@@ -48,6 +48,30 @@ void GeluGradient(int64_t count, const float* x, const float* dy, float* dx) {
   }
 }
 
+TRIBUTARY_MULTIVERSION
+void ExactGelu(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * NormalAt(x[i]).distribution;
+}
+
+TRIBUTARY_MULTIVERSION
+void ExactGeluGradient(int64_t count, const float* x, const float* dy,
+                       float* dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    const NormalValues normal = NormalAt(x[i]);
+    dx[i] = dy[i] * (normal.distribution + x[i] * normal.density);
+  }
+}
+
+TRIBUTARY_MULTIVERSION
+void Tanh(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = HyperbolicTangent(x[i]);
+}
+
+TRIBUTARY_MULTIVERSION
+void TanhGradient(int64_t count, const float* y, const float* dy, float* dx) {
+  for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (1.0f - y[i] * y[i]);
+}
+
 class Float32ElementwiseOps final : public ElementwiseOps {
  public:
   explicit Float32ElementwiseOps(Context* context) : context_(context) {}
@@ -73,6 +97,20 @@ class Float32ElementwiseOps final : public ElementwiseOps {
   }
   void GeluBackward(const GradientArguments& args) override {
     GeluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
+                 AsFloats(args.dx));
+  }
+  void ExactGeluForward(const MapArguments& args) override {
+    ExactGelu(args.count, AsFloats(args.x), AsFloats(args.y));
+  }
+  void ExactGeluBackward(const GradientArguments& args) override {
+    ExactGeluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
+                      AsFloats(args.dx));
+  }
+  void TanhForward(const MapArguments& args) override {
+    Tanh(args.count, AsFloats(args.x), AsFloats(args.y));
+  }
+  void TanhBackward(const GradientArguments& args) override {
+    TanhGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
                  AsFloats(args.dx));
   }
   void Dropout(const DropoutArguments& args) override {
@@ -114,6 +152,21 @@ class Bfloat16ElementwiseOps final : public ElementwiseOps {
   }
   void GeluBackward(const GradientArguments& args) override {
     MapGradient(args, &GeluGradient);
+  }
+  void ExactGeluForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y, [](int64_t, int64_t n, float* values) {
+      ExactGelu(n, values, values);
+    });
+  }
+  void ExactGeluBackward(const GradientArguments& args) override {
+    MapGradient(args, &ExactGeluGradient);
+  }
+  void TanhForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y,
+        [](int64_t, int64_t n, float* values) { Tanh(n, values, values); });
+  }
+  void TanhBackward(const GradientArguments& args) override {
+    MapGradient(args, &TanhGradient);
   }
   void Dropout(const DropoutArguments& args) override {
     const RandomStream numbers = context_->random_base.Of(args.stream);

@@ -9,7 +9,8 @@ class Float32EmbeddingOps final : public EmbeddingOps {
  public:
   void Forward(const ForwardArguments& args) override {
     EmbeddingForward(args.batch, args.time, args.width, args.tokens,
-                     args.token_table, args.position_table, AsFloats(args.y));
+                     args.token_table, args.position_table, args.accumulate,
+                     AsFloats(args.y));
   }
   void Backward(const BackwardArguments& args) override {
     EmbeddingBackward(args.batch, args.time, args.width, args.vocabulary,
@@ -24,10 +25,13 @@ class Bfloat16EmbeddingOps final : public EmbeddingOps {
 
   void Forward(const ForwardArguments& args) override {
     const int64_t size = args.time * args.width;
-    float* out = Room(context_, 0, size);
     for (int64_t b = 0; b < args.batch; ++b) {
+      float* out = args.accumulate
+                       ? Read(context_, 0, size, AsHalves(args.y) + b * size)
+                       : Room(context_, 0, size);
       EmbeddingForward(1, args.time, args.width, args.tokens + b * args.time,
-                       args.token_table, args.position_table, out);
+                       args.token_table, args.position_table, args.accumulate,
+                       out);
       Narrow(size, out, AsHalves(args.y) + b * size);
     }
   }

@@ -22,7 +22,8 @@ class Float32LayerNormOps final : public LayerNormOps {
       x = sum;
     }
     LayerNormForward(args.rows, args.width, x, args.scale, args.shift,
-                     AsFloats(args.y), args.mean, args.inverse_deviation);
+                     args.epsilon, AsFloats(args.y), args.mean,
+                     args.inverse_deviation);
   }
   void Backward(const BackwardArguments& args) override {
     LayerNormBackward(args.rows, args.width, AsFloats(args.x), args.scale,
@@ -51,7 +52,7 @@ class Bfloat16LayerNormOps final : public LayerNormOps {
       }
       float* out = Room(context_, 1, size);
       LayerNormForward(n, width, Read(context_, 0, size, x), args.scale,
-                       args.shift, out, args.mean + first,
+                       args.shift, args.epsilon, out, args.mean + first,
                        args.inverse_deviation + first);
       Narrow(size, out, AsHalves(args.y) + begin);
     });

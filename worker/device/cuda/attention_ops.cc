@@ -15,14 +15,15 @@ class CudaAttentionOps final : public AttentionOps {
     return s.batch * s.heads * s.time;
   }
   void Forward(const ForwardArguments& args) override {
-    AttentionForward(context_->Current(), args.shape, As<T>(args.qkv),
+    AttentionForward(context_->Current(), args.shape, args.lengths,
+                     As<T>(args.qkv),
                      {args.stream, context_->random_base(), args.rate},
                      As<T>(args.y), args.saved);
   }
   void Backward(const BackwardArguments& args) override {
     AttentionBackward(
-        context_->Current(), context_->scratch(), args.shape, As<T>(args.qkv),
-        As<T>(args.y), args.saved, As<T>(args.dy),
+        context_->Current(), context_->scratch(), args.shape, args.lengths,
+        As<T>(args.qkv), As<T>(args.y), args.saved, As<T>(args.dy),
         {args.stream, context_->random_base(), args.rate}, As<T>(args.dqkv));
   }
   int64_t CacheElements(const CacheShape& s) const override {

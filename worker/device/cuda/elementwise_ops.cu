@@ -57,6 +57,38 @@ void GeluGradient(Stream& stream, int64_t count, const T* x, const T* dy,
       });
 }
 
+template <typename T>
+void ExactGelu(Stream& stream, int64_t count, const T* x, T* y) {
+  Map(stream, "ExactGeluForward", count, x, static_cast<const T*>(nullptr), y,
+      [] __device__(float v, float) {
+        return v * (0.5f * erfcf(-0.7071067812f * v));
+      });
+}
+
+template <typename T>
+void ExactGeluGradient(Stream& stream, int64_t count, const T* x, const T* dy,
+                       T* dx) {
+  Map(stream, "ExactGeluBackward", count, x, dy, dx,
+      [] __device__(float v, float dv) {
+        const float distribution = 0.5f * erfcf(-0.7071067812f * v);
+        const float density = 0.3989422804f * expf(-0.5f * v * v);
+        return dv * (distribution + v * density);
+      });
+}
+
+template <typename T>
+void Tanh(Stream& stream, int64_t count, const T* x, T* y) {
+  Map(stream, "TanhForward", count, x, static_cast<const T*>(nullptr), y,
+      [] __device__(float v, float) { return tanhf(v); });
+}
+
+template <typename T>
+void TanhGradient(Stream& stream, int64_t count, const T* y, const T* dy,
+                  T* dx) {
+  Map(stream, "TanhBackward", count, y, dy, dx,
+      [] __device__(float v, float dv) { return dv * (1.0f - v * v); });
+}
+
 __device__ inline float DropOne(uint32_t number, float rate, float scale,
                                 float x) {
   return UniformFloat(number) >= rate ? x * scale : 0.0f;
@@ -120,6 +152,20 @@ class CudaElementwiseOps final : public ElementwiseOps {
   }
   void GeluBackward(const GradientArguments& args) override {
     GeluGradient(context_->Current(), args.count, As<T>(args.at),
+                 As<T>(args.dy), As<T>(args.dx));
+  }
+  void ExactGeluForward(const MapArguments& args) override {
+    ExactGelu(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+  }
+  void ExactGeluBackward(const GradientArguments& args) override {
+    ExactGeluGradient(context_->Current(), args.count, As<T>(args.at),
+                      As<T>(args.dy), As<T>(args.dx));
+  }
+  void TanhForward(const MapArguments& args) override {
+    Tanh(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+  }
+  void TanhBackward(const GradientArguments& args) override {
+    TanhGradient(context_->Current(), args.count, As<T>(args.at),
                  As<T>(args.dy), As<T>(args.dx));
   }
   void Dropout(const DropoutArguments& args) override {

@@ -13,7 +13,7 @@ class CudaEmbeddingOps final : public EmbeddingOps {
   void Forward(const ForwardArguments& args) override {
     EmbeddingForward(context_->Current(), args.batch, args.time, args.width,
                      args.tokens, args.token_table, args.position_table,
-                     As<T>(args.y));
+                     args.accumulate, As<T>(args.y));
   }
   void Backward(const BackwardArguments& args) override {
     EmbeddingBackward(

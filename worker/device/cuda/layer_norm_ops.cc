@@ -13,7 +13,7 @@ class CudaLayerNormOps final : public LayerNormOps {
   void Forward(const ForwardArguments& args) override {
     LayerNormForward(context_->Current(), args.rows, args.width, As<T>(args.x),
                      As<T>(args.branch), As<T>(args.sum), args.scale,
-                     args.shift, As<T>(args.y), args.mean,
+                     args.shift, args.epsilon, As<T>(args.y), args.mean,
                      args.inverse_deviation);
   }
   void Backward(const BackwardArguments& args) override {

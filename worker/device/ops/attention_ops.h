@@ -1,4 +1,4 @@
-// Causal multi-head attention.
+// Multi-head attention.
 #ifndef TRIBUTARY_WORKER_DEVICE_OPS_ATTENTION_OPS_H_
 #define TRIBUTARY_WORKER_DEVICE_OPS_ATTENTION_OPS_H_
 
@@ -11,12 +11,17 @@ namespace tributary {
 
 struct AttentionShape {
   int64_t batch = 0, time = 0, heads = 0, head_size = 0;
+  // True: query i sees the keys up to i. False: it sees all keys.
+  bool causal = true;
 };
 
-// Causal multi-head attention, as in worker/nn/layers/attention.h. Scores are
-// divided by sqrt(head_size). If `rate` is above 0, dropout applies to the
-// probabilities: for sequence b, head h, query i and key j, it uses random
-// number ((b * heads + h) * time + i) * time + j of `stream`. See
+// Multi-head attention, as in worker/nn/layers/attention.h. Scores are divided
+// by sqrt(head_size). If `lengths` is not null, which needs a shape that is not
+// causal, only the first lengths[b] positions of sequence b exist: their
+// queries see only their keys. The results of the remaining positions, in y and
+// dqkv, are 0, and their inputs have no effect. If `rate` is above 0, dropout
+// applies to the probabilities: for sequence b, head h, query i and key j, it
+// uses random number ((b * heads + h) * time + i) * time + j of `stream`. See
 // worker/device/device.h for the conventions of all operations.
 class AttentionOps {
  public:
@@ -24,9 +29,10 @@ class AttentionOps {
     AttentionShape shape;
     const Real* qkv = nullptr;  // [batch, time, 3, heads, head_size]
     RandomStream stream;
-    float rate = 0;          // In [0, 1).
-    Real* y = nullptr;       // [batch, time, heads, head_size]
-    float* saved = nullptr;  // [SavedElements(shape)]
+    float rate = 0;                    // In [0, 1).
+    Real* y = nullptr;                 // [batch, time, heads, head_size]
+    float* saved = nullptr;            // [SavedElements(shape)]
+    const int32_t* lengths = nullptr;  // [batch], each in [1, time]; or null.
   };
   struct BackwardArguments {
     AttentionShape shape;
@@ -35,8 +41,9 @@ class AttentionOps {
     const float* saved = nullptr;  // Output of Forward.
     const Real* dy = nullptr;      // Shape of y.
     RandomStream stream;
-    float rate = 0;        // In [0, 1).
-    Real* dqkv = nullptr;  // Shape of qkv.
+    float rate = 0;                    // In [0, 1).
+    Real* dqkv = nullptr;              // Shape of qkv.
+    const int32_t* lengths = nullptr;  // As in Forward.
   };
 
   // Incremental attention, for generating one sequence. A cache holds the keys

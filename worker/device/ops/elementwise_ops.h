@@ -62,6 +62,14 @@ class ElementwiseOps {
   // Computes dx = dy times the derivative of GELU at `at`, the input of
   // GeluForward.
   virtual void GeluBackward(const GradientArguments& args) = 0;
+  // Computes y = x Phi(x) and its gradient; Phi is the distribution function of
+  // the standard normal distribution. `at` is the input of ExactGeluForward.
+  virtual void ExactGeluForward(const MapArguments& args) = 0;
+  virtual void ExactGeluBackward(const GradientArguments& args) = 0;
+  // Computes y = tanh(x), and dx = dy (1 - y^2); `at` is the output of
+  // TanhForward.
+  virtual void TanhForward(const MapArguments& args) = 0;
+  virtual void TanhBackward(const GradientArguments& args) = 0;
   // Sets each element i of y to x / (1 - rate) if UniformFloat(random number i
   // of the stream) >= rate, and to 0 otherwise. To compute the gradient, pass
   // dy as `x` and dx as `y`.

@@ -16,8 +16,9 @@ class EmbeddingOps {
     int64_t batch = 0, time = 0, width = 0;
     const int32_t* tokens = nullptr;        // [batch, time]
     const float* token_table = nullptr;     // [vocabulary, width]
-    const float* position_table = nullptr;  // [at least time, width]
+    const float* position_table = nullptr;  // [at least time, width], or null.
     Real* y = nullptr;                      // [batch, time, width]
+    bool accumulate = false;                // True to add to y.
   };
   struct BackwardArguments {
     int64_t batch = 0, time = 0, width = 0, vocabulary = 0;
@@ -25,13 +26,14 @@ class EmbeddingOps {
     const Real* dy = nullptr;          // [batch, time, width]
     bool accumulate = false;           // True to add to dtoken_table.
     float* dtoken_table = nullptr;     // [vocabulary, width]
-    float* dposition_table = nullptr;  // [at least time, width]
+    float* dposition_table = nullptr;  // [at least time, width], or null.
   };
 
   virtual ~EmbeddingOps() = default;
 
   // Computes y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :]
-  // for each sequence b and position t.
+  // for each sequence b and position t. A null table stands for zeros, also in
+  // Backward.
   virtual void Forward(const ForwardArguments& args) = 0;
   // Adds dy[b, t, :] to row tokens[b, t] of dtoken_table for all (b, t), in
   // this order. If `accumulate` is false, first sets dtoken_table to zero. Sets

@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// Normalizes each row: y = (x - mean) / sqrt(variance + 1e-5) * scale + shift.
-// See worker/device/device.h for the conventions of all operations.
+// Normalizes each row: y = (x - mean) / sqrt(variance + epsilon) * scale +
+// shift. See worker/device/device.h for the conventions of all operations.
 class LayerNormOps {
  public:
   struct ForwardArguments {
@@ -25,6 +25,7 @@ class LayerNormOps {
     // and normalizes `sum` instead of x.
     const Real* branch = nullptr;  // [rows, width]
     Real* sum = nullptr;           // [rows, width]
+    float epsilon = 1e-5f;
   };
   struct BackwardArguments {
     int64_t rows = 0, width = 0;

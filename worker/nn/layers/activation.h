@@ -42,6 +42,39 @@ class Gelu : public Layer {
   const int64_t size_;
 };
 
+// Gaussian error linear unit: y = x Phi(x), where Phi is the distribution
+// function of the standard normal distribution (Hendrycks and Gimpel, 2016).
+// BERT uses this form. X and Y have the shape [samples, size].
+class ExactGelu : public Layer {
+ public:
+  explicit ExactGelu(int64_t size) : size_(size) {}
+
+  LayerSpec Spec() const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const int64_t size_;
+};
+
+// Hyperbolic tangent: y = tanh(x); dx = dy (1 - y^2). X and Y have the shape
+// [samples, size].
+class Tanh : public Layer {
+ public:
+  explicit Tanh(int64_t size) : size_(size) {}
+
+  LayerSpec Spec() const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const int64_t size_;
+};
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_WORKER_NN_LAYERS_ACTIVATION_H_

@@ -1,4 +1,4 @@
-// Causal multi-head attention.
+// Multi-head attention.
 #ifndef TRIBUTARY_WORKER_NN_LAYERS_ATTENTION_H_
 #define TRIBUTARY_WORKER_NN_LAYERS_ATTENTION_H_
 
@@ -8,15 +8,19 @@
 
 namespace tributary {
 
-// Causal multi-head attention. For each sample and head, with q, k, v of shape
-// [time, head_size]:
-//   P = softmax over j <= i of q_i . k_j / sqrt(head_size);  y = D(P) v
+// Multi-head attention. For each sample and head, with q, k, v of shape [time,
+// head_size]:
+//   P = softmax over visible keys j of q_i . k_j / sqrt(head_size);  y = D(P) v
 // where D applies dropout with rate `dropout` to the probabilities P in
-// training, and is the identity otherwise.
+// training, and is the identity otherwise. If causal, query i sees the keys j
+// <= i. Otherwise it sees all keys of its sample's length, and rows i from the
+// length on are 0.
 //
 // X[samples, time, 3, heads, head_size] holds q, k and v: the output of a
-// linear layer with 3 * heads * head_size outputs. Y[samples, time, heads,
-// head_size]. Source: Vaswani et al., "Attention is all you need" (2017).
+// linear layer with 3 * heads * head_size outputs. If not causal, input 1 is
+// the SequenceInput of the network, which contains the lengths. Y[samples,
+// time, heads, head_size]. Source: Vaswani et al., "Attention is all you need"
+// (2017).
 class Attention : public Layer {
  public:
   struct Options {
@@ -24,6 +28,7 @@ class Attention : public Layer {
     int64_t heads = 0;
     int64_t head_size = 0;
     float dropout = 0;  // In [0, 1).
+    bool causal = true;
   };
 
   explicit Attention(const Options& options) : options_(options) {}
@@ -37,6 +42,9 @@ class Attention : public Layer {
 
  private:
   AttentionShape ShapeOf(int64_t samples) const;
+  // Returns null if attention is causal.
+  const int32_t* LengthsOf(const LayerCall& call,
+                           const LayerTensors& tensors) const;
 
   const Options options_;
 };

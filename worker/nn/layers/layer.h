@@ -18,7 +18,7 @@ namespace tributary {
 // The maximum number of inputs of a layer, and of its parameters. With fixed
 // maximums, running a layer needs no memory allocation.
 inline constexpr int kMaxLayerInputs = 2;
-inline constexpr int kMaxLayerParameters = 4;
+inline constexpr int kMaxLayerParameters = 6;
 
 struct ParameterSpec {
   std::string name;  // Name within the layer, such as "weight".
@@ -42,6 +42,9 @@ struct LayerSpec {
   // True if parameter 0 is an operand of matrix products. The layer reads it
   // from LayerTensors::product_weight.
   bool product_weight = false;
+  // Number of parameters, beginning with parameter 0, that `product_weight`
+  // concerns. They are contiguous in the arena, and are read as one matrix.
+  int product_parameters = 1;
 
   // True if Backward reads the inputs, or the output, of the forward pass.
   bool backward_reads_input = false;

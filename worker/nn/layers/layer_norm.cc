@@ -34,6 +34,7 @@ void LayerNorm::Forward(const LayerCall& call,
   args.sum = tensors.sum;
   args.scale = tensors.weights[0];
   args.shift = tensors.weights[1];
+  args.epsilon = epsilon_;
   args.y = tensors.output;
   args.mean = tensors.saved;
   args.inverse_deviation = tensors.saved + rows;

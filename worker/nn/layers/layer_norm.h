@@ -10,8 +10,8 @@ namespace tributary {
 
 // Normalizes each row x of X[samples * rows, width], with its mean m and
 // (biased) variance v:
-//   y = n * scale + shift,  n = (x - m) / sqrt(v + 1e-5)
-//   dx = (g - mean(g) - n * mean(g * n)) / sqrt(v + 1e-5),  g = dy * scale
+//   y = n * scale + shift,  n = (x - m) / sqrt(v + epsilon)
+//   dx = (g - mean(g) - n * mean(g * n)) / sqrt(v + epsilon),  g = dy * scale
 //   dscale = sum of dy * n,  dshift = sum of dy, over rows.
 // Parameters, as in torch.nn.LayerNorm: "weight" (scale, initially 1) and, with
 // `bias`, "bias" (shift, initially 0). Source: Ba, Kiros and Hinton, "Layer
@@ -20,8 +20,8 @@ namespace tributary {
 class LayerNorm : public Layer {
  public:
   // `rows` is the number of rows per sample.
-  LayerNorm(int64_t rows, int64_t width, bool bias)
-      : rows_(rows), width_(width), bias_(bias) {}
+  LayerNorm(int64_t rows, int64_t width, bool bias, float epsilon = 1e-5f)
+      : rows_(rows), width_(width), bias_(bias), epsilon_(epsilon) {}
 
   LayerSpec Spec() const override;
   // Counts the mean and the inverse standard deviation of each row, which
@@ -36,6 +36,7 @@ class LayerNorm : public Layer {
   const int64_t rows_;
   const int64_t width_;
   const bool bias_;
+  const float epsilon_;
 };
 
 }  // namespace tributary

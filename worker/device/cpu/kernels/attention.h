@@ -1,4 +1,4 @@
-// Causal multi-head attention; layout and formulas as in
+// Multi-head attention; layout and formulas as in
 // worker/device/ops/attention_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_ATTENTION_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_ATTENTION_H_
@@ -17,15 +17,17 @@ namespace tributary::cpu {
 // probabilities from these sums. Compared with storing the probabilities, this
 // takes a fifth more arithmetic and reduces memory by a factor of `time`.
 // `scratch` is overwritten. `first_sequence` is the index within the batch of
-// the first sequence that is passed; it selects the random numbers.
+// the first sequence that is passed; it selects the random numbers. `lengths`,
+// [batch], may be null.
 void AttentionForward(const AttentionShape& shape, int64_t first_sequence,
                       const float* qkv, const RandomStream& stream, float rate,
-                      Scratch& scratch, float* y, float* logarithmic_sums);
+                      const int32_t* lengths, Scratch& scratch, float* y,
+                      float* logarithmic_sums);
 void AttentionBackward(const AttentionShape& shape, int64_t first_sequence,
                        const float* qkv, const float* y,
                        const float* logarithmic_sums, const float* dy,
-                       const RandomStream& stream, float rate, Scratch& scratch,
-                       float* dqkv);
+                       const RandomStream& stream, float rate,
+                       const int32_t* lengths, Scratch& scratch, float* dqkv);
 
 }  // namespace tributary::cpu
 

@@ -55,15 +55,15 @@ TRIBUTARY_INLINE RowGradientSums SumGradients(int64_t width, const float* x,
 
 TRIBUTARY_MULTIVERSION
 void LayerNormForward(int64_t rows, int64_t width, const float* x,
-                      const float* scale, const float* shift, float* y,
-                      float* mean, float* inverse_deviation) {
+                      const float* scale, const float* shift, float epsilon,
+                      float* y, float* mean, float* inverse_deviation) {
   for (int64_t r = 0; r < rows; ++r) {
     const float* row = x + r * width;
     float* out = y + r * width;
     const float m = RowSum(width, row) / static_cast<float>(width);
     const float variance =
         RowSquares(width, row, m) / static_cast<float>(width);
-    const float inverse = 1.0f / std::sqrt(variance + kLayerNormEpsilon);
+    const float inverse = 1.0f / std::sqrt(variance + epsilon);
     mean[r] = m;
     inverse_deviation[r] = inverse;
     for (int64_t c = 0; c < width; ++c) {

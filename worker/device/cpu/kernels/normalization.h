@@ -7,15 +7,13 @@
 
 namespace tributary::cpu {
 
-inline constexpr float kLayerNormEpsilon = 1e-5f;
-
 // Normalizes each row of x, and writes the row's mean and inverse standard
 // deviation. x and y have the shape [rows, width]; scale and shift, [width];
 // mean and inverse_deviation, [rows]. Only shift may be null, which stands for
 // zeros.
 void LayerNormForward(int64_t rows, int64_t width, const float* x,
-                      const float* scale, const float* shift, float* y,
-                      float* mean, float* inverse_deviation);
+                      const float* scale, const float* shift, float epsilon,
+                      float* y, float* mean, float* inverse_deviation);
 
 // Computes the gradients of LayerNormForward. x, dy and dx have the shape
 // [rows, width]; scale, dscale and dshift, [width]; mean and inverse_deviation,

@@ -1,4 +1,4 @@
-// Causal multi-head attention; layout and formulas as in
+// Multi-head attention; layout and formulas as in
 // worker/device/ops/attention_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_H_
@@ -31,9 +31,11 @@ struct AttentionDropout {
 };
 
 // Computes `y`, and `logarithmic_sums` for AttentionBackward: [batch, heads,
-// time], log(sum(exp(score))) for each row of scores.
+// time], log(sum(exp(score))) for each row of scores. `lengths`, [batch], may
+// be null; see AttentionOps.
 template <typename T>
-void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
+void AttentionForward(Stream& stream, const AttentionShape& shape,
+                      const int32_t* lengths, const T* qkv,
                       const AttentionDropout& dropout, T* y,
                       float* logarithmic_sums);
 
@@ -41,9 +43,9 @@ void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
 // `scratch` is overwritten.
 template <typename T>
 void AttentionBackward(Stream& stream, Scratch& scratch,
-                       const AttentionShape& shape, const T* qkv, const T* y,
-                       const float* logarithmic_sums, const T* dy,
-                       const AttentionDropout& dropout, T* dqkv);
+                       const AttentionShape& shape, const int32_t* lengths,
+                       const T* qkv, const T* y, const float* logarithmic_sums,
+                       const T* dy, const AttentionDropout& dropout, T* dqkv);
 
 }  // namespace tributary::cuda
 

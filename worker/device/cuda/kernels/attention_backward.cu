@@ -25,6 +25,7 @@ constexpr int kBlocksAtOnce = std::is_same_v<T, float> ? 1 : 2;
 template <typename T>
 struct BackwardInputs {
   AttentionShape shape;
+  const int32_t* lengths;  // Null if all positions exist.
   const T* qkv;
   const T* dy;
   const float* sums;  // Logarithms of the sums, [batch, heads, time].
@@ -66,11 +67,13 @@ __device__ inline RowValues RowValuesOf(const BackwardInputs<T>& in,
 }
 
 template <typename T>
-__device__ inline float Probability(const BackwardInputs<T>& in, int query,
-                                    int key, float score, float sum) {
-  // A key not after its query is in range, so only queries need a check.
-  return key <= query && query < in.shape.time ? expf(score * in.scale - sum)
-                                               : 0.0f;
+__device__ inline float Probability(const BackwardInputs<T>& in, int length,
+                                    int query, int key, float score,
+                                    float sum) {
+  // A key that a query sees is in range, so only queries need a check.
+  return key < KeysOf(in.shape, length, query) && query < length
+             ? expf(score * in.scale - sum)
+             : 0.0f;
 }
 
 // Computes dk and dv of a tile of keys, kTile columns of them. Scores are
@@ -86,11 +89,12 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksAtOnce<T>)
                       v = PartOf(s, place, in.qkv, 2),
                       dy = OutputOf(s, place, in.dy);
   const int first_key = place.tile * kTile;
+  const int length = LengthOf(s, place, in.lengths);
   const AttentionDropout dropout = Based(in.dropout);
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
   float dk[4][4] = {}, dv[4][4] = {};
-  for (int tile = place.tile; tile < TilesOf(s); ++tile) {
+  for (int tile = s.causal ? place.tile : 0; tile < TilesOf(s); ++tile) {
     const int first_query = tile * kTile;
     float p[4][4] = {}, ds[4][4] = {};
     const unsigned kept = KeptTile(
@@ -103,8 +107,8 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksAtOnce<T>)
       const RowValues row = RowValuesOf(in, place, query);
       dots[j] = row.dot;
       for (int i = 0; i < 4; ++i) {
-        p[i][j] = Probability(in, query, first_key + 4 * Down() + i, p[i][j],
-                              row.sum);
+        p[i][j] = Probability(in, length, query, first_key + 4 * Down() + i,
+                              p[i][j], row.sum);
       }
     }
 #pragma unroll
@@ -148,11 +152,14 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksAtOnce<T>)
                       v = PartOf(s, place, in.qkv, 2),
                       dy = OutputOf(s, place, in.dy);
   const int first_query = place.tile * kTile;
+  const int length = LengthOf(s, place, in.lengths);
+  const int key_tiles =
+      s.causal ? place.tile + 1 : static_cast<int>(CeilDivide(length, kTile));
   const AttentionDropout dropout = Based(in.dropout);
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
   float dq[4][4] = {};
-  for (int tile = 0; tile <= place.tile; ++tile) {
+  for (int tile = 0; tile < key_tiles; ++tile) {
     const int first_key = tile * kTile;
     float p[4][4] = {}, ds[4][4] = {};
     const unsigned kept = KeptTile(s, place, dropout, first_query + 4 * Down(),
@@ -165,7 +172,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksAtOnce<T>)
       const RowValues row = RowValuesOf(in, place, query);
       for (int j = 0; j < 4; ++j) {
         const float probability = Probability(
-            in, query, first_key + 4 * Across() + j, p[i][j], row.sum);
+            in, length, query, first_key + 4 * Across() + j, p[i][j], row.sum);
         const float dp = kept >> (4 * i + j) & 1 ? ds[i][j] * keep_scale : 0.0f;
         ds[i][j] = probability * (dp - row.dot) * in.scale;
       }
@@ -181,11 +188,12 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksAtOnce<T>)
 
 template <typename T>
 void AttentionBackward(Stream& stream, Scratch& scratch,
-                       const AttentionShape& shape, const T* qkv, const T* y,
-                       const float* logarithmic_sums, const T* dy,
-                       const AttentionDropout& dropout, T* dqkv) {
+                       const AttentionShape& shape, const int32_t* lengths,
+                       const T* qkv, const T* y, const float* logarithmic_sums,
+                       const T* dy, const AttentionDropout& dropout, T* dqkv) {
   if constexpr (std::is_same_v<T, Bfloat16>) {
-    if (FragmentAttentionBackward(stream, scratch, shape, qkv, y,
+    if (shape.causal &&
+        FragmentAttentionBackward(stream, scratch, shape, qkv, y,
                                   logarithmic_sums, dy, dropout, dqkv)) {
       return;
     }
@@ -196,6 +204,7 @@ void AttentionBackward(Stream& stream, Scratch& scratch,
          kBlockThreads, &DotsKernel<T>, shape, y, dy, dots);
   BackwardInputs<T> in;
   in.shape = shape;
+  in.lengths = lengths;
   in.qkv = qkv;
   in.dy = dy;
   in.sums = logarithmic_sums;
@@ -208,10 +217,10 @@ void AttentionBackward(Stream& stream, Scratch& scratch,
          &QueryGradientsKernel<T>, in, dqkv);
 }
 
-#define TRIBUTARY_INSTANTIATE(T)                                              \
-  template void AttentionBackward(Stream&, Scratch&, const AttentionShape&,   \
-                                  const T*, const T*, const float*, const T*, \
-                                  const AttentionDropout&, T*);
+#define TRIBUTARY_INSTANTIATE(T)                                          \
+  template void AttentionBackward(                                        \
+      Stream&, Scratch&, const AttentionShape&, const int32_t*, const T*, \
+      const T*, const float*, const T*, const AttentionDropout&, T*);
 TRIBUTARY_INSTANTIATE(float)
 TRIBUTARY_INSTANTIATE(Bfloat16)
 #undef TRIBUTARY_INSTANTIATE

@@ -19,20 +19,22 @@ struct OnlineSoftmax {
 };
 
 // Replaces scores[i][j] of keys first_key + 4 across + j, not yet scaled, by
-// exp(score - maximum), or by 0 for keys after the query. Updates `softmax`,
-// and rescales `outputs`, sums weighted by earlier exponentials, to the new
-// maximum.
-__device__ void Exponentials(int first_query, int first_key, float scale,
+// exp(score - maximum), or by 0 for keys that the query does not see. Updates
+// `softmax`, and rescales `outputs`, sums weighted by earlier exponentials, to
+// the new maximum.
+__device__ void Exponentials(const AttentionShape& s, int length,
+                             int first_query, int first_key, float scale,
                              float (&scores)[4][4], OnlineSoftmax& softmax,
                              float (&outputs)[4][4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int query = first_query + 4 * Down() + i;
+    const int keys = KeysOf(s, length, query);
     float maximum = softmax.maximum[i];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int key = first_key + 4 * Across() + j;
-      scores[i][j] = key <= query ? scores[i][j] * scale : -INFINITY;
+      scores[i][j] = key < keys ? scores[i][j] * scale : -INFINITY;
       maximum = fmaxf(maximum, scores[i][j]);
     }
     maximum = MaximumOfLanes(maximum, kSide);
@@ -56,8 +58,8 @@ __device__ void Exponentials(int first_query, int first_key, float scale,
 // in a chunk of kTile columns.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
-    ForwardKernel(AttentionShape s, const T* qkv, AttentionDropout unbased,
-                  float scale, T* y, float* sums) {
+    ForwardKernel(AttentionShape s, const int32_t* lengths, const T* qkv,
+                  AttentionDropout unbased, float scale, T* y, float* sums) {
   __shared__ TileProducts<T> products;
   BlockPlace place = PlaceOf(s, blockIdx.x);
   place.tile = TilesOf(s) - 1 - place.tile;  // Tiles with the most keys first.
@@ -65,6 +67,9 @@ __global__ void __launch_bounds__(kTileThreads, 2)
                       k = PartOf(s, place, qkv, 1),
                       v = PartOf(s, place, qkv, 2);
   const int first_query = place.tile * kTile;
+  const int length = LengthOf(s, place, lengths);
+  const int key_tiles =
+      s.causal ? place.tile + 1 : static_cast<int>(CeilDivide(length, kTile));
   const AttentionDropout dropout = Based(unbased);
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
@@ -74,11 +79,11 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     softmax.sum[i] = 0;
   }
   float outputs[4][4] = {};
-  for (int tile = 0; tile <= place.tile; ++tile) {
+  for (int tile = 0; tile < key_tiles; ++tile) {
     const int first_key = tile * kTile;
     float p[4][4] = {};
     products.AddInner(q, first_query, k, first_key, p);
-    Exponentials(first_query, first_key, scale, p, softmax, outputs);
+    Exponentials(s, length, first_query, first_key, scale, p, softmax, outputs);
     const unsigned kept = KeptTile(s, place, dropout, first_query + 4 * Down(),
                                    first_key + 4 * Across());
 #pragma unroll
@@ -94,7 +99,9 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   for (int i = 0; i < 4; ++i) {
     const int query = first_query + 4 * Down() + i;
 #pragma unroll
-    for (int j = 0; j < 4; ++j) outputs[i][j] /= softmax.sum[i];
+    for (int j = 0; j < 4; ++j) {
+      outputs[i][j] = query < length ? outputs[i][j] / softmax.sum[i] : 0.0f;
+    }
     if (query < s.time && place.first_column == 0 && Across() == 0) {
       sums[(place.batch * s.heads + place.head) * s.time + query] =
           softmax.maximum[i] + logf(softmax.sum[i]);
@@ -107,22 +114,25 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 }  // namespace
 
 template <typename T>
-void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
+void AttentionForward(Stream& stream, const AttentionShape& shape,
+                      const int32_t* lengths, const T* qkv,
                       const AttentionDropout& dropout, T* y,
                       float* logarithmic_sums) {
   if constexpr (std::is_same_v<T, Bfloat16>) {
-    if (FragmentAttentionForward(stream, shape, qkv, dropout, y,
-                                 logarithmic_sums)) {
+    if (shape.causal && FragmentAttentionForward(stream, shape, qkv, dropout, y,
+                                                 logarithmic_sums)) {
       return;
     }
   }
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size));
   Launch(stream, "AttentionForward", BlocksOf(shape), dim3(kTileThreads),
-         &ForwardKernel<T>, shape, qkv, dropout, scale, y, logarithmic_sums);
+         &ForwardKernel<T>, shape, lengths, qkv, dropout, scale, y,
+         logarithmic_sums);
 }
 
-#define TRIBUTARY_INSTANTIATE(T)                                           \
-  template void AttentionForward(Stream&, const AttentionShape&, const T*, \
+#define TRIBUTARY_INSTANTIATE(T)                                 \
+  template void AttentionForward(Stream&, const AttentionShape&, \
+                                 const int32_t*, const T*,       \
                                  const AttentionDropout&, T*, float*);
 TRIBUTARY_INSTANTIATE(float)
 TRIBUTARY_INSTANTIATE(Bfloat16)

@@ -55,6 +55,16 @@ __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
           static_cast<int>(block % chunks) * kTile};
 }
 
+// Returns how many positions of the block's sequence exist.
+__device__ inline int LengthOf(const AttentionShape& s, const BlockPlace& place,
+                               const int32_t* lengths) {
+  return lengths == nullptr ? static_cast<int>(s.time) : lengths[place.batch];
+}
+// Returns how many keys a query sees, in a sequence of this length.
+__device__ inline int KeysOf(const AttentionShape& s, int length, int query) {
+  return s.causal ? query + 1 : length;
+}
+
 // Returns the offset in qkv of the first element of the head's matrix q, k or v
 // (part 0, 1 or 2): element [batch, 0, part, head, 0].
 __device__ inline int64_t PartOffset(const AttentionShape& s,

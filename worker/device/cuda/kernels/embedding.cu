@@ -95,11 +95,15 @@ template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                       int64_t width, const int32_t* tokens,
                       const float* token_table, const float* position_table,
-                      T* y) {
+                      bool accumulate, T* y) {
   ForEachInRows(stream, "EmbeddingForward", batch * time, width,
                 [=] __device__(int64_t i, int64_t c) {
-                  y[i * width + c] = token_table[tokens[i] * width + c] +
-                                     position_table[i % time * width + c];
+                  float sum = token_table[tokens[i] * width + c];
+                  if (position_table != nullptr) {
+                    sum += position_table[i % time * width + c];
+                  }
+                  if (accumulate) sum += y[i * width + c];
+                  y[i * width + c] = sum;
                 });
 }
 
@@ -116,14 +120,16 @@ void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
     });
   }
   float* const dposition_table = gradients.dposition_table;
-  ForEachInRows(stream, "EmbeddingBackward", time, width,
-                [=] __device__(int64_t t, int64_t c) {
-                  float sum = 0;
-                  for (int64_t b = 0; b < batch; ++b) {
-                    sum += dy[(b * time + t) * width + c];
-                  }
-                  dposition_table[t * width + c] = sum;
-                });
+  if (dposition_table != nullptr) {
+    ForEachInRows(stream, "EmbeddingBackward", time, width,
+                  [=] __device__(int64_t t, int64_t c) {
+                    float sum = 0;
+                    for (int64_t b = 0; b < batch; ++b) {
+                      sum += dy[(b * time + t) * width + c];
+                    }
+                    dposition_table[t * width + c] = sum;
+                  });
+  }
   AddTokenRows(stream, scratch, batch * time, width, vocabulary, tokens, dy,
                gradients.dtoken_table);
 }
@@ -131,7 +137,7 @@ void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
 #define TRIBUTARY_INSTANTIATE(T)                                              \
   template void EmbeddingForward(Stream&, int64_t, int64_t, int64_t,          \
                                  const int32_t*, const float*, const float*,  \
-                                 T*);                                         \
+                                 bool, T*);                                   \
   template void EmbeddingBackward(Stream&, Scratch&, int64_t, int64_t,        \
                                   int64_t, int64_t, const int32_t*, const T*, \
                                   const EmbeddingGradients&);

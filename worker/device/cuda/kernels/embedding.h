@@ -11,17 +11,18 @@
 
 namespace tributary::cuda {
 
-// In all functions, T is the representation of Real: float or Bfloat16.
+// The position table may be null; with `accumulate`, forward adds to y. In all
+// functions, T is the representation of Real: float or Bfloat16.
 template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                       int64_t width, const int32_t* tokens,
                       const float* token_table, const float* position_table,
-                      T* y);
+                      bool accumulate, T* y);
 
 struct EmbeddingGradients {
   bool accumulate = false;           // True to add to dtoken_table.
   float* dtoken_table = nullptr;     // [vocabulary, width]
-  float* dposition_table = nullptr;  // [at least time, width]
+  float* dposition_table = nullptr;  // [at least time, width], or null.
 };
 
 // Computes the gradients of both tables. Requires batch * time < 2^31.

@@ -11,7 +11,6 @@
 namespace tributary::cuda {
 namespace {
 
-constexpr float kEpsilon = 1e-5f;
 constexpr int kRowsPerBlock = kBlockThreads / kWarp;
 
 __device__ inline int64_t RowOfWarp() {
@@ -53,7 +52,7 @@ template <typename T, bool kAdds>
 __global__ void ForwardKernel(int64_t rows, int64_t width,
                               const T* __restrict__ x, const T* branch, T* sum,
                               const float* __restrict__ scale,
-                              const float* __restrict__ shift,
+                              const float* __restrict__ shift, float epsilon,
                               T* __restrict__ y, float* __restrict__ means,
                               float* __restrict__ inverses) {
   const int64_t row = RowOfWarp();
@@ -79,7 +78,7 @@ __global__ void ForwardKernel(int64_t rows, int64_t width,
     squares += difference * difference;
   }
   const float variance = SumOfLanes(squares) / static_cast<float>(width);
-  const float inverse = 1.0f / sqrtf(variance + kEpsilon);
+  const float inverse = 1.0f / sqrtf(variance + epsilon);
 #pragma unroll 4
   for (int64_t c = lane; c < width; c += kWarp) {
     const float normalized = (in[c] - mean) * inverse;
@@ -197,12 +196,13 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
 template <typename T>
 void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
                       const T* branch, T* sum, const float* scale,
-                      const float* shift, T* y, float* mean,
+                      const float* shift, float epsilon, T* y, float* mean,
                       float* inverse_deviation) {
   Launch(stream, "LayerNormForward", CeilDivide(rows, kRowsPerBlock),
          kBlockThreads,
          branch == nullptr ? &ForwardKernel<T, false> : &ForwardKernel<T, true>,
-         rows, width, x, branch, sum, scale, shift, y, mean, inverse_deviation);
+         rows, width, x, branch, sum, scale, shift, epsilon, y, mean,
+         inverse_deviation);
 }
 
 template <typename T>
@@ -220,12 +220,12 @@ void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
                 {{gradients.dscale, gradients.dshift}});
 }
 
-#define TRIBUTARY_INSTANTIATE(T)                                               \
-  template void LayerNormForward(Stream&, int64_t, int64_t, const T*,          \
-                                 const T*, T*, const float*, const float*, T*, \
-                                 float*, float*);                              \
-  template void LayerNormBackward(                                             \
-      Stream&, Scratch&, int64_t, int64_t, const T*, const float*,             \
+#define TRIBUTARY_INSTANTIATE(T)                                           \
+  template void LayerNormForward(Stream&, int64_t, int64_t, const T*,      \
+                                 const T*, T*, const float*, const float*, \
+                                 float, T*, float*, float*);               \
+  template void LayerNormBackward(                                         \
+      Stream&, Scratch&, int64_t, int64_t, const T*, const float*,         \
       const float*, const float*, const T*, const LayerNormGradients<T>&);
 TRIBUTARY_INSTANTIATE(float)
 TRIBUTARY_INSTANTIATE(Bfloat16)

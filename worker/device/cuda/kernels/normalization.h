@@ -17,7 +17,7 @@ namespace tributary::cuda {
 template <typename T>
 void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
                       const T* branch, T* sum, const float* scale,
-                      const float* shift, T* y, float* mean,
+                      const float* shift, float epsilon, T* y, float* mean,
                       float* inverse_deviation);
 
 template <typename T>

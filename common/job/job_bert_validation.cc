@@ -1,0 +1,76 @@
+#include "common/job/job_bert_validation.h"
+
+#include <cstdint>
+
+#include "common/base/field_checks.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_checks.h"
+
+namespace tributary {
+namespace {
+
+// A block takes about twelve layers of the graph, and a network has at most
+// 4,096.
+constexpr int64_t kMaxLayers = 256;
+// The scores of one head have this size squared.
+constexpr int64_t kMaxContext = 65536;
+constexpr int64_t kMaxVocabulary = int64_t{1} << 20;
+constexpr int64_t kMaxTokenTypes = 1024;
+// Parameters are aligned to this number of floats. Only with such a width are
+// the weights and biases of query, key and value contiguous (StackedLinear).
+constexpr int64_t kWidthMultiple = 16;
+
+absl::Status ValidateSizes(const BertSpec& bert) {
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.layers", bert.layers(), 1, kMaxLayers));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.width", bert.width(), 1, kMaxWidth));
+  if (bert.width() % kWidthMultiple != 0) {
+    return Error("model.bert.width", bert.width(), " is not a multiple of ",
+                 kWidthMultiple);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.heads", bert.heads(), 1, bert.width()));
+  if (bert.width() % bert.heads() != 0) {
+    return Error("model.bert.heads", bert.heads(),
+                 " does not divide model.bert.width ", bert.width());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.intermediate", bert.intermediate(), 0, kMaxWidth));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.positions", bert.positions(), 1, kMaxContext));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.context", bert.context(), 2, bert.positions()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.vocabulary", bert.vocabulary(), 2, kMaxVocabulary));
+  return Between("model.bert.token_types", bert.token_types(), 1,
+                 kMaxTokenTypes);
+}
+
+}  // namespace
+
+absl::Status ValidateBert(const JobSpec& job) {
+  const BertSpec& bert = job.model().bert();
+  TRIBUTARY_RETURN_IF_ERROR(ValidateSizes(bert));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne("model.bert.dropout", bert.dropout()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Positive("model.bert.layer_norm_epsilon", bert.layer_norm_epsilon()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Positive("model.bert.mask_probability", bert.mask_probability()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      BelowOne("model.bert.mask_probability", bert.mask_probability()));
+  if (bert.head() == BertSpec::SEQUENCE_CLASSIFICATION &&
+      bert.has_mask_probability()) {
+    return Error("model.bert.mask_probability",
+                 "has no effect with head SEQUENCE_CLASSIFICATION; leave it "
+                 "out");
+  }
+  if (!job.data().has_random() && !job.data().has_external()) {
+    return Error("data",
+                 "model.bert reads data.random, or a data set that the "
+                 "workers' program registers (data.external)");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

@@ -1,0 +1,31 @@
+// The format of Hugging Face for models of kind bert.
+#ifndef TRIBUTARY_DEPLOY_EXPORT_HUGGING_FACE_BERT_H_
+#define TRIBUTARY_DEPLOY_EXPORT_HUGGING_FACE_BERT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/tensor_io/safetensors.h"
+#include "deploy/flags/run_files.h"
+#include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// Returns all tensors of the trained model, which have the names and shapes of
+// BertForMaskedLM or BertForSequenceClassification. The result refers to
+// `tensors`. Returns DataLoss if the sizes of the model contradict the tensors.
+absl::StatusOr<std::vector<NamedTensor>> BertTensors(
+    const BertSpec& bert, const std::map<std::string, RunTensor>& tensors);
+
+// Writes the members of config.json that describe the model to `config`.
+// `classes` is the number of classes of a classifier.
+void DescribeBert(const BertSpec& bert, int64_t classes,
+                  nlohmann::ordered_json* config);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_EXPORT_HUGGING_FACE_BERT_H_
