@@ -70,6 +70,12 @@ absl::Status ValidateBert(const JobSpec& job) {
                  "model.bert reads data.random, or a data set that the "
                  "workers' program registers (data.external)");
   }
+  if (job.data().has_external() && bert.has_mask_probability()) {
+    return Error("model.bert.mask_probability",
+                 "applies only to data.random; with data.external, the "
+                 "program's data set chooses the predicted tokens; leave it "
+                 "out");
+  }
   return absl::OkStatus();
 }
 

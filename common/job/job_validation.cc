@@ -210,6 +210,9 @@ absl::Status ValidateData(const JobSpec& job) {
       status = ValidateImages(job.data().images());
       break;
     case DataSpec::kLabeledText:
+      return Error("data.labeled_text",
+                   "is not supported by this release; a program can bring such "
+                   "samples as a data set of its own, see docs/cpp.md");
     case DataSpec::SOURCE_NOT_SET:
       return Error("data",
                    "is required: set idx, csv, text, tokens, images, random or "

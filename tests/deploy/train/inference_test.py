@@ -107,6 +107,55 @@ class InferenceTest(unittest.TestCase):
         self.assertEqual(result.stderr.count('\n'), 1, result.stderr)
         self.assertIn(words, result.stderr)
 
+    def test_categories_and_standardized_numbers(self):
+        rng = np.random.default_rng(2)
+        sizes = rng.normal(loc=1000, scale=200, size=400)
+        colors = rng.choice(['blue', 'dark; red', 'gr\u00fcn'], size=400)
+        kinds = np.where((sizes > 1000) == (colors == 'blue'), 'cat', 'dog')
+        def write(name, begin, end, label):
+            with open(path(name), 'w', encoding='utf-8') as file:
+                file.write('size;color' + (';kind\n' if label else '\n'))
+                for i in range(begin, end):
+                    file.write(f'{sizes[i]!r};"{colors[i]}"' +
+                               (f';{kinds[i]}\n' if label else '\n'))
+        write('pets.csv', 0, 256, True)
+        write('more.csv', 256, 400, True)
+        write('unlabeled.csv', 256, 400, False)
+        summary = train('pets', '''
+            model { mlp { hidden: 16 activation: RELU } }
+            data { csv { train: "pets.csv" test: "more.csv" delimiter: ";"
+                         category_column: 1 category_column: -1
+                         standardize: true } }''')
+        self.check_evaluation('pets', summary)
+        os.remove(path('pets.csv'))
+        result = run('predict', 'pets', '--data', 'unlabeled.csv',
+                     '--probabilities')
+        self.assertEqual(result.returncode, 0, result.stderr)
+        labeled = run('predict', 'pets', '--data', 'more.csv',
+                      '--probabilities')
+        self.assertEqual(result.stdout, labeled.stdout)
+        lines = [line.split(',') for line in result.stdout.strip().split('\n')]
+        found = [line[0] for line in lines[1:]]
+        self.assertEqual(set(found), {'"cat"', '"dog"'})
+        order = np.unique(colors)
+        with open(path('pets/final/data.json'), encoding='utf-8') as file:
+            stored = json.load(file)
+        self.assertEqual(stored['columns'][1]['categories'], list(order))
+        self.assertEqual(stored['columns'][2]['categories'], ['cat', 'dog'])
+        self.assertAlmostEqual(stored['columns'][0]['mean'],
+                               sizes[:256].mean(), places=8)
+        # Predictions agree with the evaluation during training.
+        correct = np.mean([kind == name.strip('"') for kind, name in
+                           zip(kinds[256:], found)])
+        self.assertAlmostEqual(correct, summary['evaluation']['accuracy'])
+        with open(path('strange.csv'), 'w', encoding='utf-8') as file:
+            file.write('1000;pink\n')
+        self.check_error("strange.csv:1: column 1 (counted from 0): the "
+                         "category 'pink' does not occur", 'predict', 'pets',
+                         '--data', 'strange.csv')
+        self.check_error('7 columns; the model needs 2',
+                         'predict', 'pets', '--data', 'train.csv')
+
     def test_classes_of_rows(self):
         self.check_evaluation('mlp', self.mlp)
         with_labels = run('predict', 'mlp', '--data', 'test.csv',
