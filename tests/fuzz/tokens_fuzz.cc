@@ -21,7 +21,7 @@ void Run(absl::string_view bytes, uint8_t choice) {
   for (int64_t i = 0; i < format->tokens; ++i) {
     sum ^= TokenAt(bytes, *format, i);
   }
-  static volatile int64_t kept;
+  [[maybe_unused]] static volatile int64_t kept;
   kept = sum;
 }
 

@@ -56,10 +56,9 @@ TEST(TokenizeFilesTest, IdsAreThoseOfTheWholeTextsForAnyNumberOfThreads) {
   const auto tokenizer = *OpenTokenizer(kTokenizer);
   std::vector<int32_t> expected = *tokenizer->Encode(Read(WriteText()));
   expected.push_back(0);  // <|endoftext|>
-  for (const int32_t id :
-       *tokenizer->Encode(Read("tests/common/tokenizer/golden/text"))) {
-    expected.push_back(id);
-  }
+  const std::vector<int32_t> golden =
+      *tokenizer->Encode(Read("tests/common/tokenizer/golden/text"));
+  expected.insert(expected.end(), golden.begin(), golden.end());
   expected.push_back(0);
   const std::string bytes = Tokenize("uint16", /*threads=*/1);
   EXPECT_EQ(Tokenize("uint16", /*threads=*/3), bytes);
