@@ -59,6 +59,9 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   const absl::Status current = attempt.output->CheckAttempt(attempt.number);
   if (absl::IsFailedPrecondition(current)) return current;
   TRIBUTARY_RETURN_IF_ERROR(read);
+  if (const auto data = coordinator.data()) {
+    TRIBUTARY_RETURN_IF_ERROR(attempt.output->WriteEncoding(*data));
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::string digest,
       attempt.output->WriteModel(kFinalModelName, layout, arena.get()));

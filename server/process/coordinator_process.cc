@@ -10,7 +10,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
@@ -110,7 +109,8 @@ class CoordinatorProcess {
   void OnBegin(const Beginning& beginning, Coordinator* coordinator);
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
                                           CheckpointCommitter* checkpoints);
-  ThreadedCheckpointCommitter::Options CommitterOptions();
+  ThreadedCheckpointCommitter::Options CommitterOptions(
+      Coordinator* const* coordinator);
   // Alarms become events. Called on the writing thread.
   HealthWatch::Hooks HealthHooks();
   // Waits for the attempt's end. Checks periodically whether another
@@ -206,12 +206,8 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
         health_.Begin(data.has_value() ? data->steps() : 0);
         if (!from.empty()) options_.log->Info("%s", from);
         if (!again) {
-          absl::Status begun =
+          const absl::Status begun =
               rewound.ok() ? output_->WriteJob(options_.job) : rewound;
-          if (begun.ok() && data.has_value()) {
-            begun = output_->WriteEncoding(
-                absl::StrJoin(data->encoding(), /*separator=*/""));
-          }
           if (!begun.ok()) coordinator->Fail(begun);
         } else if (!rewound.ok()) {
           options_.log->Warning(
@@ -221,16 +217,21 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
       });
 }
 
-ThreadedCheckpointCommitter::Options CoordinatorProcess::CommitterOptions() {
+ThreadedCheckpointCommitter::Options CoordinatorProcess::CommitterOptions(
+    Coordinator* const* coordinator) {
   ThreadedCheckpointCommitter::Options checkpoints;
   checkpoints.folder = CheckpointsFolder(options_.output_directory);
   checkpoints.best = BestFolder(options_.output_directory);
   checkpoints.retention = {options_.job.checkpoint().keep_last(),
                            options_.job.checkpoint().keep_every()};
-  checkpoints.before_commit = [this] {
+  checkpoints.before_commit = [this, coordinator]() -> absl::Status {
     // A job that resumes from this checkpoint does not write the earlier lines
-    // again.
+    // again, and may have nothing left to do, so that no worker tells the
+    // encoding.
     metrics_.Flush();
+    if (const auto data = (*coordinator)->data()) {
+      TRIBUTARY_RETURN_IF_ERROR(output_->WriteEncoding(*data));
+    }
     return output_->CheckAttempt(attempt_);
   };
   checkpoints.files = options_.files;
@@ -341,10 +342,10 @@ absl::Status CoordinatorProcess::Open(Coordinator* coordinator,
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     std::optional<ResumePoint> resume) {
   const bool resumes = resume.has_value();
-  ThreadedCheckpointCommitter committer(CommitterOptions(),
+  Coordinator* running = nullptr;
+  ThreadedCheckpointCommitter committer(CommitterOptions(&running),
                                         options_.make_executor(1));
   Coordinator::Options job = CoordinatorOptions(std::move(resume), &committer);
-  Coordinator* running = nullptr;
   job.on_begin = [this, &running](const Beginning& beginning) {
     OnBegin(beginning, running);
   };

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/digest.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
@@ -207,7 +208,9 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name,
   return digest.FinishHex();
 }
 
-absl::Status RunOutput::WriteEncoding(const std::string& encoding) {
+absl::Status RunOutput::WriteEncoding(const DataFacts& facts) {
+  const std::string encoding =
+      absl::StrJoin(facts.encoding(), /*separator=*/"");
   const std::string path = EncodingPath(directory_);
   if (!encoding.empty()) return WriteFileAtomically(path, {encoding}, files_);
   for (const std::string& stale :

@@ -19,6 +19,7 @@
 #include "common/os/log.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 
@@ -39,9 +40,9 @@ class RunOutput {
   absl::Status WriteJob(const JobSpec& job);
 
   // Writes data.json: what the data set has learned from the training samples
-  // (DataFacts.encoding). Removes the file if `encoding` is empty. WriteModel
+  // (DataFacts.encoding). Removes the file if that is nothing. WriteModel
   // copies the file to FinalFolder.
-  absl::Status WriteEncoding(const std::string& encoding);
+  absl::Status WriteEncoding(const DataFacts& facts);
 
   // Writes server.json, which tells programs on this machine, such as the
   // dashboard, where the job's status can be asked for; and removes it. A file

@@ -121,7 +121,7 @@ std::vector<WrongData> WrongText() {
       {"NoData",
        [](const DataFolder&) { return JobSpec(); },
        kInvalid,
-       {"data: must set one of idx, csv, text, tokens, random and "
+       {"data: must set one of idx, csv, text, tokens, images, random and "
         "external"}},
   };
 }
