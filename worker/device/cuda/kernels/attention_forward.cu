@@ -22,14 +22,14 @@ struct OnlineSoftmax {
 // exp(score - maximum), or by 0 for keys that the query does not see. Updates
 // `softmax`, and rescales `outputs`, sums weighted by earlier exponentials, to
 // the new maximum.
-__device__ void Exponentials(const AttentionShape& s, int length,
-                             int first_query, int first_key, float scale,
-                             float (&scores)[4][4], OnlineSoftmax& softmax,
-                             float (&outputs)[4][4]) {
+template <bool kCausal>
+__device__ void Exponentials(int length, int first_query, int first_key,
+                             float scale, float (&scores)[4][4],
+                             OnlineSoftmax& softmax, float (&outputs)[4][4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int query = first_query + 4 * Down() + i;
-    const int keys = KeysOf(s, length, query);
+    const int keys = kCausal ? query + 1 : length;
     float maximum = softmax.maximum[i];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -56,8 +56,11 @@ __device__ void Exponentials(const AttentionShape& s, int length,
 
 // y and sums as in attention.h. A block computes kTile rows of y of one head,
 // in a chunk of kTile columns.
-template <typename T>
-__global__ void __launch_bounds__(kTileThreads, 2)
+//
+// A template of kCausal, so that causal attention needs no registers for
+// lengths.
+template <typename T, bool kCausal>
+__global__ void __launch_bounds__(kTileThreads, kCausal ? 2 : 1)
     ForwardKernel(AttentionShape s, const int32_t* lengths, const T* qkv,
                   AttentionDropout unbased, float scale, T* y, float* sums) {
   __shared__ TileProducts<T> products;
@@ -67,9 +70,10 @@ __global__ void __launch_bounds__(kTileThreads, 2)
                       k = PartOf(s, place, qkv, 1),
                       v = PartOf(s, place, qkv, 2);
   const int first_query = place.tile * kTile;
-  const int length = LengthOf(s, place, lengths);
+  const int length =
+      kCausal ? static_cast<int>(s.time) : LengthOf(s, place, lengths);
   const int key_tiles =
-      s.causal ? place.tile + 1 : static_cast<int>(CeilDivide(length, kTile));
+      kCausal ? place.tile + 1 : static_cast<int>(CeilDivide(length, kTile));
   const AttentionDropout dropout = Based(unbased);
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
@@ -83,7 +87,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     const int first_key = tile * kTile;
     float p[4][4] = {};
     products.AddInner(q, first_query, k, first_key, p);
-    Exponentials(s, length, first_query, first_key, scale, p, softmax, outputs);
+    Exponentials<kCausal>(length, first_query, first_key, scale, p, softmax,
+                          outputs);
     const unsigned kept = KeptTile(s, place, dropout, first_query + 4 * Down(),
                                    first_key + 4 * Across());
 #pragma unroll
@@ -100,7 +105,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     const int query = first_query + 4 * Down() + i;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      outputs[i][j] = query < length ? outputs[i][j] / softmax.sum[i] : 0.0f;
+      outputs[i][j] =
+          kCausal || query < length ? outputs[i][j] / softmax.sum[i] : 0.0f;
     }
     if (query < s.time && place.first_column == 0 && Across() == 0) {
       sums[(place.batch * s.heads + place.head) * s.time + query] =
@@ -126,8 +132,8 @@ void AttentionForward(Stream& stream, const AttentionShape& shape,
   }
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size));
   Launch(stream, "AttentionForward", BlocksOf(shape), dim3(kTileThreads),
-         &ForwardKernel<T>, shape, lengths, qkv, dropout, scale, y,
-         logarithmic_sums);
+         shape.causal ? &ForwardKernel<T, true> : &ForwardKernel<T, false>,
+         shape, lengths, qkv, dropout, scale, y, logarithmic_sums);
 }
 
 #define TRIBUTARY_INSTANTIATE(T)                                 \

@@ -1,4 +1,5 @@
 // Uses one block per row.
+#include <algorithm>
 #include <climits>
 #include <cmath>
 
@@ -17,6 +18,7 @@ struct RowLoss {
 namespace {
 
 constexpr int kMaximumThreads = 1024;
+constexpr int kSmoothedThreads = 512;
 
 // The softmax of a part of a row, computed in one pass (Milakov and Gimelshein,
 // "Online normalizer calculation for softmax", 2018). Has no constructor
@@ -95,8 +97,12 @@ __device__ inline void ForEachOfRow(const T* row, int64_t count,
 // logits, dlogits (may be null, may be logits): [blocks, classes]; labels,
 // losses: [blocks]. `targets`: number of classes over which the smoothing's
 // uniform distribution extends.
-template <typename T>
-__global__ void __launch_bounds__(kMaximumThreads)
+//
+// A template of kSmoothed, because the sum of the logits needs more registers
+// than kMaximumThreads leaves to each thread.
+template <typename T, bool kSmoothed>
+__global__ void __launch_bounds__(kSmoothed ? kSmoothedThreads
+                                            : kMaximumThreads)
     SoftmaxCrossEntropyKernel(int64_t classes, const T* logits,
                               const int32_t* labels, T* dlogits,
                               float smoothing, int64_t targets,
@@ -126,7 +132,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
       shared);
   // The mean of the logits under the target's distribution.
   double target = at_label;
-  if (smoothing > 0) {
+  if (kSmoothed) {
     double sum = 0;
     ForEachOfRow(in, targets, [&](int64_t, float x) { sum += x; });
     sum = BlockReduce(
@@ -143,7 +149,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
   const float at_label_alone = 1.0f - smoothing;
   ForEachOfRow(in, classes, [&](int64_t c, float x) {
     float gradient = expf(x - part.maximum) * inverse;
-    if (smoothing > 0 && c < targets) gradient -= at_each;
+    if (kSmoothed && c < targets) gradient -= at_each;
     out[c] = c == label ? gradient - at_label_alone : gradient;
   });
 }
@@ -211,9 +217,14 @@ void LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
                                      int64_t classes, const T* logits,
                                      const int32_t* labels, T* dlogits,
                                      float smoothing, int64_t padding) {
-  Launch(stream, "SoftmaxCrossEntropy", rows, dim3(ThreadsFor(classes)),
-         &SoftmaxCrossEntropyKernel<T>, classes, logits, labels, dlogits,
-         smoothing, classes - padding, RowLosses(rows));
+  const bool smoothed = smoothing > 0;
+  const int threads = smoothed ? std::min(ThreadsFor(classes), kSmoothedThreads)
+                               : ThreadsFor(classes);
+  Launch(stream, "SoftmaxCrossEntropy", rows, dim3(threads),
+         smoothed ? &SoftmaxCrossEntropyKernel<T, true>
+                  : &SoftmaxCrossEntropyKernel<T, false>,
+         classes, logits, labels, dlogits, smoothing, classes - padding,
+         RowLosses(rows));
   Collect(stream, rows);
 }
 
