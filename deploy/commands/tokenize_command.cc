@@ -27,7 +27,7 @@ int RunTokenizeCommand(const std::vector<std::string>& arguments,
       "Converts text files to a file of token ids, for data.tokens.",
       {{"tokenize book.txt --tokenizer gpt2 --output train.bin",
         "Tokenize a text with the tokenizer in the folder gpt2."},
-       {"tokenize *.gz --tokenizer gpt2.tiktoken --output all.npy --format npy",
+       {"tokenize *.gz --tokenizer gpt2.tiktoken --output a.npy --format npy",
         "Write the tokens of several files as a NumPy array."}});
   line.SetOperands(&options.files);
   line.AddText("tokenizer", "PATH",
