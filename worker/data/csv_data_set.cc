@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "worker/data/files/data_fingerprint.h"
 #include "worker/data/files/data_file.h"
+#include "worker/data/files/data_fingerprint.h"
 
 namespace tributary {
 namespace {

@@ -15,8 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "worker/data/files/data_fingerprint.h"
 #include "worker/data/files/data_file.h"
+#include "worker/data/files/data_fingerprint.h"
 #include "worker/data/formats/idx_format.h"
 
 namespace tributary {

@@ -15,8 +15,8 @@
 #include "common/tokenizer/gpt2_pattern.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
-#include "worker/data/files/data_fingerprint.h"
 #include "worker/data/files/data_file.h"
+#include "worker/data/files/data_fingerprint.h"
 #include "worker/data/files/file_magic.h"
 
 namespace tributary {

@@ -153,7 +153,7 @@ class InferenceTest(unittest.TestCase):
         self.check_error("strange.csv:1: column 1 (counted from 0): the "
                          "category 'pink' does not occur", 'predict', 'pets',
                          '--data', 'strange.csv')
-        self.check_error('7 columns; the model needs 2',
+        self.check_error('train.csv: 1 column; the model needs 2, or 3 with',
                          'predict', 'pets', '--data', 'train.csv')
 
     def test_classes_of_rows(self):
