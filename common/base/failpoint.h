@@ -6,15 +6,18 @@
 #include <cstdlib>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace tributary {
 
-// These two functions are defined only in test programs, which link
-// //common/base:failpoints. In other programs both are null, and each of the
+// These functions are defined only in test programs, which link
+// //common/base:failpoints. In other programs they are null, and each of the
 // functions below costs one comparison.
 absl::Status HitFailpoint(const char* point) __attribute__((weak));
 void RecordInLedger(int64_t attempt, int chunk, int64_t step,
                     int64_t sample_count) __attribute__((weak));
+void RecordSamplesInLedger(int64_t step, int micro_batch, int64_t samples,
+                           absl::string_view inputs) __attribute__((weak));
 
 // Marks the place where the protocol reaches `point`; failpoints.cc lists the
 // names of all points. Returns OK unless a test has set an error for the point.
@@ -36,6 +39,15 @@ inline void LedgerEntry(int64_t attempt, int chunk, int64_t step,
                         int64_t sample_count) {
   if (RecordInLedger != nullptr) {
     RecordInLedger(attempt, chunk, step, sample_count);
+  }
+}
+
+// Records, for tests, that a worker computes a micro-batch of `step` from
+// `samples` samples. `inputs` are the bytes of their inputs, sample by sample.
+inline void SampleLedgerEntry(int64_t step, int micro_batch, int64_t samples,
+                              absl::string_view inputs) {
+  if (RecordSamplesInLedger != nullptr) {
+    RecordSamplesInLedger(step, micro_batch, samples, inputs);
   }
 }
 

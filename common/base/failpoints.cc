@@ -28,11 +28,14 @@
 // TRIBUTARY_FAILPOINT_LOG names a file that receives a line for each action.
 // TRIBUTARY_LEDGER names a file that receives "attempt chunk step sample_count"
 // for each update.
+// TRIBUTARY_SAMPLE_LEDGER names a file that receives "step micro_batch" and a
+// hash of each sample for each micro-batch that a worker computes.
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -133,6 +136,15 @@ void AppendLine(const char* variable, const std::string& line) {
   if (file >= 0) close(file);
 }
 
+// The hash FNV-1a (Fowler, Noll and Vo).
+uint64_t Fnv1a(absl::string_view bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : bytes) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  }
+  return hash;
+}
+
 // A stopped process cannot continue itself, so a child sends the SIGCONT.
 void StandStill(int64_t milliseconds) {
   const pid_t self = getpid();
@@ -170,6 +182,17 @@ void RecordInLedger(int64_t attempt, int chunk, int64_t step,
                     int64_t sample_count) {
   AppendLine("TRIBUTARY_LEDGER", absl::StrCat(attempt, " ", chunk, " ", step,
                                               " ", sample_count, "\n"));
+}
+
+void RecordSamplesInLedger(int64_t step, int micro_batch, int64_t samples,
+                           absl::string_view inputs) {
+  std::string line = absl::StrCat(step, " ", micro_batch);
+  const size_t bytes =
+      samples > 0 ? inputs.size() / static_cast<size_t>(samples) : 0;
+  for (int64_t sample = 0; sample < samples; ++sample) {
+    absl::StrAppend(&line, " ", Fnv1a(inputs.substr(sample * bytes, bytes)));
+  }
+  AppendLine("TRIBUTARY_SAMPLE_LEDGER", line + "\n");
 }
 
 }  // namespace tributary

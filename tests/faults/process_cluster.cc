@@ -65,6 +65,7 @@ ProcessSpec ProcessCluster::Spec(const std::string& name) {
   spec.environment = {
       absl::StrCat("PATH=", path == nullptr ? "/usr/bin:/bin" : path),
       "TRIBUTARY_LEDGER=" + Path("ledger"),
+      "TRIBUTARY_SAMPLE_LEDGER=" + Path("sample_ledger"),
       "TRIBUTARY_FAILPOINT_LOG=" + Path("failpoints")};
   const auto environment = options_.environment.find(name);
   if (environment != options_.environment.end()) {
@@ -277,6 +278,10 @@ int64_t ProcessCluster::StepsAgain() const {
     given_out = std::max(given_out, last);
   }
   return again;
+}
+
+absl::Status ProcessCluster::CheckSamples(const SampleLedgerJob& job) const {
+  return CheckSampleLedger(Path("sample_ledger"), job);
 }
 
 absl::Status ProcessCluster::CheckLedger(int64_t steps) const {

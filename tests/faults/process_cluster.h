@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "deploy/launcher/supervisor.h"
+#include "tests/faults/sample_ledger.h"
 
 namespace tributary {
 
@@ -74,6 +75,9 @@ class ProcessCluster {
   // batch. Returns OK, or an error that describes the first violation. Call
   // after Run.
   absl::Status CheckLedger(int64_t steps) const;
+  // Checks that each sample of each epoch was used exactly once; see
+  // CheckSampleLedger. Call after Run.
+  absl::Status CheckSamples(const SampleLedgerJob& job) const;
   // Returns the number of steps that were applied to all chunks, published, and
   // computed again in a later attempt. Call after Run.
   int64_t StepsAgain() const;

@@ -72,7 +72,7 @@ void WriteText(const std::string& path) {
 std::string Specification(const std::string& family,
                           const std::string& directory) {
   if (family == "mlp") {
-    WriteCsv(directory + "/train.csv", 100);
+    WriteCsv(directory + "/train.csv", kTinyJobSamples);
     WriteCsv(directory + "/test.csv", 37);
     return absl::StrCat(
         "model { mlp { hidden: 48 hidden: 32 dropout: 0.2 } } data { csv { "
@@ -82,7 +82,7 @@ std::string Specification(const std::string& family,
         "0.001 } }");
   }
   if (family == "cnn") {
-    WriteIdx(directory, "train", 100);
+    WriteIdx(directory, "train", kTinyJobSamples);
     WriteIdx(directory, "t10k", 41);
     return absl::StrCat(
         "model { cnn { block { channels: 5 kernel: 3 } block { channels: 6 "
@@ -91,7 +91,7 @@ std::string Specification(const std::string& family,
         directory, "' } } optimizer { adam { learning_rate: 0.003 } }");
   }
   if (family == "resnet") {
-    WriteIdx(directory, "train", 100);
+    WriteIdx(directory, "train", kTinyJobSamples);
     WriteIdx(directory, "t10k", 41);
     return absl::StrCat(
         "model { resnet { layers: [1, 1] width: 4 } } clip_norm: 2 data { idx "

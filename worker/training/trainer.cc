@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
@@ -32,6 +33,16 @@ int ReadThreads(const TrainingSetup& setup) {
 int64_t SampleCountOf(const Batch& batch) {
   const size_t targets = batch.labels.size() + batch.values.size();
   return static_cast<int64_t>(targets > 0 ? targets : batch.indexes.size());
+}
+
+// Returns the inputs, one kind of which is empty.
+absl::string_view InputBytes(const Batch& batch) {
+  if (batch.tokens.empty()) {
+    return {reinterpret_cast<const char*>(batch.features.data()),
+            batch.features.size() * sizeof(float)};
+  }
+  return {reinterpret_cast<const char*>(batch.tokens.data()),
+          batch.tokens.size() * sizeof(int32_t)};
 }
 
 // Returns the time that determines how many micro-batches the worker can
@@ -234,11 +245,12 @@ absl::Status Trainer::Train(const Task& task) {
 std::shared_ptr<const Batch> Trainer::TakeBatch(int thread, int64_t step,
                                                 int micro_batch) {
   const Prefetched there = std::exchange(prefetched_[thread], Prefetched());
-  if (there.batch != nullptr && there.step == step &&
-      there.micro_batch == micro_batch) {
-    return there.batch;
-  }
-  return read_ahead_.Take(step, micro_batch);
+  const bool is_there = there.batch != nullptr && there.step == step &&
+                        there.micro_batch == micro_batch;
+  std::shared_ptr<const Batch> batch =
+      is_there ? there.batch : read_ahead_.Take(step, micro_batch);
+  SampleLedgerEntry(step, micro_batch, batch->samples, InputBytes(*batch));
+  return batch;
 }
 
 void Trainer::Prefetch(int thread, int64_t step, int micro_batch) {
