@@ -36,17 +36,22 @@ struct Flags {
   bool average = false;
 };
 
+// Returns the text in the form of a CSV column.
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
 // Returns a class's name in the form of a CSV column, or its number.
 std::string ClassName(const Predictions& predictions, int64_t number) {
   if (predictions.classes.empty()) return absl::StrCat(number);
-  const std::string& name = predictions.classes[static_cast<size_t>(number)];
-  return absl::StrCat("\"", absl::StrReplaceAll(name, {{"\"", "\"\""}}), "\"");
+  return Quoted(predictions.classes[static_cast<size_t>(number)]);
 }
 
 // Returns a CSV table with a row for each sample.
 std::string Format(const Predictions& predictions, bool regression,
                    bool probabilities) {
-  std::string text = regression ? "value" : "class";
+  std::string text = absl::StrCat(predictions.names.empty() ? "" : "name,",
+                                  regression ? "value" : "class");
   for (int64_t i = 0; probabilities && i < predictions.outputs; ++i) {
     absl::StrAppend(&text, ",probability_", i);
   }
@@ -55,6 +60,10 @@ std::string Format(const Predictions& predictions, bool regression,
     const double* const begin =
         predictions.values.data() + row * predictions.outputs;
     const double* const end = begin + predictions.outputs;
+    if (!predictions.names.empty()) {
+      absl::StrAppend(&text,
+                      Quoted(predictions.names[static_cast<size_t>(row)]), ",");
+    }
     if (regression) {
       absl::StrAppendFormat(&text, "%.9g", *begin);
     } else {
@@ -109,19 +118,21 @@ int RunPredictCommand(const std::vector<std::string>& arguments,
   CommandLine line(
       "predict", "RUN",
       "Computes the outputs of the final model of the run in the folder RUN "
-      "for the inputs in a file, and writes a CSV table with a row for each "
-      "input. The training data are not needed.",
+      "for the inputs in a file or folder, and writes a CSV table with a row "
+      "for each input. The training data are not needed.",
       {{"predict RUN --data new.csv --out predictions.csv",
         "Predict a class, or a number, for each row."},
        {"predict RUN --data images-idx3-ubyte.gz --probabilities",
-        "Print the probabilities of all classes, too."}});
+        "Print the probabilities of all classes, too."},
+       {"predict RUN --data photos", "Predict a class for each picture."}});
   line.SetOperand(/*required=*/true, &flags.run);
   line.AddText(
       "data", "FILE",
-      "Inputs: a CSV file with the columns of the training data, with "
-      "or without the label's, or images in the format of MNIST (IDX); "
-      "as the job's data. A name that ends in .gz: compressed. "
-      "Required.",
+      "Inputs, as the job's data: a CSV file with the columns of the training "
+      "data, with or without the label's; images in the format of MNIST "
+      "(IDX); for data.images, a JPEG or PNG file, a folder or tar archive of "
+      "these, or a file in another format of data.images. A name that ends in "
+      ".gz: compressed. Required.",
       &flags.data);
   line.AddText("out", "FILE", "File for the table. Default: standard output.",
                &flags.out);

@@ -34,6 +34,8 @@ struct Predictions {
   int64_t samples = 0;
   // Number of outputs for each sample: the classes, or 1 for regression.
   int64_t outputs = 0;
+  // The names of the samples, if they have names; see PredictionInputs.
+  std::vector<std::string> names;
   // The names of the classes, if the labels of the training data are names.
   std::vector<std::string> classes;
   // [samples, outputs]: the probability of each class, or the value.
@@ -41,12 +43,10 @@ struct Predictions {
 };
 
 // Computes the outputs of the model in the folder of a run, with its last or
-// its average weights, for the inputs in the file `data`: for data.csv, a CSV
-// file with or without the column of the label; for data.idx, images in the IDX
-// format. Does not read the training data. `job` must be valid and resolved.
-// Returns InvalidArgument, naming the file, if it is malformed or does not suit
-// the model, or if the job's data or model are of another kind; NotFound if a
-// file does not exist or the run has no such final weights.
+// its average weights, for the inputs in `data`, which OpenPredictionInputs
+// reads. `job` must be valid and resolved. Returns the errors of
+// OpenPredictionInputs, InvalidArgument if the model is not part of Tributary,
+// and NotFound if the run has no such final weights.
 absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                         const std::string& run,
                                         FinalWeights which,

@@ -1,7 +1,9 @@
-// NumPy arrays, CIFAR's binary files and IDX files of pictures.
+// NumPy arrays, CIFAR's binary files and IDX files of pictures, and what is
+// stored with a model of pictures.
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "worker/data/images/picture_encoding.h"
 #include "worker/data/images/raw_formats.h"
 
 namespace tributary {
@@ -20,6 +22,7 @@ void Run(absl::string_view bytes) {
   Check(ParseIdxPictures(bytes, "file"), bytes);
   Check(ParseCifar(bytes, /*fine=*/false, "file"), bytes);
   Check(ParseCifar(bytes, /*fine=*/true, "file"), bytes);
+  (void)PictureEncoding::FromJson(bytes);
   for (const auto& labels :
        {ParseNpyLabels(bytes, "file"), ParseIdxPictureLabels(bytes, "file")}) {
     if (!labels.ok()) continue;

@@ -12,6 +12,7 @@
 #include "worker/data/files/data_file.h"
 #include "worker/data/files/data_fingerprint.h"
 #include "worker/data/images/open_pictures.h"
+#include "worker/data/images/picture_encoding.h"
 
 namespace tributary {
 namespace {
@@ -177,6 +178,10 @@ absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Open(
   data->train_ = std::move(parts[0]);
   data->held_out_ = std::move(parts[1]);
   data->fingerprint_ = DataFingerprint({hashed});
+  data->encoding_ =
+      PictureEncoding{data->info_.sample_shape[1], data->info_.sample_shape[2],
+                      std::move(classes)}
+          .ToJson(kMaxEncodingBytes);
   data->left_out_ = std::move(left_out);
   return data;
 }

@@ -34,6 +34,8 @@ class ImageDataSet final : public DataSet {
   int64_t train_samples() const override { return train_.size(); }
   int64_t evaluation_samples() const override { return held_out_.size(); }
   uint64_t fingerprint() const override { return fingerprint_; }
+  // A PictureEncoding.
+  std::string encoding() const override { return encoding_; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override;
   void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
@@ -67,6 +69,7 @@ class ImageDataSet final : public DataSet {
   Part train_;
   Part held_out_;
   uint64_t fingerprint_ = 0;
+  std::string encoding_;
   std::vector<std::string> left_out_;
 };
 

@@ -3,14 +3,18 @@ against the runs' own evaluations and against NumPy.
 
     inference_test.py TRIBUTARY
 """
+import csv
 import gzip
+import io
 import json
 import os
 import struct
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
+import zlib
 
 import numpy as np
 
@@ -57,6 +61,24 @@ def write_images(folder, part, images, labels):
     with open(path(f'{folder}/{part}-labels-idx1-ubyte'), 'wb') as file:
         file.write(struct.pack('>II', 0x801, len(labels)) +
                    labels.astype(np.uint8).tobytes())
+
+
+def png(pixels):
+    """A PNG file of [height, width, 3] pixels."""
+    def chunk(kind, data):
+        return (struct.pack('>I', len(data)) + kind + data +
+                struct.pack('>I', zlib.crc32(kind + data)))
+    height, width, _ = pixels.shape
+    rows = b''.join(b'\0' + row.tobytes() for row in pixels)
+    return (b'\x89PNG\r\n\x1a\n' +
+            chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0)) +
+            chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+
+
+def write(name, content):
+    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+    with open(path(name), 'wb') as file:
+        file.write(content)
 
 
 def read_weights(name):
@@ -235,6 +257,80 @@ class InferenceTest(unittest.TestCase):
         self.check_error('output', 'predict', 'cnn', '--data',
                          'small/t10k-images-idx3-ubyte')
 
+    def read_table(self, *arguments):
+        result = run('predict', *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return list(csv.DictReader(io.StringIO(result.stdout)))
+
+    def assert_close(self, row, expected):
+        """The number of samples that are computed at once affects rounding."""
+        self.assertEqual(row['class'], expected['class'])
+        for column in ('probability_0', 'probability_1', 'probability_2'):
+            self.assertAlmostEqual(float(row[column]), float(expected[column]), 5)
+
+    def test_pictures(self):
+        rng = np.random.default_rng(3)
+        names = ['a "ray"', 'cod', 'eel']
+        labels = rng.integers(0, 3, 120)
+        images = rng.integers(0, 90, (120, 8, 8, 3)).astype(np.uint8)
+        images[np.arange(120), :, :, labels] += 120
+        for i, (image, label) in enumerate(zip(images, labels)):
+            part = 'train' if i < 90 else 'test'
+            write(f'fish/{part}/{names[label]}/{i:03}.png', png(image))
+            if part == 'test':
+                write(f'new/lake {i % 2}/{i:03}.png', png(image))
+        write('new/.hidden', b'')
+        np.save(path('new.npy'), images[90:])
+        with tarfile.open(path('new.tar'), 'w') as tar:
+            tar.add(path('new/lake 1'), 'lake')
+        for size in ('', 'height: 6 width: 6 resize: 7'):
+            name = 'fish6' if size else 'fish8'
+            summary = train(name, f"""
+                model {{ cnn {{ block {{ channels: 4 }} }} }}
+                data {{ images {{ train: "fish/train" test: "fish/test"
+                                 mean: 0.4 deviation: 0.2 {size} }} }}""")
+            self.check_evaluation(name, summary)
+            table = self.read_table(name, '--data', 'new', '--probabilities')
+            self.assertEqual(len(table), 30)
+            by_name = {row.pop('name'): row for row in table}
+            self.assertEqual(list(by_name), sorted(
+                f'lake {i % 2}/{i:03}.png' for i in range(90, 120)))
+            right = [by_name[f'lake {i % 2}/{i:03}.png']['class'] == names[labels[i]]
+                     for i in range(90, 120)]
+            self.assertAlmostEqual(np.mean(right),
+                                   summary['evaluation']['accuracy'], 12)
+            # The same pictures, stored otherwise.
+            rows = self.read_table(name, '--data', 'new.npy', '--probabilities')
+            self.assertEqual(rows, [by_name[f'lake {i % 2}/{i:03}.png']
+                                    for i in range(90, 120)])
+            rows = self.read_table(name, '--data', 'new.tar', '--probabilities')
+            self.assertEqual(len(rows), 15)
+            for row in rows:
+                name_in_folder = row.pop('name').replace('lake', 'lake 1')
+                self.assert_close(row, by_name[name_in_folder])
+            row, = self.read_table(name, '--data', 'new/lake 1/091.png',
+                                   '--probabilities')
+            self.assertEqual(row.pop('name'), 'new/lake 1/091.png')
+            self.assert_close(row, by_name['lake 1/091.png'])
+        write('large/1.png', png(np.zeros((9, 8, 3), np.uint8)))
+        self.check_error('large/1.png: has 9 x 8 pixels, but the model was trained '
+                         'with pictures of 8 x 8', 'predict', 'fish8', '--data',
+                         'large')
+        self.assertEqual(len(self.read_table('fish6', '--data', 'large')), 1)
+        write('bad/1.png', png(images[0])[:60])
+        self.check_error('bad/1.png: ', 'predict', 'fish8', '--data', 'bad')
+        write('notes/1.txt', b'')
+        self.check_error('expected a name that ends in .jpg, .jpeg or .png',
+                         'predict', 'fish8', '--data', 'notes')
+        os.makedirs(path('empty'))
+        self.check_error('empty: contains no pictures', 'predict', 'fish8',
+                         '--data', 'empty')
+        self.check_error('nowhere: No such file', 'predict', 'fish8', '--data',
+                         'nowhere')
+        write('fish8/final/data.json', b'{"format": "tributary-pictures-1"}')
+        self.check_error('the stored encoding of data.images is damaged: `height` '
+                         'must be', 'predict', 'fish8', '--data', 'new')
+
     def test_text(self):
         with open(path('text.txt'), 'w', encoding='utf-8') as file:
             file.write('the cat sat on the mat. ' * 200)
@@ -250,7 +346,7 @@ class InferenceTest(unittest.TestCase):
         other = run('evaluate', 'gpt', '--weights', 'gpt/final/model.safetensors',
                     '--set', 'data.text.validation_fraction=0.5', '--json')
         self.assertGreater(json.loads(other.stdout)['samples'], 2000)
-        self.check_error('data.csv or data.idx', 'predict', 'gpt', '--data',
+        self.check_error('data.csv, data.idx or data.images', 'predict', 'gpt', '--data',
                          'text.txt')
 
     def test_wrong_inputs(self):

@@ -59,6 +59,35 @@ absl::StatusOr<std::vector<std::filesystem::directory_entry>> List(
   return entries;
 }
 
+absl::Status AddFile(const std::string& path, const std::string& name,
+                     std::vector<EncodedPicture>* pictures) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckFileName(path, name));
+  EncodedPicture picture = {};
+  picture.path = path;
+  picture.file_name = name;
+  pictures->push_back(std::move(picture));
+  return absl::OkStatus();
+}
+
+// Adds the pictures below the folder. `prefix` begins their names. A folder
+// that a symbolic link names is not entered, because it may contain the link.
+absl::Status AddFolder(const std::string& path, const std::string& prefix,
+                       std::vector<EncodedPicture>* pictures) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const auto entries, List(path));
+  for (const auto& entry : entries) {
+    const std::string name =
+        absl::StrCat(prefix, entry.path().filename().string());
+    std::error_code error;
+    if (!entry.is_directory(error)) {
+      TRIBUTARY_RETURN_IF_ERROR(AddFile(entry.path().string(), name, pictures));
+    } else if (!entry.is_symlink(error)) {
+      TRIBUTARY_RETURN_IF_ERROR(
+          AddFolder(entry.path().string(), absl::StrCat(name, "/"), pictures));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status AddClass(const std::filesystem::path& folder,
                       std::vector<EncodedPicture>* pictures) {
   TRIBUTARY_ASSIGN_OR_RETURN(const auto files, List(folder.string()));
@@ -73,19 +102,40 @@ absl::Status AddClass(const std::filesystem::path& folder,
   return absl::OkStatus();
 }
 
-absl::Status AddMember(const PictureFile& archive, const TarMember& member,
-                       std::vector<EncodedPicture>* pictures) {
-  const std::filesystem::path name(member.name);
+EncodedPicture PictureOf(const PictureFile& archive, const TarMember& member) {
   EncodedPicture picture = {};
   picture.path = archive.path();
-  picture.class_name = name.parent_path().filename().string();
-  picture.file_name = name.filename().string();
   picture.archive = &archive;
   picture.offset = member.offset;
   picture.size = member.size;
+  return picture;
+}
+
+std::string PlaceOf(const PictureFile& archive, const TarMember& member) {
+  return absl::StrCat(archive.path(), ": member ", member.name, " at byte ",
+                      member.offset);
+}
+
+absl::Status AddUnlabeledMember(const PictureFile& archive,
+                                const TarMember& member,
+                                std::vector<EncodedPicture>* pictures) {
+  const std::string file =
+      std::filesystem::path(member.name).filename().string();
+  if (absl::StartsWith(file, ".")) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(CheckFileName(PlaceOf(archive, member), file));
+  pictures->push_back(PictureOf(archive, member));
+  pictures->back().file_name = member.name;
+  return absl::OkStatus();
+}
+
+absl::Status AddMember(const PictureFile& archive, const TarMember& member,
+                       std::vector<EncodedPicture>* pictures) {
+  const std::filesystem::path name(member.name);
+  EncodedPicture picture = PictureOf(archive, member);
+  picture.class_name = name.parent_path().filename().string();
+  picture.file_name = name.filename().string();
   if (absl::StartsWith(picture.file_name, ".")) return absl::OkStatus();
-  const std::string where = absl::StrCat(
-      archive.path(), ": member ", member.name, " at byte ", member.offset);
+  const std::string where = PlaceOf(archive, member);
   if (picture.class_name.empty() || picture.class_name == ".") {
     return absl::InvalidArgumentError(absl::StrCat(
         where, ": is in no folder; expected a name such as CLASS/FILE"));
@@ -128,19 +178,10 @@ absl::StatusOr<std::unique_ptr<EncodedPictures>> EncodedPictures::OpenArchives(
     std::vector<std::string>* classes) {
   std::unique_ptr<EncodedPictures> opened(new EncodedPictures(channels));
   for (const std::string& path : paths) {
-    TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PictureFile> file,
-                               PictureFile::Open(path));
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        const std::vector<TarMember> members,
-        IndexTar(
-            [&file](int64_t offset, int64_t count, std::string* bytes) {
-              return file->Read(offset, count, bytes);
-            },
-            file->size(), path));
-    for (const TarMember& member : members) {
-      TRIBUTARY_RETURN_IF_ERROR(AddMember(*file, member, &opened->pictures_));
-    }
-    opened->archives_.push_back(std::move(file));
+    TRIBUTARY_RETURN_IF_ERROR(opened->AddArchive(
+        path, [&opened](const PictureFile& file, const TarMember& member) {
+          return AddMember(file, member, &opened->pictures_);
+        }));
   }
   TRIBUTARY_RETURN_IF_ERROR(opened->Label(classes));
   if (opened->pictures_.empty()) {
@@ -150,12 +191,58 @@ absl::StatusOr<std::unique_ptr<EncodedPictures>> EncodedPictures::OpenArchives(
   return opened;
 }
 
-absl::Status EncodedPictures::Label(std::vector<std::string>* classes) {
+absl::StatusOr<std::unique_ptr<EncodedPictures>> EncodedPictures::OpenUnlabeled(
+    const std::string& path, int64_t channels) {
+  std::unique_ptr<EncodedPictures> opened(new EncodedPictures(channels));
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    TRIBUTARY_RETURN_IF_ERROR(AddFolder(path, "", &opened->pictures_));
+  } else if (absl::EndsWith(path, ".tar")) {
+    TRIBUTARY_RETURN_IF_ERROR(opened->AddArchive(
+        path, [&opened](const PictureFile& file, const TarMember& member) {
+          return AddUnlabeledMember(file, member, &opened->pictures_);
+        }));
+  } else {
+    TRIBUTARY_RETURN_IF_ERROR(AddFile(path, path, &opened->pictures_));
+  }
+  if (opened->pictures_.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": contains no pictures"));
+  }
+  opened->Sort();
+  opened->labels_.assign(opened->pictures_.size(), 0);
+  return opened;
+}
+
+template <typename Adder>
+absl::Status EncodedPictures::AddArchive(const std::string& path,
+                                         const Adder& add) {
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PictureFile> file,
+                             PictureFile::Open(path));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<TarMember> members,
+      IndexTar(
+          [&file](int64_t offset, int64_t count, std::string* bytes) {
+            return file->Read(offset, count, bytes);
+          },
+          file->size(), path));
+  for (const TarMember& member : members) {
+    TRIBUTARY_RETURN_IF_ERROR(add(*file, member));
+  }
+  archives_.push_back(std::move(file));
+  return absl::OkStatus();
+}
+
+void EncodedPictures::Sort() {
   std::sort(pictures_.begin(), pictures_.end(),
             [](const EncodedPicture& a, const EncodedPicture& b) {
               return std::tie(a.class_name, a.file_name, a.path, a.offset) <
                      std::tie(b.class_name, b.file_name, b.path, b.offset);
             });
+}
+
+absl::Status EncodedPictures::Label(std::vector<std::string>* classes) {
+  Sort();
   if (classes->empty()) {
     for (const EncodedPicture& picture : pictures_) {
       if (classes->empty() || classes->back() != picture.class_name) {
@@ -179,8 +266,9 @@ absl::Status EncodedPictures::Label(std::vector<std::string>* classes) {
 std::string EncodedPictures::Name(int64_t index) const {
   const EncodedPicture& picture = pictures_[static_cast<size_t>(index)];
   if (picture.archive == nullptr) return picture.path;
-  return absl::StrCat(picture.path, ": member ", picture.class_name, "/",
-                      picture.file_name, " at byte ", picture.offset);
+  return absl::StrCat(picture.path, ": member ", picture.class_name,
+                      picture.class_name.empty() ? "" : "/", picture.file_name,
+                      " at byte ", picture.offset);
 }
 
 template <typename Reader>

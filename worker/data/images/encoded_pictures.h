@@ -16,8 +16,10 @@ namespace tributary {
 
 // Where a picture of a class is stored.
 struct EncodedPicture {
+  // Empty if the pictures have no labels.
   std::string class_name;
-  // Name of the file in the class's folder.
+  // Name of the file in the class's folder. Without labels, the path of the
+  // file relative to the folder, or the name of the archive's member.
   std::string file_name;
   std::string path;            // The file, or the archive.
   const PictureFile* archive;  // Null for a file of its own.
@@ -27,7 +29,7 @@ struct EncodedPicture {
 
 // The pictures of one part of the data (training or held-out), ordered by
 // class, then by file name, in the order of bytes; labels are the indexes of
-// the classes.
+// the classes. Or pictures without labels, all of which have label 0.
 class EncodedPictures final : public PictureSource {
  public:
   // Lists the pictures of `paths`, which are folders with one folder per class.
@@ -45,6 +47,13 @@ class EncodedPictures final : public PictureSource {
       absl::Span<const std::string> paths, int64_t channels,
       std::vector<std::string>* classes);
 
+  // Lists the pictures below a folder, of a tar archive, or a single picture,
+  // in folders of any names. Otherwise as OpenFolders and OpenArchives.
+  static absl::StatusOr<std::unique_ptr<EncodedPictures>> OpenUnlabeled(
+      const std::string& path, int64_t channels);
+
+  // In the order of the indexes.
+  absl::Span<const EncodedPicture> pictures() const { return pictures_; }
   int64_t size() const override {
     return static_cast<int64_t>(pictures_.size());
   }
@@ -59,6 +68,11 @@ class EncodedPictures final : public PictureSource {
  private:
   explicit EncodedPictures(int64_t channels) : channels_(channels) {}
 
+  // Lists the members of an archive; add(file, member) adds one.
+  template <typename Adder>
+  absl::Status AddArchive(const std::string& path, const Adder& add);
+  // Sorts the pictures.
+  void Sort();
   // Sorts the pictures and labels them.
   absl::Status Label(std::vector<std::string>* classes);
   // Calls read(file, offset, size) with the place of the picture.

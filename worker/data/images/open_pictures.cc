@@ -96,7 +96,7 @@ absl::Status AddLabels(bool npy, const FileLoader& load, RawFile* file) {
 }
 
 absl::StatusOr<RawFile> OpenRaw(const std::string& path,
-                                ImagesSpec::Format format,
+                                ImagesSpec::Format format, bool labeled,
                                 const FileLoader& load) {
   RawFile file;
   file.path = path;
@@ -105,14 +105,12 @@ absl::StatusOr<RawFile> OpenRaw(const std::string& path,
     case ImagesSpec::NPY: {
       TRIBUTARY_ASSIGN_OR_RETURN(file.layout,
                                  ParseNpyPictures(file.bytes, path));
-      TRIBUTARY_RETURN_IF_ERROR(AddLabels(/*npy=*/true, load, &file));
-      return file;
+      break;
     }
     case ImagesSpec::IDX: {
       TRIBUTARY_ASSIGN_OR_RETURN(file.layout,
                                  ParseIdxPictures(file.bytes, path));
-      TRIBUTARY_RETURN_IF_ERROR(AddLabels(/*npy=*/false, load, &file));
-      return file;
+      break;
     }
     default: {
       TRIBUTARY_ASSIGN_OR_RETURN(
@@ -121,6 +119,13 @@ absl::StatusOr<RawFile> OpenRaw(const std::string& path,
       return file;
     }
   }
+  if (labeled) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        AddLabels(/*npy=*/format == ImagesSpec::NPY, load, &file));
+  } else {
+    file.layout.labels.assign(static_cast<size_t>(file.layout.count), 0);
+  }
+  return file;
 }
 
 }  // namespace
@@ -152,9 +157,30 @@ absl::StatusOr<std::unique_ptr<PictureSource>> OpenPictures(
   }
   std::vector<RawFile> files;
   for (const std::string& path : list) {
-    TRIBUTARY_ASSIGN_OR_RETURN(RawFile file, OpenRaw(path, format, load));
+    TRIBUTARY_ASSIGN_OR_RETURN(RawFile file,
+                               OpenRaw(path, format, /*labeled=*/true, load));
     files.push_back(std::move(file));
   }
+  return std::make_unique<RawPictures>(std::move(files), channels);
+}
+
+absl::StatusOr<std::unique_ptr<PictureSource>> OpenUnlabeledPictures(
+    const std::string& path, int64_t channels, const FileLoader& load,
+    ImagesSpec::Format format) {
+  absl::StatusOr<ImagesSpec::Format> found = FormatOf(path);
+  if (absl::IsNotFound(found.status())) return found.status();
+  // A name that shows no format may be that of a picture, or of a file in the
+  // format of the training data.
+  const bool raw = format != ImagesSpec::AUTO && format != ImagesSpec::FOLDER &&
+                   format != ImagesSpec::TAR;
+  if (!found.ok()) found = raw ? format : ImagesSpec::FOLDER;
+  if (*found == ImagesSpec::FOLDER || *found == ImagesSpec::TAR) {
+    return EncodedPictures::OpenUnlabeled(path, channels);
+  }
+  std::vector<RawFile> files;
+  TRIBUTARY_ASSIGN_OR_RETURN(RawFile file,
+                             OpenRaw(path, *found, /*labeled=*/false, load));
+  files.push_back(std::move(file));
   return std::make_unique<RawPictures>(std::move(files), channels);
 }
 

@@ -30,6 +30,14 @@ absl::StatusOr<std::unique_ptr<PictureSource>> OpenPictures(
     int64_t channels, const FileLoader& load, ImagesSpec::Format* format,
     std::vector<std::string>* classes);
 
+// Opens pictures whose labels, if there are any, are not used: a JPEG or PNG
+// file, a folder or a tar archive of these, or a file of another format without
+// its file of labels. `format` is that of the training data; AUTO: unknown.
+// Errors as OpenPictures.
+absl::StatusOr<std::unique_ptr<PictureSource>> OpenUnlabeledPictures(
+    const std::string& path, int64_t channels, const FileLoader& load,
+    ImagesSpec::Format format);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_WORKER_DATA_IMAGES_OPEN_PICTURES_H_

@@ -1,0 +1,33 @@
+// What a model of pictures needs to know about its training data.
+#ifndef TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_ENCODING_H_
+#define TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_ENCODING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tributary {
+
+// The facts about the training pictures that are stored with the model.
+struct PictureEncoding {
+  // Size of a sample, in pixels.
+  int64_t height = 0;
+  int64_t width = 0;
+  // The classes' names, if the data name them; otherwise empty.
+  std::vector<std::string> classes;
+
+  // Returns a JSON object. If it would have more than `max_bytes`, the names
+  // are left out.
+  std::string ToJson(size_t max_bytes) const;
+  // Reads what ToJson has written. Accepts arbitrary bytes. Returns
+  // InvalidArgument, which says what is wrong, if `json` is anything else.
+  static absl::StatusOr<PictureEncoding> FromJson(absl::string_view json);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_IMAGES_PICTURE_ENCODING_H_
