@@ -112,6 +112,25 @@ TEST_F(AttemptsTest, EachEpochHasEachSampleOnceThroughLosses) {
   EXPECT_EQ(actions, 3);
 }
 
+// The average is restored from a checkpoint, and from a replica in memory.
+TEST_F(AttemptsTest, TheAverageOfTheWeightsSurvivesLosses) {
+  const auto run = [this](const std::string& name, bool journal, bool loses) {
+    ProcessCluster::Options options = Options(name, journal);
+    options.sets = {"optimizer.average_decay=0.9"};
+    if (loses) options.failpoints["server-1"] = "S10=35*off->1*crash";
+    ProcessCluster cluster(std::move(options));
+    const absl::Status status = cluster.Run();
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.actions(), loses ? 1 : 0);
+    return ReadWholeFile(
+        absl::StrCat(folder_, "/", name, "/run/final/average.safetensors"));
+  };
+  const std::string average = run("calm", /*journal=*/false, /*loses=*/false);
+  EXPECT_FALSE(average.empty());
+  EXPECT_EQ(run("restored", /*journal=*/false, /*loses=*/true), average);
+  EXPECT_EQ(run("replica", /*journal=*/true, /*loses=*/true), average);
+}
+
 TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   ProcessCluster::Options options = Options("stuck", /*journal=*/false);
   options.arguments["server-0"] = {"--no-server-timeout", "8"};

@@ -37,10 +37,11 @@ def run(*arguments):
                           capture_output=True, cwd=FOLDER)
 
 
-def train(name, job):
+def train(name, job, *flags):
     with open(path(name + '.textproto'), 'w', encoding='utf-8') as file:
         file.write(job + TAIL)
-    result = run('train', name + '.textproto', '--output', name, '--workers', '2')
+    result = run('train', name + '.textproto', '--output', name, '--workers', '2',
+                 *flags)
     assert result.returncode == 0, result.stderr + result.stdout
     with open(path(f'{name}/summary.json'), encoding='utf-8') as file:
         return json.load(file)
@@ -75,7 +76,7 @@ def png(pixels):
             chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
 
 
-def write(name, content):
+def write_file(name, content):
     os.makedirs(os.path.dirname(path(name)), exist_ok=True)
     with open(path(name), 'wb') as file:
         file.write(content)
@@ -276,10 +277,10 @@ class InferenceTest(unittest.TestCase):
         images[np.arange(120), :, :, labels] += 120
         for i, (image, label) in enumerate(zip(images, labels)):
             part = 'train' if i < 90 else 'test'
-            write(f'fish/{part}/{names[label]}/{i:03}.png', png(image))
+            write_file(f'fish/{part}/{names[label]}/{i:03}.png', png(image))
             if part == 'test':
-                write(f'new/lake {i % 2}/{i:03}.png', png(image))
-        write('new/.hidden', b'')
+                write_file(f'new/lake {i % 2}/{i:03}.png', png(image))
+        write_file('new/.hidden', b'')
         np.save(path('new.npy'), images[90:])
         with tarfile.open(path('new.tar'), 'w') as tar:
             tar.add(path('new/lake 1'), 'lake')
@@ -312,14 +313,14 @@ class InferenceTest(unittest.TestCase):
                                    '--probabilities')
             self.assertEqual(row.pop('name'), 'new/lake 1/091.png')
             self.assert_close(row, by_name['lake 1/091.png'])
-        write('large/1.png', png(np.zeros((9, 8, 3), np.uint8)))
+        write_file('large/1.png', png(np.zeros((9, 8, 3), np.uint8)))
         self.check_error('large/1.png: has 9 x 8 pixels, but the model was trained '
                          'with pictures of 8 x 8', 'predict', 'fish8', '--data',
                          'large')
         self.assertEqual(len(self.read_table('fish6', '--data', 'large')), 1)
-        write('bad/1.png', png(images[0])[:60])
+        write_file('bad/1.png', png(images[0])[:60])
         self.check_error('bad/1.png: ', 'predict', 'fish8', '--data', 'bad')
-        write('notes/1.txt', b'')
+        write_file('notes/1.txt', b'')
         self.check_error('expected a name that ends in .jpg, .jpeg or .png',
                          'predict', 'fish8', '--data', 'notes')
         os.makedirs(path('empty'))
@@ -327,9 +328,45 @@ class InferenceTest(unittest.TestCase):
                          '--data', 'empty')
         self.check_error('nowhere: No such file', 'predict', 'fish8', '--data',
                          'nowhere')
-        write('fish8/final/data.json', b'{"format": "tributary-pictures-1"}')
+        write_file('fish8/final/data.json', b'{"format": "tributary-pictures-1"}')
         self.check_error('the stored encoding of data.images is damaged: `height` '
                          'must be', 'predict', 'fish8', '--data', 'new')
+
+    def test_average(self):
+        summary = train('averaged', """
+            model { mlp { hidden: 8 } }
+            data { csv { train: "train.csv" test: "test.csv" } }""",
+            '--set', 'optimizer.average_decay=0.9')
+        losses = {}
+        for flag in ([], ['--average']):
+            result = run('evaluate', 'averaged', '--json', *flag)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            losses[bool(flag)] = json.loads(result.stdout)['loss']
+        self.assertEqual(losses[False], summary['evaluation']['loss'])
+        self.assertNotEqual(losses[True], losses[False])
+        # predict computes the evaluation's outputs.
+        result = run('predict', 'averaged', '--data', 'test.csv',
+                     '--probabilities', '--average')
+        self.assertEqual(result.returncode, 0, result.stderr)
+        _, table = read_predictions(result.stdout)
+        labels = self.labels[256:]
+        loss = -np.log(table[np.arange(len(labels)), 1 + labels]).mean()
+        self.assertAlmostEqual(loss / losses[True], 1, 5)
+        result = run('export', 'averaged', '--average', '--format', 'safetensors',
+                     '--output', 'exported')
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(path('averaged/final/average.safetensors'), 'rb') as stored:
+            with open(path('exported/model.safetensors'), 'rb') as exported:
+                self.assertEqual(exported.read(), stored.read())
+        train('plain', """
+            model { mlp { hidden: 8 } }
+            data { csv { train: "train.csv" test: "test.csv" } }""")
+        for command in (['evaluate', 'plain'],
+                        ['predict', 'plain', '--data', 'test.csv'],
+                        ['export', 'plain', '--format', 'safetensors', '--output',
+                         'plain_exported']):
+            self.check_error('has no average of the weights; train with '
+                             'optimizer.average_decay', *command, '--average')
 
     def test_text(self):
         with open(path('text.txt'), 'w', encoding='utf-8') as file:
