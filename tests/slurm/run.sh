@@ -4,9 +4,8 @@
 # node with and without --no-kill, and a heterogeneous job. All must end with
 # the same weights, without a manual step. Prints the times.
 #   tests/slurm/run.sh [--patient] [CASE...]
-# --patient waits the two minutes for which Slurm holds a requeued job, and for
-# as many nodes as at first; without it, an administrator's command releases the
-# job at once, with two nodes. Needs root and Debian's slurmctld, slurmd,
+# --patient waits the two minutes for which Slurm holds a requeued job; without
+# it, a command releases the job at once. Needs root and Debian's slurmctld, slurmd,
 # slurm-client, slurm-wlm-basic-plugins, munge and iproute2. Takes about five
 # minutes.
 set -uo pipefail
@@ -51,13 +50,18 @@ since() { awk -v a="$1" -v b="$(seconds)" 'BEGIN { printf "%.1f", b - a }'; }
 digest() { grep -o '"weights_sha256": "[0-9a-f]*' "$1/summary.json" 2>/dev/null | cut -d'"' -f4; }
 lines() { if [[ -f $1/metrics.jsonl ]]; then wc -l <"$1/metrics.jsonl"; else echo 0; fi; }
 
-# Submits the template, with options of sbatch.
+# A job whose number of nodes may vary, as the template describes it.
+sed '/^#SBATCH --ntasks-per-node=/d' deploy/slurm/tributary.sbatch \
+  >"$folder/elastic.sbatch"
+
+# Submits a batch script, by default the template, with options of sbatch.
+script=deploy/slurm/tributary.sbatch
 submit() {
   output=$folder/$1
   shift
   job=$(sbatch --parsable --chdir="$folder" --output="$output.out" \
     --cpus-per-task=1 --time=30 "$@" \
-    deploy/slurm/tributary.sbatch "$folder/job.textproto" --output "$output")
+    "$script" "$folder/job.textproto" --output "$output")
   job=${job%%;*}
 }
 
@@ -91,7 +95,7 @@ await_resumed() {
   before=$(lines "$output")
   if [[ $patient == no ]]; then
     sleep 2
-    scontrol update jobid="$job" StartTime=now NumNodes=2 NumTasks=2
+    scontrol update jobid="$job" StartTime=now
   fi
   began=$(seconds)
   await_state RUNNING || return 1
@@ -161,12 +165,13 @@ case_signals() {
 }
 
 case_preempted() {
-  submit preempted --nodes=2-3 --ntasks=3 --ntasks-per-node=2 --exclusive
+  local script=$folder/elastic.sbatch
+  submit preempted --nodes=2-3 --exclusive --cpus-per-task=4
   await_lines 100 || return 1
   say "  runs on $(state NodeList)"
   local high
   high=$(sbatch --parsable --partition=high --nodelist=n0 --exclusive \
-    --output=/dev/null --wrap 'sleep 40')
+    --output=/dev/null --wrap 'sleep 900')
   await_resumed
   expect_done
   scancel "$high"
@@ -174,7 +179,8 @@ case_preempted() {
 
 # The node of the batch script, the launcher and server 0 is lost.
 case_lost() {
-  submit lost --nodes=2-3 --ntasks=3 --ntasks-per-node=2 --exclusive
+  local script=$folder/elastic.sbatch
+  submit lost --nodes=2-3 --exclusive --cpus-per-task=4
   await_lines 100 || return 1
   say "  runs on $(state NodeList); n0 is killed"
   local began=$(seconds)
@@ -202,7 +208,7 @@ case_het() {
   job=$(sbatch --parsable --chdir="$folder" --output="$output.out" \
     --time=30 --nodes=1 --ntasks-per-node=1 --cpus-per-task=1 : \
     --nodes=2 --ntasks-per-node=2 --cpus-per-task=1 \
-    deploy/slurm/tributary.sbatch "$folder/job.textproto" --output "$output")
+    "$script" "$folder/job.textproto" --output "$output")
   job=${job%%;*}
   expect_done
   grep -m 1 '^training' "$output.out"
