@@ -3,6 +3,7 @@
 # --nodelist. Like a task of srun, the command continues after this script was
 # killed.
 #   FAKE_SRUN_DOWN=NODE   this node cannot start a task
+#   FAKE_SRUN_APART=NODE  the folder /proc/self/cwd of this node is its own
 #   FAKE_SRUN_PIDS=FILE   receives "NODE PID" of each task
 while :; do
   case $1 in
@@ -15,6 +16,9 @@ done
 if [ "$node" = "$FAKE_SRUN_DOWN" ]; then
   echo "srun: error: Unable to create step for job 1: Node $node is down" >&2
   exit 1
+fi
+if [ "$node" = "$FAKE_SRUN_APART" ]; then
+  mkdir "$FAKE_SRUN_PIDS.$node" && cd "$FAKE_SRUN_PIDS.$node" || exit 1
 fi
 export SLURMD_NODENAME="$node" SLURM_LAUNCH_NODE_IPADDR=127.0.0.1 \
   SLURM_STEP_ID=0

@@ -304,6 +304,26 @@ TEST_F(SlurmTrainTest, MistakesAreOneClearLine) {
                     HasSubstr("node-n1.log")));
 }
 
+// On the second node, the path of the output names another folder.
+TEST_F(SlurmTrainTest, AnOutputThatIsNotSharedIsNamed) {
+  std::filesystem::create_directory(Path("launcher"));
+  std::vector<std::string> arguments = {
+      "/usr/bin/env", "--chdir=" + Path("launcher"),
+      std::filesystem::absolute(kTributary).string()};
+  const std::vector<std::string> train = Train(5);
+  arguments.insert(arguments.end(), train.begin() + 1, train.end());
+  *std::find(arguments.begin(), arguments.end(), Path("out")) =
+      "/proc/self/cwd/out";
+  const CommandResult result =
+      RunCommand(In(Batch("n[0-1]", 2, {"FAKE_SRUN_APART=n1"}), arguments));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.standard_error,
+              AllOf(HasSubstr("error: node n1: does not see "),
+                    HasSubstr("--output must be a folder on a file system "
+                              "that all nodes share")));
+  ExpectAllEnd(Agents());
+}
+
 TEST_F(SlurmTrainTest, APortThatIsInUseIsNamed) {
   const int taken = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
