@@ -93,7 +93,7 @@ std::string SummaryJson(const RunFacts& facts) {
       const Evaluation& evaluation = *facts.progress->evaluation();
       summary["evaluation"] = {{"step", evaluation.step},
                                {"loss", evaluation.loss}};
-      if (facts.job->model().has_gpt()) {
+      if (PredictsTokens(*facts.job)) {
         summary["evaluation"]["perplexity"] = std::exp(evaluation.loss);
       }
       if (facts.job->model().loss() == ModelSpec::CROSS_ENTROPY) {
