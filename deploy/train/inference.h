@@ -43,10 +43,12 @@ struct Predictions {
 // Computes the outputs of the model in the folder of a run, with its last or
 // its average weights, for the inputs in the file `data`: for data.csv, a CSV
 // file with or without the column of the label; for data.idx, images in the IDX
-// format. Does not read the training data. `job` must be valid and resolved.
-// Returns InvalidArgument, naming the file, if it is malformed or does not suit
-// the model, or if the job's data or model are of another kind; NotFound if a
-// file does not exist or the run has no such final weights.
+// format; for data.labeled_text, a CSV or TSV file with or without the column
+// of the label, or a .txt file with a text in each line. Does not read the
+// training data. `job` must be valid and resolved. Returns InvalidArgument,
+// naming the file, if it is malformed or does not suit the model, or if the
+// job's data or model are of another kind; NotFound if a file does not exist or
+// the run has no such final weights.
 absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                         const std::string& run,
                                         FinalWeights which,
