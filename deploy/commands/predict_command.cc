@@ -114,14 +114,17 @@ int RunPredictCommand(const std::vector<std::string>& arguments,
       {{"predict RUN --data new.csv --out predictions.csv",
         "Predict a class, or a number, for each row."},
        {"predict RUN --data images-idx3-ubyte.gz --probabilities",
-        "Print the probabilities of all classes, too."}});
+        "Print the probabilities of all classes, too."},
+       {"predict RUN --data reviews.txt",
+        "Predict a class for each line, with a bert."}});
   line.SetOperand(/*required=*/true, &flags.run);
   line.AddText(
       "data", "FILE",
       "Inputs: a CSV file with the columns of the training data, with "
-      "or without the label's, or images in the format of MNIST (IDX); "
-      "as the job's data. A name that ends in .gz: compressed. "
-      "Required.",
+      "or without the label's; images in the format of MNIST (IDX); or texts: "
+      "a CSV or TSV file with the header of the training data, with or "
+      "without the label's column, or a .txt file with a text in each line; "
+      "as the job's data. A name that ends in .gz: compressed. Required.",
       &flags.data);
   line.AddText("out", "FILE", "File for the table. Default: standard output.",
                &flags.out);

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/os/file.h"
 #include "common/text/counted.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_files.h"
+#include "deploy/flags/run_files.h"
 #include "server/checkpoint/final_folder.h"
 #include "worker/data/files/data_file.h"
 #include "worker/data/formats/csv_encoding.h"
@@ -62,15 +62,6 @@ absl::StatusOr<PredictionInputs> ReadEncodedTable(const JobSpec& job,
   inputs.samples = table.rows;
   inputs.features = std::move(table.cells);
   return inputs;
-}
-
-// Reads what the data set of the run has learned from its training samples, or
-// an empty text if that is nothing.
-absl::StatusOr<std::string> ReadEncoding(const std::string& run) {
-  const absl::StatusOr<std::string> text =
-      ReadFile(absl::StrCat(FinalFolder(run), "/", kEncodingName),
-               kMaxEncodingFileBytes);
-  return absl::IsNotFound(text.status()) ? std::string() : text;
 }
 
 absl::StatusOr<PredictionInputs> ReadPlainTable(const JobSpec& job,

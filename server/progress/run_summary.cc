@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/latency_histogram.h"
 #include "common/job/exchange_traits.h"
+#include "common/job/job.h"
 #include "nlohmann/json.hpp"
 #include "server/progress/step_breakdown.h"
 
