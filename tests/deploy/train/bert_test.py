@@ -3,6 +3,7 @@
     bert_test.py TRIBUTARY
 """
 import json
+import math
 import os
 import random
 import signal
@@ -104,6 +105,12 @@ class BertTest(unittest.TestCase):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertEqual(result.stderr.count('\n'), 1, result.stderr)
         self.assertIn(words, result.stderr)
+
+    def test_losses_are_means_over_the_predicted_tokens(self):
+        with open(path('language/metrics.jsonl'), encoding='utf-8') as file:
+            losses = [line['loss'] for line in map(json.loads, file) if 'loss' in line]
+        # At first, all 23 tokens of the vocabulary are about equally likely.
+        self.assertAlmostEqual(losses[0], math.log(23), delta=0.3)
 
     def test_numbers_of_workers_do_not_change_the_weights(self):
         for workers in ('2', '4'):
