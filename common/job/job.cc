@@ -81,20 +81,22 @@ std::string ModelTitle(const JobSpec& job) {
   return absl::StrCat(kind, " ", job.model().external().name());
 }
 
+bool PredictsTokens(const JobSpec& job) {
+  return job.model().has_gpt() ||
+         (job.model().has_bert() &&
+          job.model().bert().head() == BertSpec::MASKED_LANGUAGE_MODEL);
+}
+
 int64_t UnitsPerSample(const JobSpec& job) {
   if (job.model().has_gpt()) return job.model().gpt().context();
-  if (job.model().has_bert() &&
-      job.model().bert().head() == BertSpec::MASKED_LANGUAGE_MODEL) {
-    return job.model().bert().context();
-  }
+  if (PredictsTokens(job)) return job.model().bert().context();
   return job.data().has_external() ? job.data().external().units_per_sample()
                                    : 1;
 }
 
 bool SampleCountsVary(const JobSpec& job) {
   return job.data().has_external() ||
-         (job.model().has_bert() &&
-          job.model().bert().head() == BertSpec::MASKED_LANGUAGE_MODEL);
+         (job.model().has_bert() && PredictsTokens(job));
 }
 
 JobSpec ResolveJob(JobSpec job) {

@@ -80,8 +80,12 @@ std::vector<std::string> ModelKinds();
 // returns "external" followed by the model's name.
 std::string ModelTitle(const JobSpec& job);
 
+// Returns true if the model predicts tokens: model.gpt, and the masked language
+// model of model.bert.
+bool PredictsTokens(const JobSpec& job);
+
 // Returns the largest number that one sample may contribute to a sample count:
-// the number of tokens of a sequence for model.gpt,
+// the number of tokens of a sequence if the model predicts tokens,
 // data.external.units_per_sample for a different model with external data, and
 // 1 in all other jobs.
 int64_t UnitsPerSample(const JobSpec& job);

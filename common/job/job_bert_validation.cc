@@ -47,6 +47,38 @@ absl::Status ValidateSizes(const BertSpec& bert) {
                  kMaxTokenTypes);
 }
 
+absl::Status ValidateBertData(const JobSpec& job) {
+  const DataSpec& data = job.data();
+  if (data.has_random() || data.has_external()) return absl::OkStatus();
+  const bool classifies =
+      job.model().bert().head() == BertSpec::SEQUENCE_CLASSIFICATION;
+  if (data.has_labeled_text()) {
+    if (classifies) return absl::OkStatus();
+    return Error("model.bert.head",
+                 "is MASKED_LANGUAGE_MODEL, but data.labeled_text has classes; "
+                 "set it to SEQUENCE_CLASSIFICATION");
+  }
+  if (!data.has_text() && !data.has_tokens()) {
+    return Error("data",
+                 "model.bert reads data.text, data.tokens, data.labeled_text, "
+                 "data.random, or a data set that the workers' program "
+                 "registers (data.external)");
+  }
+  if (classifies) {
+    return Error("model.bert.head",
+                 "is SEQUENCE_CLASSIFICATION, which needs texts with labels; "
+                 "set data.labeled_text, or set the head to "
+                 "MASKED_LANGUAGE_MODEL");
+  }
+  if (data.text().tokenizer().empty() && data.tokens().tokenizer().empty()) {
+    return Error(
+        data.has_text() ? "data.text.tokenizer" : "data.tokens.tokenizer",
+        "is required with model.bert: name a WordPiece tokenizer, such as "
+        "vocab.txt, tokenizer.json or a folder of Hugging Face");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateBert(const JobSpec& job) {
@@ -65,18 +97,12 @@ absl::Status ValidateBert(const JobSpec& job) {
                  "has no effect with head SEQUENCE_CLASSIFICATION; leave it "
                  "out");
   }
-  if (!job.data().has_random() && !job.data().has_external()) {
-    return Error("data",
-                 "model.bert reads data.random, or a data set that the "
-                 "workers' program registers (data.external)");
-  }
   if (job.data().has_external() && bert.has_mask_probability()) {
     return Error("model.bert.mask_probability",
-                 "applies only to data.random; with data.external, the "
-                 "program's data set chooses the predicted tokens; leave it "
-                 "out");
+                 "does not apply to data.external, whose data set chooses the "
+                 "predicted tokens; leave it out");
   }
-  return absl::OkStatus();
+  return ValidateBertData(job);
 }
 
 }  // namespace tributary

@@ -93,17 +93,39 @@ absl::Status ValidateTokens(const TokensSpec& tokens) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateLabeledText(const LabeledTextSpec& text) {
+  if (text.train().empty()) return Required("data.labeled_text.train");
+  if (text.has_test() && text.test().empty()) {
+    return Error("data.labeled_text.test",
+                 "is empty; leave it out for no evaluation");
+  }
+  if (text.tokenizer().empty()) return Required("data.labeled_text.tokenizer");
+  if (text.has_second_text_column() && text.second_text_column().empty()) {
+    return Error("data.labeled_text.second_text_column",
+                 "is empty; leave it out if there are no pairs of texts");
+  }
+  const auto& first = text.text_column();
+  const auto& second = text.second_text_column();
+  const auto& label = text.label_column();
+  if (first.empty()) return Required("data.labeled_text.text_column");
+  if (label.empty()) return Required("data.labeled_text.label_column");
+  if (first == second || first == label || second == label) {
+    return Error("data.labeled_text",
+                 "text_column, second_text_column and label_column must name "
+                 "different columns");
+  }
+  return absl::OkStatus();
+}
+
 // Limits a sample to 2^28 elements: an image of 1,024 x 1,024 pixels with 256
 // channels.
 absl::Status ValidateRandom(const JobSpec& job) {
   const RandomSpec& random = job.data().random();
   TRIBUTARY_RETURN_IF_ERROR(
       Between("data.random.samples", random.samples(), 1, kMaxBatch));
-  const bool token_labels =
-      job.model().has_gpt() ||
-      (job.model().has_bert() &&
-       job.model().bert().head() == BertSpec::MASKED_LANGUAGE_MODEL);
-  if (token_labels || job.model().has_synthetic()) return absl::OkStatus();
+  if (PredictsTokens(job) || job.model().has_synthetic()) {
+    return absl::OkStatus();
+  }
   TRIBUTARY_RETURN_IF_ERROR(
       Between("data.random.classes", random.classes(), 2, kMaxClasses));
   if (job.model().has_bert()) return absl::OkStatus();
@@ -137,9 +159,15 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
     return Error("data",
                  "model.gpt needs text data; set data.text or data.tokens");
   }
-  if (data.has_tokens() && !job.model().has_gpt()) {
+  const bool reads_text = job.model().has_gpt() || job.model().has_bert();
+  if (data.has_tokens() && !reads_text) {
     return Error("data.tokens", "model.", ModelKind(job),
-                 " cannot read tokens; use model.gpt");
+                 " cannot read tokens; use model.gpt or model.bert");
+  }
+  if (data.has_labeled_text() && !job.model().has_bert()) {
+    return Error("data.labeled_text", "model.", ModelKind(job),
+                 " cannot read texts with labels; use model.bert with head "
+                 "SEQUENCE_CLASSIFICATION");
   }
   const bool ids = data.has_tokens() || data.text().has_tokenizer();
   if (job.model().has_gpt() && ids && !job.model().gpt().has_vocabulary() &&
@@ -163,10 +191,9 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
     return Error("data", "model.", ModelKind(job),
                  " needs images; set data.images or data.idx");
   }
-  if (!job.model().has_gpt() && !job.model().has_synthetic() &&
-      data.has_text()) {
+  if (!reads_text && !job.model().has_synthetic() && data.has_text()) {
     return Error("data.text", "model.", ModelKind(job),
-                 " cannot read text; use model.gpt");
+                 " cannot read text; use model.gpt or model.bert");
   }
   if (job.model().has_synthetic() && !data.has_random()) {
     return Error("data", "model.synthetic reads no data; set data.random={}");
@@ -210,13 +237,12 @@ absl::Status ValidateData(const JobSpec& job) {
       status = ValidateImages(job.data().images());
       break;
     case DataSpec::kLabeledText:
-      return Error("data.labeled_text",
-                   "is not supported by this release; a program can bring such "
-                   "samples as a data set of its own, see docs/cpp.md");
+      status = ValidateLabeledText(job.data().labeled_text());
+      break;
     case DataSpec::SOURCE_NOT_SET:
       return Error("data",
-                   "is required: set idx, csv, text, tokens, images, random or "
-                   "external");
+                   "is required: set idx, csv, text, tokens, labeled_text, "
+                   "images, random or external");
   }
   TRIBUTARY_RETURN_IF_ERROR(status);
   return ValidateDataFitModel(job);

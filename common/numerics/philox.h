@@ -20,6 +20,7 @@ enum class RandomPurpose : uint32_t {
   kWindowPhase = 4,
   kGeneration = 5,
   kMadeUpData = 6,
+  kMasking = 7,
   kAugmentation = 8,
 };
 

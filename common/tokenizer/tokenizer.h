@@ -42,6 +42,10 @@ class Tokenizer {
   // Returns the id of a special token, or nullopt if the vocabulary does not
   // have it.
   virtual absl::optional<int32_t> Special(SpecialToken token) const = 0;
+  // Returns the tokenizer in the format of Hugging Face's tokenizer.json, which
+  // ParseTokenizerJson reads; empty if this kind of tokenizer is not written.
+  // Only WordPiece is.
+  virtual std::string ToJson() const { return ""; }
 };
 
 }  // namespace tributary

@@ -60,6 +60,7 @@ class WordPieceTokenizer final : public Tokenizer {
   absl::StatusOr<std::string> Decode(
       absl::Span<const int32_t> ids) const override;
   absl::optional<int32_t> Special(SpecialToken token) const override;
+  std::string ToJson() const override;
 
  private:
   explicit WordPieceTokenizer(WordPieceOptions options)

@@ -69,7 +69,7 @@ absl::Status Run(const Flags& flags, const TrainingSources& sources) {
                                  },
                                  sources));
   const bool classes = job.model().loss() != ModelSpec::MEAN_SQUARED_ERROR;
-  const bool text = job.model().has_gpt();
+  const bool text = PredictsTokens(job);
   if (flags.json) {
     nlohmann::ordered_json json = {{"samples", evaluation.samples},
                                    {"loss", evaluation.loss}};

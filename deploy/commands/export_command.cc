@@ -58,9 +58,11 @@ absl::Status Export(const std::string& path, FinalWeights which,
   const absl::StatusOr<std::map<std::string, RunTensor>> tensors =
       ReadFinalModel(run, which);
   TRIBUTARY_RETURN_IF_ERROR(tensors.status());
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string encoding, ReadEncoding(run));
   TRIBUTARY_RETURN_IF_ERROR(MakeEmptyFolder(output));
   return format == "huggingface"
-             ? WriteHuggingFaceFolder(ResolveJob(*job), *tensors, output)
+             ? WriteHuggingFaceFolder(ResolveJob(*job), *tensors, encoding,
+                                      output)
              : WriteTensors(*tensors, output);
 }
 
@@ -83,8 +85,9 @@ int RunExportCommand(const std::vector<std::string>& arguments,
       "format", {"safetensors", "huggingface"},
       "safetensors: one file, with the names and shapes of the model's "
       "parameters. huggingface: a folder for transformers, with config.json "
-      "and, if the run began with weights from such a folder, its tokenizer; "
-      "only for models of kind gpt and bert. Default safetensors.",
+      "and the tokenizer, if the run has one (bert) or began with weights from "
+      "such a folder; only for models of kind gpt and bert. Default "
+      "safetensors.",
       &format);
   line.AddText("output", "DIR",
                "The folder to write to, which must be new or empty. Required.",

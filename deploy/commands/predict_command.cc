@@ -124,15 +124,19 @@ int RunPredictCommand(const std::vector<std::string>& arguments,
         "Predict a class, or a number, for each row."},
        {"predict RUN --data images-idx3-ubyte.gz --probabilities",
         "Print the probabilities of all classes, too."},
-       {"predict RUN --data photos", "Predict a class for each picture."}});
+       {"predict RUN --data photos", "Predict a class for each picture."},
+       {"predict RUN --data reviews.txt",
+        "Predict a class for each line, with a bert."}});
   line.SetOperand(/*required=*/true, &flags.run);
   line.AddText(
       "data", "FILE",
       "Inputs, as the job's data: a CSV file with the columns of the training "
       "data, with or without the label's; images in the format of MNIST "
       "(IDX); for data.images, a JPEG or PNG file, a folder or tar archive of "
-      "these, or a file in another format of data.images. A name that ends in "
-      ".gz: compressed. Required.",
+      "these, or a file in another format of data.images; for "
+      "data.labeled_text, a CSV or TSV file with the header of the training "
+      "data, with or without the label's column, or a .txt file with a text in "
+      "each line. A name that ends in .gz: compressed. Required.",
       &flags.data);
   line.AddText("out", "FILE", "File for the table. Default: standard output.",
                &flags.out);

@@ -16,6 +16,7 @@
 #include "common/tensor_io/safetensors.h"
 #include "deploy/export/hugging_face_bert.h"
 #include "nlohmann/json.hpp"
+#include "worker/data/text/text_encoding.h"
 
 namespace tributary {
 namespace {
@@ -167,9 +168,18 @@ void DescribeGpt(const GptSpec& gpt, nlohmann::ordered_json* members) {
 }
 
 // Returns the number of classes of a classifier, or 0 if there is none.
-int64_t ClassesOf(const std::map<std::string, RunTensor>& tensors) {
+absl::StatusOr<int64_t> ClassesOf(
+    const std::map<std::string, RunTensor>& tensors,
+    const TextEncoding& texts) {
   const auto found = tensors.find("classifier.bias");
-  return found == tensors.end() ? 0 : found->second.values.size();
+  if (found == tensors.end()) return 0;
+  const size_t classes = found->second.values.size();
+  if (!texts.classes.empty() && texts.classes.size() != classes) {
+    return absl::DataLossError(absl::StrCat("the final model has ", classes,
+                                            " outputs, but data.json names ",
+                                            texts.classes.size(), " classes"));
+  }
+  return static_cast<int64_t>(classes);
 }
 
 absl::Status CopyTokenizer(const std::string& from, const std::string& to) {
@@ -189,7 +199,7 @@ absl::Status CopyTokenizer(const std::string& from, const std::string& to) {
 
 absl::Status WriteHuggingFaceFolder(
     const JobSpec& job, const std::map<std::string, RunTensor>& tensors,
-    const std::string& folder) {
+    const std::string& encoding, const std::string& folder) {
   const bool bert = job.model().has_bert();
   if (!job.model().has_gpt() && !bert) {
     return absl::InvalidArgumentError(
@@ -200,6 +210,11 @@ absl::Status WriteHuggingFaceFolder(
   const std::string& source = job.model().initial_weights().path();
   nlohmann::ordered_json config =
       ReadConfig(absl::StrCat(source, "/config.json"));
+  TextEncoding texts;
+  // A data set of a program may have learned anything.
+  if (bert && !encoding.empty() && !job.data().has_external()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(texts, TextEncoding::FromJson(encoding));
+  }
   ExportedModel model(tensors);
   std::vector<NamedTensor> named;
   std::map<std::string, std::string> metadata;
@@ -207,7 +222,9 @@ absl::Status WriteHuggingFaceFolder(
     // As save_pretrained writes it, so that equal weights are equal bytes.
     metadata["format"] = "pt";
     TRIBUTARY_ASSIGN_OR_RETURN(named, BertTensors(job.model().bert(), tensors));
-    DescribeBert(job.model().bert(), ClassesOf(tensors), &config);
+    TRIBUTARY_ASSIGN_OR_RETURN(const int64_t classes,
+                               ClassesOf(tensors, texts));
+    DescribeBert(job.model().bert(), classes, texts.classes, &config);
   } else {
     TRIBUTARY_RETURN_IF_ERROR(AddGpt(job.model().gpt(), &model));
     named = model.tensors();
@@ -218,6 +235,10 @@ absl::Status WriteHuggingFaceFolder(
   TRIBUTARY_RETURN_IF_ERROR(
       WriteFileAtomically(absl::StrCat(folder, "/config.json"),
                           {config.dump(2), "\n"}, FileSystem::Posix()));
+  if (!texts.tokenizer_json.empty()) {
+    return WriteBertTokenizer(texts.tokenizer_json,
+                              job.model().bert().positions(), folder);
+  }
   return source.empty() ? absl::OkStatus() : CopyTokenizer(source, folder);
 }
 

@@ -16,14 +16,17 @@ namespace tributary {
 // model of `job`, which must be resolved, with the weights `tensors`:
 // GPT2LMHeadModel for gpt; BertForMaskedLM or BertForSequenceClassification for
 // bert. If the job began with the weights of a folder of Hugging Face, keeps
-// the other members of that folder's config.json, and copies its tokenizer.
+// the other members of that folder's config.json. `encoding` is what the data
+// set has learned (data.json), or empty: if it describes a tokenizer and
+// classes, writes the tokenizer, and the classes' names to config.json.
+// Otherwise, copies the tokenizer of the folder that the job began with.
 //
 // Returns InvalidArgument if the model is neither gpt nor bert, DataLoss if a
 // tensor is missing or has the wrong shape, and the system's error if a file
 // cannot be written.
 absl::Status WriteHuggingFaceFolder(
     const JobSpec& job, const std::map<std::string, RunTensor>& tensors,
-    const std::string& folder);
+    const std::string& encoding, const std::string& folder);
 
 }  // namespace tributary
 

@@ -1,11 +1,16 @@
 #include "deploy/export/hugging_face_bert.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "common/os/file.h"
+#include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/tokenizer_files.h"
 
 namespace tributary {
 namespace {
@@ -85,6 +90,7 @@ absl::StatusOr<std::vector<NamedTensor>> BertTensors(
 }
 
 void DescribeBert(const BertSpec& bert, int64_t classes,
+                  const std::vector<std::string>& names,
                   nlohmann::ordered_json* config) {
   const bool classifies = bert.head() == BertSpec::SEQUENCE_CLASSIFICATION;
   nlohmann::ordered_json& members = *config;
@@ -108,15 +114,58 @@ void DescribeBert(const BertSpec& bert, int64_t classes,
   members["tie_word_embeddings"] = true;
   for (const char* type : {"dtype", "torch_dtype"}) members[type] = "float32";
   if (!classifies) return;
-  nlohmann::ordered_json names = nlohmann::ordered_json::object();
+  nlohmann::ordered_json labels = nlohmann::ordered_json::object();
   nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
   for (int64_t i = 0; i < classes; ++i) {
-    const std::string name = absl::StrCat("LABEL_", i);
-    names[absl::StrCat(i)] = name;
+    const std::string name = names.empty() ? absl::StrCat("LABEL_", i)
+                                           : names[static_cast<size_t>(i)];
+    labels[absl::StrCat(i)] = name;
     numbers[name] = i;
   }
-  members["id2label"] = names;
+  members["id2label"] = labels;
   members["label2id"] = numbers;
+}
+
+absl::Status WriteBertTokenizer(const std::string& tokenizer_json,
+                                int64_t positions, const std::string& folder) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
+                             ParseTokenizerJson(tokenizer_json));
+  const nlohmann::json json = ParseJson(tokenizer_json);
+  const nlohmann::json normalizer = json.value("normalizer", nlohmann::json());
+  nlohmann::ordered_json config = {{"tokenizer_class", "BertTokenizer"},
+                                   {"model_max_length", positions}};
+  for (const auto& [member, option] :
+       {std::make_pair("do_lower_case", "lowercase"),
+        std::make_pair("strip_accents", "strip_accents"),
+        std::make_pair("tokenize_chinese_chars", "handle_chinese_chars")}) {
+    config[member] = normalizer.value(option, true);
+  }
+  for (const auto& [member, token] :
+       {std::make_pair("unk_token", SpecialToken::kUnknown),
+        std::make_pair("sep_token", SpecialToken::kSeparator),
+        std::make_pair("pad_token", SpecialToken::kPadding),
+        std::make_pair("cls_token", SpecialToken::kClassification),
+        std::make_pair("mask_token", SpecialToken::kMask)}) {
+    const absl::optional<int32_t> id = tokenizer->Special(token);
+    if (!id.has_value()) continue;
+    TRIBUTARY_ASSIGN_OR_RETURN(config[member], tokenizer->Decode({*id}));
+  }
+  // The file for programs that do not read tokenizer.json.
+  std::string vocabulary;
+  const nlohmann::json words = json["model"]["vocab"];
+  std::vector<std::string> tokens(static_cast<size_t>(tokenizer->vocabulary()));
+  for (const auto& [token, id] : words.items()) tokens[id] = token;
+  for (const std::string& token : tokens) {
+    absl::StrAppend(&vocabulary, token, "\n");
+  }
+  for (const auto& [name, text] :
+       {std::make_pair("tokenizer.json", tokenizer_json),
+        std::make_pair("tokenizer_config.json", config.dump(2)),
+        std::make_pair("vocab.txt", vocabulary)}) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        WriteFileAtomically(absl::StrCat(folder, "/", name), {text}));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

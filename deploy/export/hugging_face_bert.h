@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/tensor_io/safetensors.h"
 #include "deploy/flags/run_files.h"
@@ -22,9 +23,18 @@ absl::StatusOr<std::vector<NamedTensor>> BertTensors(
     const BertSpec& bert, const std::map<std::string, RunTensor>& tensors);
 
 // Writes the members of config.json that describe the model to `config`.
-// `classes` is the number of classes of a classifier.
+// `classes` is the number of classes of a classifier, and `names` their names;
+// if it is empty, the classes get names with their numbers.
 void DescribeBert(const BertSpec& bert, int64_t classes,
+                  const std::vector<std::string>& names,
                   nlohmann::ordered_json* config);
+
+// Writes the tokenizer with this tokenizer.json to `folder`, in the files that
+// transformers reads. `positions` is the greatest length of a sample. Returns
+// the errors of ParseTokenizerJson, and the system's error if a file cannot be
+// written.
+absl::Status WriteBertTokenizer(const std::string& tokenizer_json,
+                                int64_t positions, const std::string& folder);
 
 }  // namespace tributary
 

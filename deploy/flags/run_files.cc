@@ -3,11 +3,13 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors.h"
+#include "server/checkpoint/final_folder.h"
 
 namespace tributary {
 
@@ -48,6 +50,13 @@ absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
         file.ReadFloats(entry, absl::MakeSpan(tensor.values)));
   }
   return tensors;
+}
+
+absl::StatusOr<std::string> ReadEncoding(const std::string& folder) {
+  const absl::StatusOr<std::string> text =
+      ReadFile(absl::StrCat(FinalFolder(folder), "/", kEncodingName),
+               kMaxEncodingFileBytes);
+  return absl::IsNotFound(text.status()) ? std::string() : text;
 }
 
 }  // namespace tributary

@@ -41,6 +41,10 @@ absl::StatusOr<std::string> FinalWeightsPath(const std::string& folder,
 absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
     const std::string& folder, FinalWeights which = FinalWeights::kLast);
 
+// Returns what the data set of the run in `folder` has learned from its
+// training samples (final/data.json), or an empty text if that is nothing.
+absl::StatusOr<std::string> ReadEncoding(const std::string& folder);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_DEPLOY_FLAGS_RUN_FILES_H_

@@ -13,7 +13,6 @@
 #include "common/base/status_macros.h"
 #include "common/base/thread.h"
 #include "common/job/job.h"
-#include "common/os/file.h"
 #include "common/parameters/parameter_table.h"
 #include "common/tensor_io/tensor_files.h"
 #include "deploy/train/prediction_inputs.h"
@@ -24,10 +23,11 @@
 namespace tributary {
 namespace {
 
-// Limits of one call of a model: samples, and features of all samples. Models
-// keep all activations, of which large pictures have many.
+// Limits of one call of a model: samples, and features or tokens of all
+// samples. Models keep all activations, of which pictures and texts have many.
 constexpr int64_t kMaxBatch = 256;
 constexpr int64_t kBatchFeatures = 1 << 20;
+constexpr int64_t kBatchTokens = 1 << 11;
 
 // Calls work(thread, item) for all items below `items` on `threads` threads.
 // Each thread stops at its first error. Returns the first error.
@@ -61,15 +61,6 @@ absl::StatusOr<Device::Memory> CopyToDevice(const Buffer& weights,
   TRIBUTARY_ASSIGN_OR_RETURN(Device::Memory memory, device->Allocate(bytes));
   device->CopyFromHost(memory.get(), weights.get(), bytes);
   return memory;
-}
-
-// Reads what the data set of the run has learned from its training samples, or
-// an empty text if that is nothing.
-absl::StatusOr<std::string> ReadEncoding(const std::string& run) {
-  const absl::StatusOr<std::string> text =
-      ReadFile(absl::StrCat(FinalFolder(run), "/", kEncodingName),
-               kMaxEncodingFileBytes);
-  return absl::IsNotFound(text.status()) ? std::string() : text;
 }
 
 // Returns the number of elements of the tensor that belongs to a parameter.
@@ -167,10 +158,13 @@ absl::StatusOr<int64_t> FeaturesOf(const JobSpec& job,
 
 // Returns the number of samples of one call of a model.
 int64_t BatchSize(const PredictionInputs& inputs) {
+  const DataInfo info = inputs.info();
   int64_t width = 1;
-  for (const int64_t size : inputs.info().sample_shape) width *= size;
+  for (const int64_t size : info.sample_shape) width *= size;
+  const int64_t limit =
+      info.kind == DataInfo::Kind::kSequences ? kBatchTokens : kBatchFeatures;
   return std::min(inputs.samples(),
-                  std::clamp<int64_t>(kBatchFeatures / width, 1, kMaxBatch));
+                  std::clamp<int64_t>(limit / width, 1, kMaxBatch));
 }
 
 // Computes the outputs of the samples [begin, end) and writes them to

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
+#include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/tokenizer_files.h"
 #include "server/checkpoint/final_folder.h"
 #include "worker/data/files/data_file.h"
 #include "worker/data/formats/csv_encoding.h"
@@ -17,6 +19,9 @@
 #include "worker/data/images/open_pictures.h"
 #include "worker/data/images/picture_encoding.h"
 #include "worker/data/images/picture_transform.h"
+#include "worker/data/text/labeled_texts.h"
+#include "worker/data/text/sequence_encoder.h"
+#include "worker/data/text/text_encoding.h"
 
 namespace tributary {
 namespace {
@@ -250,11 +255,86 @@ absl::StatusOr<std::unique_ptr<PredictionInputs>> OpenPictureInputs(
                                          std::move(source));
 }
 
+// Texts, as sequences of tokens.
+class TextInputs final : public PredictionInputs {
+ public:
+  // `filler` is the token that follows the end of a sequence.
+  TextInputs(DataInfo info, Sequences sequences, int32_t filler,
+             std::vector<std::string> classes)
+      : info_(std::move(info)),
+        sequences_(std::move(sequences)),
+        filler_(filler),
+        classes_(std::move(classes)) {}
+
+  int64_t samples() const override { return sequences_.size(); }
+  DataInfo info() const override { return info_; }
+  std::vector<std::string> classes() const override { return classes_; }
+
+  absl::Status Read(int64_t begin, int64_t end, Batch* batch) const override {
+    const int64_t context = info_.sample_shape[0];
+    const int64_t count = end - begin;
+    *batch = Batch();
+    batch->samples = count;
+    batch->tokens.resize(static_cast<size_t>(count * context));
+    batch->token_types.resize(static_cast<size_t>(count * context));
+    for (int64_t i = 0; i < count; ++i) {
+      batch->lengths.push_back(sequences_.Copy(
+          begin + i, context, filler_, batch->tokens.data() + i * context,
+          batch->token_types.data() + i * context));
+    }
+    // The model checks that there is one for each sample, and does not use it.
+    batch->labels.assign(static_cast<size_t>(count), 0);
+    return absl::OkStatus();
+  }
+
+ private:
+  const DataInfo info_;
+  const Sequences sequences_;
+  const int32_t filler_;
+  const std::vector<std::string> classes_;
+};
+
+absl::StatusOr<std::unique_ptr<PredictionInputs>> OpenTexts(
+    const BertSpec& bert, const LabeledTextSpec& spec,
+    const std::string& stored, const std::string& path) {
+  if (stored.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("the run has no ", kEncodingName,
+                     ", which contains the tokenizer and the classes' names"));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(TextEncoding encoding,
+                             TextEncoding::FromJson(stored));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
+                             ParseTokenizerJson(encoding.tokenizer_json));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const SequenceEncoder encoder,
+      SequenceEncoder::Create(std::move(tokenizer),
+                              "data.labeled_text.tokenizer",
+                              {"model.bert", bert.context(), bert.vocabulary()},
+                              spec.has_second_text_column()));
+  TRIBUTARY_ASSIGN_OR_RETURN(const LabeledTexts texts,
+                             ReadTextsToPredict(spec, path));
+  TRIBUTARY_ASSIGN_OR_RETURN(Sequences sequences, encoder.Encode(texts));
+  DataInfo info;
+  info.kind = DataInfo::Kind::kSequences;
+  info.sample_shape = {bert.context()};
+  info.vocabulary = encoder.vocabulary();
+  info.token_types = spec.has_second_text_column() ? 2 : 1;
+  return std::make_unique<TextInputs>(std::move(info), std::move(sequences),
+                                      encoder.special().filler(),
+                                      std::move(encoding.classes));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PredictionInputs>> OpenPredictionInputs(
     const JobSpec& job, const std::string& encoding, const std::string& path,
     int64_t features) {
+  if (job.model().has_bert() && !job.data().has_labeled_text()) {
+    return absl::InvalidArgumentError(
+        "predict needs a classifier: a job whose data are data.labeled_text; "
+        "`tributary evaluate` evaluates a masked language model");
+  }
   switch (job.data().source_case()) {
     case DataSpec::kCsv:
       return OpenTable(job.data().csv(), encoding, path, features);
@@ -262,10 +342,14 @@ absl::StatusOr<std::unique_ptr<PredictionInputs>> OpenPredictionInputs(
       return OpenIdx(job.data().idx(), path);
     case DataSpec::kImages:
       return OpenPictureInputs(job.data().images(), encoding, path);
+    case DataSpec::kLabeledText:
+      return OpenTexts(job.model().bert(), job.data().labeled_text(), encoding,
+                       path);
     default:
       return absl::InvalidArgumentError(
-          "predict needs a job whose data are data.csv, data.idx or "
-          "data.images; `tributary sample` generates text with gpt models");
+          "predict needs a job whose data are data.csv, data.idx, data.images "
+          "or data.labeled_text; `tributary sample` generates text with gpt "
+          "models");
   }
 }
 

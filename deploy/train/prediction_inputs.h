@@ -38,7 +38,9 @@ class PredictionInputs {
 // Opens the inputs in `path` for the model of a job: for data.csv, a CSV file
 // with or without the column of the label; for data.idx, images in the IDX
 // format; for data.images, a picture, a folder or a tar archive of pictures, or
-// a file of another format that data.images reads. Does not read the training
+// a file of another format that data.images reads; for data.labeled_text, a
+// table with the columns of the training file, in which the label's may be
+// absent, or a .txt file with a text in each line. Does not read the training
 // data; `encoding` is what their data set has learned from them, or empty.
 // `features` is the number of features that the first layer of a model of rows
 // takes. Returns InvalidArgument, naming the file, if it is malformed or does

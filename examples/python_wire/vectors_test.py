@@ -37,6 +37,28 @@ def digest(array):
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
+def mask(v):
+    """Returns the masked tokens and the labels; see proto/SAMPLING.md, Masking."""
+    epoch = 2**64 - 1 if v['held_out'] else int(v['epoch'])
+    tokens, probability = v['tokens'], np.float32(v['probability'])
+    first = 65536 * int(v['index'])
+    words = sampling.blocks(int(v['seed']), 7, epoch & 0xFFFFFFFF, epoch >> 32,
+                            [first + p for p in range(len(tokens))])
+    uniform = sampling.uniform(words)
+    places = [p for p, token in enumerate(tokens) if token not in v['special']]
+    places = places or list(range(len(tokens)))
+    predicted = ([p for p in places if uniform[p, 0] < probability] or
+                 [min(places, key=lambda p: (words[p, 0], p))])
+    masked, labels = list(tokens), [-1] * len(tokens)
+    for p in predicted:
+        labels[p] = tokens[p]
+        if uniform[p, 1] < np.float32(0.8):
+            masked[p] = v['special'][2]
+        elif uniform[p, 1] < np.float32(0.9):
+            masked[p] = int(words[p, 2]) * v['vocabulary'] >> 32
+    return masked, labels
+
+
 class VectorsTest(unittest.TestCase):
 
     def same_floats(self, actual, expected):
@@ -64,6 +86,12 @@ class VectorsTest(unittest.TestCase):
                 v['step'], v['micro_batch'])
             self.assertEqual(epoch, v['epoch'])
             self.assertEqual(indexes.tolist(), v['indexes'])
+
+    def test_masking(self):
+        for v in vectors('sampling', 'masking'):
+            masked, labels = mask(v)
+            self.assertEqual(masked, v['masked'])
+            self.assertEqual(labels, v['labels'])
 
     def test_fingerprints(self):
         tested = 0

@@ -21,7 +21,7 @@ inline constexpr char kFinalModelName[] = "model.safetensors";
 // Name of the file, in FinalFolder and in the run folder, with what the data
 // set has learned from the training samples. Absent: nothing.
 inline constexpr char kEncodingName[] = "data.json";
-inline constexpr int64_t kMaxEncodingFileBytes = int64_t{1} << 20;
+inline constexpr int64_t kMaxEncodingFileBytes = int64_t{3} << 20;
 // Name of the file with the moving average of the weights, which jobs with
 // optimizer.average_decay also write. It has the tensors of the model file.
 inline constexpr char kFinalAverageName[] = "average.safetensors";

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/latency_histogram.h"
 #include "common/job/exchange_traits.h"
+#include "common/job/job.h"
 #include "nlohmann/json.hpp"
 #include "server/progress/step_breakdown.h"
 
@@ -93,7 +94,7 @@ std::string SummaryJson(const RunFacts& facts) {
       const Evaluation& evaluation = *facts.progress->evaluation();
       summary["evaluation"] = {{"step", evaluation.step},
                                {"loss", evaluation.loss}};
-      if (facts.job->model().has_gpt()) {
+      if (PredictsTokens(*facts.job)) {
         summary["evaluation"]["perplexity"] = std::exp(evaluation.loss);
       }
       if (facts.job->model().loss() == ModelSpec::CROSS_ENTROPY) {

@@ -217,7 +217,7 @@ TEST_P(ChurnTest, EveryWorkerReplacedGivesTheSameBits) {
   EXPECT_GE(cluster.Summary().value("workers_lost", 0), 1);
 }
 
-const auto kFamilies = ::testing::Values("mlp", "cnn", "resnet", "gpt");
+const auto kFamilies = ::testing::Values("mlp", "cnn", "resnet", "gpt", "bert");
 const auto kName = [](const auto& info) { return std::string(info.param); };
 INSTANTIATE_TEST_SUITE_P(Families, DeterminismTest, kFamilies, kName);
 INSTANTIATE_TEST_SUITE_P(Families, TableTest, kFamilies, kName);

@@ -8,7 +8,9 @@
 #include "common/numerics/philox.h"
 #include "tests/proto/vectors.h"
 #include "worker/data/sampler.h"
-#include "worker/data/text_data_set.h"
+#include "worker/data/text/text_tokens.h"
+#include "worker/data/text/token_masking.h"
+#include "worker/data/token_data_set.h"
 
 namespace tributary {
 namespace {
@@ -32,7 +34,7 @@ Vectors PhiloxVectors() {
 Vectors StreamVectors() {
   Vectors list = Vectors::array();
   for (const uint64_t seed : kSeeds) {
-    for (uint32_t purpose = 1; purpose <= 6; ++purpose) {
+    for (uint32_t purpose = 1; purpose <= 8; ++purpose) {
       const RandomStream stream = {seed, static_cast<RandomPurpose>(purpose), 7,
                                    purpose * 1000};
       const uint64_t block = purpose % 2 == 0 ? 3 : (uint64_t{5} << 32) + 9;
@@ -106,7 +108,10 @@ Vectors WindowVectors(const std::string& folder) {
   Vectors list = Vectors::array();
   for (const uint64_t seed : kSeeds) {
     for (const int64_t context : {3, 16, 50}) {
-      const auto data = TextDataSet::Open(spec, context, seed);
+      absl::StatusOr<TokenData> tokens = OpenTextTokens(spec);
+      if (!tokens.ok()) std::abort();
+      const auto data = TokenDataSet::Create(*std::move(tokens),
+                                             {"model.gpt", context, 256}, seed);
       if (!data.ok()) std::abort();
       for (const int64_t epoch : {int64_t{0}, int64_t{1}, int64_t{1} << 33}) {
         Batch batch;
@@ -125,13 +130,59 @@ Vectors WindowVectors(const std::string& folder) {
   return list;
 }
 
+// Windows of the tokens 5 to 104, in which ids below 5 are special.
+Vectors MaskingVectors() {
+  TokenMasking::Options options;
+  options.special.classification = 0;
+  options.special.separator = 1;
+  options.special.mask = 2;
+  options.special.padding = 3;
+  options.special.unknown = 4;
+  options.vocabulary = 30522;
+  Vectors list = Vectors::array();
+  const auto add = [&](int64_t epoch, int64_t index,
+                       std::vector<int32_t> tokens) {
+    std::vector<int32_t> labels(tokens.size());
+    std::vector<int32_t> masked = tokens;
+    TokenMasking(options).Mask(epoch, index, absl::MakeSpan(masked),
+                               labels.data());
+    list.push_back({{"seed", absl::StrCat(options.seed)},
+                    {"probability", options.probability},
+                    {"held_out", epoch == TokenMasking::kEvaluation},
+                    {"epoch", absl::StrCat(epoch)},
+                    {"index", absl::StrCat(index)},
+                    {"vocabulary", options.vocabulary},
+                    {"special", {0, 1, 2, 3, 4}},
+                    {"tokens", tokens},
+                    {"masked", masked},
+                    {"labels", labels}});
+  };
+  std::vector<int32_t> tokens(100);
+  std::iota(tokens.begin(), tokens.end(), 5);
+  for (const uint64_t seed : kSeeds) {
+    options.seed = seed;
+    for (const double probability : {0.15, 0.5, 0.001}) {
+      options.probability = probability;
+      add(/*epoch=*/0, /*index=*/0, tokens);
+      add(int64_t{1} << 33, int64_t{1} << 40, tokens);
+      add(TokenMasking::kEvaluation, /*index=*/7, tokens);
+    }
+  }
+  options.probability = 0.15;
+  add(/*epoch=*/1, /*index=*/2, {4, 9, 4, 4, 1, 8, 0, 7, 2, 3});
+  add(/*epoch=*/1, /*index=*/3, {4, 4, 1});
+  add(/*epoch=*/1, /*index=*/4, {9});
+  return list;
+}
+
 }  // namespace
 
 Vectors SamplingVectors(const std::string& folder) {
   return {{"philox", PhiloxVectors()},
           {"streams", StreamVectors()},
           {"order", OrderVectors()},
-          {"windows", WindowVectors(folder)}};
+          {"windows", WindowVectors(folder)},
+          {"masking", MaskingVectors()}};
 }
 
 }  // namespace tributary

@@ -69,6 +69,16 @@ void WriteText(const std::string& path) {
   }
 }
 
+// A vocabulary with the letters and the special tokens.
+void WriteVocabulary(const std::string& path) {
+  std::ofstream file(path);
+  file << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n:\n";
+  for (const char* prefix : {"", "##"}) {
+    for (char c = '0'; c <= '9'; ++c) file << prefix << c << "\n";
+    for (char c = 'a'; c <= 'z'; ++c) file << prefix << c << "\n";
+  }
+}
+
 std::string Specification(const std::string& family,
                           const std::string& directory) {
   if (family == "mlp") {
@@ -99,6 +109,15 @@ std::string Specification(const std::string& family,
         directory, "' } } optimizer { sgd { learning_rate: 0.05 } }");
   }
   WriteText(directory + "/text.txt");
+  if (family == "bert") {
+    WriteVocabulary(directory + "/vocab.txt");
+    return absl::StrCat(
+        "model { bert { layers: 1 heads: 2 width: 16 context: 40 positions: 40 "
+        "vocabulary: 80 dropout: 0.1 } } data { text { path: '",
+        directory, "/text.txt' tokenizer: '", directory,
+        "/vocab.txt' } } optimizer { adamw { learning_rate: 0.003 } } "
+        "clip_norm: 1");
+  }
   return absl::StrCat(
       "model { gpt { layers: 2 heads: 2 width: 24 context: 16 dropout: 0.1 } } "
       "data { text { path: '",

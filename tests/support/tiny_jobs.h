@@ -9,12 +9,13 @@
 
 namespace tributary {
 
-// Training samples of all families but gpt. They all differ.
+// Training samples of all families but gpt and bert. They all differ.
 inline constexpr int kTinyJobSamples = 100;
 
-// Returns a job of `family`: "mlp", "cnn", "resnet" or "gpt". Writes its data
-// to `directory`, which must exist. The job has 8 micro-batches, a short last
-// batch in each epoch, and chunks of 4 KiB, so that it has several chunks.
+// Returns a job of `family`: "mlp", "cnn", "resnet", "gpt" or "bert" (masked
+// language model). Writes its data to `directory`, which must exist. The job
+// has 8 micro-batches, a short last batch in each epoch, and chunks of 4 KiB,
+// so that it has several chunks.
 JobSpec TinyJob(const std::string& family, const std::string& directory);
 
 }  // namespace tributary

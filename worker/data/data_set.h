@@ -12,8 +12,9 @@
 
 namespace tributary {
 
-// Maximum size of DataSet::encoding, which travels in one message.
-inline constexpr size_t kMaxEncodingBytes = size_t{1} << 20;
+// Maximum size of DataSet::encoding, which travels in one message
+// (Limits::message_bytes). The tokenizer of the multilingual BERT has 2.2 MB.
+inline constexpr size_t kMaxEncodingBytes = size_t{3} << 20;
 
 // A source of samples, which are read by index. Data are verified when the data
 // set is opened; a sample that can only be verified later, such as a picture,

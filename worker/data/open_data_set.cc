@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -15,8 +16,12 @@
 #include "worker/data/idx_data_set.h"
 #include "worker/data/image_data_set.h"
 #include "worker/data/index_data_set.h"
+#include "worker/data/labeled_text_data_set.h"
+#include "worker/data/masked_data_set.h"
 #include "worker/data/random_data_set.h"
-#include "worker/data/text_data_set.h"
+#include "worker/data/text/text_tokens.h"
+#include "worker/data/text/token_data.h"
+#include "worker/data/text/token_files.h"
 #include "worker/data/token_data_set.h"
 
 namespace tributary {
@@ -53,39 +58,79 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenCsv(const JobSpec& job) {
       /*regression=*/job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR);
 }
 
+// Returns the model that reads the text of the job's data source `source`.
+absl::StatusOr<TextModel> TextModelOf(const JobSpec& job, const char* source) {
+  const ModelSpec& model = job.model();
+  if (model.loss() == ModelSpec::MEAN_SQUARED_ERROR) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.loss: MEAN_SQUARED_ERROR needs numbers to predict; "
+                     "data.",
+                     source, " has tokens or classes"));
+  }
+  if (model.has_gpt()) {
+    return TextModel{"model.gpt", model.gpt().context(),
+                     model.gpt().vocabulary()};
+  }
+  if (model.has_bert()) {
+    return TextModel{"model.bert", model.bert().context(),
+                     model.bert().vocabulary()};
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.", source,
+      ": only model.gpt and model.bert learn from text; other models learn "
+      "from data.idx, data.images or data.csv"));
+}
+
+// Creates the samples of the model from the tokens.
+absl::StatusOr<std::unique_ptr<DataSet>> DivideTokens(const JobSpec& job,
+                                                      const TextModel& model,
+                                                      TokenData data) {
+  if (!job.model().has_bert()) {
+    return TokenDataSet::Create(std::move(data), model, job.seed());
+  }
+  if (job.model().bert().head() != BertSpec::MASKED_LANGUAGE_MODEL) {
+    return absl::InvalidArgumentError(
+        "model.bert.head: SEQUENCE_CLASSIFICATION needs texts with labels; set "
+        "data.labeled_text");
+  }
+  if (data.tokenizer == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(data.tokenizer_field, ": is required with model.bert"));
+  }
+  MaskedDataSet::Options options;
+  options.mask_probability = job.model().bert().mask_probability();
+  options.seed = job.seed();
+  return MaskedDataSet::Create(std::move(data), model, options);
+}
+
 absl::StatusOr<std::unique_ptr<DataSet>> OpenText(const JobSpec& job) {
-  if (!job.model().has_gpt()) {
-    return absl::InvalidArgumentError(
-        "data.text: text is for model.gpt; other models learn from data.idx or "
-        "data.csv");
-  }
-  if (job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
-    return absl::InvalidArgumentError(
-        "model.loss: MEAN_SQUARED_ERROR needs numbers to predict; data.text "
-        "has bytes");
-  }
-  absl::StatusOr<std::unique_ptr<DataSet>> data = TextDataSet::Open(
-      job.data().text(), job.model().gpt().context(), job.seed());
-  if (!data.ok()) return data.status();
-  const int64_t vocabulary = job.model().gpt().vocabulary();
-  if ((*data)->info().classes > vocabulary) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model.gpt.vocabulary: ", vocabulary, ", but data.text.tokenizer has ",
-        (*data)->info().classes, " tokens; set model.gpt.vocabulary to ",
-        (*data)->info().classes));
-  }
-  return data;
+  TRIBUTARY_ASSIGN_OR_RETURN(const TextModel model, TextModelOf(job, "text"));
+  TRIBUTARY_ASSIGN_OR_RETURN(TokenData data, OpenTextTokens(job.data().text()));
+  return DivideTokens(job, model, std::move(data));
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenTokens(const JobSpec& job) {
-  if (!job.model().has_gpt()) {
-    return absl::InvalidArgumentError(
-        "data.tokens: tokens are for model.gpt; other models learn from "
-        "data.idx or data.csv");
+  const TokensSpec& tokens = job.data().tokens();
+  TRIBUTARY_ASSIGN_OR_RETURN(const TextModel model, TextModelOf(job, "tokens"));
+  TRIBUTARY_ASSIGN_OR_RETURN(TokenData data, OpenTokenFiles(tokens, model));
+  if (job.model().has_bert() && tokens.has_tokenizer()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        data.tokenizer,
+        OpenTokenizerOf(data.tokenizer_field, tokens.tokenizer()));
   }
-  const GptSpec& gpt = job.model().gpt();
-  return TokenDataSet::Open(job.data().tokens(), gpt.context(),
-                            gpt.vocabulary(), job.seed());
+  return DivideTokens(job, model, std::move(data));
+}
+
+absl::StatusOr<std::unique_ptr<DataSet>> OpenLabeledText(const JobSpec& job) {
+  if (!job.model().has_bert() ||
+      job.model().bert().head() != BertSpec::SEQUENCE_CLASSIFICATION) {
+    return absl::InvalidArgumentError(
+        "data.labeled_text: needs model.bert with head "
+        "SEQUENCE_CLASSIFICATION");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const TextModel model,
+                             TextModelOf(job, "labeled_text"));
+  return LabeledTextDataSet::Open(job.data().labeled_text(), model);
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> MakeRandom(const JobSpec& job) {
@@ -181,6 +226,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
     case DataSpec::kImages:
       return OpenImages(job);
     case DataSpec::kLabeledText:
+      return OpenLabeledText(job);
     case DataSpec::SOURCE_NOT_SET:
       break;
   }

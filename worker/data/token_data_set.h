@@ -1,4 +1,4 @@
-// Data set of files of token ids.
+// Data set of tokens, each of which is predicted from those before it.
 #ifndef TRIBUTARY_WORKER_DATA_TOKEN_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_TOKEN_DATA_SET_H_
 
@@ -6,51 +6,45 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "proto/job.pb.h"
 #include "worker/data/data_set.h"
-#include "worker/data/token_windows.h"
+#include "worker/data/text/token_data.h"
+#include "worker/data/text/token_windows.h"
 
 namespace tributary {
 
-// Concatenates the tokens of all files. The held-out part consists of the files
-// of validation_path or, without these, of the end of the training files, as in
-// TextDataSet. TokenWindows describes the samples.
-//
-// The files are mapped into memory; they must not change while the job runs.
-// Every token is checked when the data set opens.
+// A sample is a window of `context` tokens (see TokenWindows); the label of
+// each token is the token after it. The last held-out window is padded with
+// token 0 and labels -1 (not counted).
 class TokenDataSet final : public DataSet {
  public:
-  // Opens the files that `spec` names. `context` is the length of a window in
-  // tokens, and `vocabulary` the number of token ids of the model. `seed`
-  // determines the phases. Returns NotFound if a file does not exist, and
-  // InvalidArgument if a field or a file is invalid, a token is not below
-  // `vocabulary`, or there are too few tokens.
-  static absl::StatusOr<std::unique_ptr<TokenDataSet>> Open(
-      const TokensSpec& spec, int64_t context, int64_t vocabulary,
-      uint64_t seed);
+  // `seed` determines where windows begin. Returns InvalidArgument, naming the
+  // field, if the model's context is out of range, its vocabulary is too small
+  // for the tokens, or there are too few tokens.
+  static absl::StatusOr<std::unique_ptr<TokenDataSet>> Create(
+      TokenData data, const TextModel& model, uint64_t seed);
 
   const DataInfo& info() const override { return info_; }
-  int64_t train_samples() const override { return windows_.train_samples(); }
+  int64_t train_samples() const override { return windows_.train_windows(); }
   int64_t evaluation_samples() const override {
-    return windows_.evaluation_samples();
+    return windows_.evaluation_windows();
   }
-  uint64_t fingerprint() const override { return fingerprint_; }
+  uint64_t fingerprint() const override { return data_.fingerprint; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                 Batch* batch) const override {
-    windows_.ReadTrain(epoch, indexes, batch);
-  }
-  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override {
-    windows_.ReadEvaluation(begin, end, batch);
-  }
+                 Batch* batch) const override;
+  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
-  TokenDataSet(std::unique_ptr<TokenSource> tokens, int64_t vocabulary,
-               int64_t train_tokens, int64_t context, uint64_t seed,
-               uint64_t fingerprint);
+  TokenDataSet(TokenData data, const TextModel& model,
+               const TokenWindows& windows);
 
-  const std::unique_ptr<TokenSource> tokens_;
+  // Resizes the batch to `samples` windows.
+  void Resize(int64_t samples, Batch* batch) const;
+  // Writes the window and its labels to sample `place` of the batch.
+  void CopyWindow(TokenWindows::Window window, int64_t place,
+                  Batch* batch) const;
+
+  const TokenData data_;
   const TokenWindows windows_;
-  const uint64_t fingerprint_;
   DataInfo info_;
 };
 

@@ -29,10 +29,15 @@ int ReadThreads(const TrainingSetup& setup) {
 }
 
 // Returns the number of samples (tokens): that of the targets, one kind of
-// which is empty, or that of the indexes if the batch has no targets.
+// which is empty, without labels -1, or that of the indexes if the batch has no
+// targets.
 int64_t SampleCountOf(const Batch& batch) {
-  const size_t targets = batch.labels.size() + batch.values.size();
-  return static_cast<int64_t>(targets > 0 ? targets : batch.indexes.size());
+  if (!batch.labels.empty()) {
+    return std::count_if(batch.labels.begin(), batch.labels.end(),
+                         [](int32_t label) { return label >= 0; });
+  }
+  return static_cast<int64_t>(batch.values.empty() ? batch.indexes.size()
+                                                   : batch.values.size());
 }
 
 // Returns the inputs, one kind of which is empty.

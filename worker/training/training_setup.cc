@@ -127,7 +127,7 @@ absl::Status TrainingSetup::Open(const TrainingSources& sources) {
         "data: what prediction needs to know about the inputs has ",
         encoding.size(), " bytes, at most ", kMaxEncodingBytes,
         " can be stored with the model; use columns with fewer or shorter "
-        "categories"));
+        "categories, or a tokenizer with a smaller vocabulary"));
   }
   const auto part = static_cast<size_t>(kDefaultLimits.text_bytes);
   for (size_t begin = 0; begin < encoding.size(); begin += part) {

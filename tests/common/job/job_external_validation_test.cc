@@ -83,7 +83,8 @@ TEST(ExternalJobTest, NamesTheFieldAndWhatIsWrong) {
        "data.external.config: has no effect without data.external.name"},
       {External,
        {"data.text.path=a.txt"},
-       "data.text: model.external cannot read text; use model.gpt"},
+       "data.text: model.external cannot read text; use model.gpt or "
+       "model.bert"},
       {Mlp,
        {"data.external.train_samples=7"},
        "data.external.name: is required for model.mlp, which computes from "

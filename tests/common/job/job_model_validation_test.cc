@@ -9,6 +9,13 @@
 namespace tributary {
 namespace {
 
+JobSpec Classifier() {
+  JobSpec job = Bert();
+  job.mutable_model()->mutable_bert()->set_head(
+      BertSpec::SEQUENCE_CLASSIFICATION);
+  return job;
+}
+
 using ::testing::StartsWith;
 
 TEST(ValidateModelTest, NamesTheFieldAndWhatIsWrong) {
@@ -110,11 +117,44 @@ TEST(ValidateModelTest, NamesTheFieldAndWhatIsWrong) {
        {"model.bert.head=SEQUENCE_CLASSIFICATION", "data.random.classes=1"},
        "data.random.classes: 1 is not between"},
       {Bert,
+       {"data.csv={train: \"a.csv\"}"},
+       "data: model.bert reads data.text, data.tokens, data.labeled_text"},
+      {Bert,
        {"data.text={path: \"a.txt\"}"},
-       "data: model.bert reads data.random, or a data set"},
+       "data.text.tokenizer: is required with model.bert: name a WordPiece"},
+      {Bert,
+       {"data.tokens={path: \"a.bin\"}"},
+       "data.tokens.tokenizer: is required with model.bert"},
+      {Bert,
+       {"data.text={path: \"a.txt\" tokenizer: \"vocab.txt\"}",
+        "model.bert.head=SEQUENCE_CLASSIFICATION"},
+       "model.bert.head: is SEQUENCE_CLASSIFICATION, which needs texts with "
+       "labels; set data.labeled_text"},
+      {Bert,
+       {"data.labeled_text={train: \"a.csv\" tokenizer: \"vocab.txt\"}"},
+       "model.bert.head: is MASKED_LANGUAGE_MODEL, but data.labeled_text has "
+       "classes"},
+      {Classifier,
+       {"data.labeled_text={tokenizer: \"vocab.txt\"}"},
+       "data.labeled_text.train: is required"},
+      {Classifier,
+       {"data.labeled_text={train: \"a.csv\"}"},
+       "data.labeled_text.tokenizer: is required"},
+      {Classifier,
+       {"data.labeled_text={train: \"a.csv\" tokenizer: \"v\" test: \"\"}"},
+       "data.labeled_text.test: is empty"},
+      {Classifier,
+       {"data.labeled_text={train: \"a.csv\" tokenizer: \"v\" "
+        "second_text_column: \"\"}"},
+       "data.labeled_text.second_text_column: is empty"},
+      {Classifier,
+       {"data.labeled_text={train: \"a.csv\" tokenizer: \"v\" "
+        "label_column: \"text\"}"},
+       "data.labeled_text: text_column, second_text_column and label_column "
+       "must name different columns"},
       {Bert,
        {"data.external={name: \"texts\"}", "model.bert.mask_probability=0.2"},
-       "model.bert.mask_probability: applies only to data.random"},
+       "model.bert.mask_probability: does not apply to data.external"},
       {Gpt, {"model.gpt.layers=0"}, "model.gpt.layers: 0 is not between"},
       {Gpt, {"model.gpt.width=0"}, "model.gpt.width: 0 is not between"},
       {Gpt, {"model.gpt.heads=0"}, "model.gpt.heads: 0 is not between"},

@@ -99,7 +99,8 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   expect(job, "batch.global: is required");
   job.clear_data();
   expect(job,
-         "data: is required: set idx, csv, text, tokens, images, random or "
+         "data: is required: set idx, csv, text, tokens, labeled_text, images, "
+         "random or "
          "external");
   job.clear_model();
   expect(job,
@@ -143,9 +144,7 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
       {Mlp,
        {"data.csv.train=t", "data.csv.delimiter=5"},
        "data.csv.delimiter: must be one character"},
-      {Mlp,
-       {"data.labeled_text={}"},
-       "data.labeled_text: is not supported by this release"},
+      {Mlp, {"data.labeled_text={}"}, "data.labeled_text.train: is required"},
       {Regression,
        {"data.csv.test=\"\""},
        "data.csv.test: is empty; leave it out for no evaluation"},
@@ -180,7 +179,8 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
        "data.tokens.path: is required"},
       {Cnn,
        {"data.tokens.path=t"},
-       "data.tokens: model.cnn cannot read tokens; use model.gpt"},
+       "data.tokens: model.cnn cannot read tokens; use model.gpt or "
+       "model.bert"},
       {Gpt,
        {"data.idx.directory=d"},
        "data: model.gpt needs text data; set data.text or data.tokens"},

@@ -16,11 +16,14 @@
 #include "common/base/json.h"
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors.h"
+#include "common/tokenizer/open_tokenizer.h"
+#include "common/tokenizer/word_piece_tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/model_harness.h"
 #include "tests/support/status_matchers.h"
+#include "worker/data/text/text_encoding.h"
 #include "worker/models/initial_weights.h"
 
 namespace tributary {
@@ -88,6 +91,7 @@ class HuggingFaceTest : public ::testing::Test {
   }
 
   JobSpec job_;
+  std::string encoding_;
   std::unique_ptr<ModelHarness> harness_;
   std::map<std::string, RunTensor> tensors_;
 };
@@ -98,7 +102,7 @@ TEST_F(HuggingFaceTest, WritesWhatInitialWeightsReads) {
     tensors_.clear();
     Make(gpt);
     const std::string folder = Folder(*gpt == '\0' ? "tied" : "untied");
-    ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, folder).ok());
+    ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder).ok());
     EXPECT_EQ(Load(folder),
               std::vector<float>(
                   harness_->weights(),
@@ -115,7 +119,7 @@ TEST_F(HuggingFaceTest, WritesWhatInitialWeightsReads) {
 TEST_F(HuggingFaceTest, AModelWithoutBiasesHasBiasesOfZero) {
   Make("bias: false");
   const std::string folder = Folder("out");
-  ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, folder).ok());
+  ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder).ok());
   // A model with biases reads them, and the same weights.
   const std::map<std::string, RunTensor> weights = tensors_;
   Make("");
@@ -141,7 +145,7 @@ TEST_F(HuggingFaceTest, KeepsTheConfigAndTheTokenizerOfTheInitialWeights) {
   std::ofstream(source + "/merges.txt") << "a b\n";
   job_.mutable_model()->mutable_initial_weights()->set_path(source);
   const std::string folder = Folder("out");
-  ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, folder).ok());
+  ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder).ok());
   const nlohmann::json config = Config(folder);
   EXPECT_EQ(config["eos_token_id"], 5);
   EXPECT_EQ(config["n_layer"], 2);
@@ -152,7 +156,8 @@ TEST_F(HuggingFaceTest, KeepsTheConfigAndTheTokenizerOfTheInitialWeights) {
 TEST_F(HuggingFaceTest, BertReturnsWithEqualBytes) {
   MakeBert(BertSpec::SEQUENCE_CLASSIFICATION, 3);
   const std::string folder = Folder("out");
-  const absl::Status written = WriteHuggingFaceFolder(job_, tensors_, folder);
+  const absl::Status written =
+      WriteHuggingFaceFolder(job_, tensors_, encoding_, folder);
   ASSERT_TRUE(written.ok()) << written;
   const nlohmann::json config = Config(folder);
   EXPECT_EQ(config["architectures"][0], "BertForSequenceClassification");
@@ -168,6 +173,38 @@ TEST_F(HuggingFaceTest, BertReturnsWithEqualBytes) {
         tensors_[parameter.name].values)
         << parameter.name;
   }
+}
+
+TEST_F(HuggingFaceTest, BertHasTheTokenizerAndTheClassesOfItsData) {
+  MakeBert(BertSpec::SEQUENCE_CLASSIFICATION, 2);
+  const auto tokenizer = WordPieceTokenizer::Create(
+      {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"}, WordPieceOptions());
+  TextEncoding texts;
+  texts.classes = {"no", "yes"};
+  texts.tokenizer_json = (*tokenizer)->ToJson();
+  encoding_ = texts.ToJson();
+  const std::string folder = Folder("out");
+  ASSERT_TRUE(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder).ok());
+  const nlohmann::json config = Config(folder);
+  EXPECT_EQ(config["id2label"], nlohmann::json({{"0", "no"}, {"1", "yes"}}));
+  EXPECT_EQ(config["label2id"], nlohmann::json({{"no", 0}, {"yes", 1}}));
+  EXPECT_EQ(ReadFile(folder + "/vocab.txt", 100).value_or(""),
+            "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n");
+  const auto opened = OpenTokenizer(folder);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->ToJson(), texts.tokenizer_json);
+  const nlohmann::json settings =
+      ParseJson(ReadFile(folder + "/tokenizer_config.json", 1000).value_or(""));
+  EXPECT_EQ(settings["model_max_length"], 6);
+  EXPECT_EQ(settings["do_lower_case"], true);
+
+  texts.classes.push_back("perhaps");
+  encoding_ = texts.ToJson();
+  EXPECT_THAT(
+      WriteHuggingFaceFolder(job_, tensors_, encoding_, Folder("wrong")),
+      StatusIs(absl::StatusCode::kDataLoss,
+               HasSubstr("the final model has 2 outputs, but data.json "
+                         "names 3 classes")));
 }
 
 // As in a file of a masked language model, from before layer norms were
@@ -212,16 +249,16 @@ TEST_F(HuggingFaceTest, RefusesOtherModelsAndTensors) {
   Make("");
   const std::string folder = Folder("out");
   tensors_["transformer.wpe.weight"].shape = {8, 4};
-  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, folder),
+  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder),
               StatusIs(absl::StatusCode::kDataLoss,
                        HasSubstr("tensor transformer.wpe.weight of the final "
                                  "model has shape [8, 4], expected [4, 8]")));
   tensors_.erase("transformer.wpe.weight");
-  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, folder),
+  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder),
               StatusIs(absl::StatusCode::kDataLoss,
                        HasSubstr("no tensor transformer.wpe.weight")));
   job_.mutable_model()->mutable_mlp();
-  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, folder),
+  EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("only models of kind gpt and bert; pass "
                                  "--format safetensors")));

@@ -383,7 +383,7 @@ class InferenceTest(unittest.TestCase):
         other = run('evaluate', 'gpt', '--weights', 'gpt/final/model.safetensors',
                     '--set', 'data.text.validation_fraction=0.5', '--json')
         self.assertGreater(json.loads(other.stdout)['samples'], 2000)
-        self.check_error('data.csv, data.idx or data.images', 'predict', 'gpt', '--data',
+        self.check_error('data.csv, data.idx, data.images or data.labeled_text', 'predict', 'gpt', '--data',
                          'text.txt')
 
     def test_wrong_inputs(self):

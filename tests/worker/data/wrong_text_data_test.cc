@@ -110,7 +110,7 @@ std::vector<WrongData> WrongText() {
                  job->mutable_model()->mutable_mlp();
                }),
        kInvalid,
-       {"data.text: text is for model.gpt"}},
+       {"data.text: only model.gpt and model.bert learn from text"}},
       {"TextForRegression",
        Changed(TextJob,
                [](const DataFolder&, JobSpec* job) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <new>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,24 @@ TEST_F(TrainerTest, PushesTheWholeBatchOfEachStepOnceAndFinishes) {
     EXPECT_EQ(pushed_[i].chunk, chunks() - 1 - back);
   }
   EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(TrainerTest, SampleCountsAreThoseOfThePredictedTokens) {
+  Make(/*steps=*/1,
+       {"model.bert={layers: 1 heads: 1 width: 16 context: 8 positions: 8 "
+        "vocabulary: 20}",
+        "data.random={samples: 16}"});
+  Batch batch;
+  std::vector<int64_t> all(16);
+  std::iota(all.begin(), all.end(), 0);
+  setup_->data().ReadTrain(/*epoch=*/0, all, &batch);
+  const int64_t predicted =
+      std::count_if(batch.labels.begin(), batch.labels.end(),
+                    [](int32_t label) { return label >= 0; });
+  ASSERT_LT(predicted, 16 * 8);
+  DeliverAll(0);
+  EXPECT_EQ(Run(), absl::OkStatus());
+  EXPECT_EQ(SumsOf(0).at({0, 1}).sample_count, predicted);
 }
 
 TEST_F(TrainerTest, ReportsItsProgress) {

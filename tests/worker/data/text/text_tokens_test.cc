@@ -1,4 +1,4 @@
-#include "worker/data/text_data_set.h"
+#include "worker/data/text/text_tokens.h"
 
 #include <algorithm>
 #include <memory>
@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/data/data_test_util.h"
+#include "worker/data/token_data_set.h"
 
 namespace tributary {
 namespace {
@@ -27,15 +28,26 @@ std::string Counting(int bytes) {
   return text;
 }
 
-class TextDataSetTest : public testing::Test {
+constexpr int64_t kVocabulary = 256;
+
+absl::StatusOr<std::unique_ptr<TokenDataSet>> OpenText(const TextSpec& spec,
+                                                       int64_t context,
+                                                       uint64_t seed) {
+  absl::StatusOr<TokenData> data = OpenTextTokens(spec);
+  if (!data.ok()) return data.status();
+  return TokenDataSet::Create(*std::move(data),
+                              {"model.gpt", context, kVocabulary}, seed);
+}
+
+class TextTokensTest : public testing::Test {
  protected:
-  std::unique_ptr<TextDataSet> Open(const std::string& text, int64_t context,
-                                    double validation_fraction,
-                                    uint64_t seed = 1) const {
+  std::unique_ptr<TokenDataSet> Open(const std::string& text, int64_t context,
+                                     double validation_fraction,
+                                     uint64_t seed = 1) const {
     TextSpec spec;
     spec.add_path(folder_.Write("text", text));
     spec.set_validation_fraction(validation_fraction);
-    auto data = TextDataSet::Open(spec, context, seed);
+    auto data = OpenText(spec, context, seed);
     EXPECT_EQ(data.status(), absl::OkStatus());
     return data.ok() ? *std::move(data) : nullptr;
   }
@@ -43,7 +55,7 @@ class TextDataSetTest : public testing::Test {
   DataFolder folder_;
 };
 
-TEST_F(TextDataSetTest, SaysWhatItHolds) {
+TEST_F(TextTokensTest, SaysWhatItHolds) {
   const auto data = Open(Counting(100), /*context=*/8, 0.25);
   ASSERT_NE(data, nullptr);
   EXPECT_EQ(data->info().kind, DataInfo::Kind::kTokens);
@@ -53,7 +65,7 @@ TEST_F(TextDataSetTest, SaysWhatItHolds) {
   EXPECT_EQ(data->evaluation_samples(), 3);  // 24 predictions.
 }
 
-TEST_F(TextDataSetTest, LabelsAreTheNextTokensAndStayInTheTrainingPart) {
+TEST_F(TextTokensTest, LabelsAreTheNextTokensAndStayInTheTrainingPart) {
   for (const int context : {1, 2, 3, 7, 30}) {
     for (int bytes = 4 * context + 4; bytes < 4 * context + 30; ++bytes) {
       SCOPED_TRACE(testing::Message() << context << " of " << bytes);
@@ -78,7 +90,7 @@ TEST_F(TextDataSetTest, LabelsAreTheNextTokensAndStayInTheTrainingPart) {
   }
 }
 
-TEST_F(TextDataSetTest, EveryPhaseOccursAndDependsOnSeedAndEpoch) {
+TEST_F(TextTokensTest, EveryPhaseOccursAndDependsOnSeedAndEpoch) {
   const auto data = Open(Counting(100), /*context=*/5, 0.25);
   const auto same = Open(Counting(100), /*context=*/5, 0.25);
   const auto other = Open(Counting(100), /*context=*/5, 0.25, /*seed=*/2);
@@ -100,7 +112,7 @@ TEST_F(TextDataSetTest, EveryPhaseOccursAndDependsOnSeedAndEpoch) {
   EXPECT_THAT(phases, ElementsAre(2, 0, 2, 0, 3, 4, 0, 0, 2, 2));
 }
 
-TEST_F(TextDataSetTest, EvaluationPredictsEveryByteButTheFirstOnce) {
+TEST_F(TextTokensTest, EvaluationPredictsEveryByteButTheFirstOnce) {
   for (const int context : {1, 2, 3, 8, 40}) {
     for (const int held_out : {2, 3, 8, 9, 10, 25}) {
       SCOPED_TRACE(testing::Message() << context << " of " << held_out);
@@ -132,7 +144,7 @@ TEST_F(TextDataSetTest, EvaluationPredictsEveryByteButTheFirstOnce) {
   }
 }
 
-TEST_F(TextDataSetTest, BytesAbove127ArePositiveTokens) {
+TEST_F(TextTokensTest, BytesAbove127ArePositiveTokens) {
   const auto data = Open(std::string(40, '\xfe'), /*context=*/4, 0.5);
   ASSERT_NE(data, nullptr);
   Batch batch;
@@ -143,12 +155,12 @@ TEST_F(TextDataSetTest, BytesAbove127ArePositiveTokens) {
   EXPECT_THAT(batch.values, IsEmpty());
 }
 
-TEST_F(TextDataSetTest, PutsFilesOneBehindTheOther) {
+TEST_F(TextTokensTest, PutsFilesOneBehindTheOther) {
   TextSpec spec;
   spec.add_path(folder_.Write("a", "abc"));
   spec.add_path(folder_.Write("b.gz", Gzip("defgh")));
   spec.set_validation_fraction(0.5);
-  const auto data = TextDataSet::Open(spec, /*context=*/1, /*seed=*/1);
+  const auto data = OpenText(spec, /*context=*/1, /*seed=*/1);
   ASSERT_EQ(data.status(), absl::OkStatus());
   EXPECT_EQ((*data)->train_samples(), 3);
   Batch batch;
@@ -159,14 +171,14 @@ TEST_F(TextDataSetTest, PutsFilesOneBehindTheOther) {
   EXPECT_THAT(batch.labels, ElementsAre('f', 'g', 'h'));
 }
 
-TEST_F(TextDataSetTest, FingerprintIsThatOfTheBytes) {
+TEST_F(TextTokensTest, FingerprintIsThatOfTheBytes) {
   const uint64_t fingerprint = Open("abcdefgh", 1, 0.5)->fingerprint();
   EXPECT_EQ(Open("abcdefgh", 2, 0.25)->fingerprint(), fingerprint);
   EXPECT_NE(Open("abcdefgi", 1, 0.5)->fingerprint(), fingerprint);
   EXPECT_NE(Open("abcdefghi", 1, 0.5)->fingerprint(), fingerprint);
 }
 
-TEST_F(TextDataSetTest, ASplitOfTheUsualKindIsThatOfPyTorchScripts) {
+TEST_F(TextTokensTest, ASplitOfTheUsualKindIsThatOfPyTorchScripts) {
   // train = text[:int(0.9 * n)], the rest is held out.
   const auto data = Open(std::string(15394, 'x'), /*context=*/1, 0.1);
   ASSERT_NE(data, nullptr);

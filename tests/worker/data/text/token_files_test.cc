@@ -1,4 +1,4 @@
-#include "worker/data/token_data_set.h"
+#include "worker/data/text/token_files.h"
 
 #include <cstdint>
 #include <cstring>
@@ -13,7 +13,8 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/data/data_test_util.h"
-#include "worker/data/text_data_set.h"
+#include "worker/data/text/text_tokens.h"
+#include "worker/data/token_data_set.h"
 
 namespace tributary {
 namespace {
@@ -58,7 +59,15 @@ std::vector<int> Counting(int count) {
   return values;
 }
 
-class TokenDataSetTest : public testing::Test {
+absl::StatusOr<std::unique_ptr<TokenDataSet>> OpenTokens(const TokensSpec& spec,
+                                                         int64_t context) {
+  const TextModel model = {"model.gpt", context, kVocabulary};
+  absl::StatusOr<TokenData> data = OpenTokenFiles(spec, model);
+  if (!data.ok()) return data.status();
+  return TokenDataSet::Create(*std::move(data), model, /*seed=*/1);
+}
+
+class TokenFilesTest : public testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<TokenDataSet>> Open(
       const std::string& bytes,
@@ -66,7 +75,7 @@ class TokenDataSetTest : public testing::Test {
     TokensSpec spec;
     spec.add_path(folder_.Write("tokens.bin", bytes));
     spec.set_format(format);
-    return TokenDataSet::Open(spec, /*context=*/8, kVocabulary, /*seed=*/1);
+    return OpenTokens(spec, /*context=*/8);
   }
   void ExpectError(const std::string& bytes, TokensSpec::Format format,
                    const std::string& part) const {
@@ -78,7 +87,7 @@ class TokenDataSetTest : public testing::Test {
   DataFolder folder_;
 };
 
-TEST_F(TokenDataSetTest, EveryFormatYieldsTheSameSamples) {
+TEST_F(TokenFilesTest, EveryFormatYieldsTheSameSamples) {
   const std::vector<int> values = Counting(200);
   const std::string narrow = Numbers<uint16_t>(values);
   const std::string wide = Numbers<uint32_t>(values);
@@ -111,12 +120,14 @@ TEST_F(TokenDataSetTest, EveryFormatYieldsTheSameSamples) {
   }
 }
 
-TEST_F(TokenDataSetTest, HasTheWindowsOfTheTextWithTheseBytes) {
+TEST_F(TokenFilesTest, HasTheWindowsOfTheTextWithTheseBytes) {
   const std::vector<int> values = Counting(200);
   const auto tokens = Open(Numbers<uint16_t>(values));
   TextSpec spec;
   spec.add_path(folder_.Write("text", Numbers<uint8_t>(values)));
-  const auto text = TextDataSet::Open(spec, /*context=*/8, /*seed=*/1);
+  const auto text =
+      TokenDataSet::Create(*OpenTextTokens(spec), {"model.gpt", 8, 256},
+                           /*seed=*/1);
   ASSERT_EQ(tokens.status(), absl::OkStatus());
   ASSERT_EQ(text.status(), absl::OkStatus());
   for (int64_t epoch = 0; epoch < 9; ++epoch) {
@@ -129,13 +140,12 @@ TEST_F(TokenDataSetTest, HasTheWindowsOfTheTextWithTheseBytes) {
   }
 }
 
-TEST_F(TokenDataSetTest, WindowsCrossFilesAndValidationFilesAreHeldOut) {
+TEST_F(TokenFilesTest, WindowsCrossFilesAndValidationFilesAreHeldOut) {
   TokensSpec spec;
   spec.add_path(folder_.Write("a", Numbers<uint16_t>({1, 2, 3, 4, 5})));
   spec.add_path(folder_.Write("b", Numbers<uint16_t>({6, 7, 8, 9, 10})));
   spec.add_validation_path(folder_.Write("c", Numbers<uint16_t>({11, 12})));
-  const auto data =
-      TokenDataSet::Open(spec, /*context=*/5, kVocabulary, /*seed=*/1);
+  const auto data = OpenTokens(spec, /*context=*/5);
   ASSERT_EQ(data.status(), absl::OkStatus());
   EXPECT_EQ((*data)->train_samples(), 1);
   bool crossed = false;
@@ -155,14 +165,14 @@ TEST_F(TokenDataSetTest, WindowsCrossFilesAndValidationFilesAreHeldOut) {
   EXPECT_THAT(batch.labels, testing::ElementsAre(12, -1, -1, -1, -1));
 }
 
-TEST_F(TokenDataSetTest, FingerprintDependsOnTheContents) {
+TEST_F(TokenFilesTest, FingerprintDependsOnTheContents) {
   std::vector<int> values = Counting(200);
   const uint64_t before = (*Open(Numbers<uint16_t>(values)))->fingerprint();
   values[100] += 1;
   EXPECT_NE((*Open(Numbers<uint16_t>(values)))->fingerprint(), before);
 }
 
-TEST_F(TokenDataSetTest, NamesTheFileAndTheError) {
+TEST_F(TokenFilesTest, NamesTheFileAndTheError) {
   const std::string body = Numbers<uint16_t>(Counting(200));
   ExpectError(Numbers<uint16_t>({1, 300}), TokensSpec::AUTO,
               "byte 2: token 300 is not below model.gpt.vocabulary 300");
@@ -181,7 +191,7 @@ TEST_F(TokenDataSetTest, NamesTheFileAndTheError) {
   ExpectError("\x1f\x8b..", TokensSpec::AUTO, "is compressed");
 }
 
-TEST_F(TokenDataSetTest, TooFewTokensAreAnError) {
+TEST_F(TokenFilesTest, TooFewTokensAreAnError) {
   EXPECT_THAT(Open(Numbers<uint16_t>(Counting(15))).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("13 tokens are left for training; "

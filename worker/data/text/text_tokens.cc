@@ -1,4 +1,4 @@
-#include "worker/data/text_data_set.h"
+#include "worker/data/text/text_tokens.h"
 
 #include <algorithm>
 #include <cmath>
@@ -126,37 +126,25 @@ absl::StatusOr<std::vector<int32_t>> Tokenize(
   return ids;
 }
 
-struct OpenedTokens {
-  std::unique_ptr<TokenSource> tokens;
-  int64_t vocabulary = kByteValues;
-};
-
-absl::StatusOr<OpenedTokens> OpenTokens(
-    const TextSpec& spec, absl::Span<const absl::string_view> files,
-    std::string text) {
-  OpenedTokens opened;
-  if (!spec.has_tokenizer()) {
-    opened.tokens = std::make_unique<ByteTokens>(std::move(text));
-    return opened;
-  }
-  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
-      OpenTokenizer(spec.tokenizer());
-  if (!tokenizer.ok()) {
-    return absl::Status(
-        tokenizer.status().code(),
-        absl::StrCat("data.text.tokenizer: ", tokenizer.status().message()));
-  }
-  TRIBUTARY_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
-                             Tokenize(spec, **tokenizer, files));
-  opened.tokens = std::make_unique<IdTokens>(std::move(ids));
-  opened.vocabulary = (*tokenizer)->vocabulary();
-  return opened;
-}
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TextDataSet>> TextDataSet::Open(
-    const TextSpec& spec, int64_t context, uint64_t seed) {
+absl::StatusOr<std::unique_ptr<Tokenizer>> OpenTokenizerOf(
+    const std::string& field, const std::string& path) {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = OpenTokenizer(path);
+  if (tokenizer.ok()) return tokenizer;
+  return absl::Status(tokenizer.status().code(),
+                      absl::StrCat(field, ": ", tokenizer.status().message()));
+}
+
+absl::Status CheckVocabulary(int64_t tokens, const std::string& field,
+                             const TextModel& model) {
+  if (tokens <= model.vocabulary) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      model.field, ".vocabulary: ", model.vocabulary, ", but ", field, " has ",
+      tokens, " tokens; set ", model.field, ".vocabulary to ", tokens));
+}
+
+absl::StatusOr<TokenData> OpenTextTokens(const TextSpec& spec) {
   TRIBUTARY_RETURN_IF_ERROR(CheckSpec(spec));
   std::string text;
   std::vector<size_t> ends;
@@ -173,34 +161,32 @@ absl::StatusOr<std::unique_ptr<TextDataSet>> TextDataSet::Open(
     files.push_back(absl::string_view(text).substr(begin, end - begin));
     begin = end;
   }
-  const uint64_t fingerprint = DataFingerprint(files);
-  TRIBUTARY_ASSIGN_OR_RETURN(OpenedTokens opened,
-                             OpenTokens(spec, files, std::move(text)));
-  const int64_t count = opened.tokens->size();
-  const int64_t train = static_cast<int64_t>(std::floor(
+  TokenData data;
+  data.fingerprint = DataFingerprint(files);
+  data.vocabulary = kByteValues;
+  data.tokenizer_field = "data.text.tokenizer";
+  if (spec.has_tokenizer()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        data.tokenizer,
+        OpenTokenizerOf(data.tokenizer_field, spec.tokenizer()));
+    TRIBUTARY_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                               Tokenize(spec, *data.tokenizer, files));
+    data.tokens = std::make_unique<IdTokens>(std::move(ids));
+    data.vocabulary = data.tokenizer->vocabulary();
+    data.unit = " tokens";
+  } else {
+    data.tokens = std::make_unique<ByteTokens>(std::move(text));
+  }
+  const int64_t count = data.tokens->size();
+  data.train_tokens = static_cast<int64_t>(std::floor(
       static_cast<double>(count) * (1 - spec.validation_fraction())));
-  const bool bytes = !spec.has_tokenizer();
-  TRIBUTARY_RETURN_IF_ERROR(TokenWindows::Check(
-      absl::StrCat(absl::StrJoin(spec.path(), " + "), ": ",
-                   bytes ? Counted(count, "byte is", "bytes are")
-                         : Counted(count, "token is", "tokens are"),
-                   " too short: with data.text.validation_fraction ",
-                   spec.validation_fraction(), " "),
-      bytes ? "" : " tokens", train, count - train, context));
-  return std::unique_ptr<TextDataSet>(
-      new TextDataSet(std::move(opened.tokens), opened.vocabulary, train,
-                      context, seed, fingerprint));
-}
-
-TextDataSet::TextDataSet(std::unique_ptr<TokenSource> tokens,
-                         int64_t vocabulary, int64_t train_tokens,
-                         int64_t context, uint64_t seed, uint64_t fingerprint)
-    : tokens_(std::move(tokens)),
-      windows_(tokens_.get(), train_tokens, context, seed),
-      fingerprint_(fingerprint) {
-  info_.kind = DataInfo::Kind::kTokens;
-  info_.sample_shape = {context};
-  info_.classes = vocabulary;
+  data.too_short = absl::StrCat(
+      absl::StrJoin(spec.path(), " + "), ": ",
+      spec.has_tokenizer() ? Counted(count, "token is", "tokens are")
+                           : Counted(count, "byte is", "bytes are"),
+      " too short: with data.text.validation_fraction ",
+      spec.validation_fraction(), " ");
+  return data;
 }
 
 }  // namespace tributary

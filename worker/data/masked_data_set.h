@@ -1,0 +1,68 @@
+// Data set of a masked language model.
+#ifndef TRIBUTARY_WORKER_DATA_MASKED_DATA_SET_H_
+#define TRIBUTARY_WORKER_DATA_MASKED_DATA_SET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/data/data_set.h"
+#include "worker/data/text/sequence_tokens.h"
+#include "worker/data/text/token_data.h"
+#include "worker/data/text/token_masking.h"
+#include "worker/data/text/token_windows.h"
+
+namespace tributary {
+
+// A sample is [CLS], a window of `context` - 2 tokens (see TokenWindows), and
+// [SEP]. TokenMasking chooses the tokens that are predicted: anew in each epoch
+// for training samples, and always the same for held-out samples. The held-out
+// windows contain each held-out token exactly once; the last is padded with
+// [PAD].
+class MaskedDataSet final : public DataSet {
+ public:
+  struct Options {
+    double mask_probability = 0.15;
+    // Determines where windows begin, and which tokens are predicted.
+    uint64_t seed = 0;
+  };
+  // `data` must have a tokenizer. Returns InvalidArgument, naming the field, if
+  // it is not WordPiece with the special tokens of BERT, or has more tokens
+  // than the model, or there are too few tokens.
+  static absl::StatusOr<std::unique_ptr<MaskedDataSet>> Create(
+      TokenData data, const TextModel& model, const Options& options);
+
+  const DataInfo& info() const override { return info_; }
+  int64_t train_samples() const override { return windows_.train_windows(); }
+  int64_t evaluation_samples() const override {
+    return windows_.evaluation_windows();
+  }
+  uint64_t fingerprint() const override { return data_.fingerprint; }
+  // The tokenizer.
+  std::string encoding() const override { return encoding_; }
+  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
+                 Batch* batch) const override;
+  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
+
+ private:
+  MaskedDataSet(TokenData data, const TextModel& model,
+                const TokenWindows& windows,
+                const TokenMasking::Options& masking, std::string encoding);
+
+  void Resize(int64_t samples, Batch* batch) const;
+  // Writes sample `index`, which consists of `window`, to place `place`.
+  void CopySample(int64_t epoch, int64_t index, TokenWindows::Window window,
+                  int64_t place, Batch* batch) const;
+
+  const TokenData data_;
+  const TokenWindows windows_;
+  const SequenceTokens special_;
+  const TokenMasking masking_;
+  const std::string encoding_;
+  DataInfo info_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_MASKED_DATA_SET_H_

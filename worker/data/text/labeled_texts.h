@@ -1,0 +1,59 @@
+// Reads files of texts with labels.
+#ifndef TRIBUTARY_WORKER_DATA_TEXT_LABELED_TEXTS_H_
+#define TRIBUTARY_WORKER_DATA_TEXT_LABELED_TEXTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// The largest number of classes of texts. More different labels show that the
+// label's column is not one of classes.
+inline constexpr int64_t kMaxTextClasses = 1 << 16;
+
+struct LabeledTexts {
+  std::string path;
+  std::vector<std::string> texts;
+  std::vector<std::string> seconds;  // Empty if there are no pairs.
+  std::vector<std::string> labels;   // Empty if the file has no such column.
+  std::vector<int64_t> lines;        // Of the file, from 1.
+
+  int64_t size() const { return static_cast<int64_t>(lines.size()); }
+};
+
+// Parses a CSV or TSV file with the columns that `spec` names. If
+// `needs_labels` is false, the label's column may be absent, and labels may be
+// empty. `path` is the file's name; it decides the delimiter. Accepts arbitrary
+// bytes. Returns InvalidArgument, naming the file and the line, if `bytes` is
+// malformed, lacks a column, or has an empty text or label.
+absl::StatusOr<LabeledTexts> ParseLabeledTexts(const LabeledTextSpec& spec,
+                                               bool needs_labels,
+                                               const std::string& path,
+                                               absl::string_view bytes);
+
+// Reads the file `path` for ParseLabeledTexts, or, if its name ends in .txt, a
+// text from each line (not for pairs). Also returns the errors of
+// AppendWholeFile.
+absl::StatusOr<LabeledTexts> ReadTextsToPredict(const LabeledTextSpec& spec,
+                                                const std::string& path);
+
+// Returns the different labels in the order of the classes: in numeric order if
+// all are integers, otherwise in the order of their bytes. Returns
+// InvalidArgument if there are fewer than two, or too many.
+absl::StatusOr<std::vector<std::string>> ClassesOfTexts(
+    const LabeledTexts& texts);
+
+// Returns the class of each text. Returns InvalidArgument, naming the line, if
+// a label is not one of `classes`.
+absl::StatusOr<std::vector<int32_t>> NumberLabels(
+    const LabeledTexts& texts, const std::vector<std::string>& classes);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_TEXT_LABELED_TEXTS_H_

@@ -1,0 +1,69 @@
+// Texts and pairs of texts as sequences of tokens for BERT.
+#ifndef TRIBUTARY_WORKER_DATA_TEXT_SEQUENCE_ENCODER_H_
+#define TRIBUTARY_WORKER_DATA_TEXT_SEQUENCE_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/tokenizer/tokenizer.h"
+#include "worker/data/text/labeled_texts.h"
+#include "worker/data/text/sequence_tokens.h"
+#include "worker/data/text/token_data.h"
+
+namespace tributary {
+
+// Samples of different lengths, one after the other.
+struct Sequences {
+  struct Sample {
+    int64_t end;         // The index after the last token of the sample.
+    int32_t first_type;  // The number of its tokens of type 0.
+  };
+  std::vector<int32_t> tokens;
+  std::vector<Sample> samples;
+
+  int64_t size() const { return static_cast<int64_t>(samples.size()); }
+  // Writes sample `index`, filled up to `context` tokens with `filler`, to
+  // `to`, and the types of its tokens to `types`. Returns its length.
+  int32_t Copy(int64_t index, int64_t context, int32_t filler, int32_t* to,
+               int32_t* types) const;
+};
+
+// A text becomes [CLS] text [SEP], and a pair becomes [CLS] text [SEP] second
+// [SEP], in which the second text and the last [SEP] have type 1. A text that
+// is too long loses its last tokens. Of a pair that is too long, the longer
+// text loses tokens until both have the same number of tokens, and then both
+// do; if they cannot be equally long, the longer one, or the second if they
+// were equally long, has one token more. These are the samples of Hugging
+// Face's tokenizers with the strategy longest_first. Thread-safe.
+class SequenceEncoder {
+ public:
+  // `tokenizer` must be WordPiece; the job's field `field` names it. Returns
+  // InvalidArgument if the vocabulary lacks a token of BERT, has more tokens
+  // than the model, or the model's context is too small.
+  static absl::StatusOr<SequenceEncoder> Create(
+      std::unique_ptr<Tokenizer> tokenizer, const std::string& field,
+      const TextModel& model, bool pairs);
+
+  absl::StatusOr<Sequences> Encode(const LabeledTexts& texts) const;
+
+  int64_t vocabulary() const { return tokenizer_->vocabulary(); }
+  const SequenceTokens& special() const { return special_; }
+
+ private:
+  SequenceEncoder() = default;
+  absl::Status Append(const LabeledTexts& texts, size_t row,
+                      Sequences* sequences) const;
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  SequenceTokens special_;
+  int64_t context_ = 0;
+  bool pairs_ = false;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_TEXT_SEQUENCE_ENCODER_H_

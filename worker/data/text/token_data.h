@@ -1,0 +1,51 @@
+// Tokens of files, and the sizes of the model that reads them.
+#ifndef TRIBUTARY_WORKER_DATA_TEXT_TOKEN_DATA_H_
+#define TRIBUTARY_WORKER_DATA_TEXT_TOKEN_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/tokenizer/tokenizer.h"
+
+namespace tributary {
+
+// A sequence of token ids. Immutable and thread-safe.
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+  // Returns the number of tokens.
+  virtual int64_t size() const = 0;
+  // Writes the tokens [begin, begin + count) to `to`.
+  virtual void Copy(int64_t begin, int64_t count, int32_t* to) const = 0;
+};
+
+// The tokens of a job's files. The first `train_tokens` of them are for
+// training, and the rest is held out.
+struct TokenData {
+  std::unique_ptr<TokenSource> tokens;
+  int64_t train_tokens = 0;
+  // Every token is below this number.
+  int64_t vocabulary = 0;
+  uint64_t fingerprint = 0;
+  // What has made the tokens. Null if they are bytes, or if no tokenizer is
+  // named.
+  std::unique_ptr<Tokenizer> tokenizer;
+  // For messages: the field that names the tokenizer, the beginning of the
+  // error that there are too few tokens, and the plural noun, with a blank
+  // before it, for tokens in this error.
+  std::string tokenizer_field;
+  std::string too_short;
+  std::string unit;
+};
+
+// The sizes of the model that reads tokens.
+struct TextModel {
+  std::string field;  // The field with the model, such as `model.gpt`.
+  int64_t context = 0;
+  int64_t vocabulary = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_TEXT_TOKEN_DATA_H_

@@ -1,0 +1,24 @@
+// Reads files of token ids.
+#ifndef TRIBUTARY_WORKER_DATA_TEXT_TOKEN_FILES_H_
+#define TRIBUTARY_WORKER_DATA_TEXT_TOKEN_FILES_H_
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/text/token_data.h"
+
+namespace tributary {
+
+// Concatenates the tokens of all files that `spec` names. The held-out part
+// consists of the files of validation_path or, without these, of the end of the
+// training files, as with OpenTextTokens. Does not open the tokenizer.
+//
+// The files are mapped into memory; they must not change while the job runs.
+// Every token is checked here. Returns NotFound if a file does not exist, and
+// InvalidArgument if a field or a file is invalid, or a token is not below the
+// model's vocabulary.
+absl::StatusOr<TokenData> OpenTokenFiles(const TokensSpec& spec,
+                                         const TextModel& model);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_TEXT_TOKEN_FILES_H_

@@ -1,0 +1,49 @@
+// Choice of the tokens that a masked language model predicts.
+#ifndef TRIBUTARY_WORKER_DATA_TEXT_TOKEN_MASKING_H_
+#define TRIBUTARY_WORKER_DATA_TEXT_TOKEN_MASKING_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "worker/data/text/sequence_tokens.h"
+
+namespace tributary {
+
+// Masks tokens as Devlin et al. (2019): each token that is not special is
+// predicted with a fixed probability. A predicted token becomes [MASK] in 80 %
+// of the cases, and any token of the vocabulary in 10 %; otherwise, it stays.
+//
+// At least one token of each sample is predicted: if chance selects none, the
+// token with the smallest random word is. If all tokens are special, they count
+// as tokens that are not.
+//
+// The result is a pure function of the seed, the epoch, the index of the sample
+// and the tokens. proto/SAMPLING.md defines it. Immutable and therefore
+// thread-safe.
+class TokenMasking {
+ public:
+  struct Options {
+    uint64_t seed = 0;
+    double probability = 0.15;
+    SequenceTokens special;
+    int64_t vocabulary = 0;  // Number of tokens to draw replacements from.
+  };
+  // The epoch of held-out samples.
+  static constexpr int64_t kEvaluation = -1;
+
+  explicit TokenMasking(const Options& options) : options_(options) {}
+
+  // Replaces the tokens of sample `index` that are to be predicted, and sets
+  // the label of each token: the token before the change, or -1 if it is not to
+  // be predicted. `labels` has an element for each of `tokens`, of which there
+  // are 1 to 65,536.
+  void Mask(int64_t epoch, int64_t index, absl::Span<int32_t> tokens,
+            int32_t* labels) const;
+
+ private:
+  const Options options_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_TEXT_TOKEN_MASKING_H_
