@@ -16,8 +16,10 @@ namespace tributary {
 // of validation_path or, without these, of the end of the training files, as in
 // TextDataSet. TokenWindows describes the samples.
 //
-// The files are mapped into memory; they must not change while the job runs.
-// Every token is checked when the data set opens.
+// The files stay open, and each batch is read from the disk. They must not
+// change while the job runs. Every token is checked when the data set opens,
+// and again when it is read: if a file has become shorter, or has a token that
+// is not below the vocabulary, Batch::error says so.
 class TokenDataSet final : public DataSet {
  public:
   // Opens the files that `spec` names. `context` is the length of a window in

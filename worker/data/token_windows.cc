@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/numerics/philox.h"
 
 namespace tributary {
@@ -69,6 +70,7 @@ int64_t TokenWindows::Phase(int64_t epoch) const {
 }
 
 void TokenWindows::Resize(int64_t samples, Batch* batch) const {
+  batch->error = absl::OkStatus();
   batch->samples = samples;
   batch->tokens.resize(static_cast<size_t>(samples * context_));
   batch->labels.resize(static_cast<size_t>(samples * context_));
@@ -76,17 +78,19 @@ void TokenWindows::Resize(int64_t samples, Batch* batch) const {
   batch->values.clear();
 }
 
-void TokenWindows::CopyWindow(int64_t begin, int64_t end, int64_t place,
-                              Batch* batch) const {
+absl::Status TokenWindows::CopyWindow(int64_t begin, int64_t end, int64_t place,
+                                      Batch* batch) const {
   assert(begin >= 0 && begin + 1 < end && end <= source_->size());
   const int64_t count = std::min(context_, end - 1 - begin);
   int32_t* tokens = batch->tokens.data() + place * context_;
   int32_t* labels = batch->labels.data() + place * context_;
-  source_->Copy(begin, count, tokens);
+  TRIBUTARY_RETURN_IF_ERROR(source_->Copy(begin, count, tokens));
   std::copy(tokens + 1, tokens + count, labels);
-  source_->Copy(begin + count, 1, labels + count - 1);
+  TRIBUTARY_RETURN_IF_ERROR(
+      source_->Copy(begin + count, 1, labels + count - 1));
   std::fill(tokens + count, tokens + context_, 0);
   std::fill(labels + count, labels + context_, kNotCounted);
+  return absl::OkStatus();
 }
 
 void TokenWindows::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
@@ -97,7 +101,9 @@ void TokenWindows::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
   for (int64_t place = 0; place < samples; ++place) {
     const int64_t index = indexes[static_cast<size_t>(place)];
     assert(index >= 0 && index < train_samples());
-    CopyWindow(phase + index * context_, train_tokens_, place, batch);
+    batch->error =
+        CopyWindow(phase + index * context_, train_tokens_, place, batch);
+    if (!batch->error.ok()) return;
   }
 }
 
@@ -105,8 +111,9 @@ void TokenWindows::ReadEvaluation(int64_t begin, int64_t end,
                                   Batch* batch) const {
   Resize(end - begin, batch);
   for (int64_t index = begin; index < end; ++index) {
-    CopyWindow(train_tokens_ + index * context_, source_->size(), index - begin,
-               batch);
+    batch->error = CopyWindow(train_tokens_ + index * context_, source_->size(),
+                              index - begin, batch);
+    if (!batch->error.ok()) return;
   }
 }
 

@@ -17,8 +17,10 @@ class TokenSource {
   virtual ~TokenSource() = default;
   // Returns the number of tokens.
   virtual int64_t size() const = 0;
-  // Writes the tokens [begin, begin + count) to `to`.
-  virtual void Copy(int64_t begin, int64_t count, int32_t* to) const = 0;
+  // Writes the tokens [begin, begin + count) to `to`. Returns an error, which
+  // names the file, if they cannot be read.
+  virtual absl::Status Copy(int64_t begin, int64_t count,
+                            int32_t* to) const = 0;
 };
 
 // The first `train_tokens` tokens of the source are for training, and the rest
@@ -65,8 +67,8 @@ class TokenWindows {
   // Writes the window that starts at token `begin` to sample `place` of the
   // batch. Only tokens before `end` serve as labels; the rest of the window is
   // padding.
-  void CopyWindow(int64_t begin, int64_t end, int64_t place,
-                  Batch* batch) const;
+  absl::Status CopyWindow(int64_t begin, int64_t end, int64_t place,
+                          Batch* batch) const;
 
   const TokenSource* const source_;
   const int64_t train_tokens_;
