@@ -17,6 +17,8 @@
 namespace tributary {
 namespace {
 
+using Paths = google::protobuf::RepeatedPtrField<std::string>;
+
 // Runs work(i) for i in [0, count) on `threads` threads.
 template <typename Work>
 void ForEach(int64_t count, int threads, const Work& work) {
@@ -58,32 +60,62 @@ int64_t CountClasses(const PictureSource& source,
 
 }  // namespace
 
-// What opening learns about the pictures of a source, by index.
-struct ImageDataSet::Examined {
-  std::vector<uint64_t> hashes;
-  std::vector<absl::Status> statuses;
-  // Only if they were decoded.
-  std::vector<int64_t> heights;
-  std::vector<int64_t> widths;
-
-  absl::Status status() const {
-    for (const absl::Status& status : statuses) {
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
+// Opens the training part and then the held-out part of a data set.
+class ImageDataSet::Opener {
+ public:
+  // `spec` must outlive this object.
+  Opener(const ImagesSpec& spec, int threads)
+      : spec_(spec), threads_(threads), format_(spec.format()) {
+    info_.kind = DataInfo::Kind::kImages;
+    info_.sample_shape = {spec.channels(), spec.height(), spec.width()};
   }
+
+  // Adds the next part, which has no pictures if there are no paths.
+  absl::Status Add(const Paths& paths);
+  // Returns the data set of both parts. Call once.
+  absl::StatusOr<std::unique_ptr<ImageDataSet>> Finish(uint64_t seed);
+
+ private:
+  // What is known about the pictures of a source, by index.
+  struct Examined {
+    std::vector<uint64_t> hashes;
+    std::vector<absl::Status> statuses;
+    // Only if the pictures were decoded.
+    std::vector<int64_t> heights;
+    std::vector<int64_t> widths;
+  };
+
+  bool skips_corrupt() const { return spec_.on_corrupt() == ImagesSpec::SKIP; }
+  // Hashes all pictures of the source, and decodes them if the job needs to
+  // know their sizes or which ones are corrupt.
+  Examined Examine(const PictureSource& source) const;
+  // Decides which pictures the part keeps.
+  absl::Status Keep(const Examined& examined, Part* part);
+  // Checks that the picture has the size of the first one, if the job does not
+  // state a size.
+  absl::Status CheckSize(const PictureSource& source, int64_t index,
+                         const Examined& examined);
+  // Adds a number to the bytes from which the fingerprint is computed.
+  void AddToFingerprint(uint64_t number);
+
+  const ImagesSpec& spec_;
+  const int threads_;
+  ImagesSpec::Format format_;
+  std::vector<std::string> classes_;
+  DataInfo info_;
+  std::vector<Part> parts_;
+  std::vector<std::string> left_out_;
+  std::string hashed_;
 };
 
-ImageDataSet::Examined ImageDataSet::Examine(const PictureSource& source,
-                                             const ImagesSpec& spec,
-                                             int threads) {
-  const bool decode =
-      spec.on_corrupt() == ImagesSpec::SKIP || spec.height() == 0;
+ImageDataSet::Opener::Examined ImageDataSet::Opener::Examine(
+    const PictureSource& source) const {
+  const bool decode = skips_corrupt() || spec_.height() == 0;
   const auto count = static_cast<size_t>(source.size());
   Examined examined = {
       std::vector<uint64_t>(count), std::vector<absl::Status>(count),
       std::vector<int64_t>(count), std::vector<int64_t>(count)};
-  ForEach(source.size(), threads, [&](int64_t index) {
+  ForEach(source.size(), threads_, [&](int64_t index) {
     const auto i = static_cast<size_t>(index);
     const absl::StatusOr<uint64_t> hash = source.Hash(index);
     examined.statuses[i] = hash.status();
@@ -99,91 +131,101 @@ ImageDataSet::Examined ImageDataSet::Examine(const PictureSource& source,
   return examined;
 }
 
-absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Open(
-    const ImagesSpec& spec, uint64_t seed, int threads) {
-  std::vector<std::string> classes;
-  ImagesSpec::Format format = spec.format();
-  const FileLoader load = [](const std::string& path, std::string* bytes) {
-    return AppendWholeFile(path, kMaxDataBytes, bytes);
-  };
-  DataInfo info;
-  info.kind = DataInfo::Kind::kImages;
-  info.sample_shape = {spec.channels(), spec.height(), spec.width()};
-  std::vector<Part> parts;
-  std::vector<std::string> left_out;
-  std::string hashed;
-  for (const auto* const paths : {&spec.train(), &spec.test()}) {
-    Part part;
-    if (!paths->empty()) {
-      TRIBUTARY_ASSIGN_OR_RETURN(
-          part.source,
-          OpenPictures(*paths, spec.channels(), load, &format, &classes));
-      if (paths == &spec.train()) {
-        const int64_t found = CountClasses(*part.source, classes, format);
-        info.classes = spec.classes() == 0 ? found : spec.classes();
-      }
-      TRIBUTARY_RETURN_IF_ERROR(CheckLabels(*part.source, info.classes));
-      const Examined examined = Examine(*part.source, spec, threads);
-      if (spec.on_corrupt() != ImagesSpec::SKIP) {
-        TRIBUTARY_RETURN_IF_ERROR(examined.status());
-      }
-      for (int64_t index = 0; index < part.source->size(); ++index) {
-        const auto i = static_cast<size_t>(index);
-        if (!examined.statuses[i].ok()) {
-          left_out.emplace_back(examined.statuses[i].message());
-          continue;
-        }
-        if (spec.height() == 0) {
-          const int64_t height = examined.heights[i];
-          const int64_t width = examined.widths[i];
-          if (info.sample_shape[1] == 0) {
-            info.sample_shape[1] = height;
-            info.sample_shape[2] = width;
-          }
-          if (height != info.sample_shape[1] || width != info.sample_shape[2]) {
-            return absl::InvalidArgumentError(absl::StrCat(
-                part.source->Name(index), ": has ", height, " x ", width,
-                " pixels, but the first picture has ", info.sample_shape[1],
-                " x ", info.sample_shape[2],
-                "; set data.images.height and width to scale all pictures"));
-          }
-        }
-        part.kept.push_back(index);
-        const uint64_t facts[2] = {
-            examined.hashes[i],
-            static_cast<uint64_t>(part.source->Label(index))};
-        for (const uint64_t fact : facts) {
-          for (int shift = 0; shift < 64; shift += 8) {
-            hashed.push_back(static_cast<char>(fact >> shift));
-          }
-        }
-      }
-      if (part.kept.empty()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            paths->Get(0), ": no picture can be decoded; the first error: ",
-            left_out.empty() ? "none" : left_out[0]));
-      }
-    }
-    hashed += absl::StrCat("|", part.size(), "|");
-    parts.push_back(std::move(part));
+absl::Status ImageDataSet::Opener::CheckSize(const PictureSource& source,
+                                             int64_t index,
+                                             const Examined& examined) {
+  if (spec_.height() != 0) return absl::OkStatus();
+  const int64_t height = examined.heights[static_cast<size_t>(index)];
+  const int64_t width = examined.widths[static_cast<size_t>(index)];
+  std::vector<int64_t>& shape = info_.sample_shape;
+  if (shape[1] == 0) {
+    shape[1] = height;
+    shape[2] = width;
   }
-  if (info.classes < 2) {
+  if (height == shape[1] && width == shape[2]) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      source.Name(index), ": has ", height, " x ", width,
+      " pixels, but the first picture has ", shape[1], " x ", shape[2],
+      "; set data.images.height and width to scale all pictures"));
+}
+
+void ImageDataSet::Opener::AddToFingerprint(uint64_t number) {
+  for (int shift = 0; shift < 64; shift += 8) {
+    hashed_.push_back(static_cast<char>(number >> shift));
+  }
+}
+
+absl::Status ImageDataSet::Opener::Keep(const Examined& examined, Part* part) {
+  for (int64_t index = 0; index < part->source->size(); ++index) {
+    const auto i = static_cast<size_t>(index);
+    const absl::Status& status = examined.statuses[i];
+    if (!status.ok()) {
+      if (!skips_corrupt()) return status;
+      left_out_.emplace_back(status.message());
+      continue;
+    }
+    TRIBUTARY_RETURN_IF_ERROR(CheckSize(*part->source, index, examined));
+    part->kept.push_back(index);
+    AddToFingerprint(examined.hashes[i]);
+    AddToFingerprint(static_cast<uint64_t>(part->source->Label(index)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ImageDataSet::Opener::Add(const Paths& paths) {
+  const bool train = parts_.empty();
+  Part& part = parts_.emplace_back();
+  if (!paths.empty()) {
+    const FileLoader load = [](const std::string& path, std::string* bytes) {
+      return AppendWholeFile(path, kMaxDataBytes, bytes);
+    };
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        part.source,
+        OpenPictures(paths, spec_.channels(), load, &format_, &classes_));
+    if (train) {
+      info_.classes = spec_.classes() == 0
+                          ? CountClasses(*part.source, classes_, format_)
+                          : spec_.classes();
+    }
+    TRIBUTARY_RETURN_IF_ERROR(CheckLabels(*part.source, info_.classes));
+    TRIBUTARY_RETURN_IF_ERROR(Keep(Examine(*part.source), &part));
+    if (part.kept.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          paths.Get(0), ": no picture can be decoded; the first error: ",
+          left_out_.empty() ? "none" : left_out_[0]));
+    }
+  }
+  absl::StrAppend(&hashed_, "|", part.size(), "|");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Opener::Finish(
+    uint64_t seed) {
+  if (info_.classes < 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat(spec.train(0),
+        absl::StrCat(spec_.train(0),
                      ": has only one class; at least 2 classes "
                      "are needed"));
   }
   std::unique_ptr<ImageDataSet> data(
-      new ImageDataSet(spec, std::move(info), seed));
-  data->train_ = std::move(parts[0]);
-  data->held_out_ = std::move(parts[1]);
-  data->fingerprint_ = DataFingerprint({hashed});
+      new ImageDataSet(spec_, std::move(info_), seed));
+  data->train_ = std::move(parts_[0]);
+  data->held_out_ = std::move(parts_[1]);
+  data->fingerprint_ = DataFingerprint({hashed_});
   data->encoding_ =
       PictureEncoding{data->info_.sample_shape[1], data->info_.sample_shape[2],
-                      std::move(classes)}
+                      std::move(classes_)}
           .ToJson(kMaxEncodingBytes);
-  data->left_out_ = std::move(left_out);
+  data->left_out_ = std::move(left_out_);
   return data;
+}
+
+absl::StatusOr<std::unique_ptr<ImageDataSet>> ImageDataSet::Open(
+    const ImagesSpec& spec, uint64_t seed, int threads) {
+  Opener opener(spec, threads);
+  TRIBUTARY_RETURN_IF_ERROR(opener.Add(spec.train()));
+  TRIBUTARY_RETURN_IF_ERROR(opener.Add(spec.test()));
+  return opener.Finish(seed);
 }
 
 ImageDataSet::ImageDataSet(const ImagesSpec& spec, DataInfo info, uint64_t seed)

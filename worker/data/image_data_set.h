@@ -22,11 +22,11 @@ namespace tributary {
 // If a picture cannot be decoded while a batch is read, Batch::error names it.
 class ImageDataSet final : public DataSet {
  public:
-  // Lists the pictures, and hashes them on `threads` threads. With on_corrupt
-  // SKIP, also decodes them, leaves out those that fail (see warnings). Without
-  // height and width, reads all sizes. Returns NotFound if a file does not
-  // exist, and InvalidArgument, naming the file or the field, if the data are
-  // invalid or do not fit `spec`. `seed` is that of the job.
+  // Lists the pictures, and hashes them on `threads` threads. Also decodes
+  // them if on_corrupt is SKIP, to leave out those that fail (see warnings), or
+  // if height and width are not set, to learn their sizes. Returns NotFound if
+  // a file does not exist, and InvalidArgument, naming the file or the field,
+  // if the data are invalid or do not fit `spec`. `seed` is that of the job.
   static absl::StatusOr<std::unique_ptr<ImageDataSet>> Open(
       const ImagesSpec& spec, uint64_t seed, int threads);
 
@@ -51,12 +51,10 @@ class ImageDataSet final : public DataSet {
 
     int64_t size() const { return static_cast<int64_t>(kept.size()); }
   };
-  struct Examined;
+  class Opener;
 
   ImageDataSet(const ImagesSpec& spec, DataInfo info, uint64_t seed);
 
-  static Examined Examine(const PictureSource& source, const ImagesSpec& spec,
-                          int threads);
   // Reads picture `index` of the part; checks its size.
   absl::StatusOr<Picture> Read(const Part& part, int64_t index) const;
   // Resizes the batch to `samples` samples.

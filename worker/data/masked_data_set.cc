@@ -59,6 +59,7 @@ MaskedDataSet::MaskedDataSet(TokenData data, const TextModel& model,
 
 void MaskedDataSet::Resize(int64_t samples, Batch* batch) const {
   const auto tokens = static_cast<size_t>(samples * info_.sample_shape[0]);
+  batch->error = absl::OkStatus();
   batch->samples = samples;
   batch->tokens.assign(tokens, special_.filler());
   batch->labels.assign(tokens, kNotCounted);
@@ -68,18 +69,20 @@ void MaskedDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->values.clear();
 }
 
-void MaskedDataSet::CopySample(int64_t epoch, int64_t index,
-                               TokenWindows::Window window, int64_t place,
-                               Batch* batch) const {
+absl::Status MaskedDataSet::CopySample(int64_t epoch, int64_t index,
+                                       TokenWindows::Window window,
+                                       int64_t place, Batch* batch) const {
   const int64_t begin = place * info_.sample_shape[0];
   int32_t* const tokens = batch->tokens.data() + begin;
   tokens[0] = special_.classification;
-  data_.tokens->Copy(window.begin, window.tokens, tokens + 1);
+  TRIBUTARY_RETURN_IF_ERROR(
+      data_.tokens->Copy(window.begin, window.tokens, tokens + 1));
   masking_.Mask(epoch, index, {tokens + 1, static_cast<size_t>(window.tokens)},
                 batch->labels.data() + begin + 1);
   tokens[window.tokens + 1] = special_.separator;
   batch->lengths[static_cast<size_t>(place)] =
       static_cast<int32_t>(window.tokens + kExtraTokens);
+  return absl::OkStatus();
 }
 
 void MaskedDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
@@ -88,7 +91,9 @@ void MaskedDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
   Resize(samples, batch);
   for (int64_t place = 0; place < samples; ++place) {
     const int64_t index = indexes[static_cast<size_t>(place)];
-    CopySample(epoch, index, windows_.Train(epoch, index), place, batch);
+    batch->error =
+        CopySample(epoch, index, windows_.Train(epoch, index), place, batch);
+    if (!batch->error.ok()) return;
   }
 }
 
@@ -96,8 +101,9 @@ void MaskedDataSet::ReadEvaluation(int64_t begin, int64_t end,
                                    Batch* batch) const {
   Resize(end - begin, batch);
   for (int64_t index = begin; index < end; ++index) {
-    CopySample(TokenMasking::kEvaluation, index, windows_.Evaluation(index),
-               index - begin, batch);
+    batch->error = CopySample(TokenMasking::kEvaluation, index,
+                              windows_.Evaluation(index), index - begin, batch);
+    if (!batch->error.ok()) return;
   }
 }
 

@@ -52,8 +52,9 @@ class MaskedDataSet final : public DataSet {
 
   void Resize(int64_t samples, Batch* batch) const;
   // Writes sample `index`, which consists of `window`, to place `place`.
-  void CopySample(int64_t epoch, int64_t index, TokenWindows::Window window,
-                  int64_t place, Batch* batch) const;
+  absl::Status CopySample(int64_t epoch, int64_t index,
+                          TokenWindows::Window window, int64_t place,
+                          Batch* batch) const;
 
   const TokenData data_;
   const TokenWindows windows_;

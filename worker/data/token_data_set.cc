@@ -35,6 +35,7 @@ TokenDataSet::TokenDataSet(TokenData data, const TextModel& model,
 
 void TokenDataSet::Resize(int64_t samples, Batch* batch) const {
   const int64_t tokens = samples * info_.sample_shape[0];
+  batch->error = absl::OkStatus();
   batch->samples = samples;
   batch->tokens.resize(static_cast<size_t>(tokens));
   batch->labels.resize(static_cast<size_t>(tokens));
@@ -42,17 +43,19 @@ void TokenDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->values.clear();
 }
 
-void TokenDataSet::CopyWindow(TokenWindows::Window window, int64_t place,
-                              Batch* batch) const {
+absl::Status TokenDataSet::CopyWindow(TokenWindows::Window window,
+                                      int64_t place, Batch* batch) const {
   const int64_t context = info_.sample_shape[0];
   const int64_t count = window.tokens;
   int32_t* tokens = batch->tokens.data() + place * context;
   int32_t* labels = batch->labels.data() + place * context;
-  data_.tokens->Copy(window.begin, count, tokens);
+  TRIBUTARY_RETURN_IF_ERROR(data_.tokens->Copy(window.begin, count, tokens));
   std::copy(tokens + 1, tokens + count, labels);
-  data_.tokens->Copy(window.begin + count, 1, labels + count - 1);
+  TRIBUTARY_RETURN_IF_ERROR(
+      data_.tokens->Copy(window.begin + count, 1, labels + count - 1));
   std::fill(tokens + count, tokens + context, 0);
   std::fill(labels + count, labels + context, kNotCounted);
+  return absl::OkStatus();
 }
 
 void TokenDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
@@ -60,8 +63,10 @@ void TokenDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
   const int64_t samples = static_cast<int64_t>(indexes.size());
   Resize(samples, batch);
   for (int64_t place = 0; place < samples; ++place) {
-    CopyWindow(windows_.Train(epoch, indexes[static_cast<size_t>(place)]),
-               place, batch);
+    batch->error =
+        CopyWindow(windows_.Train(epoch, indexes[static_cast<size_t>(place)]),
+                   place, batch);
+    if (!batch->error.ok()) return;
   }
 }
 
@@ -69,7 +74,8 @@ void TokenDataSet::ReadEvaluation(int64_t begin, int64_t end,
                                   Batch* batch) const {
   Resize(end - begin, batch);
   for (int64_t index = begin; index < end; ++index) {
-    CopyWindow(windows_.Evaluation(index), index - begin, batch);
+    batch->error = CopyWindow(windows_.Evaluation(index), index - begin, batch);
+    if (!batch->error.ok()) return;
   }
 }
 

@@ -40,8 +40,8 @@ class TokenDataSet final : public DataSet {
   // Resizes the batch to `samples` windows.
   void Resize(int64_t samples, Batch* batch) const;
   // Writes the window and its labels to sample `place` of the batch.
-  void CopyWindow(TokenWindows::Window window, int64_t place,
-                  Batch* batch) const;
+  absl::Status CopyWindow(TokenWindows::Window window, int64_t place,
+                          Batch* batch) const;
 
   const TokenData data_;
   const TokenWindows windows_;

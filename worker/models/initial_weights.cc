@@ -23,15 +23,17 @@ namespace {
 // Prefixes of parameters that Hugging Face's models without a head leave out.
 constexpr const char* kPrefixes[] = {"transformer.", "bert."};
 // More names would make the message too long to read.
-constexpr size_t kMaxNames = 5;
+constexpr size_t kMaxNames = 10;
 
 std::string ShapeText(const std::vector<int64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
-std::string List(const std::vector<std::string>& names) {
+std::string List(const std::vector<std::string>& names,
+                 const char* separator = ", ") {
   const size_t shown = std::min(names.size(), kMaxNames);
-  std::string list = absl::StrJoin(names.begin(), names.begin() + shown, ", ");
+  std::string list =
+      absl::StrJoin(names.begin(), names.begin() + shown, separator);
   if (shown < names.size()) {
     absl::StrAppend(&list, " and ", names.size() - shown, " more");
   }
@@ -112,22 +114,66 @@ bool IsIgnored(absl::string_view name, const std::set<std::string>& names) {
           names.count("transformer.wte.weight") > 0);
 }
 
-// Reads the values of one parameter from the tensor `name`.
-absl::Status Read(const TensorFiles& files, const std::string& path,
-                  const std::string& name, const Parameter& parameter,
-                  bool transposed, float* weights) {
-  const TensorEntry& tensor = files.tensors().at(name);
-  std::vector<int64_t> expected = parameter.shape;
-  if (transposed) std::reverse(expected.begin(), expected.end());
-  if (tensor.shape != expected) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.initial_weights: tensor ", name, " of ", path,
-                     " has shape ", ShapeText(tensor.shape), ", expected ",
-                     ShapeText(expected), " for parameter ", parameter.name,
-                     "; change the sizes of the model in the job"));
+// A parameter and the tensor that has its values.
+struct Match {
+  const Parameter* parameter = nullptr;
+  std::string tensor;
+  bool transposed = false;
+};
+
+// Returns InvalidArgument, naming the tensors, if a tensor does not have the
+// shape of its parameter.
+absl::Status CheckShapes(const TensorFiles& files, const std::string& path,
+                         const std::vector<Match>& matches) {
+  std::vector<std::string> wrong;
+  for (const Match& match : matches) {
+    const TensorEntry& tensor = files.tensors().at(match.tensor);
+    std::vector<int64_t> expected = match.parameter->shape;
+    if (match.transposed) std::reverse(expected.begin(), expected.end());
+    if (tensor.shape == expected) continue;
+    wrong.push_back(absl::StrCat("tensor ", match.tensor, " has shape ",
+                                 ShapeText(tensor.shape), ", expected ",
+                                 ShapeText(expected), " for parameter ",
+                                 match.parameter->name));
   }
+  if (wrong.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.initial_weights: ", path, ": ", List(wrong, "; "),
+                   "; change the sizes of the model in the job"));
+}
+
+// Returns InvalidArgument if a parameter is missing in the files, or a tensor
+// is neither one of `used` nor ignored. `names` are the names of all
+// parameters.
+absl::Status CheckAllUsed(const TensorFiles& files, const std::string& path,
+                          const std::set<std::string>& used,
+                          const std::set<std::string>& names,
+                          const std::vector<std::string>& missing) {
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.initial_weights: ", path, " has no tensor for ", List(missing),
+        "; to begin with random values there, set "
+        "model.initial_weights.strict to false"));
+  }
+  std::vector<std::string> extra;
+  for (const auto& [name, tensor] : files.tensors()) {
+    if (used.count(name) == 0 && !IsIgnored(name, names)) extra.push_back(name);
+  }
+  if (extra.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.initial_weights: the model has no parameter for ", List(extra),
+      " of ", path,
+      "; to leave these tensors out, set model.initial_weights.strict to "
+      "false"));
+}
+
+// Reads the values of one parameter.
+absl::Status Read(const TensorFiles& files, const Match& match,
+                  float* weights) {
+  const Parameter& parameter = *match.parameter;
+  const std::string& name = match.tensor;
   const size_t size = static_cast<size_t>(parameter.size);
-  if (!transposed) {
+  if (!match.transposed) {
     return files.ReadFloats(name, absl::MakeSpan(weights, size));
   }
   std::vector<float> values(size);
@@ -149,7 +195,8 @@ absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
   TRIBUTARY_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(path));
   const bool transposed = StoresConv1dTransposed(files);
   std::set<std::string> used, names;
-  std::vector<std::string> missing, extra;
+  std::vector<std::string> missing;
+  std::vector<Match> matches;
   for (const Parameter& parameter : layout.parameters()) {
     names.insert(parameter.name);
     const absl::optional<std::string> found = FindTensor(files, parameter.name);
@@ -157,11 +204,8 @@ absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
       missing.push_back(parameter.name);
       continue;
     }
-    const std::string& name = *found;
-    TRIBUTARY_RETURN_IF_ERROR(Read(files, path, name, parameter,
-                                   transposed && IsConv1d(name),
-                                   weights + parameter.offset));
-    used.insert(name);
+    matches.push_back({&parameter, *found, transposed && IsConv1d(*found)});
+    used.insert(*found);
   }
   if (used.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -170,24 +214,13 @@ absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
         missing.empty() ? "" : missing[0], ", the first tensor ",
         files.tensors().empty() ? "none" : files.tensors().begin()->first));
   }
+  TRIBUTARY_RETURN_IF_ERROR(CheckShapes(files, path, matches));
+  for (const Match& match : matches) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Read(files, match, weights + match.parameter->offset));
+  }
   if (!spec.strict()) return absl::OkStatus();
-  for (const auto& [name, tensor] : files.tensors()) {
-    if (used.count(name) == 0 && !IsIgnored(name, names)) extra.push_back(name);
-  }
-  if (!missing.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model.initial_weights: ", path, " has no tensor for ", List(missing),
-        "; to begin with random values there, set "
-        "model.initial_weights.strict to false"));
-  }
-  if (!extra.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model.initial_weights: the model has no parameter for ", List(extra),
-        " of ", path,
-        "; to leave these tensors out, set model.initial_weights.strict to "
-        "false"));
-  }
-  return absl::OkStatus();
+  return CheckAllUsed(files, path, used, names, missing);
 }
 
 absl::StatusOr<std::vector<int>> MatchParameters(

@@ -193,9 +193,10 @@ TEST_F(InitialWeightsTest, NamesTensorsWithoutParameter) {
 }
 
 TEST_F(InitialWeightsTest, ManyNamesAreCounted) {
-  for (int i = 0; i < 9; ++i) tensors_.Add(absl::StrCat("x", i), {1}, {0});
+  for (int i = 10; i < 24; ++i) tensors_.Add(absl::StrCat("x", i), {1}, {0});
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
-                               HasSubstr("x0, x1, x2, x3, x4 and 4 more of")));
+                               HasSubstr("x10, x11, x12, x13, x14, x15, x16, "
+                                         "x17, x18, x19 and 4 more of")));
 }
 
 TEST_F(InitialWeightsTest, NamesATensorOfAWrongShape) {
@@ -210,6 +211,36 @@ TEST_F(InitialWeightsTest, NamesATensorOfAWrongShape) {
                                    "parameter "
                                    "transformer.h.1.mlp.c_fc.weight")));
   }
+}
+
+TEST_F(InitialWeightsTest, NamesAllTensorsOfAWrongShape) {
+  for (Tensors::Tensor& tensor : tensors_.all()) {
+    if (!absl::EndsWith(tensor.name, ".ln_1.bias")) continue;
+    tensor.shape[0] += 1;
+    tensor.values.push_back(0);
+  }
+  EXPECT_THAT(
+      Load(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("weights.safetensors: tensor transformer.h.0."
+                               "ln_1.bias has shape [9], expected [8] for "
+                               "parameter transformer.h.0.ln_1.bias; tensor "
+                               "transformer.h.1.ln_1.bias has shape [9]"),
+                     HasSubstr("; change the sizes"))));
+}
+
+TEST_F(InitialWeightsTest, CountsManyTensorsOfAWrongShape) {
+  int wrong = 0;
+  for (Tensors::Tensor& tensor : tensors_.all()) {
+    if (!absl::EndsWith(tensor.name, ".bias")) continue;
+    tensor.shape[0] += 1;
+    tensor.values.push_back(0);
+    ++wrong;
+  }
+  EXPECT_THAT(Load(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr(absl::StrCat(" and ", wrong - 10,
+                                              " more; change the sizes"))));
 }
 
 TEST_F(InitialWeightsTest, RefusesFilesOfAnotherModel) {

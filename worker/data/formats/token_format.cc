@@ -37,13 +37,12 @@ bool HasLlmCMagic(absl::string_view bytes) {
   return magic == kLlmCMagic16 || magic == kLlmCMagic32;
 }
 
-absl::StatusOr<TokenFormat> ParseLlmC(absl::string_view bytes,
+absl::StatusOr<TokenFormat> ParseLlmC(absl::string_view bytes, int64_t size,
                                       const std::string& path) {
   if (!HasLlmCMagic(bytes)) {
     return Wrong(path, "byte 0: expected the magic number of llm.c's token ",
                  "files, ", kLlmCMagic16, " or ", kLlmCMagic32);
   }
-  const int64_t size = static_cast<int64_t>(bytes.size());
   if (size < kLlmCHeaderBytes) {
     return Wrong(path, size, " bytes are too few for the header of ",
                  kLlmCHeaderBytes, " bytes");
@@ -66,10 +65,8 @@ absl::StatusOr<TokenFormat> ParseLlmC(absl::string_view bytes,
   return format;
 }
 
-absl::StatusOr<TokenFormat> ParseHeaderless(absl::string_view bytes,
-                                            int64_t token_bytes,
+absl::StatusOr<TokenFormat> ParseHeaderless(int64_t size, int64_t token_bytes,
                                             const std::string& path) {
-  const int64_t size = static_cast<int64_t>(bytes.size());
   if (size % token_bytes != 0) {
     return Wrong(path, size, " bytes are no multiple of ", token_bytes,
                  ", the bytes of a token; set data.tokens.format");
@@ -91,7 +88,7 @@ absl::string_view Between(absl::string_view header, absl::string_view before,
 
 // Parses the header of numpy.save: the magic number, a version, the length of a
 // text, and the text, a Python dictionary.
-absl::StatusOr<TokenFormat> ParseNpy(absl::string_view bytes,
+absl::StatusOr<TokenFormat> ParseNpy(absl::string_view bytes, int64_t size,
                                      const std::string& path) {
   if (!absl::StartsWith(bytes, kNpyMagic) || bytes.size() < 12) {
     return Wrong(path, "byte 0: expected the header of a NumPy array");
@@ -100,8 +97,8 @@ absl::StatusOr<TokenFormat> ParseNpy(absl::string_view bytes,
   const int64_t start = version == 1 ? 10 : 12;
   const int64_t length = version == 1 ? NumberAt<uint16_t>(bytes, 8)
                                       : NumberAt<uint32_t>(bytes, 8);
-  const int64_t size = static_cast<int64_t>(bytes.size());
-  if (version < 1 || version > 3 || start + length > size) {
+  if (version < 1 || version > 3 ||
+      start + length > static_cast<int64_t>(bytes.size())) {
     return Wrong(path, "byte 6: the header of the NumPy array is damaged");
   }
   const absl::string_view header = bytes.substr(start, length);
@@ -134,47 +131,48 @@ absl::StatusOr<TokenFormat> ParseNpy(absl::string_view bytes,
 
 }  // namespace
 
-absl::StatusOr<TokenFormat> ParseTokenFormat(absl::string_view bytes,
+absl::StatusOr<TokenFormat> ParseTokenFormat(absl::string_view start,
+                                             int64_t size,
                                              TokensSpec::Format format,
                                              const std::string& path) {
   switch (format) {
     case TokensSpec::LLM_C:
-      return ParseLlmC(bytes, path);
+      return ParseLlmC(start, size, path);
     case TokensSpec::NPY:
-      return ParseNpy(bytes, path);
+      return ParseNpy(start, size, path);
     case TokensSpec::UINT16:
-      return ParseHeaderless(bytes, 2, path);
+      return ParseHeaderless(size, 2, path);
     case TokensSpec::UINT32:
-      return ParseHeaderless(bytes, 4, path);
+      return ParseHeaderless(size, 4, path);
     default:
       break;
   }
-  if (HasLlmCMagic(bytes)) return ParseLlmC(bytes, path);
-  if (absl::StartsWith(bytes, kNpyMagic)) return ParseNpy(bytes, path);
-  if (absl::StartsWith(bytes, kGzipMagic) ||
-      absl::StartsWith(bytes, kZipMagic)) {
-    return Wrong(path, "is compressed; decompress it: token files are mapped ",
-                 "into memory");
+  if (HasLlmCMagic(start)) return ParseLlmC(start, size, path);
+  if (absl::StartsWith(start, kNpyMagic)) return ParseNpy(start, size, path);
+  if (absl::StartsWith(start, kGzipMagic) ||
+      absl::StartsWith(start, kZipMagic)) {
+    return Wrong(path, "is compressed; decompress it: token files are read ",
+                 "at any offset");
   }
-  return ParseHeaderless(bytes, 2, path);
+  return ParseHeaderless(size, 2, path);
 }
 
-int64_t TokenAt(absl::string_view bytes, const TokenFormat& format,
+int64_t TokenAt(absl::string_view tokens, const TokenFormat& format,
                 int64_t index) {
-  const int64_t at = format.begin + index * format.token_bytes;
+  const int64_t at = index * format.token_bytes;
   switch (format.token_bytes) {
     case 1:
-      return format.is_signed ? NumberAt<int8_t>(bytes, at)
-                              : NumberAt<uint8_t>(bytes, at);
+      return format.is_signed ? NumberAt<int8_t>(tokens, at)
+                              : NumberAt<uint8_t>(tokens, at);
     case 2:
-      return format.is_signed ? NumberAt<int16_t>(bytes, at)
-                              : NumberAt<uint16_t>(bytes, at);
+      return format.is_signed ? NumberAt<int16_t>(tokens, at)
+                              : NumberAt<uint16_t>(tokens, at);
     case 4:
-      return format.is_signed ? int64_t{NumberAt<int32_t>(bytes, at)}
-                              : int64_t{NumberAt<uint32_t>(bytes, at)};
+      return format.is_signed ? int64_t{NumberAt<int32_t>(tokens, at)}
+                              : int64_t{NumberAt<uint32_t>(tokens, at)};
     default:
       // Of unsigned numbers, those above 2^63 - 1 become negative.
-      return NumberAt<int64_t>(bytes, at);
+      return NumberAt<int64_t>(tokens, at);
   }
 }
 

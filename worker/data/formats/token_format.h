@@ -19,16 +19,23 @@ struct TokenFormat {
   int64_t tokens = 0;
 };
 
-// Parses the header of a token file. `bytes` are the file's contents, and
-// `format` is the format that the job names. Accepts any bytes. Returns
-// InvalidArgument if the file does not have this format or its size contradicts
-// the header; the message begins with `path`.
-absl::StatusOr<TokenFormat> ParseTokenFormat(absl::string_view bytes,
+// Number of bytes at the beginning of a file that ParseTokenFormat needs: more
+// than the longest header that numpy.save writes.
+inline constexpr int64_t kTokenHeaderBytes = 1 << 17;
+
+// Parses the header of a token file. `start` are the first kTokenHeaderBytes of
+// the file, or all of it if it is shorter; `size` is the size of the file in
+// bytes, and `format` is the format that the job names. Accepts any bytes.
+// Returns InvalidArgument if the file does not have this format or its size
+// contradicts the header; the message begins with `path`.
+absl::StatusOr<TokenFormat> ParseTokenFormat(absl::string_view start,
+                                             int64_t size,
                                              TokensSpec::Format format,
                                              const std::string& path);
 
-// Returns token `index` of the file, which must be below format.tokens.
-int64_t TokenAt(absl::string_view bytes, const TokenFormat& format,
+// Returns token `index` of `tokens`, the bytes of consecutive tokens of a file,
+// which must contain it.
+int64_t TokenAt(absl::string_view tokens, const TokenFormat& format,
                 int64_t index);
 
 }  // namespace tributary

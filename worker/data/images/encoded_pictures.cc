@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <set>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -38,7 +37,7 @@ absl::Status CheckFileName(absl::string_view where, absl::string_view name) {
                    "a name that ends in .jpg, .jpeg or .png"));
 }
 
-// Lists a folder in the order of bytes, without names that begin with a dot.
+// Lists a folder in any order, without names that begin with a dot.
 absl::StatusOr<std::vector<std::filesystem::directory_entry>> List(
     const std::string& path) {
   std::error_code error;
@@ -102,7 +101,7 @@ absl::Status AddClass(const std::filesystem::path& folder,
   return absl::OkStatus();
 }
 
-EncodedPicture PictureOf(const PictureFile& archive, const TarMember& member) {
+EncodedPicture PictureOf(const RandomAccessFile& archive, const TarMember& member) {
   EncodedPicture picture = {};
   picture.path = archive.path();
   picture.archive = &archive;
@@ -111,12 +110,12 @@ EncodedPicture PictureOf(const PictureFile& archive, const TarMember& member) {
   return picture;
 }
 
-std::string PlaceOf(const PictureFile& archive, const TarMember& member) {
+std::string PlaceOf(const RandomAccessFile& archive, const TarMember& member) {
   return absl::StrCat(archive.path(), ": member ", member.name, " at byte ",
                       member.offset);
 }
 
-absl::Status AddUnlabeledMember(const PictureFile& archive,
+absl::Status AddUnlabeledMember(const RandomAccessFile& archive,
                                 const TarMember& member,
                                 std::vector<EncodedPicture>* pictures) {
   const std::string file =
@@ -128,7 +127,7 @@ absl::Status AddUnlabeledMember(const PictureFile& archive,
   return absl::OkStatus();
 }
 
-absl::Status AddMember(const PictureFile& archive, const TarMember& member,
+absl::Status AddMember(const RandomAccessFile& archive, const TarMember& member,
                        std::vector<EncodedPicture>* pictures) {
   const std::filesystem::path name(member.name);
   EncodedPicture picture = PictureOf(archive, member);
@@ -179,7 +178,7 @@ absl::StatusOr<std::unique_ptr<EncodedPictures>> EncodedPictures::OpenArchives(
   std::unique_ptr<EncodedPictures> opened(new EncodedPictures(channels));
   for (const std::string& path : paths) {
     TRIBUTARY_RETURN_IF_ERROR(opened->AddArchive(
-        path, [&opened](const PictureFile& file, const TarMember& member) {
+        path, [&opened](const RandomAccessFile& file, const TarMember& member) {
           return AddMember(file, member, &opened->pictures_);
         }));
   }
@@ -199,7 +198,7 @@ absl::StatusOr<std::unique_ptr<EncodedPictures>> EncodedPictures::OpenUnlabeled(
     TRIBUTARY_RETURN_IF_ERROR(AddFolder(path, "", &opened->pictures_));
   } else if (absl::EndsWith(path, ".tar")) {
     TRIBUTARY_RETURN_IF_ERROR(opened->AddArchive(
-        path, [&opened](const PictureFile& file, const TarMember& member) {
+        path, [&opened](const RandomAccessFile& file, const TarMember& member) {
           return AddUnlabeledMember(file, member, &opened->pictures_);
         }));
   } else {
@@ -217,8 +216,8 @@ absl::StatusOr<std::unique_ptr<EncodedPictures>> EncodedPictures::OpenUnlabeled(
 template <typename Adder>
 absl::Status EncodedPictures::AddArchive(const std::string& path,
                                          const Adder& add) {
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PictureFile> file,
-                             PictureFile::Open(path));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<RandomAccessFile> file,
+                             RandomAccessFile::Open(path));
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::vector<TarMember> members,
       IndexTar(
@@ -278,15 +277,15 @@ absl::Status EncodedPictures::WithFile(int64_t index,
   if (picture.archive != nullptr) {
     return read(*picture.archive, picture.offset, picture.size);
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<PictureFile> file,
-                             PictureFile::Open(picture.path));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<RandomAccessFile> file,
+                             RandomAccessFile::Open(picture.path));
   return read(*file, int64_t{0}, file->size());
 }
 
 absl::StatusOr<Picture> EncodedPictures::Read(int64_t index) const {
   std::string bytes;
   TRIBUTARY_RETURN_IF_ERROR(WithFile(
-      index, [&](const PictureFile& file, int64_t offset, int64_t size) {
+      index, [&](const RandomAccessFile& file, int64_t offset, int64_t size) {
         if (size > kMaxPictureBytes) {
           return absl::InvalidArgumentError(
               absl::StrCat(Name(index), ": has ", size, " bytes; at most ",
@@ -306,7 +305,7 @@ absl::StatusOr<uint64_t> EncodedPictures::Hash(int64_t index) const {
   std::string hashed;
   TRIBUTARY_RETURN_IF_ERROR(WithFile(
       index,
-      [&](const PictureFile& file, int64_t offset,
+      [&](const RandomAccessFile& file, int64_t offset,
           int64_t size) -> absl::Status {
         std::string end;
         const int64_t part = std::min(size, kHashedBytes);

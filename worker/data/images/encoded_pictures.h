@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/data/images/picture_file.h"
+#include "worker/data/files/random_access_file.h"
 #include "worker/data/images/picture_source.h"
 
 namespace tributary {
@@ -21,10 +21,10 @@ struct EncodedPicture {
   // Name of the file in the class's folder. Without labels, the path of the
   // file relative to the folder, or the name of the archive's member.
   std::string file_name;
-  std::string path;            // The file, or the archive.
-  const PictureFile* archive;  // Null for a file of its own.
-  int64_t offset = 0;          // In the archive, in bytes.
-  int64_t size = 0;            // In the archive, in bytes.
+  std::string path;                 // The file, or the archive.
+  const RandomAccessFile* archive;  // Null for a file of its own.
+  int64_t offset = 0;               // In the archive, in bytes.
+  int64_t size = 0;                 // In the archive, in bytes.
 };
 
 // The pictures of one part of the data (training or held-out), ordered by
@@ -80,7 +80,7 @@ class EncodedPictures final : public PictureSource {
   absl::Status WithFile(int64_t index, const Reader& read) const;
 
   const int64_t channels_;
-  std::vector<std::unique_ptr<PictureFile>> archives_;
+  std::vector<std::unique_ptr<RandomAccessFile>> archives_;
   std::vector<EncodedPicture> pictures_;
   std::vector<int64_t> labels_;
 };

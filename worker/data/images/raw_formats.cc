@@ -12,12 +12,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
+#include "worker/data/files/file_magic.h"
 
 namespace tributary {
 namespace {
 
 constexpr int64_t kCifarSide = 32;
-constexpr absl::string_view kNpyStart = "\x93NUMPY";
 
 absl::Status Wrong(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
@@ -77,7 +77,7 @@ absl::string_view After(absl::string_view header, absl::string_view key) {
 
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view bytes,
                                          absl::string_view name) {
-  if (!absl::StartsWith(bytes, kNpyStart) || bytes.size() < 12) {
+  if (!absl::StartsWith(bytes, kNpyMagic) || bytes.size() < 12) {
     return Wrong(name, "is not a NumPy array (.npy)");
   }
   const auto byte = [&bytes](size_t at) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "worker/data/files/file_magic.h"
 
 namespace tributary {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 constexpr int64_t kBlock = 512;
 // Largest extended header: names are far shorter.
 constexpr int64_t kMaxExtended = 1 << 20;
-constexpr absl::string_view kGzip = "\x1f\x8b";
 
 absl::Status Wrong(absl::string_view name, int64_t offset,
                    absl::string_view what) {
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<TarMember>> IndexTar(const TarReader& read,
     TRIBUTARY_RETURN_IF_ERROR(read(offset, kBlock, &header));
     if (header.find_first_not_of('\0') == std::string::npos) return members;
     if (!ChecksumFits(header)) {
-      if (offset == 0 && absl::StartsWith(header, kGzip)) {
+      if (offset == 0 && absl::StartsWith(header, kGzipMagic)) {
         return Wrong(name, 0,
                      "the archive is compressed; decompress it with gunzip, "
                      "because its pictures are read at any offset");

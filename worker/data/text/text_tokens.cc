@@ -32,11 +32,12 @@ class ByteTokens final : public TokenSource {
  public:
   explicit ByteTokens(std::string text) : text_(std::move(text)) {}
   int64_t size() const override { return static_cast<int64_t>(text_.size()); }
-  void Copy(int64_t begin, int64_t count, int32_t* to) const override {
+  absl::Status Copy(int64_t begin, int64_t count, int32_t* to) const override {
     const auto from = text_.begin() + begin;
     std::transform(from, from + count, to, [](char byte) {
       return static_cast<int32_t>(static_cast<unsigned char>(byte));
     });
+    return absl::OkStatus();
   }
 
  private:
@@ -47,8 +48,9 @@ class IdTokens final : public TokenSource {
  public:
   explicit IdTokens(std::vector<int32_t> ids) : ids_(std::move(ids)) {}
   int64_t size() const override { return static_cast<int64_t>(ids_.size()); }
-  void Copy(int64_t begin, int64_t count, int32_t* to) const override {
+  absl::Status Copy(int64_t begin, int64_t count, int32_t* to) const override {
     std::copy_n(ids_.begin() + begin, count, to);
+    return absl::OkStatus();
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace tributary {
@@ -16,8 +17,10 @@ class TokenSource {
   virtual ~TokenSource() = default;
   // Returns the number of tokens.
   virtual int64_t size() const = 0;
-  // Writes the tokens [begin, begin + count) to `to`.
-  virtual void Copy(int64_t begin, int64_t count, int32_t* to) const = 0;
+  // Writes the tokens [begin, begin + count) to `to`. Returns an error, which
+  // names the file, if they cannot be read.
+  virtual absl::Status Copy(int64_t begin, int64_t count,
+                            int32_t* to) const = 0;
 };
 
 // The tokens of a job's files. The first `train_tokens` of them are for

@@ -1,14 +1,7 @@
 #include "worker/data/text/token_files.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,112 +12,103 @@
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
 #include "worker/data/files/data_fingerprint.h"
+#include "worker/data/files/random_access_file.h"
 #include "worker/data/formats/token_format.h"
 
 namespace tributary {
 namespace {
 
-absl::Status SystemError(const std::string& path, int error) {
-  const std::string message =
-      absl::StrCat(path, ": cannot open: ", std::strerror(error));
-  if (error == ENOENT) return absl::NotFoundError(message);
-  return absl::InvalidArgumentError(message);
-}
-
-// The contents of a file, mapped into memory. Movable.
-class MappedFile {
- public:
-  static absl::StatusOr<MappedFile> Open(const std::string& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) return SystemError(path, errno);
-    struct stat information;
-    absl::Status status;
-    void* memory = nullptr;
-    if (fstat(file, &information) != 0) {
-      status = SystemError(path, errno);
-    } else if (!S_ISREG(information.st_mode)) {
-      status = absl::InvalidArgumentError(
-          absl::StrCat(path, ": not a regular file"));
-    } else if (information.st_size == 0) {
-      status = absl::InvalidArgumentError(absl::StrCat(path, ": is empty"));
-    } else {
-      memory = mmap(nullptr, static_cast<size_t>(information.st_size),
-                    PROT_READ, MAP_SHARED, file, 0);
-      if (memory == MAP_FAILED) status = SystemError(path, errno);
-    }
-    close(file);
-    TRIBUTARY_RETURN_IF_ERROR(status);
-    return MappedFile({static_cast<const char*>(memory),
-                       static_cast<size_t>(information.st_size)});
-  }
-  MappedFile(MappedFile&& other) noexcept
-      : bytes_(std::exchange(other.bytes_, absl::string_view())) {}
-  MappedFile& operator=(MappedFile&&) = delete;
-  ~MappedFile() {
-    if (bytes_.empty()) return;
-    munmap(const_cast<char*>(bytes_.data()), bytes_.size());
-  }
-
-  absl::string_view bytes() const { return bytes_; }
-
- private:
-  explicit MappedFile(absl::string_view bytes) : bytes_(bytes) {}
-  absl::string_view bytes_;
-};
+// Tokens that are checked together when a file is opened.
+constexpr int64_t kPieceTokens = 1 << 18;
 
 class TokenFiles final : public TokenSource {
  public:
-  absl::Status Add(const std::string& path, TokensSpec::Format named,
-                   const TextModel& model) {
-    TRIBUTARY_ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-    TRIBUTARY_ASSIGN_OR_RETURN(const TokenFormat format,
-                               ParseTokenFormat(file.bytes(), named, path));
-    for (int64_t i = 0; i < format.tokens; ++i) {
-      const int64_t token = TokenAt(file.bytes(), format, i);
-      if (token >= 0 && token < model.vocabulary) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ": byte ", format.begin + i * format.token_bytes, ": token ",
-          token, " is not below ", model.field, ".vocabulary ",
-          model.vocabulary, "; set ", model.field,
-          ".vocabulary to the number of tokens of the tokenizer, or "
-          "data.tokens.format to the format of the file"));
+  explicit TokenFiles(TextModel model) : model_(std::move(model)) {}
+
+  // Opens the next file, and checks all of its tokens.
+  absl::Status Add(const std::string& path, TokensSpec::Format named) {
+    File file;
+    TRIBUTARY_ASSIGN_OR_RETURN(file.file, RandomAccessFile::Open(path));
+    const int64_t size = file.file->size();
+    if (size == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": is empty"));
     }
-    size_ += format.tokens;
-    files_.push_back({std::move(file), format, size_});
+    std::string start;
+    TRIBUTARY_RETURN_IF_ERROR(
+        file.file->Read(0, std::min(size, kTokenHeaderBytes), &start));
+    TRIBUTARY_ASSIGN_OR_RETURN(file.format,
+                               ParseTokenFormat(start, size, named, path));
+    hasher_.BeginFile(size);
+    hasher_.Append(absl::string_view(start).substr(
+        0, static_cast<size_t>(file.format.begin)));
+    std::string bytes;
+    std::vector<int32_t> tokens(kPieceTokens);
+    for (int64_t first = 0; first < file.format.tokens; first += kPieceTokens) {
+      const int64_t count = std::min(kPieceTokens, file.format.tokens - first);
+      TRIBUTARY_RETURN_IF_ERROR(
+          Read(file, first, count, &bytes, tokens.data()));
+      hasher_.Append(bytes);
+    }
+    size_ += file.format.tokens;
+    file.end = size_;
+    files_.push_back(std::move(file));
     return absl::OkStatus();
   }
 
   int64_t size() const override { return size_; }
 
-  void Copy(int64_t begin, int64_t count, int32_t* to) const override {
+  absl::Status Copy(int64_t begin, int64_t count, int32_t* to) const override {
     auto file = std::upper_bound(
         files_.begin(), files_.end(), begin,
         [](int64_t token, const File& f) { return token < f.end; });
+    std::string bytes;
     while (count > 0) {
-      const int64_t first = file->end - file->format.tokens;
+      const int64_t first = begin - (file->end - file->format.tokens);
       const int64_t here = std::min(count, file->end - begin);
-      for (int64_t i = 0; i < here; ++i) {
-        *to++ = static_cast<int32_t>(
-            TokenAt(file->file.bytes(), file->format, begin - first + i));
-      }
+      TRIBUTARY_RETURN_IF_ERROR(Read(*file, first, here, &bytes, to));
+      to += here;
       begin += here;
       count -= here;
       ++file;
     }
+    return absl::OkStatus();
   }
 
-  uint64_t Fingerprint() const {
-    std::vector<absl::string_view> contents;
-    for (const File& file : files_) contents.push_back(file.file.bytes());
-    return DataFingerprint(contents);
-  }
+  // Returns the fingerprint of the files' contents.
+  uint64_t Fingerprint() const { return hasher_.Fingerprint(); }
 
  private:
   struct File {
-    MappedFile file;
+    std::unique_ptr<RandomAccessFile> file;
     TokenFormat format;
-    int64_t end;  // The index after the file's last token, over all files.
+    int64_t end = 0;  // The index after its last token, over all files.
   };
+
+  // Reads the tokens [first, first + count) of the file and checks them.
+  // `bytes` receives their bytes.
+  absl::Status Read(const File& file, int64_t first, int64_t count,
+                    std::string* bytes, int32_t* to) const {
+    const TokenFormat& format = file.format;
+    const int64_t offset = format.begin + first * format.token_bytes;
+    TRIBUTARY_RETURN_IF_ERROR(
+        file.file->Read(offset, count * format.token_bytes, bytes));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t token = TokenAt(*bytes, format, i);
+      if (token < 0 || token >= model_.vocabulary) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            file.file->path(), ": byte ", offset + i * format.token_bytes,
+            ": token ", token, " is not below ", model_.field, ".vocabulary ",
+            model_.vocabulary, "; set ", model_.field,
+            ".vocabulary to the number of tokens of the tokenizer, or "
+            "data.tokens.format to the format of the file"));
+      }
+      to[i] = static_cast<int32_t>(token);
+    }
+    return absl::OkStatus();
+  }
+
+  const TextModel model_;
+  DataHasher hasher_;
   std::vector<File> files_;
   int64_t size_ = 0;
 };
@@ -137,14 +121,14 @@ absl::StatusOr<TokenData> OpenTokenFiles(const TokensSpec& spec,
     return absl::InvalidArgumentError(
         "data.tokens.path: must name at least one file");
   }
-  auto files = std::make_unique<TokenFiles>();
+  auto files = std::make_unique<TokenFiles>(model);
   for (const std::string& path : spec.path()) {
-    TRIBUTARY_RETURN_IF_ERROR(files->Add(path, spec.format(), model));
+    TRIBUTARY_RETURN_IF_ERROR(files->Add(path, spec.format()));
   }
   TokenData data;
   data.train_tokens = files->size();
   for (const std::string& path : spec.validation_path()) {
-    TRIBUTARY_RETURN_IF_ERROR(files->Add(path, spec.format(), model));
+    TRIBUTARY_RETURN_IF_ERROR(files->Add(path, spec.format()));
   }
   if (spec.validation_path().empty()) {
     data.train_tokens =

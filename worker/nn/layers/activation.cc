@@ -2,93 +2,57 @@
 
 namespace tributary {
 
-LayerSpec Relu::Spec() const {
+ActivationLayer::ActivationLayer(const Function& function, int64_t size)
+    : function_(function), size_(size) {}
+
+LayerSpec ActivationLayer::Spec() const {
   LayerSpec spec;
   spec.inputs = {size_};
   spec.output = size_;
-  spec.backward_reads_output = true;
-  spec.in_place_input = 0;
+  spec.backward_reads_input = function_.at == At::kInput;
+  spec.backward_reads_output = function_.at == At::kOutput;
+  if (function_.at == At::kOutput) spec.in_place_input = 0;
   spec.gradient_in_place = true;
+  spec.is_gelu = function_.is_gelu;
   return spec;
 }
 
-void Relu::Forward(const LayerCall& call, const LayerTensors& tensors) const {
-  call.device->ops().elementwise->ReluForward(
+void ActivationLayer::Forward(const LayerCall& call,
+                              const LayerTensors& tensors) const {
+  ElementwiseOps& ops = *call.device->ops().elementwise;
+  (ops.*function_.forward)(
       {call.samples * size_, tensors.inputs[0], tensors.output});
 }
 
-void Relu::Backward(const LayerCall& call, const LayerTensors& tensors) const {
+void ActivationLayer::Backward(const LayerCall& call,
+                               const LayerTensors& tensors) const {
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->ops().elementwise->ReluBackward(
-      {call.samples * size_, /*at=*/tensors.output, tensors.output_gradient,
-       tensors.input_gradients[0]});
+  ElementwiseOps& ops = *call.device->ops().elementwise;
+  const Real* const at =
+      function_.at == At::kInput ? tensors.inputs[0] : tensors.output;
+  (ops.*function_.backward)({call.samples * size_, at, tensors.output_gradient,
+                             tensors.input_gradients[0]});
 }
 
-LayerSpec Gelu::Spec() const {
-  LayerSpec spec;
-  spec.inputs = {size_};
-  spec.output = size_;
-  spec.backward_reads_input = true;
-  spec.gradient_in_place = true;
-  spec.is_gelu = true;
-  return spec;
-}
+Relu::Relu(int64_t size)
+    : ActivationLayer({&ElementwiseOps::ReluForward,
+                       &ElementwiseOps::ReluBackward, At::kOutput},
+                      size) {}
 
-void Gelu::Forward(const LayerCall& call, const LayerTensors& tensors) const {
-  call.device->ops().elementwise->GeluForward(
-      {call.samples * size_, tensors.inputs[0], tensors.output});
-}
+Gelu::Gelu(int64_t size)
+    : ActivationLayer(
+          {&ElementwiseOps::GeluForward, &ElementwiseOps::GeluBackward,
+           At::kInput, /*is_gelu=*/true},
+          size) {}
 
-void Gelu::Backward(const LayerCall& call, const LayerTensors& tensors) const {
-  if (tensors.input_gradients[0] == nullptr) return;
-  call.device->ops().elementwise->GeluBackward(
-      {call.samples * size_, /*at=*/tensors.inputs[0], tensors.output_gradient,
-       tensors.input_gradients[0]});
-}
+ExactGelu::ExactGelu(int64_t size)
+    : ActivationLayer({&ElementwiseOps::ExactGeluForward,
+                       &ElementwiseOps::ExactGeluBackward, At::kInput},
+                      size) {}
 
-LayerSpec ExactGelu::Spec() const {
-  LayerSpec spec;
-  spec.inputs = {size_};
-  spec.output = size_;
-  spec.backward_reads_input = true;
-  spec.gradient_in_place = true;
-  return spec;
-}
-
-void ExactGelu::Forward(const LayerCall& call,
-                        const LayerTensors& tensors) const {
-  call.device->ops().elementwise->ExactGeluForward(
-      {call.samples * size_, tensors.inputs[0], tensors.output});
-}
-
-void ExactGelu::Backward(const LayerCall& call,
-                         const LayerTensors& tensors) const {
-  if (tensors.input_gradients[0] == nullptr) return;
-  call.device->ops().elementwise->ExactGeluBackward(
-      {call.samples * size_, /*at=*/tensors.inputs[0], tensors.output_gradient,
-       tensors.input_gradients[0]});
-}
-
-LayerSpec Tanh::Spec() const {
-  LayerSpec spec;
-  spec.inputs = {size_};
-  spec.output = size_;
-  spec.backward_reads_output = true;
-  spec.in_place_input = 0;
-  spec.gradient_in_place = true;
-  return spec;
-}
-
-void Tanh::Forward(const LayerCall& call, const LayerTensors& tensors) const {
-  call.device->ops().elementwise->TanhForward(
-      {call.samples * size_, tensors.inputs[0], tensors.output});
-}
-
-void Tanh::Backward(const LayerCall& call, const LayerTensors& tensors) const {
-  if (tensors.input_gradients[0] == nullptr) return;
-  call.device->ops().elementwise->TanhBackward(
-      {call.samples * size_, /*at=*/tensors.output, tensors.output_gradient,
-       tensors.input_gradients[0]});
-}
+Tanh::Tanh(int64_t size)
+    : ActivationLayer({&ElementwiseOps::TanhForward,
+                       &ElementwiseOps::TanhBackward, At::kOutput},
+                      size) {}
 
 }  // namespace tributary

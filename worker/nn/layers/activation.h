@@ -8,71 +8,61 @@
 
 namespace tributary {
 
-// Rectified linear unit: y = max(x, 0); dx = dy where y > 0, else 0. X and Y
+// Base class of the layers below: applies a function to each element. X and Y
 // have the shape [samples, size].
-class Relu : public Layer {
+class ActivationLayer : public Layer {
  public:
-  explicit Relu(int64_t size) : size_(size) {}
-
   LayerSpec Spec() const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;
   void Backward(const LayerCall& call,
                 const LayerTensors& tensors) const override;
 
+ protected:
+  // Whether the derivative is computed from the function's input or its output.
+  // A function of the second kind may overwrite its input.
+  enum class At { kInput, kOutput };
+  struct Function {
+    void (ElementwiseOps::*forward)(const ElementwiseOps::MapArguments&);
+    void (ElementwiseOps::*backward)(const ElementwiseOps::GradientArguments&);
+    At at;
+    bool is_gelu = false;  // See LayerSpec::is_gelu.
+  };
+
+  ActivationLayer(const Function& function, int64_t size);
+
  private:
+  const Function function_;
   const int64_t size_;
+};
+
+// Rectified linear unit: y = max(x, 0); dx = dy where y > 0, else 0.
+class Relu : public ActivationLayer {
+ public:
+  explicit Relu(int64_t size);
 };
 
 // Gaussian error linear unit:
 //   y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))),
 // the approximation of Hendrycks and Gimpel, "Gaussian error linear units"
-// (2016), which GPT-2 uses. X and Y have the shape [samples, size].
-class Gelu : public Layer {
+// (2016), which GPT-2 uses.
+class Gelu : public ActivationLayer {
  public:
-  explicit Gelu(int64_t size) : size_(size) {}
-
-  LayerSpec Spec() const override;
-  void Forward(const LayerCall& call,
-               const LayerTensors& tensors) const override;
-  void Backward(const LayerCall& call,
-                const LayerTensors& tensors) const override;
-
- private:
-  const int64_t size_;
+  explicit Gelu(int64_t size);
 };
 
 // Gaussian error linear unit: y = x Phi(x), where Phi is the distribution
 // function of the standard normal distribution (Hendrycks and Gimpel, 2016).
-// BERT uses this form. X and Y have the shape [samples, size].
-class ExactGelu : public Layer {
+// BERT uses this form.
+class ExactGelu : public ActivationLayer {
  public:
-  explicit ExactGelu(int64_t size) : size_(size) {}
-
-  LayerSpec Spec() const override;
-  void Forward(const LayerCall& call,
-               const LayerTensors& tensors) const override;
-  void Backward(const LayerCall& call,
-                const LayerTensors& tensors) const override;
-
- private:
-  const int64_t size_;
+  explicit ExactGelu(int64_t size);
 };
 
-// Hyperbolic tangent: y = tanh(x); dx = dy (1 - y^2). X and Y have the shape
-// [samples, size].
-class Tanh : public Layer {
+// Hyperbolic tangent: y = tanh(x); dx = dy (1 - y^2).
+class Tanh : public ActivationLayer {
  public:
-  explicit Tanh(int64_t size) : size_(size) {}
-
-  LayerSpec Spec() const override;
-  void Forward(const LayerCall& call,
-               const LayerTensors& tensors) const override;
-  void Backward(const LayerCall& call,
-                const LayerTensors& tensors) const override;
-
- private:
-  const int64_t size_;
+  explicit Tanh(int64_t size);
 };
 
 }  // namespace tributary

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -13,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/data/data_test_util.h"
+#include "worker/data/files/data_fingerprint.h"
 #include "worker/data/text/text_tokens.h"
 #include "worker/data/token_data_set.h"
 
@@ -163,6 +165,51 @@ TEST_F(TokenFilesTest, WindowsCrossFilesAndValidationFilesAreHeldOut) {
   (*data)->ReadEvaluation(0, 1, &batch);
   EXPECT_THAT(batch.tokens, testing::ElementsAre(11, 0, 0, 0, 0));
   EXPECT_THAT(batch.labels, testing::ElementsAre(12, -1, -1, -1, -1));
+}
+
+TEST_F(TokenFilesTest, AFileThatBecomesShorterIsAnError) {
+  const auto data = Open(Numbers<uint16_t>(Counting(200)));
+  ASSERT_EQ(data.status(), absl::OkStatus());
+  std::filesystem::resize_file(folder_.PathOf("tokens.bin"), 50);
+  Batch batch;
+  (*data)->ReadTrain(/*epoch=*/0, {0}, &batch);
+  EXPECT_EQ(batch.error, absl::OkStatus());
+  const auto shorter =
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("tokens.bin: has become shorter"),
+                     HasSubstr(" of 400 does not exist")));
+  (*data)->ReadTrain(/*epoch=*/0, {0, 3}, &batch);
+  EXPECT_THAT(batch.error, shorter);
+  (*data)->ReadEvaluation(0, 1, &batch);
+  EXPECT_THAT(batch.error, StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(TokenFilesTest, ATokenThatBecomesTooLargeIsAnError) {
+  const auto data = Open(Numbers<uint16_t>(Counting(200)));
+  ASSERT_EQ(data.status(), absl::OkStatus());
+  folder_.Write("tokens.bin", Numbers<uint16_t>(std::vector<int>(200, 300)));
+  Batch batch;
+  (*data)->ReadTrain(/*epoch=*/0, {3}, &batch);
+  EXPECT_THAT(batch.error, StatusIs(absl::StatusCode::kInvalidArgument,
+                                    HasSubstr("token 300 is not below")));
+}
+
+TEST_F(TokenFilesTest, ReadsFilesOfSeveralPieces) {
+  std::vector<int> values(600000);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<int>(i % 251);
+  }
+  const std::string bytes = Numbers<uint16_t>(values);
+  const auto data = Open(bytes);
+  ASSERT_EQ(data.status(), absl::OkStatus());
+  EXPECT_EQ((*data)->fingerprint(), DataFingerprint({bytes}));
+  Batch batch;
+  (*data)->ReadEvaluation(0, 1, &batch);
+  EXPECT_EQ(batch.tokens[0], 540000 % 251);
+  values[500000] = 300;
+  EXPECT_THAT(Open(Numbers<uint16_t>(values)).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("byte 1000000: token 300")));
 }
 
 TEST_F(TokenFilesTest, FingerprintDependsOnTheContents) {

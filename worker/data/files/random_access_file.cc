@@ -1,4 +1,4 @@
-#include "worker/data/images/picture_file.h"
+#include "worker/data/files/random_access_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,12 +23,13 @@ absl::Status SystemError(const std::string& path, const char* action) {
 
 }  // namespace
 
-PictureFile::PictureFile(std::string path, int descriptor, int64_t size)
+RandomAccessFile::RandomAccessFile(std::string path, int descriptor,
+                                   int64_t size)
     : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
 
-PictureFile::~PictureFile() { close(descriptor_); }
+RandomAccessFile::~RandomAccessFile() { close(descriptor_); }
 
-absl::StatusOr<std::unique_ptr<PictureFile>> PictureFile::Open(
+absl::StatusOr<std::unique_ptr<RandomAccessFile>> RandomAccessFile::Open(
     const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return SystemError(path, "open");
@@ -43,12 +44,12 @@ absl::StatusOr<std::unique_ptr<PictureFile>> PictureFile::Open(
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is not a regular file"));
   }
-  return std::unique_ptr<PictureFile>(
-      new PictureFile(path, descriptor, information.st_size));
+  return std::unique_ptr<RandomAccessFile>(
+      new RandomAccessFile(path, descriptor, information.st_size));
 }
 
-absl::Status PictureFile::Read(int64_t offset, int64_t count,
-                               std::string* bytes) const {
+absl::Status RandomAccessFile::Read(int64_t offset, int64_t count,
+                                    std::string* bytes) const {
   // Checked before memory is allocated.
   if (offset < 0 || count < 0 || offset > size_ || count > size_ - offset) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -64,7 +65,10 @@ absl::Status PictureFile::Read(int64_t offset, int64_t count,
     if (got < 0) return SystemError(path_, "read");
     if (got == 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": has become shorter while it was read"));
+          absl::StrCat(path_, ": has become shorter since it was opened: byte ",
+                       offset + done, " of ", size_,
+                       " does not exist any more; data files must not change "
+                       "while a job runs"));
     }
     done += got;
   }
