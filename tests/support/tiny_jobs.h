@@ -10,9 +10,9 @@
 namespace tributary {
 
 // Returns a job of `family`: "mlp", "cnn", "resnet", "gpt" or "bert" (masked
-// language model). Writes its data to `directory`, which must exist. The job has
-// 8 micro-batches, a short last batch in each epoch, and chunks of 4 KiB, so
-// that it has several chunks.
+// language model). Writes its data to `directory`, which must exist. The job
+// has 8 micro-batches, a short last batch in each epoch, and chunks of 4 KiB,
+// so that it has several chunks.
 JobSpec TinyJob(const std::string& family, const std::string& directory);
 
 }  // namespace tributary
