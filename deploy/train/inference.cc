@@ -195,9 +195,10 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
       TrainingSetup::Create(job, threads, make_device, sources));
   const int64_t held_out = setup->data().evaluation_samples();
   if (held_out == 0) {
-    return absl::FailedPreconditionError(
+    return absl::FailedPreconditionError(absl::StrCat(
         "the job has no held-out data; name some with --set, such as --set "
-        "data.csv.test=FILE");
+        "data.",
+        job.data().has_labeled_text() ? "labeled_text" : "csv", ".test=FILE"));
   }
   const int64_t elements = setup->layout().arena_elements();
   const Buffer arena = AllocateBuffer(elements);

