@@ -121,7 +121,7 @@ std::optional<TraceRecords> TraceRecorder::Take(const ClockOffset& offset,
     to->set_micro_batch(from.about.micro_batch);
     to->set_flow(from.flow);
   }
-  message.set_last(last && static_cast<size_t>(message.record_size()) < most);
+  message.set_last(last && sent_ == available);
   if (message.record_size() == 0 && !message.last()) return std::nullopt;
   for (const std::string& name : names_) message.add_name(name);
   for (const std::string& track : tracks_) message.add_track(track);

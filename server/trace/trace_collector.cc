@@ -87,25 +87,34 @@ absl::Status TraceCollector::Add(const TracedName& process,
   Entry* const entry = Find(process);
   if (entry == nullptr) return absl::OkStatus();
   TracedProcess& traced = entry->traced;
-  // A process only appends to its lists.
+  // A process only appends to its lists. Earlier records refer to them.
+  const auto shortened = [&process](absl::string_view what, int now,
+                                    const std::vector<std::string>& before) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "trace of ", process.role, " ", process.number, ": has ", now, " ",
+        what, ", expected at least ", before.size(), ", as before"));
+  };
+  if (static_cast<size_t>(records.name_size()) < traced.names.size()) {
+    return shortened("names", records.name_size(), traced.names);
+  }
+  if (static_cast<size_t>(records.track_size()) < traced.tracks.size()) {
+    return shortened("tracks", records.track_size(), traced.tracks);
+  }
   traced.names.assign(records.name().begin(), records.name().end());
   traced.tracks.assign(records.track().begin(), records.track().end());
   traced.offset_ns = records.offset_ns();
   traced.offset_error_ns = std::max<int64_t>(records.offset_error_ns(), 0);
-  int64_t refused = 0;
   for (const TraceRecords::Record& record : records.record()) {
     if (static_cast<int64_t>(traced.records.size()) >= kMostRecords ||
         records_ >= kMostRecordsOfAll) {
-      ++refused;
+      ++traced.refused;
       continue;
     }
     traced.records.push_back(record);
     ++records_;
   }
   // `dropped` of the message is a total.
-  traced.dropped =
-      std::max(traced.dropped, std::max<int64_t>(records.dropped(), 0)) +
-      refused;
+  traced.dropped = std::max(traced.dropped, records.dropped());
   traced.complete = traced.complete || records.last();
   return absl::OkStatus();
 }

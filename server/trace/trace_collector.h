@@ -36,8 +36,10 @@ struct TracedProcess {
   // See TraceRecords.
   int64_t offset_ns = 0;
   int64_t offset_error_ns = 0;
-  // Records that the process or the collector had no room for.
+  // Records that the process had no room for.
   int64_t dropped = 0;
+  // Records that the collector had no room for.
+  int64_t refused = 0;
   // True if the process has sent its last records.
   bool complete = false;
 };

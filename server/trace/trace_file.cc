@@ -223,7 +223,8 @@ Json Describe(const Shown& shown) {
   json["clock_error_microseconds"] =
       known ? Json(static_cast<double>(traced.offset_error_ns) / 1000)
             : Json(nullptr);
-  json["dropped_records"] = traced.dropped;
+  const int64_t dropped = traced.dropped + traced.refused;
+  json["dropped_records"] = dropped;
   if (!known) {
     json["missing"] =
         "the clock: no probe was answered, so times are not "
@@ -232,7 +233,7 @@ Json Describe(const Shown& shown) {
     json["missing"] =
         "some records: the process was lost, or the job ended, before it sent "
         "all of them";
-  } else if (traced.dropped > 0) {
+  } else if (dropped > 0) {
     json["missing"] = "the dropped records, which exceeded the limit";
   }
   return json;
@@ -260,14 +261,20 @@ void TraceFile::Add(int64_t attempt, std::vector<TracedProcess> processes) {
       continue;
     }
     TracedProcess& all = known->traced;
-    all.names = std::move(added.names);
-    all.tracks = std::move(added.tracks);
+    // The records that are known already refer to the longer lists.
+    if (added.names.size() > all.names.size()) {
+      all.names = std::move(added.names);
+    }
+    if (added.tracks.size() > all.tracks.size()) {
+      all.tracks = std::move(added.tracks);
+    }
     all.records.insert(all.records.end(),
                        std::make_move_iterator(added.records.begin()),
                        std::make_move_iterator(added.records.end()));
     all.offset_ns = added.offset_ns;
     all.offset_error_ns = added.offset_error_ns;
     all.dropped = std::max(all.dropped, added.dropped);
+    all.refused += added.refused;
     all.complete = all.complete || added.complete;
   }
 }

@@ -40,6 +40,14 @@ TEST(ClockOffsetTest, IgnoresAnswersFromTheFuture) {
   EXPECT_EQ(offset.error_ns(), ClockOffset::kUnknown);
 }
 
+TEST(ClockOffsetTest, IgnoresTimesThatWouldOverflow) {
+  ClockOffset offset;
+  offset.Add(Reading(INT64_MIN, 0), 1000);
+  offset.Add(Reading(1000, INT64_MIN), 2000);
+  EXPECT_EQ(offset.count(), 0);
+  EXPECT_EQ(offset.offset_ns(), 0);
+}
+
 // The stated error is never smaller than the true one, however the delays of
 // the two directions differ.
 TEST(ClockOffsetTest, TheErrorIsABound) {

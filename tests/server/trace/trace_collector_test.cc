@@ -83,6 +83,24 @@ TEST(TraceCollectorTest, RefusesWhatNoCorrectProcessSends) {
   EXPECT_THAT(refusal(wrong), HasSubstr("number of tracks is 257"));
 }
 
+// Records that arrived earlier would refer to names that do not exist.
+TEST(TraceCollectorTest, RefusesListsThatBecomeShorter) {
+  TraceCollector collector;
+  TraceRecords records = OneSpan();
+  records.add_name("backward");
+  records.add_track("compute 1");
+  ASSERT_TRUE(collector.Add(kWorker, records).ok());
+  TraceRecords shorter = records;
+  shorter.mutable_name()->RemoveLast();
+  EXPECT_EQ(collector.Add(kWorker, shorter).message(),
+            "trace of worker 1: has 1 names, expected at least 2, as before");
+  shorter = records;
+  shorter.mutable_track()->RemoveLast();
+  EXPECT_THAT(std::string(collector.Add(kWorker, shorter).message()),
+              HasSubstr("has 1 tracks, expected at least 2"));
+  EXPECT_THAT(collector.Take()[0].names, SizeIs(2));
+}
+
 TEST(TraceCollectorTest, DropsAndCountsRecordsBeyondTheLimit) {
   TraceCollector collector;
   TraceRecords many = OneSpan();
@@ -90,10 +108,15 @@ TEST(TraceCollectorTest, DropsAndCountsRecordsBeyondTheLimit) {
   const int64_t messages = TraceCollector::kMostRecords / 4096 + 2;
   for (int64_t i = 0; i < messages; ++i)
     ASSERT_TRUE(collector.Add(kWorker, many).ok());
+  TraceRecords last = OneSpan();
+  last.clear_record();
+  last.set_dropped(5);
+  ASSERT_TRUE(collector.Add(kWorker, last).ok());
   const auto taken = collector.Take();
   EXPECT_EQ(static_cast<int64_t>(taken[0].records.size()),
             TraceCollector::kMostRecords);
-  EXPECT_EQ(taken[0].dropped, 2 * 4096);
+  EXPECT_EQ(taken[0].refused, 2 * 4096);
+  EXPECT_EQ(taken[0].dropped, 5);
 }
 
 }  // namespace

@@ -161,6 +161,17 @@ TEST_F(TraceFileTest, TellsAttemptsApartAndJoinsTheRecordsOfAProcess) {
   EXPECT_EQ(SpansOf(json, "forward").size(), 3U);
 }
 
+// The collector forgets a process whose records were written.
+TEST_F(TraceFileTest, KeepsTheNamesOfEarlierRecords) {
+  TraceFile file = Make();
+  file.Add(1, {ProcessOf("worker", 0, {SpanOf(2, 1, 100, 200)})});
+  TracedProcess later = ProcessOf("worker", 0, {SpanOf(0, 0, 300, 400)});
+  later.names = {"forward"};
+  later.tracks = {"compute 0"};
+  file.Add(1, {later});
+  EXPECT_THAT(file.Text(), HasSubstr("push chunk"));
+}
+
 TEST_F(TraceFileTest, TellsAWorkerFromTheOneThatReplacedIt) {
   TraceFile file = Make();
   TracedProcess first = ProcessOf("worker", 0, {});
