@@ -52,7 +52,7 @@ class TokenWriter {
 
   absl::Status Open() {
     file_ = std::fopen(unfinished_.c_str(), "wbxe");
-    if (file_ == nullptr) return FileError(errno, "create", unfinished_);
+    if (file_ == nullptr) return FileError(errno, "cannot create", unfinished_);
     return Write(Header());
   }
 
@@ -87,7 +87,9 @@ class TokenWriter {
   int64_t tokens() const { return tokens_; }
 
  private:
-  absl::Status Failed() const { return FileError(errno, "write", unfinished_); }
+  absl::Status Failed() const {
+    return FileError(errno, "cannot write", unfinished_);
+  }
 
   absl::Status Write(absl::string_view bytes) {
     if (std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size()) {

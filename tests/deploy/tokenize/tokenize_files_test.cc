@@ -52,6 +52,18 @@ std::string Tokenize(const std::string& format, int threads) {
   return Read(options.output);
 }
 
+absl::StatusOr<TokenFormat> FormatOf(absl::string_view bytes,
+                                     TokensSpec::Format format) {
+  return ParseTokenFormat(bytes.substr(0, kTokenHeaderBytes),
+                          static_cast<int64_t>(bytes.size()), format, "file");
+}
+
+int64_t TokenOf(absl::string_view bytes, const TokenFormat& format,
+                int64_t index) {
+  return TokenAt(bytes.substr(static_cast<size_t>(format.begin)), format,
+                 index);
+}
+
 TEST(TokenizeFilesTest, IdsAreThoseOfTheWholeTextsForAnyNumberOfThreads) {
   const auto tokenizer = *OpenTokenizer(kTokenizer);
   std::vector<int32_t> expected = *tokenizer->Encode(Read(WriteText()));
@@ -62,26 +74,37 @@ TEST(TokenizeFilesTest, IdsAreThoseOfTheWholeTextsForAnyNumberOfThreads) {
   expected.push_back(0);
   const std::string bytes = Tokenize("uint16", /*threads=*/1);
   EXPECT_EQ(Tokenize("uint16", /*threads=*/3), bytes);
-  const auto format = *ParseTokenFormat(bytes, TokensSpec::UINT16, "bytes");
+  const TokenFormat format = *FormatOf(bytes, TokensSpec::UINT16);
   ASSERT_EQ(format.tokens, static_cast<int64_t>(expected.size()));
   for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_EQ(TokenAt(bytes, format, static_cast<int64_t>(i)), expected[i]);
+    ASSERT_EQ(TokenOf(bytes, format, static_cast<int64_t>(i)), expected[i]);
   }
 }
 
 TEST(TokenizeFilesTest, EveryFormatIsADataSetWithTheSameTokens) {
   const std::string narrow = Tokenize("uint16", 2);
-  const auto first = *ParseTokenFormat(narrow, TokensSpec::UINT16, "narrow");
+  const TokenFormat first = *FormatOf(narrow, TokensSpec::UINT16);
   for (const std::string name : {"llm_c", "uint32", "npy"}) {
     const std::string bytes = Tokenize(name, 2);
-    const auto format = ParseTokenFormat(
-        bytes, name == "uint32" ? TokensSpec::UINT32 : TokensSpec::AUTO, name);
+    const auto format = FormatOf(
+        bytes, name == "uint32" ? TokensSpec::UINT32 : TokensSpec::AUTO);
     ASSERT_EQ(format.status(), absl::OkStatus());
     ASSERT_EQ(format->tokens, first.tokens);
     for (int64_t i = 0; i < first.tokens; i += 97) {
-      ASSERT_EQ(TokenAt(bytes, *format, i), TokenAt(narrow, first, i));
+      ASSERT_EQ(TokenOf(bytes, *format, i), TokenOf(narrow, first, i));
     }
   }
+}
+
+TEST(TokenizeFilesTest, SaysThatTheOutputCannotBeCreated) {
+  TokenizeOptions options;
+  options.files = {"tests/common/tokenizer/golden/text"};
+  options.tokenizer = kTokenizer;
+  options.output = PathOf("no-such-folder/out");
+  EXPECT_THAT(std::string(TokenizeFiles(options, [](const TokenizeProgress&) {})
+                              .status()
+                              .message()),
+              HasSubstr("cannot create"));
 }
 
 TEST(TokenizeFilesTest, AnErrorLeavesTheOutputAsItWas) {
