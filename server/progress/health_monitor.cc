@@ -155,6 +155,16 @@ void HealthMonitor::AddEvaluation(int64_t step, double loss,
 
 void HealthMonitor::AddWorkers(const std::vector<Worker>& workers,
                                std::vector<Alarm>* alarms) {
+  if (workers.empty()) return;  // A line about something else.
+  for (auto it = slow_.begin(); it != slow_.end();) {
+    const int rank = it->first;
+    const bool compared =
+        workers.size() > 1 &&
+        std::any_of(workers.begin(), workers.end(),
+                    [rank](const Worker& w) { return w.rank == rank; });
+    it->second.absent_lines = compared ? 0 : it->second.absent_lines + 1;
+    it = it->second.absent_lines >= kSustained ? slow_.erase(it) : ++it;
+  }
   for (const Worker& worker : workers) {
     std::vector<double> others;
     for (const Worker& other : workers) {

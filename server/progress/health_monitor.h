@@ -79,6 +79,9 @@ class HealthMonitor {
 
   struct Slow {
     int lines = 0;  // Consecutive lines in which the worker was slow.
+    // Consecutive lines without the worker, or without another one to compare
+    // it with. A worker that has left is no longer slow.
+    int absent_lines = 0;
     bool raised = false;
   };
   std::map<int, Slow> slow_;  // By rank.

@@ -154,7 +154,10 @@ TEST(HealthMonitorTest, NoticesAWorkerAtHalfSpeedUntilItIsFasterAgain) {
   EXPECT_THAT(add({10, 14, 10, 10}, 1), IsEmpty());
   EXPECT_EQ(monitor.active().at("slow_worker"), 0);
   EXPECT_THAT(add({10, 21, 10, 10}, 20), SizeIs(1)) << "again";
-  EXPECT_THAT(add({10}, 100), IsEmpty()) << "there is nobody to compare with";
+  EXPECT_THAT(add({10}, 19), IsEmpty());
+  EXPECT_EQ(monitor.active().at("slow_worker"), 1);
+  EXPECT_THAT(add({10}, 81), IsEmpty()) << "there is nobody to compare with";
+  EXPECT_EQ(monitor.active().at("slow_worker"), 0) << "worker 1 has left";
 }
 
 TEST(HealthMonitorTest, TellsOnceOfLossesThatAreNotFinite) {
