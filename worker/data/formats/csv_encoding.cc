@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/text/escape.h"
 #include "nlohmann/json.hpp"
+#include "worker/data/files/data_file.h"
 
 namespace tributary {
 namespace {
@@ -193,6 +194,17 @@ std::vector<int32_t> CsvEncoding::CategoryColumns(bool labeled) const {
   return found;
 }
 
+absl::Status CsvEncoding::CheckFeatures(absl::string_view name,
+                                        int64_t rows) const {
+  const int64_t most = kMaxDataBytes / static_cast<int64_t>(sizeof(float));
+  if (features() <= most / std::max<int64_t>(rows, 1)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, ": ", rows, " rows of ", features(), " features need more than ",
+      kMaxDataBytes,
+      " bytes, the most that is kept in memory; each value of a column of "
+      "data.csv.category_column is a feature"));
+}
+
 absl::Status CsvEncoding::Encode(absl::string_view name,
                                  CsvTable* table) const {
   // The column of the encoding for each column of the table, and its indexes of
@@ -212,6 +224,7 @@ absl::Status CsvEncoding::Encode(absl::string_view name,
                                Match(name, column, columns[place]->categories));
     categories[place] = &column;
   }
+  TRIBUTARY_RETURN_IF_ERROR(CheckFeatures(name, table->rows));
   std::vector<float> features;
   features.reserve(static_cast<size_t>(table->rows * this->features()));
   table->features = this->features();

@@ -54,7 +54,7 @@ class CsvEncoding {
   // columns, the label's is absent. `name` is the file's name. Returns
   // InvalidArgument, naming file, line and column, if the table has a category
   // that the training part does not have, or a number whose feature is not
-  // finite.
+  // finite, or if the features would need more than kMaxDataBytes.
   absl::Status Encode(absl::string_view name, CsvTable* table) const;
 
  private:
@@ -66,6 +66,9 @@ class CsvEncoding {
     // False: the numbers stay as they are, without any rounding.
     bool scaled = false;
   };
+
+  // Returns InvalidArgument if this number of rows needs too much memory.
+  absl::Status CheckFeatures(absl::string_view name, int64_t rows) const;
 
   std::vector<Column> columns_;  // Including the label's.
   int64_t label_ = 0;

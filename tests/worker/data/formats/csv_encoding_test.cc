@@ -100,6 +100,17 @@ TEST(CsvEncodingTest, NamesTheLineOfAnUnknownCategory) {
                          "'green' does not occur in the training data")));
 }
 
+TEST(CsvEncodingTest, FeaturesThatNeedTooMuchMemoryAreAnError) {
+  const CsvOptions options = Options({1});
+  CsvTable table = Parse(kTrain, options);
+  const CsvEncoding encoding = CsvEncoding::Learn(table, false);
+  table.rows = int64_t{1} << 33;
+  EXPECT_THAT(encoding.Encode("FILE", &table),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("FILE: 8589934592 rows of 4 features need "
+                                 "more than 68719476736 bytes")));
+}
+
 TEST(CsvEncodingTest, ANumberTooFarFromTheMeanIsAnError) {
   const CsvOptions options = Options({});
   const CsvEncoding encoding =
