@@ -41,8 +41,8 @@ class BytePairFiles {
   // Adds a merge of two tokens. Returns InvalidArgument if one of them is not
   // in the vocabulary.
   absl::Status AddMerge(absl::string_view left, absl::string_view right);
-  // Returns the model. Call once. Returns InvalidArgument if a token that is
-  // not special contains a character that stands for no byte.
+  // Returns the model. Call once. Returns Unimplemented if a token that is not
+  // special contains a character that stands for no byte.
   absl::StatusOr<BytePairModel> Finish();
 
  private:

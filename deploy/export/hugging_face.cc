@@ -129,11 +129,13 @@ absl::Status AddGpt(const GptSpec& gpt, ExportedModel* model) {
   return model->Add("lm_head.weight", {gpt.vocabulary(), width});
 }
 
-// Returns the members of the config.json at `path`, or no members if there is
-// no such file.
-nlohmann::ordered_json ReadConfig(const std::string& path) {
+// Returns the members of the config.json in `folder`, or no members if there is
+// no such file, or `folder` is empty.
+nlohmann::ordered_json ReadConfig(const std::string& folder) {
   nlohmann::ordered_json config = nlohmann::ordered_json::object();
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxConfigBytes);
+  if (folder.empty()) return config;
+  const absl::StatusOr<std::string> text =
+      ReadFile(absl::StrCat(folder, "/config.json"), kMaxConfigBytes);
   if (text.ok()) {
     const nlohmann::ordered_json kept = ParseOrderedJson(*text);
     if (kept.is_object()) config = kept;
@@ -208,8 +210,7 @@ absl::Status WriteHuggingFaceFolder(
         "safetensors for a file with the names of this model's parameters");
   }
   const std::string& source = job.model().initial_weights().path();
-  nlohmann::ordered_json config =
-      ReadConfig(absl::StrCat(source, "/config.json"));
+  nlohmann::ordered_json config = ReadConfig(source);
   TextEncoding texts;
   // A data set of a program may have learned anything.
   if (bert && !encoding.empty() && !job.data().has_external()) {
