@@ -30,7 +30,7 @@ struct CheckpointDiff {
   // The weights in the model's order, then the state arrays that both
   // checkpoints have.
   std::vector<TensorDiff> tensors;
-  // Names of the state arrays that only one of the checkpoints has.
+  // Names of the state arrays that only checkpoint `a`, or only `b`, has.
   std::vector<std::string> only_in_a;
   std::vector<std::string> only_in_b;
 

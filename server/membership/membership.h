@@ -99,9 +99,8 @@ class Membership {
 
   // Stores a heartbeat of `member` and updates its measured speed.
   // `waiting_seconds` is how long the member has waited for other workers so
-  // far. Takes time in proportion to the number of members, but with more than
-  // kLooksPerRound members only every so many calls, so that a heartbeat of
-  // each member takes kLooksPerRound times that long.
+  // far. At most kLooksPerRound times per count() calls, also compares the
+  // speeds of all members, which takes time in proportion to their number.
   void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                     double waiting_seconds, absl::Time now);
 

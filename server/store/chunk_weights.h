@@ -89,10 +89,10 @@ class ChunkWeights {
   // workers need only the newest version. `for_streams` is true if a stream
   // will send the new version.
   Next Begin(bool for_streams);
-  // Derives the forms that workers receive for elements [begin, begin + count),
-  // where count is at most TreeSum::kBlock. `values` is next.values + begin or,
-  // for non-temporal stores, a different array, which Write copies to
-  // next.values + begin (see StreamingCopy).
+  // Computes the forms in which workers receive elements [begin, begin +
+  // count) of the new version; count is at most TreeSum::kBlock. `values` has
+  // the elements. It is next.values + begin, or a different array, from which
+  // Write then copies them to next.values + begin (see StreamingCopy).
   void Write(const Next& next, int64_t begin, int64_t count,
              const float* values) const;
   // Completes `*next` after Write was called for all elements.
