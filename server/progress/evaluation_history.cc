@@ -23,6 +23,11 @@ const char* NameOf(EvaluationMetric::Name metric) {
                                                          : "evaluation loss";
 }
 
+// Returns true if `name`, a field of JobState, names this metric.
+bool IsMetric(const std::string& name, EvaluationMetric::Name metric) {
+  return name.empty() || name == EvaluationMetric::Name_Name(metric);
+}
+
 std::optional<StopSpec> StopOf(const JobSpec& job) {
   if (!job.has_stop_when()) return std::nullopt;
   return job.stop_when();
@@ -39,19 +44,26 @@ EvaluationHistory::EvaluationHistory(const JobSpec& job)
     : stop_(StopOf(job)), best_(BestOf(job)) {}
 
 void EvaluationHistory::Restore(const JobState& state) {
-  if (stop_.has_value() && state.has_stop_best()) {
-    stop_best_ = state.stop_best();
+  if (stop_.has_value() && IsMetric(state.stop_metric(), stop_->metric())) {
+    if (state.has_stop_best()) stop_best_ = state.stop_best();
+    stop_evaluations_ = state.stop_evaluations();
   }
-  stop_evaluations_ = state.stop_evaluations();
-  if (best_.has_value() && state.has_best_result()) {
+  if (best_.has_value() && IsMetric(state.best_metric(), *best_) &&
+      state.has_best_result()) {
     best_result_ = state.best_result();
     best_step_ = state.best_step();
   }
 }
 
 void EvaluationHistory::Save(JobState* state) const {
+  if (stop_.has_value()) {
+    state->set_stop_metric(EvaluationMetric::Name_Name(stop_->metric()));
+  }
   if (stop_best_.has_value()) state->set_stop_best(*stop_best_);
   state->set_stop_evaluations(stop_evaluations_);
+  if (best_.has_value()) {
+    state->set_best_metric(EvaluationMetric::Name_Name(*best_));
+  }
   if (best_result_.has_value()) state->set_best_result(*best_result_);
   state->set_best_step(best_step_);
 }

@@ -28,7 +28,7 @@ class EvaluationHistory {
   explicit EvaluationHistory(const JobSpec& job);
 
   // Reads and writes the fields of JobState that belong to this class, except
-  // stop_reason.
+  // stop_reason. Results of a metric that the job does not use are not read.
   void Restore(const JobState& state);
   void Save(JobState* state) const;
 

@@ -107,5 +107,25 @@ TEST(EvaluationHistoryTest, AnInterruptionChangesNothing) {
   }
 }
 
+// A job may resume with another metric; see ResultChanges.
+TEST(EvaluationHistoryTest, ForgetsTheResultsOfAnotherMetric) {
+  JobSpec job = JobWithPatience(2);
+  job.mutable_checkpoint()->set_best(EvaluationMetric::EVALUATION_LOSS);
+  EvaluationHistory losses(job);
+  losses.Add({10, 0.75, 0.5});
+  losses.Add({20, 0.875, 0.5});
+  JobState state;
+  losses.Save(&state);
+
+  job.mutable_checkpoint()->set_best(EvaluationMetric::EVALUATION_ACCURACY);
+  job.mutable_stop_when()->set_metric(EvaluationMetric::EVALUATION_ACCURACY);
+  EvaluationHistory accuracies(job);
+  accuracies.Restore(state);
+  const auto first = accuracies.Add({30, 0.9, 0.625});
+  EXPECT_TRUE(first.best);
+  EXPECT_THAT(first.stop, IsEmpty());
+  EXPECT_EQ(accuracies.best_result(), 0.625);
+}
+
 }  // namespace
 }  // namespace tributary
