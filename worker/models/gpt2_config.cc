@@ -18,6 +18,8 @@ namespace {
 constexpr int64_t kMaxConfigBytes = 1 << 20;
 constexpr int64_t kMaxSize = int64_t{1} << 20;
 constexpr double kEpsilon = 1e-5;
+// Bytes of a wrong member that an error shows.
+constexpr size_t kMaxShownBytes = 100;
 
 // Reads members of a config.json, and keeps the first error.
 class ConfigReader {
@@ -59,10 +61,11 @@ class ConfigReader {
     const nlohmann::json* const member = Find(name);
     status_ = absl::InvalidArgumentError(absl::StrCat(
         path_, ": ", name, " is ",
-        member == nullptr
-            ? "missing"
-            : member->dump(-1, ' ', false,
-                           nlohmann::json::error_handler_t::replace),
+        member == nullptr ? "missing"
+                          : member
+                                ->dump(-1, ' ', /*ensure_ascii=*/true,
+                                       nlohmann::json::error_handler_t::replace)
+                                .substr(0, kMaxShownBytes),
         "; ", expected));
   }
   // Returns the member, or null if it is absent or the JSON null.

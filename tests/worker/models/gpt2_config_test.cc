@@ -49,6 +49,13 @@ TEST(Gpt2ConfigTest, AbsentMembersAreThoseOfGpt2Small) {
   EXPECT_TRUE(gpt->tied_head());
 }
 
+TEST(Gpt2ConfigTest, ShortensAWrongMemberInTheError) {
+  const absl::Status status =
+      Parse(absl::StrCat(", \"n_layer\": \"", std::string(100000, 'x'), "\""))
+          .status();
+  EXPECT_LT(status.message().size(), 300u);
+}
+
 TEST(Gpt2ConfigTest, NamesTheMemberThatIsWrong) {
   struct Case {
     const char* members;
