@@ -30,8 +30,8 @@ class ConnectionDeadlines {
     // From the last byte of a request's head to the last byte of the answer
     // that the kernel accepts.
     absl::Duration answer;
-    // Beyond so many connections, a new one ends the one that has waited
-    // longest without a complete request.
+    // Maximum number of connections. A further one ends the one that has
+    // waited longest without a complete request.
     size_t connections = 0;
   };
 
@@ -48,8 +48,8 @@ class ConnectionDeadlines {
   void OnRequest(const bufferevent* connection, absl::Time now);
   // The answer was sent.
   void OnAnswered(const bufferevent* connection, absl::Time now);
-  // Shuts down the connections whose time is over. Call it several times within
-  // the shorter timeout.
+  // Shuts down the connections whose deadline has passed. Call it several times
+  // in each interval of the shorter timeout.
   void Enforce(absl::Time now);
   // Returns the number of connections, including those that were freed since
   // the last call of Enforce.

@@ -22,7 +22,7 @@ class ClockOffset {
   static ClockOffset OfCoordinator();
 
   // Adds the answer to a probe. `now_ns` is this process's clock when the
-  // answer arrived. Ignores answers that cannot be true.
+  // answer arrived. Ignores answers with impossible times.
   void Add(const ClockReading& reading, int64_t now_ns);
 
   // The coordinator's clock minus this process's clock, in nanoseconds.

@@ -11,7 +11,7 @@ namespace {
 
 // Weight of a new line in the averages: about the last 20 lines count.
 constexpr double kWeight = 0.1;
-// The averages mean something after this many lines.
+// The averages are used only after this many lines.
 constexpr int64_t kSettled = 20;
 // A condition must hold for this many lines in a row.
 constexpr int kSustained = 20;
@@ -21,8 +21,8 @@ constexpr double kLostImprovement = 0.5;
 constexpr double kNoises = 4;
 // An improvement of the training loss is at least this fraction of it.
 constexpr double kImprovement = 1e-3;
-// A plateau is this fraction of the job's steps, and so many lines or
-// evaluations, without an improvement.
+// A plateau is an interval without an improvement that has at least this
+// fraction of the job's steps, and this many lines or evaluations.
 constexpr double kPlateauShare = 0.2;
 constexpr int64_t kPlateauLines = 200;
 constexpr int64_t kPlateauEvaluations = 5;
@@ -117,7 +117,7 @@ void HealthMonitor::AddLoss(int64_t step, double loss,
                          loss_, least_loss_, least_loss_step_)});
   }
 
-  // With evaluations, they tell.
+  // If the job evaluates, AddEvaluation detects a plateau.
   if (least_evaluation_.has_value() || plateau_ || diverges_) return;
   if (lines_since_least_ >= kPlateauLines &&
       static_cast<double>(step - least_loss_step_) >=

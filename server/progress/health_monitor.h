@@ -1,5 +1,6 @@
-// Notices what a user may want to stop a job for: a loss that diverges or no
-// longer improves, and a worker that is much slower than the others.
+// Detects conditions for which a user may want to stop a job: a loss that
+// diverges or no longer improves, a gradient that is not finite, and a worker
+// that is much slower than the others.
 #ifndef TRIBUTARY_SERVER_PROGRESS_HEALTH_MONITOR_H_
 #define TRIBUTARY_SERVER_PROGRESS_HEALTH_MONITOR_H_
 

@@ -1,4 +1,4 @@
-// Data set of colour or gray pictures with class labels.
+// Data set of color or gray pictures with class labels.
 #ifndef TRIBUTARY_WORKER_DATA_IMAGE_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_IMAGE_DATA_SET_H_
 

@@ -48,7 +48,7 @@ bool IsConv1d(absl::string_view name) {
 }
 
 // Returns true if the files store Conv1D's matrices as [inputs, outputs]. The
-// matrices of c_attn, which have three times as many outputs as inputs, tell.
+// matrices of c_attn show it: they have three times as many outputs as inputs.
 bool StoresConv1dTransposed(const TensorFiles& files) {
   for (const auto& [name, tensor] : files.tensors()) {
     if (!absl::EndsWith(name, ".c_attn.weight")) continue;

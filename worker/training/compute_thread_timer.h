@@ -57,8 +57,8 @@ class ComputeThreadTimer {
   using Clock = std::function<absl::Time()>;
   explicit ComputeThreadTimer(Clock clock);
 
-  // Reports every Switch to `observer`, which must outlive the calls. Null, the
-  // default: to nobody.
+  // Reports every Switch to `observer`, which must outlive the calls, unless it
+  // is null (the default).
   void SetObserver(ActivityObserver* observer) { observer_ = observer; }
 
   // Ends the current activity and begins `next`.
