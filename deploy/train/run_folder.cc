@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/optimizer/averaged.h"
 #include "common/os/file.h"
 #include "common/os/file_system.h"
 #include "common/parameters/parameter_table.h"
@@ -25,20 +27,28 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// Writes the checkpoint's model, from the files of any number of servers, into
-// one file.
+// Writes the checkpoint's weights or, if `average` is true, their moving
+// average, from the files of any number of servers, into one file.
 absl::Status WriteModel(const std::string& checkpoint,
-                        CheckpointManifest manifest, const std::string& path) {
+                        CheckpointManifest manifest, bool average,
+                        const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(manifest.table()));
-  manifest.clear_state();  // Without the optimizer's state.
-  Snapshot model = MakeSnapshot(
-      layout, layout.ChunksOf(/*shard=*/0, /*servers=*/1), /*slots=*/0);
+  // Of the optimizer's state, reads only the average minus the weights.
+  manifest.clear_state();
+  if (average) manifest.add_state(kAverageSlot);
+  Snapshot model =
+      MakeSnapshot(layout, layout.ChunksOf(/*shard=*/0, /*servers=*/1),
+                   /*slots=*/average ? 1 : 0);
   TRIBUTARY_RETURN_IF_ERROR(ReadShard(checkpoint, manifest, layout, &model));
   std::vector<float> arena(layout.arena_elements());
   for (const Snapshot::Chunk& chunk : model.chunks) {
-    std::memcpy(arena.data() + layout.ChunkBegin(chunk.number),
-                chunk.values.get(), chunk.elements * sizeof(float));
+    float* const to = arena.data() + layout.ChunkBegin(chunk.number);
+    std::memcpy(to, chunk.values.get(), chunk.elements * sizeof(float));
+    if (!average) continue;
+    for (int64_t i = 0; i < chunk.elements; ++i) {
+      to[i] += chunk.slots[0].get()[i];
+    }
   }
   std::vector<NamedTensor> tensors;
   for (const Parameter& parameter : layout.parameters()) {
@@ -65,8 +75,14 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
       absl::StrCat(folder.path_, "/job.textproto"), {manifest.job()}));
   const std::string final_folder = absl::StrCat(folder.path_, "/final");
   TRIBUTARY_RETURN_IF_ERROR(FileSystem::Posix()->MakeFolder(final_folder));
-  TRIBUTARY_RETURN_IF_ERROR(WriteModel(
-      path, manifest, absl::StrCat(final_folder, "/model.safetensors")));
+  TRIBUTARY_RETURN_IF_ERROR(
+      WriteModel(path, manifest, /*average=*/false,
+                 absl::StrCat(final_folder, "/model.safetensors")));
+  if (absl::c_linear_search(manifest.state(), kAverageSlot)) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        WriteModel(path, manifest, /*average=*/true,
+                   absl::StrCat(final_folder, "/average.safetensors")));
+  }
   // The checkpoint is RUN/best or RUN/checkpoints/step-NNNNNNNN.
   for (const char* run : {"/..", "/../.."}) {
     const std::string encoding = absl::StrCat(path, run, "/", kEncodingName);

@@ -12,7 +12,8 @@ namespace tributary {
 
 // The folder of a run with its job and its model. If the user has named a
 // checkpoint, such as RUN/best, this is a temporary folder with the
-// checkpoint's job and model, which is removed with this object.
+// checkpoint's job, its model and, if it has one, the average of the weights.
+// The temporary folder is removed with this object.
 class RunFolder {
  public:
   // `path` is the folder of a run, which is not checked, or a checkpoint. Reads

@@ -8,8 +8,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/job/job.h"
 #include "deploy/flags/run_files.h"
+#include "deploy/train/run_folder.h"
 #include "gtest/gtest.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
@@ -119,6 +121,16 @@ TEST_F(AverageTest, LocalStepsAverageTheWeightsOfRounds) {
   Set("exchange.parameter_server.consistency.local_steps={inner_steps: 3}");
   const Tensors expected = Train(/*workers=*/1, /*servers=*/1, "one");
   ExpectSame(Train(/*workers=*/2, /*servers=*/2, "two"), expected);
+}
+
+TEST_F(AverageTest, ACheckpointHasTheAverage) {
+  const Tensors expected = Train(/*workers=*/1, /*servers=*/2, "run");
+  const absl::StatusOr<RunFolder> checkpoint = RunFolder::Open(absl::StrCat(
+      Directory("run"), absl::StrFormat("/checkpoints/step-%08d", kSteps)));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  ExpectSame(Read(checkpoint->path(), FinalWeights::kAverage), expected);
+  ExpectSame(Read(checkpoint->path(), FinalWeights::kLast),
+             Read(Directory("run"), FinalWeights::kLast));
 }
 
 TEST_F(AverageTest, ARunWithoutAverageSaysSo) {
