@@ -10,24 +10,40 @@
 #include <exception>
 #include <utility>
 
-// Sanitizers must be told of fibers; without one, they need no telling.
+// Sanitizers must be told of fibers.
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
-#else
-static void __sanitizer_start_switch_fiber(void**, const void*, size_t) {}
-static void __sanitizer_finish_switch_fiber(void*, const void**, size_t*) {}
 #endif
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
-#else
-static void* __tsan_get_current_fiber() { return nullptr; }
-static void* __tsan_create_fiber(unsigned) { return nullptr; }
-static void __tsan_destroy_fiber(void*) {}
-static void __tsan_switch_to_fiber(void*, unsigned) {}
 #endif
 
 namespace tributary::simulation {
 namespace {
+
+#ifdef __SANITIZE_ADDRESS__
+void BeginSwitch(void** fake_stack, const void* stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(fake_stack, stack, bytes);
+}
+void EndSwitch(void* fake_stack, const void** stack, size_t* bytes) {
+  __sanitizer_finish_switch_fiber(fake_stack, stack, bytes);
+}
+#else
+void BeginSwitch(void**, const void*, size_t) {}
+void EndSwitch(void*, const void**, size_t*) {}
+#endif
+
+#ifdef __SANITIZE_THREAD__
+void* CurrentFiber() { return __tsan_get_current_fiber(); }
+void* CreateFiber() { return __tsan_create_fiber(0); }
+void DestroyFiber(void* fiber) { __tsan_destroy_fiber(fiber); }
+void SwitchTo(void* fiber) { __tsan_switch_to_fiber(fiber, 0); }
+#else
+void* CurrentFiber() { return nullptr; }
+void* CreateFiber() { return nullptr; }
+void DestroyFiber(void*) {}
+void SwitchTo(void*) {}
+#endif
 
 constexpr size_t kStackBytes = 512 << 10;
 // Delay between the end of a wait and the return from it.
@@ -67,11 +83,10 @@ struct Context {
 void Switch(Context* from, Context* to, bool last = false) {
   from->exceptions.Save();
   to->exceptions.Restore();
-  __tsan_switch_to_fiber(to->sanitizer, 0);
-  __sanitizer_start_switch_fiber(last ? nullptr : &from->fake_stack, to->stack,
-                                 to->stack_bytes);
+  SwitchTo(to->sanitizer);
+  BeginSwitch(last ? nullptr : &from->fake_stack, to->stack, to->stack_bytes);
   swapcontext(&from->context, &to->context);
-  __sanitizer_finish_switch_fiber(from->fake_stack, nullptr, nullptr);
+  EndSwitch(from->fake_stack, nullptr, nullptr);
 }
 
 // Stacks are kept for later fibers, also of later histories.
@@ -102,7 +117,7 @@ class Fibers::Fiber : public std::enable_shared_from_this<Fibers::Fiber> {
     }
     place.stack = stack.get();
     place.stack_bytes = kStackBytes;
-    place.sanitizer = __tsan_create_fiber(0);
+    place.sanitizer = CreateFiber();
     getcontext(&place.context);
     place.context.uc_stack.ss_sp = stack.get();
     place.context.uc_stack.ss_size = kStackBytes;
@@ -111,7 +126,7 @@ class Fibers::Fiber : public std::enable_shared_from_this<Fibers::Fiber> {
   }
   void FreeStack() {
     if (stack == nullptr) return;
-    __tsan_destroy_fiber(place.sanitizer);
+    DestroyFiber(place.sanitizer);
     FreeStacks().push_back(std::move(stack));
   }
   bool Ready() const { return state == State::kWaiting && condition->Eval(); }
@@ -153,7 +168,7 @@ class Fibers::Handle final : public Runtime::Started {
 
 Fibers::Fibers(EventLoop* loop, Random* random) : loop_(loop), random_(random) {
   running_fibers = this;
-  loop_context.sanitizer = __tsan_get_current_fiber();
+  loop_context.sanitizer = CurrentFiber();
 }
 
 Fibers::~Fibers() {
@@ -220,8 +235,7 @@ void Fibers::Suspend() {
 void Fibers::Main() {
   Fibers* const fibers = running_fibers;
   Fiber* const fiber = fibers->current_;
-  __sanitizer_finish_switch_fiber(nullptr, &fiber->resumer->stack,
-                                  &fiber->resumer->stack_bytes);
+  EndSwitch(nullptr, &fiber->resumer->stack, &fiber->resumer->stack_bytes);
   try {
     fiber->body();
   } catch (const ProcessEnded&) {
