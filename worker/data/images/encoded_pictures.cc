@@ -101,7 +101,8 @@ absl::Status AddClass(const std::filesystem::path& folder,
   return absl::OkStatus();
 }
 
-EncodedPicture PictureOf(const RandomAccessFile& archive, const TarMember& member) {
+EncodedPicture PictureOf(const RandomAccessFile& archive,
+                         const TarMember& member) {
   EncodedPicture picture = {};
   picture.path = archive.path();
   picture.archive = &archive;
