@@ -251,6 +251,7 @@ absl::Status FillPasses(const Flags& flags, Logger* log,
   if (!remark.empty()) log->Warning("%s", remark);
   if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
   log->Info("%s sums gradients and updates weights", FormatDeviceName(device));
+  options->device = FormatDeviceName(device);
   options->make_passes = [ordinal = device.ordinal,
                           pass_streams =
                               options->threads](const ChunkPassPlan& plan) {

@@ -11,8 +11,6 @@
 namespace tributary {
 namespace {
 
-using Severity = JobEvent::Severity;
-
 // Assignments of jobs with at most this many workers are never delayed.
 constexpr int kManyWorkers = 64;
 
@@ -81,7 +79,7 @@ void Attempt::FinishComplete() {
 }
 
 void Attempt::OnJoined(const Member& member) {
-  Note(Severity::kInfo, "worker_joined",
+  Note(JobEvent::INFO, "worker_joined",
        absl::StrCat(member.Name(), " has joined"), "worker", member.rank);
   most_workers_ = std::max(most_workers_, membership_.count());
   alone_since_ = absl::InfiniteFuture();
@@ -165,7 +163,7 @@ void Attempt::RemoveWorker(int64_t incarnation, const absl::Status& status) {
   if (membership_.count() == 0) alone_since_ = clock_();
   if (phase_.training()) {
     ++workers_lost_;
-    Note(Severity::kWarning, "worker_lost",
+    Note(JobEvent::WARNING, "worker_lost",
          status.ok() ? absl::StrCat(name, ": its connection has ended")
                      : absl::StrCat(name, ": ", status.message()),
          "worker", rank);
@@ -178,7 +176,7 @@ void Attempt::OnWorkerExpired(const Member& member) {
   const absl::Status reason = absl::DeadlineExceededError(
       absl::StrCat(member.Name(), " was silent for longer than its lease of ",
                    absl::FormatDuration(options_.lease)));
-  Note(Severity::kWarning, "lease_expired", std::string(reason.message()),
+  Note(JobEvent::WARNING, "lease_expired", std::string(reason.message()),
        "worker", member.rank);
   RemoveWorker(member.incarnation, reason);
 }
@@ -250,7 +248,7 @@ void Attempt::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
   if (options_.job.on_nonfinite() == JobSpec::SKIP) {
     metrics_(SkippedStepLine(gradient, *layout_, membership_));
     Note(
-        Severity::kWarning, "step_skipped",
+        JobEvent::WARNING, "step_skipped",
         std::string(NonfiniteError(gradient, *layout_, membership_).message()));
   } else {
     Fail(NonfiniteError(gradient, *layout_, membership_), /*exit_code=*/1);
@@ -306,7 +304,7 @@ void Attempt::OnServerGone(int shard) {
   const absl::Status reason = absl::UnavailableError(absl::StrCat(
       "lost server ", shard, " (", servers_.servers()[shard].address,
       ") and its part of the weights"));
-  Note(Severity::kWarning, "server_lost", std::string(reason.message()),
+  Note(JobEvent::WARNING, "server_lost", std::string(reason.message()),
        "server", shard);
   // The next server holds a replica of this server's part of the model.
   if (phase_.finishing() && journals()) return;
@@ -325,7 +323,7 @@ void Attempt::OnServerExpired(int shard) {
   const absl::Status reason = absl::DeadlineExceededError(absl::StrCat(
       "server ", shard, " was silent for longer than its lease of ",
       absl::FormatDuration(options_.lease)));
-  Note(Severity::kWarning, "lease_expired", std::string(reason.message()),
+  Note(JobEvent::WARNING, "lease_expired", std::string(reason.message()),
        "server", shard);
   servers_.servers()[shard].link->Close(JoinAgain(reason));
   RollBack(AttemptEnding::kRolledBack, reason);
@@ -342,7 +340,7 @@ void Attempt::OnCheckpointCommitted(const absl::Status& status) {
   checkpoints_->schedule()->OnCommitted(status);
   if (status.ok()) {
     const int64_t step = checkpoints_->committed_step();
-    Note(Severity::kInfo, "checkpoint",
+    Note(JobEvent::INFO, "checkpoint",
          absl::StrCat("a checkpoint of step ", step, " is complete"));
   }
   RunCheckpoints();
@@ -360,7 +358,7 @@ void Attempt::RunCheckpoints() {
   const CheckpointSchedule& schedule = *checkpoints_->schedule();
   if (schedule.failures() > checkpoint_failures_) {
     checkpoint_failures_ = schedule.failures();
-    Note(Severity::kWarning, "checkpoint_failed", schedule.failure());
+    Note(JobEvent::WARNING, "checkpoint_failed", schedule.failure());
   }
   AnnounceEvaluated();
   mode_->OrderWaitingSnapshot(progress_->round());
@@ -410,7 +408,7 @@ void Attempt::FinishIfDue() {
 
 void Attempt::Fail(const absl::Status& reason, int exit_code) {
   if (!phase_.Fail(reason, exit_code)) return;
-  Note(Severity::kError, "failed", std::string(reason.message()));
+  Note(JobEvent::ERROR, "failed", std::string(reason.message()));
   const absl::Status told = JobFailed(reason);
   membership_.Close(told);
   servers_.Close(told);
@@ -426,7 +424,7 @@ void Attempt::FailAsReported(const Failure& failure,
 void Attempt::RollBack(AttemptEnding ending, const absl::Status& reason) {
   if (phase_.RollBack(ending, reason,
                       /*workers_left=*/membership_.count() > 0)) {
-    Note(Severity::kWarning, "rolled_back", std::string(reason.message()));
+    Note(JobEvent::WARNING, "rolled_back", std::string(reason.message()));
     SendAway(reason);
   }
 }

@@ -21,7 +21,6 @@
 #include "server/coordinator/beginning.h"
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
-#include "server/progress/job_event.h"
 #include "server/progress/job_progress.h"
 #include "server/progress/run_summary.h"
 #include "server/run_mode/run_mode.h"
@@ -289,7 +288,7 @@ class Attempt {
   // of JobEvent.
   void Note(JobEvent::Severity severity, const std::string& kind,
             const std::string& message, const std::string& role = "",
-            int number = -1);
+            int number = 0);
   // Closes all connections, because the attempt has ended with RollBack or
   // GiveUp. The status (see JoinAgain) contains `reason` and tells the peers to
   // join again.

@@ -12,13 +12,13 @@ void Attempt::Note(JobEvent::Severity severity, const std::string& kind,
                    int number) {
   if (!options_.on_event) return;
   JobEvent event;
-  event.step = progress_.has_value() ? progress_->completed_steps() : 0;
-  event.attempt = options_.attempt;
-  event.severity = severity;
-  event.kind = kind;
-  event.message = message;
-  event.role = role;
-  event.number = number;
+  event.set_step(progress_.has_value() ? progress_->completed_steps() : 0);
+  event.set_attempt(options_.attempt);
+  event.set_severity(severity);
+  event.set_kind(kind);
+  event.set_message(message);
+  event.set_role(role);
+  event.set_number(number);
   options_.on_event(event);
 }
 
@@ -39,8 +39,11 @@ StatusReply Attempt::Describe() const {
   StatusReply reply = DescribeJob(
       {servers_, membership_, progress_.has_value() ? &*progress_ : nullptr,
        checkpoints_.has_value() ? &*checkpoints_ : nullptr, phase_,
-       options_.attempt, clock_()});
+       options_.attempt, options_.lease, clock_()});
   reply.set_model(ModelTitle(options_.job));
+  reply.set_workers_lost(workers_lost_);
+  reply.set_lease_expiries(lease_expiries_);
+  reply.set_parameters(layout_.has_value() ? layout_->parameter_count() : 0);
   return reply;
 }
 

@@ -80,8 +80,9 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
       admission_.OnFailure(*member, report.failure());
       return absl::OkStatus();
     case WorkerReport::kFarewell:
-      attempt_.OnFarewell(
-          {"worker", member->rank, report.farewell().statistics()});
+      attempt_.OnFarewell({"worker", member->rank,
+                           report.farewell().statistics(), member->host,
+                           member->pid, member->release, member->device});
       return absl::OkStatus();
     case WorkerReport::kClockProbe:
       return OnProbe(TracedNameOf(*member), report.clock_probe(),
@@ -170,6 +171,10 @@ absl::Status Coordinator::OnServerReport(int shard,
     case ServerReport::kSnapshot:
       return attempt_.OnSnapshot(shard, report.snapshot());
     case ServerReport::kHeartbeat:
+      if (report.heartbeat().has_statistics()) {
+        attempt_.servers().SetStatistics(shard,
+                                         report.heartbeat().statistics());
+      }
       attempt_.OnServerVersion(shard, report.heartbeat().version());
       return absl::OkStatus();
     case ServerReport::kLeaving:
@@ -178,9 +183,14 @@ absl::Status Coordinator::OnServerReport(int shard,
     case ServerReport::kFailure:
       attempt_.OnServerFailure(shard, report.failure());
       return absl::OkStatus();
-    case ServerReport::kFarewell:
-      attempt_.OnFarewell({"server", shard, report.farewell().statistics()});
+    case ServerReport::kFarewell: {
+      const ProcessIdentity& server =
+          attempt_.servers().servers()[shard].identity;
+      attempt_.OnFarewell({"server", shard, report.farewell().statistics(),
+                           server.host, server.pid, server.release,
+                           server.device});
       return absl::OkStatus();
+    }
     case ServerReport::kClockProbe:
       return OnProbe({"server", shard}, report.clock_probe(),
                      [link = attempt_.servers().servers()[shard].link](

@@ -1,11 +1,24 @@
 #include "server/coordinator/job_status.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 
 namespace tributary {
 namespace {
+
+int64_t LeaseLeft(const JobView& view, absl::Time last_heard) {
+  return std::max<int64_t>(
+      0, absl::ToInt64Milliseconds(view.lease - (view.now - last_heard)));
+}
+
+void FillIdentity(const ProcessIdentity& identity, ProcessStatus* process) {
+  process->set_host(identity.host);
+  process->set_pid(identity.pid);
+  process->set_release(identity.release);
+  process->set_device(identity.device);
+}
 
 void FillProcesses(const JobView& view, StatusReply* reply) {
   const int64_t round = view.progress == nullptr ? 0 : view.progress->round();
@@ -29,7 +42,15 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
     process->set_silent_ms(
         shard == 0 ? -1
                    : absl::ToInt64Milliseconds(view.now - server.last_heard));
+    process->set_lease_left_ms(-1);
     if (server.link == nullptr) continue;
+    FillIdentity(server.identity, process);
+    if (server.statistics.has_value()) {
+      *process->mutable_statistics() = *server.statistics;
+    }
+    if (shard > 0) {
+      process->set_lease_left_ms(LeaseLeft(view, server.last_heard));
+    }
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
     } else if (view.membership.members().empty()) {
@@ -49,6 +70,14 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
     process->set_phase(member.heartbeat.phase());
     process->set_silent_ms(
         absl::ToInt64Milliseconds(view.now - member.last_heard));
+    process->set_lease_left_ms(LeaseLeft(view, member.last_heard));
+    FillIdentity({member.host, member.pid, member.release, member.device},
+                 process);
+    if (member.heartbeat.has_statistics()) {
+      *process->mutable_statistics() = member.heartbeat.statistics();
+    }
+    process->set_leaf_begin(member.leaf_begin);
+    process->set_leaf_end(member.leaf_begin + member.micro_batches);
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
     } else if (view.phase.waiting() &&

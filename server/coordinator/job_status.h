@@ -26,6 +26,7 @@ struct JobView {
   const AttemptCheckpoints* checkpoints;
   const AttemptPhase& phase;
   int64_t attempt;
+  absl::Duration lease;
   absl::Time now;
 };
 

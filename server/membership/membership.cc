@@ -49,6 +49,7 @@ Membership::Admitted Membership::Add(const Join& join, absl::Time now) {
   member.ranked = join.rank() >= 0;
   member.host = join.host();
   member.pid = join.pid();
+  member.release = join.release();
   member.last_heard = now;
   return admitted;
 }
@@ -109,6 +110,9 @@ bool Membership::AllFresh() const {
 void Membership::AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                               double waiting_seconds, absl::Time now) {
   member->heartbeat = heartbeat;
+  // Only the histogram in the Farewell is used. Without it, a status stays
+  // small.
+  member->heartbeat.mutable_statistics()->clear_chunk_latency();
   member->speed.Add(heartbeat.statistics(), waiting_seconds);
   if (++unseen_heartbeats_ * kLooksPerRound < count()) return;
   unseen_heartbeats_ = 0;
@@ -164,6 +168,7 @@ std::map<int64_t, Deal> Membership::AssignWork(int64_t pieces, absl::Time now,
   std::map<int64_t, Deal> assignments;
   for (size_t i = 0; i < active.size(); ++i) {
     Member& member = members_.at(active[i]->incarnation);
+    member.leaf_begin = micro_batch;
     member.micro_batches = static_cast<int>(micro_batch_assignment[i]);
     member.contributions = static_cast<int>(
         MaximalSubtrees({micro_batch, micro_batch + member.micro_batches},

@@ -37,6 +37,7 @@ struct Member {
   bool ranked = false;  // True if the worker requested this rank.
   std::string host;
   int64_t pid = 0;
+  std::string release;  // Of the worker's program; empty: unknown.
   // See the fields of Ready with the same names.
   std::string device;
   std::string nccl_device;
@@ -50,8 +51,9 @@ struct Member {
   // True if the worker has a complete version of the weights, so that leaves
   // can be assigned to it.
   bool synced = false;
-  Heartbeat heartbeat;
+  Heartbeat heartbeat;  // The newest one, without chunk_latency.
   WorkerSpeed speed;
+  int leaf_begin = 0;     // The first leaf that is assigned to the worker.
   int micro_batches = 0;  // Number of leaves assigned to the worker.
   // Number of contributions per chunk and step for the leaves assigned to the
   // worker.

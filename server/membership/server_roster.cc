@@ -25,6 +25,8 @@ absl::Status ServerRoster::Add(const Enlist& enlist, ServerLink* link,
   server.link = link;
   server.address = enlist.address();
   server.local_address = enlist.local_address();
+  server.identity = {enlist.host(), enlist.pid(), enlist.release(),
+                     enlist.device()};
   if (enlist.has_journal()) server.replicas = enlist.journal();
   server.last_heard = enlist.shard() == 0 ? absl::InfiniteFuture() : now;
   return absl::OkStatus();

@@ -14,6 +14,14 @@
 
 namespace tributary {
 
+// Facts about a process for the status; empty and 0: unknown.
+struct ProcessIdentity {
+  std::string host;
+  int64_t pid = 0;
+  std::string release;
+  std::string device;
+};
+
 // Sends orders to one server.
 class ServerLink {
  public:
@@ -34,6 +42,7 @@ class ServerRoster {
     ServerLink* link = nullptr;  // Null if the server is not connected.
     std::string address;
     LocalAddress local_address;
+    ProcessIdentity identity;
     std::optional<JournalHoldings> replicas;
     bool configured = false;
     // True if the next server holds a copy of the state with which this server
@@ -44,7 +53,9 @@ class ServerRoster {
     // Time of the server's last message. absl::InfiniteFuture() for the server
     // in the coordinator's own process, whose lease never expires.
     absl::Time last_heard;
-    int64_t version = -1;  // Version in the newest heartbeat; -1 if none.
+    // Of the newest heartbeat; -1 and absent if there was none.
+    int64_t version = -1;
+    std::optional<ProcessStatistics> statistics;
   };
 
   explicit ServerRoster(int servers) : servers_(servers) {}
@@ -56,6 +67,9 @@ class ServerRoster {
   void SetHeard(int shard, absl::Time now);
   void SetVersion(int shard, int64_t version) {
     servers_[shard].version = version;
+  }
+  void SetStatistics(int shard, const ProcessStatistics& statistics) {
+    servers_[shard].statistics = statistics;
   }
   // Returns the shards of the servers that have sent nothing for `lease`.
   std::vector<int> Expired(absl::Time now, absl::Duration lease) const;

@@ -10,12 +10,13 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
+#include "common/event/job_event.h"
 #include "common/job/exchange_traits.h"
+#include "common/job/job.h"
 #include "common/transport/channel.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/coordinator.h"
@@ -30,7 +31,7 @@
 #include "server/process/tensorboard_log.h"
 #include "server/process/threaded_checkpoint_committer.h"
 #include "server/progress/attempt_history.h"
-#include "server/progress/job_event.h"
+#include "server/records/run_records.h"
 #include "server/replication/replica_store.h"
 #include "server/trace/trace_file.h"
 
@@ -68,7 +69,10 @@ class CoordinatorProcess {
  public:
   CoordinatorProcess(const ServerOptions& options, Shutdown* shutdown,
                      ServerNetwork* network, RunOutput* output)
-      : options_(options),
+      : records_(
+            {[&options] { return options.make_executor(1); },
+             [this](const JobEvent& event) { metrics_.AppendEvent(event); }}),
+        options_(options),
         shutdown_(shutdown),
         network_(network),
         output_(output),
@@ -113,21 +117,20 @@ class CoordinatorProcess {
       Coordinator* const* coordinator);
   // Alarms become events. Called on the writing thread.
   HealthWatch::Hooks HealthHooks();
-  // Waits for the attempt's end. Checks periodically whether another
-  // coordinator has begun a newer attempt, which can happen while this process
-  // is suspended. This coordinator then ends its attempt and releases the
-  // servers and workers that still follow it.
+  // Waits for the attempt's end. Ends the attempt, and releases the servers and
+  // workers that still follow it, if another coordinator has begun a newer one,
+  // which can happen while this process is suspended.
   Coordinator::Ending Follow(Coordinator* coordinator, LocalServer* local);
   // Writes trace.json if the job traces steps and there are new records. A disk
   // error is only logged.
   void WriteTrace(Coordinator* coordinator);
 
+  RunRecords records_;
   const ServerOptions& options_;
   Shutdown* const shutdown_;
   ServerNetwork* const network_;
   RunOutput* const output_;
   TensorBoardLog tensorboard_;
-  std::atomic<int64_t> newest_attempt_ = 0;  // attempt_, for other threads.
   HealthWatch health_;
   MetricsWriter metrics_;
   TraceFile trace_;
@@ -176,7 +179,11 @@ absl::Status CoordinatorProcess::TakeNumber() {
 
 absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
   TRIBUTARY_RETURN_IF_ERROR(TakeNumber());
-  if (first_) run_ = output_->RunId(/*begins=*/!options_.resume);
+  if (first_) {
+    run_ = output_->RunId(/*begins=*/!options_.resume);
+    records_.Begin({run_, options_.job.name(), PrintJob(options_.job),
+                    options_.output_directory});
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
                              chooser_.Choose());
   // If the job resumes, OnBegin writes it once the attempt has begun.
@@ -197,10 +204,12 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
                                   : "held in the servers' memory");
   }
   const bool again = has_begun_.exchange(true);
+  records_.BeginChange();
   metrics_.Rewind(
       beginning.step, beginning.job_state.evaluation_step(),
-      [this, from, again, step = beginning.step,
-       coordinator](const absl::Status& rewound) {
+      [this, from, again, step = beginning.step, coordinator,
+       attempt = attempt_](const absl::Status& rewound) {
+        records_.EndChange(attempt);
         tensorboard_.Begin(step);
         const std::optional<DataFacts> data = coordinator->data();
         health_.Begin(data.has_value() ? data->steps() : 0);
@@ -243,12 +252,11 @@ HealthWatch::Hooks CoordinatorProcess::HealthHooks() {
   HealthWatch::Hooks hooks;
   hooks.on_alarm = [this](int64_t step, const HealthMonitor::Alarm& alarm) {
     JobEvent event;
-    event.step = step;
-    event.attempt = newest_attempt_;
-    event.severity = JobEvent::Severity::kWarning;
-    event.kind = alarm.kind;
-    event.message = alarm.message;
-    output_->AppendEvent(EventLine(event, absl::Now()));
+    event.set_step(step);
+    event.set_severity(JobEvent::WARNING);
+    event.set_kind(alarm.kind);
+    event.set_message(alarm.message);
+    output_->AppendEvent(EventLine(records_.AddEvent(std::move(event))));
   };
   return hooks;
 }
@@ -272,9 +280,9 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.data = data_;
   job.checkpoints = checkpoints;
   job.on_event = [this](const JobEvent& event) {
-    metrics_.AppendEvent(EventLine(event, absl::Now()));
+    metrics_.AppendEvent(records_.AddEvent(event));
   };
-  newest_attempt_ = attempt_;
+  records_.SetAttempt(attempt_);
   return job;
 }
 
@@ -327,6 +335,7 @@ absl::Status CoordinatorProcess::Open(Coordinator* coordinator,
     *enlist.mutable_journal() = *std::move(holdings);
   }
   *enlist.mutable_local_address() = services->local_address();
+  SetIdentity(options_, &enlist);
   TRIBUTARY_RETURN_IF_ERROR(coordinator->AddServer(enlist, link));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string address, services->Listen());
@@ -356,7 +365,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   committer.SetCoordinator(&coordinator);
   const absl::Cleanup stop_committer = [&] { committer.Stop(); };
   const std::unique_ptr<AttemptServices> services =
-      network_->MakeServices(&coordinator, &replicas_);
+      network_->MakeServices(&coordinator, &records_, &replicas_);
   // Must outlive `local`: the coordinator may answer the server's last reports
   // with orders.
   LocalLink link(options_.log);
@@ -440,17 +449,16 @@ absl::Status CoordinatorProcess::Run() {
   while (true) {
     TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume, Prepare());
     const std::string from = resume.has_value() ? resume->folder : "";
-    TRIBUTARY_ASSIGN_OR_RETURN(const AttemptEnd end,
-                               RunAttempt(std::move(resume)));
-    const std::string reason(end.status.message());
+    TRIBUTARY_ASSIGN_OR_RETURN(const AttemptEnd end, RunAttempt(resume));
     switch (end.ending) {
       case Coordinator::Ending::kDamaged:
         options_.log->Error("%s; resuming from the checkpoint before it",
-                            reason);
+                            std::string(end.status.message()));
         chooser_.SetDamaged(from);
         break;
       case Coordinator::Ending::kRolledBack:
-        options_.log->Warning("%s; starting another attempt", reason);
+        options_.log->Warning("%s; starting another attempt",
+                              std::string(end.status.message()));
         break;
       case Coordinator::Ending::kDrained:
         return absl::CancelledError(

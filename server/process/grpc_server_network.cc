@@ -30,13 +30,14 @@ class GrpcServices final : public AttemptServices {
   // Listens on `*network`, and replaces it with the address that was bound. All
   // arguments must outlive this object.
   GrpcServices(const ServerOptions& options, Coordinator* coordinator,
-               ReplicaStore* replicas, std::string* network)
+               RunRecords* records, ReplicaStore* replicas,
+               std::string* network)
       : options_(options),
         network_(network),
         weights_(options.shard, options.log),
         replicas_({options.shard, options.coordinator, options.security},
                   replicas) {
-    if (coordinator != nullptr) coordinator_.emplace(coordinator);
+    if (coordinator != nullptr) coordinator_.emplace(coordinator, records);
   }
   ~GrpcServices() override { ShutDown(absl::ZeroDuration()); }
 
@@ -83,11 +84,12 @@ class GrpcServerNetwork final : public ServerNetwork {
       : options_(options), listen_(options.listen) {}
 
   std::unique_ptr<AttemptServices> MakeServices(
-      Coordinator* coordinator, ReplicaStore* replicas) override {
+      Coordinator* coordinator, RunRecords* records,
+      ReplicaStore* replicas) override {
     // Other servers tell the coordinator their address in each attempt.
     if (coordinator == nullptr) listen_ = options_.listen;
-    return std::make_unique<GrpcServices>(options_, coordinator, replicas,
-                                          &listen_);
+    return std::make_unique<GrpcServices>(options_, coordinator, records,
+                                          replicas, &listen_);
   }
 
   absl::StatusOr<std::unique_ptr<EnlistmentStream>> ConnectToCoordinator(

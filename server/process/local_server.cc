@@ -12,10 +12,10 @@
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/metrics/traffic.h"
-#include "common/os/process.h"
 #include "common/parameters/parameter_table.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
+#include "server/records/process_statistics.h"
 
 namespace tributary {
 
@@ -461,6 +461,7 @@ ServerReport LocalServer::Heartbeat() const {
   ParameterStore* const from = store();
   report.mutable_heartbeat()->set_version(
       from == nullptr ? -1 : from->CompleteVersion());
+  *report.mutable_heartbeat()->mutable_statistics() = Statistics();
   return report;
 }
 
@@ -486,13 +487,7 @@ void LocalServer::AddMetrics(MetricsPage* page) const {
 }
 
 ProcessStatistics LocalServer::Statistics() const {
-  ProcessStatistics statistics;
-  const Traffic traffic = service_->traffic();
-  statistics.set_bytes_sent(traffic.streams.sent);
-  statistics.set_bytes_received(traffic.streams.received);
-  statistics.set_peak_memory_bytes(PeakMemoryBytes());
-  statistics.set_cpu_seconds(CpuSeconds());
-  return statistics;
+  return StatisticsOf(service_->traffic());
 }
 
 }  // namespace tributary

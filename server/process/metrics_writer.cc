@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
+#include "common/event/job_event.h"
 
 namespace tributary {
 
@@ -36,10 +37,10 @@ void MetricsWriter::Append(const std::string& line) {
   thread_->Run([this, line] { Write(line); });
 }
 
-void MetricsWriter::AppendEvent(const std::string& line) {
+void MetricsWriter::AppendEvent(const JobEvent& event) {
   if (!Admit()) return;
-  thread_->Run([this, line] {
-    output_->AppendEvent(line);
+  thread_->Run([this, event] {
+    output_->AppendEvent(EventLine(event));
     OnWritten();
   });
 }

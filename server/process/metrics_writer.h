@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
 #include "common/os/log.h"
+#include "proto/rendezvous.pb.h"
 #include "server/process/run_output.h"
 
 namespace tributary {
@@ -42,8 +43,9 @@ class MetricsWriter {
   // waiting, drops `line` and later logs a warning with the number of dropped
   // lines.
   void Append(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
-  // Queues a call of RunOutput::AppendEvent, with the limit of Append.
-  void AppendEvent(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
+  // Queues a call of RunOutput::AppendEvent with the event's line, with the
+  // limit of Append.
+  void AppendEvent(const JobEvent& event) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all earlier calls are done and their lines are written to the
   // file, where they survive a crash of this process.
   void Flush();

@@ -14,6 +14,7 @@
 #include "common/parameters/parameter_table.h"
 #include "proto/rendezvous.pb.h"
 #include "server/coordinator/coordinator.h"
+#include "server/records/run_records.h"
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
 #include "server/service/enlistment.h"
@@ -57,9 +58,11 @@ class ServerNetwork {
   virtual ~ServerNetwork() = default;
 
   // Creates the services of an attempt. `coordinator` is null in all servers
-  // except shard 0. Both arguments must outlive the result.
+  // except shard 0, and so is `records`, which answers GetRecords. All
+  // arguments must outlive the result.
   virtual std::unique_ptr<AttemptServices> MakeServices(
-      Coordinator* coordinator, ReplicaStore* replicas) = 0;
+      Coordinator* coordinator, RunRecords* records,
+      ReplicaStore* replicas) = 0;
 
   // Connects to the coordinator and returns a stream, which the caller starts.
   // Returns the errors of ConnectToCoordinator in common/transport/channel.h.

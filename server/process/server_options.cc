@@ -1,8 +1,12 @@
 #include "server/process/server_options.h"
 
+#include <unistd.h>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/thread_pool.h"
 #include "common/job/exchange_traits.h"
+#include "common/os/process.h"
+#include "common/text/release.h"
 
 namespace tributary {
 
@@ -22,6 +26,13 @@ absl::Status CheckServers(const JobSpec& job, int servers) {
       absl::StrCat("recovery.journal keeps each server's state on another "
                    "server, but the number of servers is ",
                    servers, ": add --servers 2, or more"));
+}
+
+void SetIdentity(const ServerOptions& options, Enlist* enlist) {
+  enlist->set_host(HostName());
+  enlist->set_pid(getpid());
+  enlist->set_release(ReleaseName());
+  enlist->set_device(options.device);
 }
 
 Listener::Options ListenerOptions(const ServerOptions& options,

@@ -106,6 +106,9 @@ struct ServerOptions {
   // call of RunServer.
   FileSystem* files = FileSystem::Posix();
 
+  // The device of `make_passes`, for the status: "cpu", or the GPU's name.
+  std::string device = "cpu";
+
   // The server's log. Required; must outlive the call of RunServer.
   Logger* log = nullptr;
 
@@ -127,6 +130,9 @@ struct ServerOptions {
 
 // Returns InvalidArgument if the job does not support this number of servers.
 absl::Status CheckServers(const JobSpec& job, int servers);
+
+// Sets the fields of `enlist` that describe this process in the status.
+void SetIdentity(const ServerOptions& options, Enlist* enlist);
 
 // Returns the options of this server's Listener.
 Listener::Options ListenerOptions(const ServerOptions& options,

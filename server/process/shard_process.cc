@@ -47,8 +47,8 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
                              ServerNetwork* network, ReplicaStore* replicas,
                              absl::Duration connect_timeout,
                              ShardFacts* facts) {
-  const std::unique_ptr<AttemptServices> services =
-      network->MakeServices(/*coordinator=*/nullptr, replicas);
+  const std::unique_ptr<AttemptServices> services = network->MakeServices(
+      /*coordinator=*/nullptr, /*records=*/nullptr, replicas);
   std::unique_ptr<Enlistment> enlistment;
   LocalServer local(
       options.shard,
@@ -82,6 +82,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
   enlist.set_shard(options.shard);
+  SetIdentity(options, &enlist);
   *enlist.mutable_local_address() = services->local_address();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string address, services->Listen());
   enlist.set_address(address);

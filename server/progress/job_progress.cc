@@ -196,6 +196,7 @@ void JobProgress::EmitTraining(absl::Time now) {
       LearningRateAt(job_, facts_.steps(), completed_steps() - 1));
   recent_.set_samples_per_second(static_cast<double>(window_.sample_count) /
                                  seconds);
+  recent_.set_seconds(absl::ToDoubleSeconds(now - begin_));
   recent_.set_step_milliseconds(1e3 * seconds /
                                 static_cast<double>(window_.steps));
   nlohmann::ordered_json line = {

@@ -60,6 +60,14 @@ nlohmann::ordered_json ProcessJson(const ProcessReport& process,
                                  {"bytes_received", s.bytes_received()},
                                  {"peak_memory_bytes", s.peak_memory_bytes()},
                                  {"cpu_seconds", s.cpu_seconds()}};
+  if (!process.host.empty()) json["host"] = process.host;
+  if (process.pid != 0) json["pid"] = process.pid;
+  if (!process.release.empty()) json["release"] = process.release;
+  if (!process.device.empty()) json["device"] = process.device;
+  if (s.shared_bytes_sent() + s.shared_bytes_received() > 0) {
+    json["shared_bytes_sent"] = s.shared_bytes_sent();
+    json["shared_bytes_received"] = s.shared_bytes_received();
+  }
   if (process.role != "worker") return json;
   json["compute_seconds"] = s.compute_seconds();
   json["forward_seconds"] = s.forward_seconds();

@@ -18,6 +18,11 @@ struct ProcessReport {
   std::string role;  // "server" or "worker".
   int rank = 0;
   ProcessStatistics statistics;
+  // As in ProcessStatus.
+  std::string host;
+  int64_t pid = 0;
+  std::string release;
+  std::string device;
 };
 
 // The state of a run when it ends. The pointers must stay valid while the

@@ -88,6 +88,10 @@ class Exchange {
 
   virtual int64_t bytes_sent() const = 0;
   virtual int64_t bytes_received() const = 0;
+  // Bytes in memory that this process shares with a server. They do not count
+  // as bytes_sent and bytes_received.
+  virtual int64_t shared_bytes_sent() const { return 0; }
+  virtual int64_t shared_bytes_received() const { return 0; }
   // Returns the round-trip times of chunks; see
   // ProcessStatistics.chunk_latency.
   virtual DurationCounts chunk_latency() const = 0;

@@ -56,6 +56,8 @@ void AddWorkerMetrics(int rank, const Heartbeat& heartbeat, MetricsPage* page) {
   page->Add(statistics.evaluation_seconds(), {{"activity", "evaluation"}});
   Traffic traffic;
   traffic.streams = {statistics.bytes_sent(), statistics.bytes_received()};
+  traffic.shared_memory = {statistics.shared_bytes_sent(),
+                           statistics.shared_bytes_received()};
   AddTraffic(traffic, page);
   page->AddHistogram("tributary_chunk_latency_seconds",
                      "Time from sending the gradient of a chunk until the "

@@ -20,6 +20,7 @@
 #include "common/os/process.h"
 #include "common/os/shared_memory.h"
 #include "common/text/counted.h"
+#include "common/text/release.h"
 #include "common/trace/trace_recorder.h"
 #include "common/trace/trace_sender.h"
 #include "common/transport/channel.h"
@@ -60,7 +61,10 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   ProcessStatistics statistics = trainer.Progress().statistics();
   statistics.set_bytes_sent(exchange.bytes_sent());
   statistics.set_bytes_received(exchange.bytes_received());
+  statistics.set_shared_bytes_sent(exchange.shared_bytes_sent());
+  statistics.set_shared_bytes_received(exchange.shared_bytes_received());
   statistics.set_peak_memory_bytes(PeakMemoryBytes());
+  statistics.set_memory_bytes(MemoryBytes());
   statistics.set_cpu_seconds(CpuSeconds());
   *statistics.mutable_chunk_latency() = exchange.chunk_latency();
   return statistics;
@@ -395,6 +399,7 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
   join.set_rank(options.rank);
   join.set_host(HostName());
   join.set_pid(getpid());
+  join.set_release(ReleaseName());
   membership.Begin(std::move(stream), options.coordinator, join);
   const Shutdown::Registration stop =
       shutdown->OnRequest([&stopper] { stopper.Stop(); });

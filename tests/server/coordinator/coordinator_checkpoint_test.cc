@@ -29,7 +29,7 @@ class CoordinatorCheckpointTest : public CoordinatorTest {
     options_.job.mutable_checkpoint()->set_every_steps(4);
     options_.checkpoints = &committer_;
     options_.on_event = [this](const JobEvent& event) {
-      events_.push_back(absl::StrCat(event.kind, ": ", event.message));
+      events_.push_back(absl::StrCat(event.kind(), ": ", event.message()));
     };
     Make(/*servers=*/2, /*expected_workers=*/1, steps, pieces);
     Enter(&worker_);

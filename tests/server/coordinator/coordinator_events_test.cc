@@ -7,7 +7,6 @@
 #include "common/metrics/metrics_page.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/progress/job_event.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
 
 namespace tributary {
@@ -28,7 +27,7 @@ class CoordinatorEventsTest : public CoordinatorTest {
   // Returns the kinds of the events since the last call.
   std::vector<std::string> TakeKinds() {
     std::vector<std::string> kinds;
-    for (const JobEvent& event : events_) kinds.push_back(event.kind);
+    for (const JobEvent& event : events_) kinds.push_back(event.kind());
     events_.clear();
     return kinds;
   }
@@ -41,16 +40,16 @@ TEST_F(CoordinatorEventsTest, TellsOfWorkersThatJoinAndAreLost) {
   FakeWorker first, second;
   EnterAll({&first, &second});
   ASSERT_EQ(events_.size(), 2u);
-  EXPECT_EQ(events_[1].role, "worker");
-  EXPECT_EQ(events_[1].number, 1);
-  EXPECT_EQ(events_[1].severity, JobEvent::Severity::kInfo);
+  EXPECT_EQ(events_[1].role(), "worker");
+  EXPECT_EQ(events_[1].number(), 1);
+  EXPECT_EQ(events_[1].severity(), JobEvent::INFO);
   EXPECT_THAT(TakeKinds(), ElementsAre("worker_joined", "worker_joined"));
   coordinator_->OnWorkerDisconnected(second.incarnation);
   ASSERT_EQ(events_.size(), 1u);
-  EXPECT_EQ(events_[0].number, 1);
-  EXPECT_EQ(events_[0].attempt, 1);
-  EXPECT_EQ(events_[0].severity, JobEvent::Severity::kWarning);
-  EXPECT_THAT(events_[0].message, HasSubstr("its connection has ended"));
+  EXPECT_EQ(events_[0].number(), 1);
+  EXPECT_EQ(events_[0].attempt(), 1);
+  EXPECT_EQ(events_[0].severity(), JobEvent::WARNING);
+  EXPECT_THAT(events_[0].message(), HasSubstr("its connection has ended"));
   EXPECT_THAT(TakeKinds(), ElementsAre("worker_lost"));
   coordinator_->OnWorkerDisconnected(second.incarnation);
   EXPECT_THAT(TakeKinds(), IsEmpty());
@@ -63,9 +62,9 @@ TEST_F(CoordinatorEventsTest, TellsOfLeasesThatExpire) {
   events_.clear();
   Pass(absl::Seconds(12), {&heard});
   ASSERT_EQ(events_.size(), 2u);
-  EXPECT_THAT(events_[0].message,
+  EXPECT_THAT(events_[0].message(),
               HasSubstr("was silent for longer than its lease of 10s"));
-  EXPECT_EQ(events_[0].number, 1);
+  EXPECT_EQ(events_[0].number(), 1);
   EXPECT_THAT(TakeKinds(), ElementsAre("lease_expired", "worker_lost"));
   MetricsPage page;
   coordinator_->AddMetrics(&page);
@@ -79,8 +78,8 @@ TEST_F(CoordinatorEventsTest, TellsOfAServerThatIsLost) {
   events_.clear();
   coordinator_->ServerGone(1);
   ASSERT_EQ(events_.size(), 2u);
-  EXPECT_EQ(events_[0].role, "server");
-  EXPECT_EQ(events_[0].number, 1);
+  EXPECT_EQ(events_[0].role(), "server");
+  EXPECT_EQ(events_[0].number(), 1);
   EXPECT_THAT(TakeKinds(), ElementsAre("server_lost", "rolled_back"));
 }
 
@@ -89,8 +88,8 @@ TEST_F(CoordinatorEventsTest, TellsOnceThatTheJobHasFailed) {
   coordinator_->Fail(absl::InternalError("the disk is broken"));
   coordinator_->Fail(absl::InternalError("again"));
   ASSERT_EQ(events_.size(), 1u);
-  EXPECT_EQ(events_[0].message, "the disk is broken");
-  EXPECT_EQ(events_[0].severity, JobEvent::Severity::kError);
+  EXPECT_EQ(events_[0].message(), "the disk is broken");
+  EXPECT_EQ(events_[0].severity(), JobEvent::ERROR);
   EXPECT_THAT(TakeKinds(), ElementsAre("failed"));
 }
 

@@ -227,5 +227,56 @@ TEST_F(CoordinatorTest, AWorkerWithoutMicroBatchesIsASpare) {
   EXPECT_EQ(status.process(5).waits_for(), "micro-batches: it is a spare");
 }
 
+TEST_F(CoordinatorTest, DescribesEachProcess) {
+  options_.lease = absl::Seconds(10);
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
+  FakeWorker first, second;
+  EnterAll({&first, &second});
+  WorkerReport beat;
+  ProcessStatistics* const statistics =
+      beat.mutable_heartbeat()->mutable_statistics();
+  statistics->set_memory_bytes(123);
+  statistics->set_shared_bytes_sent(45);
+  statistics->mutable_chunk_latency()->add_count(1);
+  ASSERT_TRUE(Say(&first, beat).ok());
+  ServerReport server;
+  server.mutable_heartbeat()->mutable_statistics()->set_memory_bytes(67);
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, server).ok());
+  now_ += absl::Seconds(4);
+  const StatusReply status = coordinator_->GetStatus();
+  EXPECT_GT(status.parameters(), 0);
+  EXPECT_EQ(status.workers_lost(), 0);
+  ASSERT_EQ(status.process_size(), 3);
+  EXPECT_EQ(status.process(0).lease_left_ms(), -1);
+  EXPECT_EQ(status.process(0).statistics().memory_bytes(), 67);
+  const ProcessStatus& worker = status.process(1);
+  EXPECT_EQ(worker.lease_left_ms(), 6000);
+  EXPECT_EQ(worker.statistics().memory_bytes(), 123);
+  EXPECT_EQ(worker.statistics().shared_bytes_sent(), 45);
+  EXPECT_FALSE(worker.statistics().has_chunk_latency());
+  EXPECT_EQ(worker.leaf_begin(), 0);
+  EXPECT_EQ(worker.leaf_end(), status.process(2).leaf_begin());
+  EXPECT_EQ(status.process(2).leaf_end(), options_.job.batch().micro_batches());
+  coordinator_->OnWorkerDisconnected(first.incarnation);
+  EXPECT_EQ(coordinator_->GetStatus().workers_lost(), 1);
+}
+
+TEST_F(CoordinatorTest, NamesTheHostAndTheReleaseOfAProcess) {
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  tributary::Join join;
+  join.set_protocol_version(kProtocolVersion);
+  join.set_rank(-1);
+  join.set_host("<script>");
+  join.set_pid(4711);
+  join.set_release("0.2.0");
+  FakeWorker worker;
+  ASSERT_TRUE(coordinator_->AddWorker(join, &worker).ok());
+  const ProcessStatus process = coordinator_->GetStatus().process(2);
+  EXPECT_EQ(process.host(), "<script>");
+  EXPECT_EQ(process.pid(), 4711);
+  EXPECT_EQ(process.release(), "0.2.0");
+  EXPECT_EQ(process.lease_left_ms(), 10000);
+}
+
 }  // namespace
 }  // namespace tributary

@@ -107,6 +107,7 @@ class FakeNetwork final : public ServerNetwork {
       : on_attempt_(std::move(on_attempt)) {}
 
   std::unique_ptr<AttemptServices> MakeServices(Coordinator* coordinator,
+                                                RunRecords*,
                                                 ReplicaStore*) override {
     return std::make_unique<FakeServices>(
         [this, coordinator] { on_attempt_(coordinator); });

@@ -148,13 +148,17 @@ TEST_F(MetricsWriterTest, ADiskThatHangsCostsLinesBeyondTheBoundAndOneWarning) {
 TEST_F(MetricsWriterTest, KeepsEventsWhenMetricsAreRewound) {
   MetricsWriter writer(output_.get(), log_.get(),
                        std::make_unique<HeldExecutor>(disk_));
-  writer.AppendEvent("{\"kind\":\"a\"}");
+  JobEvent event;
+  event.set_kind("a");
+  writer.AppendEvent(event);
   EXPECT_THAT(Lines(folder_ + "/events.jsonl"), ElementsAre());
   writer.Rewind(0, 0, [](const absl::Status&) {});
-  writer.AppendEvent("{\"kind\":\"b\"}");
+  event.set_kind("b");
+  writer.AppendEvent(event);
   disk_.RunAll();
-  EXPECT_THAT(Lines(folder_ + "/events.jsonl"),
-              ElementsAre("{\"kind\":\"a\"}", "{\"kind\":\"b\"}"));
+  EXPECT_THAT(
+      Lines(folder_ + "/events.jsonl"),
+      ElementsAre(HasSubstr("\"kind\":\"a\""), HasSubstr("\"kind\":\"b\"")));
   // A new run in the folder has events of its own; a resumed run keeps them.
   const auto resumed = *RunOutput::Create(folder_, log_.get());
   resumed->RunId(/*begins=*/false);

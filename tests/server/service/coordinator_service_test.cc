@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/thread_pool.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
@@ -33,7 +34,9 @@ class CoordinatorServiceTest : public testing::Test {
 
   Coordinator coordinator_{Coordinator::Options(), &absl::Now,
                            [](const std::string&) {}};
-  CoordinatorService service_{&coordinator_, absl::Milliseconds(20)};
+  RunRecords records_{
+      {[] { return std::make_unique<ThreadPool>(1); }, nullptr}};
+  CoordinatorService service_{&coordinator_, &records_, absl::Milliseconds(20)};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Rendezvous::Stub> stub_;
   grpc::ClientContext context_;
@@ -65,6 +68,37 @@ TEST_F(CoordinatorServiceTest, TellsWhoSpeaksOutOfTurn) {
   CoordinatorOrder order;
   EXPECT_FALSE(stream->Read(&order));
   EXPECT_EQ(stream->Finish().error_message(), "the first report must be Join");
+}
+
+TEST_F(CoordinatorServiceTest, AnswersRequestsForRecords) {
+  records_.Begin({"run-1", "gpt", "steps: 5", "/nonexistent"});
+  RecordsReply reply;
+  ASSERT_TRUE(stub_->GetRecords(&context_, {}, &reply).ok());
+  EXPECT_EQ(reply.job(), "steps: 5");
+  // The file is missing.
+  records_.EndChange(1);
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->GetRecords(&context, {}, &reply).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(CoordinatorServiceTest, PutsReportedEventsIntoTheStatus) {
+  EventReport report;
+  report.set_id(1);
+  report.mutable_event()->set_kind("launcher_lost");
+  report.mutable_event()->set_severity(JobEvent::WARNING);
+  report.mutable_event()->set_message("lost");
+  EventReceipt receipt;
+  ASSERT_TRUE(stub_->ReportEvent(&context_, report, &receipt).ok());
+  grpc::ClientContext status_context;
+  StatusReply status;
+  ASSERT_TRUE(stub_->GetStatus(&status_context, {}, &status).ok());
+  ASSERT_EQ(status.event_size(), 1);
+  EXPECT_EQ(status.event(0).kind(), "launcher_lost");
+  grpc::ClientContext bad_context;
+  report.mutable_event()->set_kind("A");
+  EXPECT_EQ(stub_->ReportEvent(&bad_context, report, &receipt).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ int ShardAt(absl::string_view address) {
 }
 
 std::unique_ptr<AttemptServices> SimulatedServerNetwork::MakeServices(
-    Coordinator* coordinator, ReplicaStore* replicas) {
+    Coordinator* coordinator, RunRecords*, ReplicaStore* replicas) {
   return std::make_unique<SimulatedServices>(this, coordinator, replicas);
 }
 

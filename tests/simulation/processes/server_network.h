@@ -33,7 +33,8 @@ class SimulatedServerNetwork final : public ServerNetwork {
       : world_(world), process_(process), shard_(shard) {}
 
   std::unique_ptr<AttemptServices> MakeServices(
-      Coordinator* coordinator, ReplicaStore* replicas) override;
+      Coordinator* coordinator, RunRecords* records,
+      ReplicaStore* replicas) override;
   absl::StatusOr<std::unique_ptr<EnlistmentStream>> ConnectToCoordinator(
       absl::Duration timeout, const std::function<bool()>& stop) override;
   absl::Status ReadWeights(const std::string& address, int64_t version,

@@ -91,6 +91,12 @@ class ParameterServerExchange final : public Exchange {
   void Finish() override;
   int64_t bytes_sent() const override { return parts_.bytes_sent; }
   int64_t bytes_received() const override { return parts_.bytes_received; }
+  int64_t shared_bytes_sent() const override {
+    return parts_.shared_bytes_sent;
+  }
+  int64_t shared_bytes_received() const override {
+    return parts_.shared_bytes_received;
+  }
   DurationCounts chunk_latency() const override {
     return parts_.latency.counts();
   }

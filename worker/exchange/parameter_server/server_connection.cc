@@ -83,7 +83,7 @@ void ServerConnection::Retry() {
 void ServerConnection::PushInitial(int chunk, const Buffer& arena) {
   WorkerMessage message;
   message.mutable_initial()->set_chunk(chunk);
-  const int64_t bytes = PayloadBytes(FLOAT32, parts_->layout->ChunkSize(chunk));
+  const int64_t bytes = ChunkBytes(chunk);
   parts_->bytes_sent += bytes;
   stream_->Send(message,
                 {arena.get() + parts_->layout->ChunkBegin(chunk), bytes, arena},
@@ -107,6 +107,7 @@ void ServerConnection::Push(int64_t step, NodeChunk sum) {
   }
   if (agreed_ && offset >= 0) {
     contribution.set_offset(offset + begin);
+    parts_->shared_bytes_sent += ChunkBytes(sum.chunk);
     const int most = static_cast<int>(
         NoticesPerMessage(parts_->layout->chunk_count() / parts_->servers,
                           parts_->layout->chunk_elements()));
@@ -129,6 +130,10 @@ void ServerConnection::Push(int64_t step, NodeChunk sum) {
   stream_->Send(message,
                 {payload.data, payload.bytes, std::move(payload.owner)},
                 WritePriority(step, sum.chunk));
+}
+
+int64_t ServerConnection::ChunkBytes(int chunk) const {
+  return PayloadBytes(FLOAT32, parts_->layout->ChunkSize(chunk));
 }
 
 std::string ServerConnection::Name() const {
@@ -290,6 +295,7 @@ bool ServerConnection::OnVersions(const WeightsInMemory& versions) {
     if (!status.ok()) return Fail(status);
     // The server has read the gradients, even if the weights are dropped here.
     Release(weights);
+    parts_->shared_bytes_received += ChunkBytes(weights.chunk());
     versions_.push_back(weights);
   }
   return TakeVersions();

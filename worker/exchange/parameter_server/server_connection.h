@@ -69,6 +69,9 @@ struct ExchangeParts {
   std::atomic<bool> on_device{false};
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> bytes_received{0};
+  // Bytes of the chunks in shared memory, which are not copied.
+  std::atomic<int64_t> shared_bytes_sent{0};
+  std::atomic<int64_t> shared_bytes_received{0};
   std::atomic<bool> finishing{false};
 
   // Guards `parked`, and is held during WeightsSink::BeginWrite, so that a
@@ -165,6 +168,8 @@ class ServerConnection final
   // true, because outcomes then release the arenas.
   void Release(const Weights& weights) ABSL_LOCKS_EXCLUDED(memory_mu_);
   std::string Name() const;
+  // Returns the bytes of the chunk's float32 values.
+  int64_t ChunkBytes(int chunk) const;
 
   ExchangeParts* const parts_;
   const int shard_;

@@ -1,0 +1,110 @@
+// What a run has recorded so far, for programs that show it from afar: the
+// lines of metrics.jsonl, the newest events and the job file.
+#ifndef TRIBUTARY_SERVER_RECORDS_RUN_RECORDS_H_
+#define TRIBUTARY_SERVER_RECORDS_RUN_RECORDS_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/executor.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+// Keeps the newest events in memory, and reads lines from the file.
+// Thread-safe. Only Begin and the destructor block; the other methods may be
+// called with locks held, and hold no lock while they read the file.
+class RunRecords {
+ public:
+  // The number of newest events that are kept, and of those in a StatusReply.
+  static constexpr size_t kKeptEvents = 256;
+  static constexpr int kStatusEvents = 16;
+  // The number of requests that may wait for the file at the same time.
+  static constexpr int kMaxPending = 16;
+  // The number of events that other processes may report during the life of
+  // this process. The limit bounds the size of events.jsonl.
+  static constexpr int64_t kMaxReports = 10000;
+  // RecordsReply.lines has up to kReplyBytes or one line, and no line that is
+  // longer than kMaxLineBytes.
+  static constexpr int64_t kReplyBytes = 1 << 20;
+  static constexpr int64_t kMaxLineBytes = 2 << 20;
+
+  struct Run {
+    std::string id;
+    std::string name;
+    std::string job;     // The resolved job as text.
+    std::string folder;  // The folder with metrics.jsonl and events.jsonl.
+  };
+  struct Hooks {
+    // Creates the thread that reads the file. Called at most once.
+    std::function<std::unique_ptr<Executor>()> make_executor;
+    // Receives each event that another process has reported, after AddEvent has
+    // completed it.
+    std::function<void(const JobEvent&)> on_report;
+  };
+
+  explicit RunRecords(Hooks hooks) : hooks_(std::move(hooks)) {}
+
+  // Sets the run, and reads the newest of the events that earlier processes
+  // have written. Call it once, before the other methods.
+  void Begin(Run run) ABSL_LOCKS_EXCLUDED(mu_);
+  // Sets the attempt of events that are added later.
+  void SetAttempt(int64_t attempt) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Sets the event's id and time, and its attempt if it is 0. Keeps the event,
+  // and returns it.
+  JobEvent AddEvent(JobEvent event) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Call them before and after lines are removed from metrics.jsonl, and with a
+  // `generation` that grows. No lines are returned before the first EndChange,
+  // and between the calls.
+  void BeginChange() ABSL_LOCKS_EXCLUDED(mu_);
+  void EndChange(int64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Adds the run and its newest events.
+  void FillStatus(StatusReply* reply) const ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Calls `done` once, on the reading thread or on this one, with the answer to
+  // GetRecords: ResourceExhausted if kMaxPending requests wait already,
+  // InvalidArgument if the request's position is not in the file, and the
+  // system's error if the file cannot be read.
+  void Get(const RecordsRequest& request,
+           std::function<void(absl::StatusOr<RecordsReply>)> done)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Handles ReportEvent; `step` is the number of steps completed. Returns
+  // InvalidArgument, with the reason, if the report is malformed, and
+  // ResourceExhausted after kMaxReports reports.
+  absl::Status Report(const EventReport& report, int64_t step)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  absl::StatusOr<RecordsReply> Read(const RecordsRequest& request) const
+      ABSL_LOCKS_EXCLUDED(mu_);
+  JobEvent Add(JobEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const Hooks hooks_;
+  mutable absl::Mutex mu_;
+  Run run_ ABSL_GUARDED_BY(mu_);
+  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // 0: no lines are returned.
+  int64_t last_event_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<JobEvent> events_ ABSL_GUARDED_BY(mu_);
+  // The ids of the newest reports; at most kKeptEvents.
+  std::deque<uint64_t> reports_ ABSL_GUARDED_BY(mu_);
+  int64_t report_count_ ABSL_GUARDED_BY(mu_) = 0;
+  int pending_ ABSL_GUARDED_BY(mu_) = 0;
+  // Last, so that its tasks end before the fields above are destroyed.
+  std::unique_ptr<Executor> reader_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_RECORDS_RUN_RECORDS_H_
