@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/json.h"
+#include "common/event/job_event.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
 #include "common/plan/exchange_traffic.h"
@@ -440,8 +441,14 @@ nlohmann::ordered_json RunView::Log(int count) const {
 }
 
 nlohmann::ordered_json RunView::Events(int count) const {
-  return {{"events",
-           folder_.empty() ? Json::array() : NewestEvents(folder_, count)}};
+  if (!folder_.empty()) return {{"events", NewestEvents(folder_, count)}};
+  Json events = Json::array();
+  const StatusReply status = poller_->latest();
+  const int first = std::max(0, status.event_size() - count);
+  for (int i = first; i < status.event_size(); ++i) {
+    events.push_back(EventJson(status.event(i)));
+  }
+  return {{"events", events}};
 }
 
 }  // namespace tributary

@@ -52,6 +52,7 @@ class RunView {
   nlohmann::ordered_json Log(int count) const;
 
   // Returns up to `count` of the newest events, oldest first; see NewestEvents.
+  // With OfCoordinator, those in the newest status.
   nlohmann::ordered_json Events(int count) const;
 
  private:

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "common/event/job_event.h"
 #include "common/os/file.h"
 #include "common/transport/channel.h"
 #include "common/transport/diagnosis.h"
@@ -66,15 +67,41 @@ nlohmann::ordered_json StatusJson(const StatusReply& status, absl::Time now) {
   json["model"] = status.model();
   json["attempt"] = status.attempt();
   json["checkpoint_step"] = status.checkpoint_step();
+  json["run_id"] = status.run_id();
+  json["name"] = status.name();
+  json["seconds"] = status.seconds();
+  json["parameters"] = status.parameters();
+  json["workers_lost"] = status.workers_lost();
+  json["lease_expiries"] = status.lease_expiries();
+  json["events"] = nlohmann::ordered_json::array();
+  for (const JobEvent& event : status.event()) {
+    json["events"].push_back(EventJson(event));
+  }
   json["processes"] = nlohmann::ordered_json::array();
   for (const ProcessStatus& process : status.process()) {
-    json["processes"].push_back({{"role", process.role()},
-                                 {"number", process.number()},
-                                 {"place", process.place()},
-                                 {"step", process.step()},
-                                 {"phase", process.phase()},
-                                 {"silent_ms", process.silent_ms()},
-                                 {"waits_for", process.waits_for()}});
+    const ProcessStatistics& statistics = process.statistics();
+    json["processes"].push_back(
+        {{"role", process.role()},
+         {"number", process.number()},
+         {"place", process.place()},
+         {"step", process.step()},
+         {"phase", process.phase()},
+         {"silent_ms", process.silent_ms()},
+         {"waits_for", process.waits_for()},
+         {"host", process.host()},
+         {"pid", process.pid()},
+         {"release", process.release()},
+         {"device", process.device()},
+         {"lease_left_ms", process.lease_left_ms()},
+         {"leaf_begin", process.leaf_begin()},
+         {"leaf_end", process.leaf_end()},
+         {"memory_bytes", statistics.memory_bytes()},
+         {"peak_memory_bytes", statistics.peak_memory_bytes()},
+         {"bytes_sent", statistics.bytes_sent()},
+         {"bytes_received", statistics.bytes_received()},
+         {"shared_bytes_sent", statistics.shared_bytes_sent()},
+         {"shared_bytes_received", statistics.shared_bytes_received()},
+         {"steps", statistics.steps()}});
   }
   return json;
 }

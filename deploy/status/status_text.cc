@@ -1,6 +1,7 @@
 #include "deploy/status/status_text.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/event/job_event.h"
 #include "common/text/escape.h"
 #include "deploy/launcher/progress.h"
 
@@ -16,6 +18,7 @@ namespace tributary {
 namespace {
 
 constexpr int kBarColumns = 40;
+constexpr int kShownEvents = 5;
 // A coordinator that answers does so within this time.
 constexpr absl::Duration kFresh = absl::Seconds(3);
 
@@ -28,6 +31,16 @@ std::string Bar(const StatusReply& status) {
       std::clamp(static_cast<int>(share * kBarColumns), 0, kBarColumns);
   return absl::StrCat("[", std::string(done, '#'),
                       std::string(kBarColumns - done, '.'), "]");
+}
+
+std::string Seconds(int64_t milliseconds) {
+  return absl::StrFormat("%.1f s", 1e-3 * static_cast<double>(milliseconds));
+}
+
+std::string Megabytes(int64_t bytes) {
+  return bytes == 0
+             ? "-"
+             : absl::StrFormat("%.0f MB", 1e-6 * static_cast<double>(bytes));
 }
 
 }  // namespace
@@ -48,22 +61,59 @@ std::string FormatStatus(const StatusReply& status) {
 
 std::string FormatProcesses(const StatusReply& status) {
   if (status.process().empty()) return "";
+  bool measured = false;
+  std::set<std::string> releases;
+  for (const ProcessStatus& process : status.process()) {
+    measured = measured || process.has_statistics();
+    if (!process.release().empty()) releases.insert(process.release());
+  }
+  // Left out if nothing is known, as before the first heartbeat.
+  const auto resources = [measured](const std::string& memory,
+                                    const std::string& lease) {
+    return measured ? absl::StrFormat("%9s %8s  ", memory, lease) : "";
+  };
+  // Releases matter only if they differ.
+  const auto release = [several =
+                            releases.size() > 1](const std::string& name) {
+    return several ? absl::StrFormat("%-9s ", name) : "";
+  };
   std::string text;
-  absl::StrAppendFormat(&text, "\n%-12s %10s  %-9s %8s  %-28s %s", "process",
-                        "step", "phase", "silent", "waits for", "at");
+  absl::StrAppendFormat(&text, "\n%-12s %10s  %-9s %8s  %s%s%-28s %s",
+                        "process", "step", "phase", "silent",
+                        resources("memory", "lease"), release("release"),
+                        "waits for", "at");
   for (const ProcessStatus& process : status.process()) {
     absl::StrAppendFormat(
-        &text, "\n%-12s %10s  %-9s %8s  %-28s %s",
+        &text, "\n%-12s %10s  %-9s %8s  %s%s%-28s %s",
         absl::StrCat(process.role(), " ", process.number()),
         process.step() < 0 ? "-" : absl::StrCat(process.step()),
         process.phase().empty() ? "starting" : process.phase(),
-        process.silent_ms() < 0
-            ? "-"
-            : absl::StrFormat("%.1f s", 1e-3 * process.silent_ms()),
+        process.silent_ms() < 0 ? "-" : Seconds(process.silent_ms()),
+        resources(Megabytes(process.statistics().memory_bytes()),
+                  process.lease_left_ms() < 0
+                      ? "-"
+                      : Seconds(process.lease_left_ms())),
+        release(process.release().empty() ? "-" : process.release()),
         process.waits_for().empty() ? "-" : process.waits_for(),
         process.place());
   }
   return text;
+}
+
+std::vector<std::string> FormatEvents(const StatusReply& status, int count) {
+  std::vector<std::string> lines;
+  const int events = status.event_size();
+  for (int i = std::max(0, events - count); i < events; ++i) {
+    const JobEvent& event = status.event(i);
+    lines.push_back(absl::StrFormat(
+        "%s %-7s step %d: %s",
+        absl::FormatTime("%H:%M:%S",
+                         absl::UnixEpoch() + absl::Seconds(event.time()),
+                         absl::LocalTimeZone()),
+        std::string(SeverityName(event.severity())), event.step(),
+        event.message()));
+  }
+  return lines;
 }
 
 std::string StatusScreen::Show(const StatusReply& status, absl::Duration age) {
@@ -78,17 +128,26 @@ std::string StatusScreen::Show(const StatusReply& status, absl::Duration age) {
            absl::StrSplit(FormatProcesses(status), '\n'))) {
     if (!line.empty()) lines.push_back(EscapeForTerminal(line));
   }
+  std::vector<std::string> events = FormatEvents(status, kShownEvents);
+  for (std::string& line : events) line = EscapeForTerminal(line);
   if (columns_ == 0) {
+    lines.insert(lines.end(), events.begin(), events.end());
     return absl::StrCat(std::exchange(shown_, true) ? "\n" : "",
                         absl::StrJoin(lines, "\n"), "\n");
   }
   // The cursor stands in the line after the last one.
-  const auto room = static_cast<size_t>(std::max(rows_ - 1, 2));
+  const auto rows = static_cast<size_t>(std::max(rows_ - 1, 2));
+  // Events have at most a third of the screen.
+  if (events.size() > rows / 3) {
+    events.erase(events.begin(), events.end() - rows / 3);
+  }
+  const size_t room = rows - events.size();
   if (lines.size() > room) {
     const size_t hidden = lines.size() - room + 1;
     lines.resize(room - 1);
     lines.push_back(absl::StrCat("and ", hidden, " more"));
   }
+  lines.insert(lines.end(), events.begin(), events.end());
   std::string text;
   if (lines_ > 0) absl::StrAppend(&text, "\x1b[", lines_, "A\r");
   for (const std::string& line : lines) {

@@ -3,6 +3,7 @@
 #define TRIBUTARY_DEPLOY_STATUS_STATUS_TEXT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
@@ -12,12 +13,19 @@ namespace tributary {
 // Returns the progress line, with the numbers of processes and the model.
 std::string FormatStatus(const StatusReply& status);
 
-// Formats a table of the processes of the job. Each line is preceded, not
-// followed, by a newline. Returns an empty string if there are no processes.
+// Returns up to `count` of the newest events in the status, oldest first, one
+// line each. The lines contain what other processes have sent.
+std::vector<std::string> FormatEvents(const StatusReply& status, int count);
+
+// Formats a table of the processes of the job: also their memory and the time
+// left of their leases, if they are known, and their releases, if they differ.
+// Each line is preceded, not followed, by a newline. Returns an empty string if
+// there are no processes.
 std::string FormatProcesses(const StatusReply& status);
 
-// Shows a status that changes. On a terminal, each status replaces the one
-// before; elsewhere, a blank line precedes each further status.
+// Shows a status that changes, with its newest events below the processes. On a
+// terminal, each status replaces the one before; elsewhere, a blank line
+// precedes each further status.
 class StatusScreen {
  public:
   // A terminal has `columns` and `rows`; both 0: not a terminal.

@@ -297,11 +297,17 @@ function renderCluster(data) {
     parts.push(make('p', {id: 'age'}, ageOf(data)),
         make('p', {}, `Attempt ${status.attempt}; newest checkpoint: ` +
             `${status.checkpoint_step < 0 ? 'none' : `step ${status.checkpoint_step}`}.`),
-        table('processes', ['process', '#step', 'phase', '#silent', 'waits for', 'at'],
+        table('processes', ['process', '#step', 'phase', '#silent', 'waits for', 'at', '#memory (MB)', '#lease left', 'micro-batches',
+          'host', '#pid', 'release', 'device'],
             status.processes.map((p) => make('tr', {}, make('td', {}, `${p.role} ${p.number}`),
                 numberCell(p.step, p.step < 0 ? '–' : String(p.step)), make('td', {}, p.phase || 'starting'),
                 numberCell(p.silent_ms, p.silent_ms < 0 ? '–' : `${(p.silent_ms / 1000).toFixed(1)} s`),
-                make('td', {}, p.waits_for || '–'), make('td', {}, p.place)))));
+                make('td', {}, p.waits_for || '–'), make('td', {}, p.place),
+                numberCell(p.memory_bytes, p.memory_bytes ? formatNumber(p.memory_bytes / 1e6) : '–'),
+                numberCell(p.lease_left_ms, p.lease_left_ms < 0 ? '–' : `${(p.lease_left_ms / 1000).toFixed(1)} s`),
+                make('td', {}, p.leaf_end > p.leaf_begin ? `${p.leaf_begin} to ${p.leaf_end - 1}` : '–'),
+                make('td', {}, p.host || '–'), numberCell(p.pid, p.pid ? String(p.pid) : '–'),
+                make('td', {}, p.release || '–'), make('td', {}, p.device || '–')))));
   } else if (!summary) {
     parts.push(make('p', {}, 'The job does not answer, and the run has no summary.json: its server was killed, or ' +
         'the job runs where this page cannot reach it.'));

@@ -55,6 +55,41 @@ TEST(FormatProcessesTest, SaysWhoHangsAndWhy) {
       "         alpha, process 4711");
 }
 
+TEST(FormatProcessesTest, ShowsMemoryLeasesAndReleasesThatDiffer) {
+  StatusReply status = Training(2);
+  status.mutable_process(0)->mutable_statistics()->set_memory_bytes(123456789);
+  status.mutable_process(0)->set_lease_left_ms(8500);
+  status.mutable_process(0)->set_release("0.3.0");
+  status.mutable_process(1)->set_lease_left_ms(-1);
+  status.mutable_process(1)->set_release("0.3.0");
+  EXPECT_THAT(FormatProcesses(status),
+              AllOf(HasSubstr("123 MB    8.5 s"), HasSubstr("   -        -"),
+                    Not(HasSubstr("release"))));
+  status.mutable_process(1)->set_release("0.2.0");
+  EXPECT_THAT(FormatProcesses(status),
+              AllOf(HasSubstr("release"), HasSubstr("0.2.0")));
+}
+
+TEST(StatusScreenTest, ShowsTheNewestEventsBelowTheProcesses) {
+  StatusReply status = Training(20);
+  for (int i = 0; i < 9; ++i) {
+    JobEvent* const event = status.add_event();
+    event->set_severity(JobEvent::WARNING);
+    event->set_step(i);
+    event->set_message(absl::StrCat("event ", i, "\x1b[31m"));
+  }
+  StatusScreen pipe(0, 0);
+  const std::string all = pipe.Show(status, absl::ZeroDuration());
+  EXPECT_THAT(all, AllOf(HasSubstr("warning step 4: event 4"),
+                         Not(HasSubstr("event 3")), Not(HasSubstr("\x1b"))));
+  EXPECT_LT(all.find("worker 19"), all.find("event 4"));
+  // The table is cut to make room for events.
+  StatusScreen terminal(60, 13);
+  EXPECT_THAT(terminal.Show(status, absl::ZeroDuration()),
+              AllOf(HasSubstr("and 16 more"), HasSubstr("event 5"),
+                    HasSubstr("event 8")));
+}
+
 TEST(StatusScreenTest, SeparatesStatusesWithoutATerminal) {
   StatusScreen screen(0, 0);
   const std::string first = screen.Show(Training(1), absl::ZeroDuration());

@@ -25,6 +25,8 @@ TEST(WorkerMetricsTest, ShowsTheStatisticsOfAHeartbeat) {
   statistics->set_evaluation_seconds(4);
   statistics->set_bytes_sent(1000);
   statistics->set_bytes_received(2000);
+  statistics->set_shared_bytes_sent(300);
+  statistics->set_shared_bytes_received(400);
   MetricsPage page;
   AddWorkerMetrics(/*rank=*/3, heartbeat, &page);
   EXPECT_THAT(
@@ -41,13 +43,14 @@ TEST(WorkerMetricsTest, ShowsTheStatisticsOfAHeartbeat) {
           HasSubstr("tributary_worker_seconds_total{activity=\"data\"} 0.125"),
           HasSubstr(
               "tributary_worker_seconds_total{activity=\"evaluation\"} 4\n")));
-  EXPECT_THAT(page.text(),
-              AllOf(HasSubstr("tributary_payload_bytes_total{direction="
-                              "\"sent\",transport=\"stream\"} 1000\n"),
-                    HasSubstr("tributary_payload_bytes_total{direction="
-                              "\"received\",transport=\"stream\"} 2000\n"),
-                    // A worker does not count them.
-                    Not(HasSubstr("shared_memory"))));
+  EXPECT_THAT(
+      page.text(),
+      AllOf(HasSubstr("tributary_payload_bytes_total{direction="
+                      "\"sent\",transport=\"stream\"} 1000\n"),
+            HasSubstr("tributary_payload_bytes_total{direction="
+                      "\"received\",transport=\"stream\"} 2000\n"),
+            HasSubstr("\"sent\",transport=\"shared_memory\"} 300\n"),
+            HasSubstr("\"received\",transport=\"shared_memory\"} 400\n")));
 }
 
 // DurationCounts: interval 8 j + m begins at m * 2^j nanoseconds.
