@@ -85,9 +85,9 @@ bool LocalJob::StartAgain(const ProcessExit& exit) {
                          : options_.worker(place.number, coordinator_);
   spec.append = true;
   ++restarts_;
-  Message(absl::StrCat("warning: ", spec.name, " ", Describe(exit),
-                       "; restarting it (restart ", restarts_, " of ",
-                       options_.max_restarts, ")"));
+  Warn(place, "process_restarted",
+       absl::StrCat(spec.name, " ", Describe(exit), "; restarting it (restart ",
+                    restarts_, " of ", options_.max_restarts, ")"));
   const absl::optional<LocalJobResult> failure =
       StartProcess(place.role, place.number, spec);
   if (failure.has_value()) result_ = failure;
@@ -236,8 +236,9 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
                                         " left: "));
     return;
   }
-  Message(absl::StrCat("warning: ", spec.name, " ", Describe(exit), "; ",
-                       Counted(left, "worker continues", "workers continue")));
+  Warn(places_[exit.process], "process_ended",
+       absl::StrCat(spec.name, " ", Describe(exit), "; ",
+                    Counted(left, "worker continues", "workers continue")));
 }
 
 void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {
@@ -264,6 +265,19 @@ std::string LocalJob::Describe(const ProcessExit& exit) const {
 
 void LocalJob::Message(const std::string& text) const {
   if (options_.on_message) options_.on_message(text);
+}
+
+void LocalJob::Warn(const Place& place, const std::string& kind,
+                    const std::string& text) const {
+  Message(absl::StrCat("warning: ", text));
+  if (!options_.on_event) return;
+  JobEvent event;
+  event.set_severity(JobEvent::WARNING);
+  event.set_kind(kind);
+  event.set_message(text);
+  event.set_role(place.role == Role::kServer ? "server" : "worker");
+  event.set_number(place.number);
+  options_.on_event(event);
 }
 
 int LocalJob::Running(Role role) const {

@@ -16,6 +16,7 @@
 #include "absl/types/optional.h"
 #include "deploy/flags/signals.h"
 #include "deploy/launcher/process_control.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 
@@ -42,6 +43,10 @@ struct LocalJobOptions {
   // Receives one line for the user per event: the start or the end of a
   // process, or a warning of a process.
   std::function<void(const std::string&)> on_message;
+  // Receives an event (see JobEvent in proto/rendezvous.proto) for each process
+  // that was restarted or is not restarted although the job continues. May be
+  // null. Must not block.
+  std::function<void(const JobEvent&)> on_event;
 
   // Maximum number of restarts of all processes together; see LocalJob.
   int max_restarts = 0;
@@ -116,6 +121,11 @@ class LocalJob {
 
  private:
   enum class Role { kServer, kWorker };
+  struct Place {
+    Role role = Role::kServer;
+    int number = 0;  // Shard or rank.
+  };
+
   // Starts all processes. Returns nullopt on success, otherwise the result of
   // the job.
   absl::optional<LocalJobResult> StartAll();
@@ -139,6 +149,9 @@ class LocalJob {
   // error in its log, or else how it ended.
   std::string Describe(const ProcessExit& exit) const;
   void Message(const std::string& text) const;
+  // Passes the text on as a warning and as an event about the process.
+  void Warn(const Place& place, const std::string& kind,
+            const std::string& text) const;
   // Reports the warnings that processes have written since the last call.
   void PassWarnings();
   int Running(Role role) const;
@@ -154,10 +167,6 @@ class LocalJob {
   SignalQueue* const signals_;
   const std::unique_ptr<ProcessControl> own_processes_;  // Null if not needed.
   ProcessControl& supervisor_;
-  struct Place {
-    Role role = Role::kServer;
-    int number = 0;  // Shard or rank.
-  };
   std::vector<Place> places_;  // Indexed by process.
   // Index in `places_` of the latest process of each server, by shard, and of
   // each worker, by rank.

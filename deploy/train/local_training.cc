@@ -13,6 +13,7 @@
 #include "common/os/process.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/flags/thread_counts.h"
+#include "deploy/launcher/event_reporter.h"
 #include "deploy/launcher/local_processes.h"
 #include "deploy/launcher/run_report.h"
 #include "deploy/launcher/status_poller.h"
@@ -63,8 +64,15 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   options.max_restarts = training.max_restarts;
   options.sigterm_drain_timeout = training.sigterm_drain_timeout;
   std::unique_ptr<StatusPoller> poller;
-  options.on_started = [&poller, &training](const std::string& coordinator) {
+  std::unique_ptr<EventReporter> reporter;
+  options.on_started = [&](const std::string& coordinator) {
     poller = std::make_unique<StatusPoller>(coordinator, training.own_security);
+    reporter =
+        std::make_unique<EventReporter>(coordinator, training.own_security);
+  };
+  options.on_event = [&reporter](const JobEvent& event) {
+    // Before the start, there is no coordinator.
+    if (reporter != nullptr) reporter->Report(event);
   };
   options.on_tick = [&poller, display] {
     poller->Poll();

@@ -46,7 +46,8 @@ struct LocalTraining {
   int max_restarts = 0;
   LogFlags log;
   SecurityFlags security;  // Flags for servers and workers.
-  // Security settings of this process, which only queries the status.
+  // Security settings of this process, which queries the status and reports
+  // events.
   Security own_security;
   // For a job on several machines: where its processes run (see
   // LocalProcesses), what starts them, and LocalJobOptions of the same name. By

@@ -45,6 +45,10 @@ class LocalJobTest : public testing::Test {
     options_.on_message = [this](const std::string& text) {
       messages_.push_back(text);
     };
+    options_.on_event = [this](const JobEvent& event) {
+      events_.push_back(absl::StrCat(event.kind(), " ", event.role(), " ",
+                                     event.number(), ": ", event.message()));
+    };
   }
 
   ProcessSpec Shell(const std::string& name, const std::string& script) {
@@ -78,6 +82,7 @@ class LocalJobTest : public testing::Test {
   std::vector<std::string> workers_ = std::vector<std::string>(2, kUntilDone);
   std::vector<std::string> coordinators_;
   std::vector<std::string> messages_;
+  std::vector<std::string> events_;
   static constexpr const char* kUntilDone =
       "while [ ! -e $DIR/done ]; do sleep 0.01; done";
   static constexpr const char* kForever = "exec sleep 100";
@@ -159,6 +164,8 @@ TEST_F(LocalJobTest, GoesOnWithoutAWorkerThatWasKilled) {
   EXPECT_THAT(messages_,
               ElementsAre("warning: worker-0 was killed by SIGKILL (by a user, "
                           "or because memory ran out); 1 worker continues"));
+  EXPECT_THAT(events_,
+              ElementsAre(HasSubstr("process_ended worker 0: worker-0 was ")));
 }
 
 TEST_F(LocalJobTest, PassesEachWarningOnOnceWithTheNameOfItsProcess) {
@@ -224,6 +231,9 @@ TEST_F(LocalJobTest, RestartsAWorkerWhoseDeviceHasFailedAndSaysWhy) {
   EXPECT_THAT(messages_,
               ElementsAre("warning: worker-0 failed: ReluForward on cuda:0; "
                           "restarting it (restart 1 of 1)"));
+  EXPECT_THAT(events_, ElementsAre("process_restarted worker 0: worker-0 "
+                                   "failed: ReluForward on cuda:0; restarting "
+                                   "it (restart 1 of 1)"));
 }
 
 TEST_F(LocalJobTest, FailsWhenTheLastWorkerIsKilled) {

@@ -1,0 +1,37 @@
+// Reports events that a launcher observes to the coordinator of its job.
+#ifndef TRIBUTARY_DEPLOY_LAUNCHER_EVENT_REPORTER_H_
+#define TRIBUTARY_DEPLOY_LAUNCHER_EVENT_REPORTER_H_
+
+#include <memory>
+#include <string>
+
+#include "common/transport/security.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+// Sends events in order, on a thread of its own, and sends an event again until
+// the coordinator has answered: it may be the process whose restart is the
+// event. Thread-safe.
+class EventReporter {
+ public:
+  // The number of events that may wait. Further events are dropped.
+  static constexpr size_t kMaxWaiting = 256;
+
+  // `address` is the coordinator's host:port.
+  EventReporter(const std::string& address, const Security& security);
+  // Cancels the call in flight, drops the events that wait, and blocks until
+  // the call has ended.
+  ~EventReporter();
+
+  // Queues an event; see EventReport.event. Never blocks.
+  void Report(JobEvent event);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_LAUNCHER_EVENT_REPORTER_H_
