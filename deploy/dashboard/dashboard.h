@@ -13,7 +13,7 @@ namespace tributary {
 
 // Answers requests:
 //
-//   /                 the page; /app.js, /charts.js, /style.css, /icon.svg
+//   /                 the page; /app.js and the other files of page/
 //   /api/runs         the runs, and this program's release
 //   /api/series?run=  RunView::Series; also from=, to=, points=
 //   /api/lines?run=   RunView::Lines; also from=, to=, count=

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/json.h"
+#include "common/base/status_macros.h"
 #include "common/event/job_event.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
@@ -45,7 +46,6 @@ constexpr size_t FieldIndex(absl::string_view name) {
   return i;
 }
 constexpr size_t kEpoch = FieldIndex("epoch");
-constexpr size_t kLoss = FieldIndex("loss");
 constexpr size_t kSeconds = FieldIndex("seconds");
 constexpr size_t kEvaluationLoss = FieldIndex("evaluation_loss");
 constexpr size_t kEvaluationAccuracy = FieldIndex("evaluation_accuracy");
@@ -108,18 +108,36 @@ void Flatten(const google::protobuf::Message& message,
   }
 }
 
-// Returns the bytes that the processes of a run should have sent and received
-// in each step, or null if the job does not determine them.
-Json ExpectedTraffic(const JobSpec& job, const Json& summary) {
+// 0: unknown.
+struct Scale {
+  int64_t workers = 0;
+  int64_t servers = 0;
+  int64_t parameters = 0;
+};
+
+Scale ScaleOf(const Json& summary) {
   const auto number = [&summary](const char* name) {
     const auto found = summary.find(name);
     return found == summary.end() || !found->is_number_integer()
                ? int64_t{0}
                : found->get<int64_t>();
   };
-  const int64_t workers = number("workers");
-  const int64_t servers = number("servers");
-  const int64_t parameters = number("parameters");
+  return {number("workers"), number("servers"), number("parameters")};
+}
+
+// Returns why there are no records, for the user.
+std::string ProblemOf(const absl::Status& status) {
+  if (absl::IsUnimplemented(status)) {
+    return "server 0 has a release that does not send records, so there are no "
+           "curves; open the dashboard where the run's folder is";
+  }
+  return std::string(status.message());
+}
+
+// Returns the bytes that the processes of a run send and receive in each step,
+// or null if the job does not determine them.
+Json ExpectedTraffic(const JobSpec& job, const Scale& scale) {
+  const auto [workers, servers, parameters] = scale;
   if (workers < 1 || workers > job.batch().micro_batches() || servers < 1 ||
       parameters < 1) {
     return nullptr;
@@ -195,23 +213,29 @@ struct Range {
 }  // namespace
 
 RunView::RunView(std::string folder, Security security)
+    : RunView(std::move(folder), std::move(security), nullptr) {}
+
+RunView::RunView(std::string folder, Security security,
+                 std::unique_ptr<RemoteRecords> remote)
     : folder_(std::move(folder)),
       security_(std::move(security)),
-      index_(absl::StrCat(folder_, "/metrics.jsonl")) {}
+      remote_(std::move(remote)),
+      index_(remote_ == nullptr ? absl::StrCat(folder_, "/metrics.jsonl")
+                                : remote_->path()) {}
 
 std::unique_ptr<RunView> RunView::OfCoordinator(const std::string& address,
                                                 const Security& security) {
-  auto view = std::make_unique<RunView>("", security);
+  std::unique_ptr<RunView> view(new RunView(
+      "", security, std::make_unique<RemoteRecords>(address, security)));
   view->coordinator_ = address;
   view->poller_ = std::make_unique<StatusPoller>(address, security);
   return view;
 }
 
 void RunView::Update() {
-  if (folder_.empty()) {
-    AddLineOfStatus();
+  if (remote_ != nullptr) {
+    remote_->Poll();
   } else {
-    index_.Update();
     const std::string address = AddressOfRun(folder_).value_or("");
     if (address != coordinator_) {
       coordinator_ = address;
@@ -220,51 +244,44 @@ void RunView::Update() {
                     : std::make_unique<StatusPoller>(address, security_);
     }
   }
+  index_.Update();
   if (poller_ != nullptr) poller_->Poll();
 }
 
-// Without the run's files, each status with a new step becomes a line.
-void RunView::AddLineOfStatus() {
-  const StatusReply status = poller_->latest();
-  if (status.phase() == StatusReply::PHASE_UNSPECIFIED ||
-      status.step_milliseconds() == 0) {
-    return;
-  }
-  if (!polled_.empty() && status.step() <= polled_.back().step) {
-    if (status.step() == polled_.back().step) return;
-    ++polled_generation_;  // The job has gone back to a checkpoint.
-    polled_.clear();
-  }
-  Line line;
-  line.step = status.step();
-  line.values.fill(std::numeric_limits<double>::quiet_NaN());
-  line.values[kEpoch] = status.epoch();
-  line.values[kLoss] = status.loss();
-  line.values[FieldIndex("learning_rate")] = status.learning_rate();
-  line.values[FieldIndex("gradient_norm")] = status.gradient_norm();
-  line.values[FieldIndex("samples_per_second")] = status.samples_per_second();
-  line.values[FieldIndex("step_seconds")] = 1e-3 * status.step_milliseconds();
-  polled_.push_back(line);
+nlohmann::ordered_json RunView::Summary() const {
+  return remote_ == nullptr ? ReadObject(absl::StrCat(folder_, "/summary.json"))
+                            : Json(nullptr);
 }
 
-const std::vector<Line>& RunView::lines() const {
-  return folder_.empty() ? polled_ : index_.lines();
+absl::StatusOr<JobSpec> RunView::ResolvedJob() const {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      JobSpec job, remote_ == nullptr
+                       ? LoadJob(absl::StrCat(folder_, "/job.textproto"))
+                       : ParseJob(remote_->job(), "the job"));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateJob(job));
+  return ResolveJob(std::move(job));
 }
 
 nlohmann::ordered_json RunView::Overview() {
   Update();
-  const Json summary = folder_.empty()
-                           ? Json(nullptr)
-                           : ReadObject(absl::StrCat(folder_, "/summary.json"));
+  const Json summary = Summary();
   Json run;
   const absl::string_view path =
-      folder_.empty() ? coordinator_ : absl::StripSuffix(folder_, "/");
+      remote_ != nullptr ? coordinator_ : absl::StripSuffix(folder_, "/");
   const std::vector<std::string> parts = absl::StrSplit(path, '/');
   run["name"] = parts.back();
   run["path"] = path;
+  run["problem"] = "";
+  if (remote_ != nullptr) {
+    const std::string name = poller_->latest().name();
+    if (!name.empty()) run["name"] = name;
+    const absl::Status problem = remote_->status();
+    if (!problem.ok()) run["problem"] = ProblemOf(problem);
+  }
+  run["remote"] = remote_ != nullptr;
   const bool live = Live();
   run["live"] = live;
-  run["step"] = lines().empty() ? 0 : lines().back().step;
+  run["step"] = index_.lines().empty() ? 0 : index_.lines().back().step;
   if (live) {
     const StatusReply status = poller_->latest();
     run["state"] =
@@ -284,9 +301,8 @@ nlohmann::ordered_json RunView::Overview() {
       if (steps != summary.end()) run["step"] = *steps;
     }
   }
-  run["lines"] = lines().size();
-  run["generation"] =
-      folder_.empty() ? polled_generation_ : index_.generation();
+  run["lines"] = index_.lines().size();
+  run["generation"] = index_.generation();
   return run;
 }
 
@@ -297,16 +313,16 @@ bool RunView::Live() const {
 nlohmann::ordered_json RunView::Series(int64_t from, int64_t to, int points) {
   Update();
   std::vector<const Line*> training, evaluations;
-  for (const Line& line : lines()) {
+  for (const Line& line : index_.lines()) {
     if (line.step < from || line.step > to) continue;
     (IsEvaluation(line) ? evaluations : training).push_back(&line);
   }
   Json series;
-  series["lines"] = lines().size();
-  series["generation"] =
-      folder_.empty() ? polled_generation_ : index_.generation();
-  series["first_step"] = lines().empty() ? 0 : lines().front().step;
-  series["last_step"] = lines().empty() ? 0 : lines().back().step;
+  series["lines"] = index_.lines().size();
+  series["generation"] = index_.generation();
+  series["first_step"] =
+      index_.lines().empty() ? 0 : index_.lines().front().step;
+  series["last_step"] = index_.lines().empty() ? 0 : index_.lines().back().step;
   series["newest"] = Json::object();
   for (size_t i = 0; !training.empty() && i < MetricsIndex::kFields.size();
        ++i) {
@@ -363,7 +379,7 @@ nlohmann::ordered_json RunView::Series(int64_t from, int64_t to, int points) {
 nlohmann::ordered_json RunView::Lines(int64_t from, int64_t to, int count) {
   Update();
   std::vector<const Line*> found;
-  for (const Line& line : lines()) {
+  for (const Line& line : index_.lines()) {
     if (line.step >= from && line.step <= to && !IsEvaluation(line)) {
       found.push_back(&line);
     }
@@ -371,7 +387,6 @@ nlohmann::ordered_json RunView::Lines(int64_t from, int64_t to, int count) {
   Json result;
   result["total"] = found.size();
   result["lines"] = Json::array();
-  if (folder_.empty()) return result;
   const size_t shown = std::min<size_t>(count, found.size());
   for (size_t i = 0; i < shown; ++i) {
     const Line& line = *found[(i + 1) * found.size() / shown - 1];
@@ -393,35 +408,42 @@ nlohmann::ordered_json RunView::Status() {
     result["age_seconds"] = absl::ToDoubleSeconds(now - poller_->latest_time());
     result["status"] = StatusJson(poller_->latest(), poller_->latest_time());
   }
-  result["summary"] = folder_.empty()
-                          ? Json(nullptr)
-                          : ReadObject(absl::StrCat(folder_, "/summary.json"));
+  result["summary"] = Summary();
   result["expected"] = nullptr;
-  if (result["summary"].is_object()) {
-    absl::StatusOr<JobSpec> job =
-        LoadJob(absl::StrCat(folder_, "/job.textproto"));
-    if (job.ok() && ValidateJob(*job).ok()) {
-      result["expected"] =
-          ExpectedTraffic(ResolveJob(*std::move(job)), result["summary"]);
-    }
+  const absl::StatusOr<JobSpec> job = ResolvedJob();
+  if (!job.ok()) return result;
+  if (Live()) {
+    const StatusReply status = poller_->latest();
+    result["expected"] = ExpectedTraffic(
+        *job, {status.workers(), status.servers(), status.parameters()});
+  } else if (result["summary"].is_object()) {
+    result["expected"] = ExpectedTraffic(*job, ScaleOf(result["summary"]));
   }
   return result;
 }
 
 nlohmann::ordered_json RunView::Job() const {
   Json result = {{"text", ""}, {"fields", Json::array()}, {"error", ""}};
-  if (folder_.empty()) {
-    result["error"] = "the folder of the run is not known";
-    return result;
+  const std::string path = remote_ == nullptr
+                               ? absl::StrCat(folder_, "/job.textproto")
+                               : coordinator_;
+  result["path"] = path;
+  absl::StatusOr<std::string> text;
+  if (remote_ == nullptr) {
+    text = ReadFile(path, kMaxFileBytes);
+  } else {
+    text = remote_->job();
+    if (text->empty()) {
+      text = absl::UnavailableError(
+          "the coordinator has not sent the job file yet");
+    }
   }
-  const std::string path = absl::StrCat(folder_, "/job.textproto");
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
   if (!text.ok()) {
     result["error"] = text.status().message();
     return result;
   }
   result["text"] = *text;
-  const absl::StatusOr<JobSpec> job = LoadJob(path);
+  const absl::StatusOr<JobSpec> job = ParseJob(*text, path);
   if (job.ok()) {
     Flatten(*job, "", &result["fields"]);
   } else {
@@ -431,8 +453,8 @@ nlohmann::ordered_json RunView::Job() const {
 }
 
 nlohmann::ordered_json RunView::Log(int count) const {
-  Json result = {{"entries", Json::array()}, {"sample", nullptr}};
-  if (folder_.empty()) return result;
+  Json result = {{"entries", nullptr}, {"sample", nullptr}};
+  if (remote_ != nullptr) return result;
   result["entries"] = NewestLogEntries(folder_, count);
   const absl::StatusOr<std::string> sample =
       ReadFile(absl::StrCat(folder_, "/sample.txt"), kMaxFileBytes);
@@ -441,12 +463,12 @@ nlohmann::ordered_json RunView::Log(int count) const {
 }
 
 nlohmann::ordered_json RunView::Events(int count) const {
-  if (!folder_.empty()) return {{"events", NewestEvents(folder_, count)}};
+  if (remote_ == nullptr) return {{"events", NewestEvents(folder_, count)}};
   Json events = Json::array();
-  const StatusReply status = poller_->latest();
-  const int first = std::max(0, status.event_size() - count);
-  for (int i = first; i < status.event_size(); ++i) {
-    events.push_back(EventJson(status.event(i)));
+  const std::vector<JobEvent> all = remote_->events();
+  const size_t skipped = all.size() - std::min<size_t>(count, all.size());
+  for (size_t i = skipped; i < all.size(); ++i) {
+    events.push_back(EventJson(all[i]));
   }
   return {{"events", events}};
 }

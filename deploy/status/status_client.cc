@@ -71,6 +71,7 @@ nlohmann::ordered_json StatusJson(const StatusReply& status, absl::Time now) {
   json["name"] = status.name();
   json["seconds"] = status.seconds();
   json["parameters"] = status.parameters();
+  json["servers"] = status.servers();
   json["workers_lost"] = status.workers_lost();
   json["lease_expiries"] = status.lease_expiries();
   json["events"] = nlohmann::ordered_json::array();

@@ -1,6 +1,8 @@
 // The dashboard. All text is inserted as text, never as HTML, because names,
 // logs and job files may contain anything.
 import {drawLanes, formatNumber, LineChart, PHASES} from '/charts.js';
+import {clusterParts, exchangeParts} from '/cluster.js';
+import {make, numberCell, table} from '/elements.js';
 
 const VIEWS = [
   ['curves', 'Curves'], ['time', 'Where the time goes'], ['cluster', 'Processes'],
@@ -44,31 +46,6 @@ function writeHash() {
   if (state.from !== null) hash.set('from', state.from);
   if (state.to !== null) hash.set('to', state.to);
   history.replaceState(null, '', `#${hash}`);
-}
-
-// Makes an element with properties and children; strings become text.
-function make(tag, properties = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name in element) element[name] = value; else element.setAttribute(name, value);
-  }
-  element.append(...children.filter((child) => child !== null));
-  return element;
-}
-
-// A cell with a number, whose exact value is in data-value.
-function numberCell(value, text = formatNumber(value)) {
-  const cell = make('td', {className: 'number'}, text);
-  if (value !== null && value !== undefined) cell.dataset.value = String(value);
-  return cell;
-}
-
-function table(id, heads, rows) {
-  const number = (head) => head.startsWith('#');
-  return make('div', {className: 'scroll'}, make('table', {id},
-      make('thead', {}, make('tr', {}, ...heads.map((head) =>
-          make('th', {scope: 'col', className: number(head) ? 'number' : ''}, head.replace('#', ''))))),
-      make('tbody', {}, ...rows)));
 }
 
 async function ask(path) {
@@ -285,77 +262,8 @@ function renderTime(data) {
   drawLanes(canvas, lines, ranks);
 }
 
-function ageOf(data) {
-  return data.age_seconds === null ? 'The coordinator has not answered.' :
-      `Status of the coordinator at ${data.coordinator}, ${data.age_seconds.toFixed(1)} s old.`;
-}
-
-function renderCluster(data) {
-  const status = data.status, summary = data.summary;
-  const parts = [runChoice()];
-  if (data.live && status) {
-    parts.push(make('p', {id: 'age'}, ageOf(data)),
-        make('p', {}, `Attempt ${status.attempt}; newest checkpoint: ` +
-            `${status.checkpoint_step < 0 ? 'none' : `step ${status.checkpoint_step}`}.`),
-        table('processes', ['process', '#step', 'phase', '#silent', 'waits for', 'at', '#memory (MB)', '#lease left', 'micro-batches',
-          'host', '#pid', 'release', 'device'],
-            status.processes.map((p) => make('tr', {}, make('td', {}, `${p.role} ${p.number}`),
-                numberCell(p.step, p.step < 0 ? '–' : String(p.step)), make('td', {}, p.phase || 'starting'),
-                numberCell(p.silent_ms, p.silent_ms < 0 ? '–' : `${(p.silent_ms / 1000).toFixed(1)} s`),
-                make('td', {}, p.waits_for || '–'), make('td', {}, p.place),
-                numberCell(p.memory_bytes, p.memory_bytes ? formatNumber(p.memory_bytes / 1e6) : '–'),
-                numberCell(p.lease_left_ms, p.lease_left_ms < 0 ? '–' : `${(p.lease_left_ms / 1000).toFixed(1)} s`),
-                make('td', {}, p.leaf_end > p.leaf_begin ? `${p.leaf_begin} to ${p.leaf_end - 1}` : '–'),
-                make('td', {}, p.host || '–'), numberCell(p.pid, p.pid ? String(p.pid) : '–'),
-                make('td', {}, p.release || '–'), make('td', {}, p.device || '–')))));
-  } else if (!summary) {
-    parts.push(make('p', {}, 'The job does not answer, and the run has no summary.json: its server was killed, or ' +
-        'the job runs where this page cannot reach it.'));
-  }
-  if (summary) {
-    const facts = [['status', summary.status], ['failure', summary.failure], ['steps', summary.steps],
-      ['final loss', summary.final_loss], ['evaluation loss', summary.evaluation?.loss],
-      ['evaluation accuracy', summary.evaluation?.accuracy], ['seconds', summary.seconds],
-      ['attempts', summary.attempt], ['workers', summary.workers], ['workers lost', summary.workers_lost],
-      ['servers', summary.servers], ['parameters', summary.parameters], ['weights', summary.weights_sha256]];
-    const known = facts.filter(([, value]) => value !== undefined && value !== null);
-    parts.push(make('h2', {}, 'Summary'), table('summary', ['', ''], known.map(([name, value]) => {
-      const cell = make('td', {className: 'text'}, typeof value === 'number' ? formatNumber(value) : String(value));
-      cell.dataset.value = String(value);
-      return make('tr', {}, make('td', {}, name), cell);
-    })),
-        make('h2', {}, 'Processes at the end'),
-        table('ended', ['process', '#peak memory (MB)', '#CPU seconds', '#compute', '#data', '#exchange', '#evaluation'],
-            (summary.processes ?? []).map((p) => make('tr', {},
-                make('td', {}, `${p.role} ${p.rank ?? p.shard ?? ''}`),
-                numberCell(p.peak_memory_bytes, formatNumber(p.peak_memory_bytes / 1e6)), numberCell(p.cpu_seconds),
-                ...['compute_seconds', 'data_seconds', 'exchange_seconds', 'evaluation_seconds']
-                    .map((name) => numberCell(p[name] ?? null))))));
-  }
-  document.getElementById('view').replaceChildren(...parts);
-}
-
-function renderExchange(data) {
-  const summary = data.summary, expected = data.expected;
-  const parts = [runChoice()];
-  if (!summary) {
-    parts.push(make('p', {}, 'summary.json, which server 0 writes when the job ends, has the bytes of each process.'));
-  } else {
-    parts.push(make('p', {}, `Exchange: ${summary.exchange}, ${summary.workers} workers, ${summary.servers} servers, ` +
-        `${formatNumber(summary.parameters)} parameters. Bytes in shared memory are not counted.`));
-    if (expected) parts.push(make('p', {id: 'law'}, expected.law));
-    const each = (bytes) => summary.attempt === 1 && summary.steps > 0 ? bytes / summary.steps : null;
-    parts.push(table('bytes', ['process', '#sent', '#received', '#sent in a step', '#received in a step',
-      '#law: sent', '#law: received'],
-    (summary.processes ?? []).map((p) => {
-      const law = expected && (p.role === 'worker' ? expected.workers[p.rank] : expected.server);
-      return make('tr', {}, make('td', {}, `${p.role} ${p.rank ?? p.shard ?? ''}`),
-          numberCell(p.bytes_sent), numberCell(p.bytes_received),
-          numberCell(each(p.bytes_sent)), numberCell(each(p.bytes_received)),
-          numberCell(law?.sent ?? null), numberCell(law?.received ?? null));
-    })));
-  }
-  document.getElementById('view').replaceChildren(...parts);
+function showParts(parts) {
+  document.getElementById('view').replaceChildren(runChoice(), ...parts);
 }
 
 function renderJob(jobs) {
@@ -373,7 +281,7 @@ function renderJob(jobs) {
   }
   for (const run of runs) {
     const job = jobs.get(run.id);
-    parts.push(make('h2', {}, run.name), make('p', {className: 'muted'}, `${run.path}/job.textproto`));
+    parts.push(make('h2', {}, run.name), make('p', {className: 'muted'}, job?.path ?? ''));
     if (job?.error) parts.push(make('p', {className: 'alert'}, job.error));
     parts.push(make('pre', {}, job?.text ?? ''));
   }
@@ -399,7 +307,7 @@ function eventTable(events) {
 
 function renderLog(data, events) {
   const level = state.level ?? 'all';
-  const entries = data.entries.filter((e) => level === 'all' || e.level !== 'info').reverse();
+  const entries = (data.entries ?? []).filter((e) => level === 'all' || e.level !== 'info').reverse();
   const parts = [runChoice(), make('div', {className: 'controls'}, make('label', {}, 'show ',
       make('select', {id: 'level', onchange: (event) => { state.level = event.target.value; update(); }},
           make('option', {value: 'all', selected: level === 'all'}, 'all messages of server 0'),
@@ -407,7 +315,8 @@ function renderLog(data, events) {
   make('h2', {}, 'Events, newest first'),
   eventTable(events.filter((e) => level === 'all' || e.severity !== 'info'))];
   if (data.sample !== null) parts.push(make('h2', {}, 'Sample of the final model'), make('pre', {}, data.sample));
-  parts.push(make('h2', {}, 'Log, newest first'), entries.length === 0 ?
+  parts.push(make('h2', {}, 'Log, newest first'), data.entries === null ?
+      make('p', {}, 'The log is in the folder of the run, which this page does not read.') : entries.length === 0 ?
       make('p', {}, 'No messages. `tributary train` writes them to logs/server-0.log.') :
       table('log', ['time', 'level', 'message'], entries.map((e) => make('tr', {},
           make('td', {}, e.time.replace('T', ' ').slice(0, 19)), make('td', {}, e.level),
@@ -443,7 +352,11 @@ function alertsOf() {
           `${live.waiting.phase ? ` (${live.waiting.phase})` : ''}.`);
     }
     if (!run.live && run.state === 'no answer') {
-      alerts.push(`${run.name} does not answer, and has no summary.`);
+      alerts.push(run.remote ?
+          `${run.name}: the coordinator at ${run.path} does not answer, so the job has ended or cannot be reached. ` +
+          'The page shows what the coordinator has sent.' : `${run.name} does not answer, and has no summary.`);
+    } else if (run.problem) {
+      alerts.push(`${run.name}: ${run.problem}.`);
     }
   }
   return alerts;
@@ -490,13 +403,14 @@ async function refresh() {
       const recent = range || `&from=${Math.max(0, stepBack(all, 40))}`;
       renderTime(await load(`/api/lines?run=${run.id}&count=40${recent}`, isLive(run)));
     } else if (state.view === 'cluster') {
-      renderCluster(await load(`/api/status?run=${run.id}`, run.live));
+      showParts(clusterParts(await load(`/api/status?run=${run.id}`, run.live)));
     } else if (state.view === 'exchange') {
-      renderExchange(await load(`/api/status?run=${run.id}`, run.live));
+      showParts(exchangeParts(await load(`/api/status?run=${run.id}`, run.live)));
     } else if (state.view === 'job') {
       const jobs = new Map();
       for (const one of shownRuns().length > 0 ? shownRuns() : [run]) {
-        jobs.set(one.id, await load(`/api/job?run=${one.id}`, false));
+        const path = `/api/job?run=${one.id}`;
+        jobs.set(one.id, await load(path, cache.get(path)?.error));
       }
       renderJob(jobs);
     } else {

@@ -205,6 +205,8 @@ TEST_F(DashboardTest, ServesThePageWithAStrictPolicy) {
            {"/", "text/html; charset=utf-8"},
            {"/app.js", "text/javascript; charset=utf-8"},
            {"/charts.js", "text/javascript; charset=utf-8"},
+           {"/cluster.js", "text/javascript; charset=utf-8"},
+           {"/elements.js", "text/javascript; charset=utf-8"},
            {"/style.css", "text/css; charset=utf-8"},
            {"/icon.svg", "image/svg+xml"}}) {
     const HttpResponse response = Get(path);

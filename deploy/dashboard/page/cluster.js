@@ -1,0 +1,98 @@
+// The views of a job's processes and of the bytes that they exchange.
+import {formatNumber} from '/charts.js';
+import {make, numberCell, table} from '/elements.js';
+
+const megabytes = (bytes) => numberCell(bytes, bytes ? formatNumber(bytes / 1e6) : '–');
+const textCell = (text) => make('td', {}, text || '–');
+const nameOf = (p) => `${p.role} ${p.number ?? p.rank ?? p.shard ?? ''}`;
+
+function seconds(milliseconds) {
+  return numberCell(milliseconds, milliseconds < 0 ? '–' : `${(milliseconds / 1000).toFixed(1)} s`);
+}
+
+// The cells that describe the program and the machine of a process.
+const PLACE_HEADS = ['host', '#pid', 'release', 'device'];
+function placeCells(p) {
+  return [textCell(p.host), numberCell(p.pid, p.pid ? String(p.pid) : '–'), textCell(p.release), textCell(p.device)];
+}
+
+function liveParts(data) {
+  const status = data.status;
+  const row = (p) => make('tr', {}, make('td', {}, nameOf(p)), numberCell(p.step, p.step < 0 ? '–' : String(p.step)),
+      make('td', {}, p.phase || 'starting'), seconds(p.silent_ms), textCell(p.waits_for), make('td', {}, p.place),
+      megabytes(p.memory_bytes), seconds(p.lease_left_ms),
+      textCell(p.leaf_end > p.leaf_begin ? `${p.leaf_begin} to ${p.leaf_end - 1}` : ''), ...placeCells(p));
+  return [
+    make('p', {id: 'age'},
+        `Status of the coordinator at ${data.coordinator}, ${data.age_seconds.toFixed(1)} s old.`),
+    make('p', {}, `Attempt ${status.attempt}; newest checkpoint: ` +
+        `${status.checkpoint_step < 0 ? 'none' : `step ${status.checkpoint_step}`}; in this attempt, ` +
+        `${status.workers_lost} workers were lost and ${status.lease_expiries} leases have expired.`),
+    table('processes', ['process', '#step', 'phase', '#silent', 'waits for', 'at', '#memory (MB)', '#lease left',
+      'micro-batches', ...PLACE_HEADS], status.processes.map(row)),
+  ];
+}
+
+function summaryParts(summary) {
+  const facts = [['status', summary.status], ['failure', summary.failure], ['steps', summary.steps],
+    ['final loss', summary.final_loss], ['evaluation loss', summary.evaluation?.loss],
+    ['evaluation accuracy', summary.evaluation?.accuracy], ['seconds', summary.seconds],
+    ['attempts', summary.attempt], ['workers', summary.workers], ['workers lost', summary.workers_lost],
+    ['servers', summary.servers], ['parameters', summary.parameters], ['weights', summary.weights_sha256]];
+  const known = facts.filter(([, value]) => value !== undefined && value !== null);
+  const row = (p) => make('tr', {}, make('td', {}, nameOf(p)), megabytes(p.peak_memory_bytes),
+      numberCell(p.cpu_seconds),
+      ...['compute_seconds', 'data_seconds', 'exchange_seconds', 'evaluation_seconds']
+          .map((name) => numberCell(p[name] ?? null)), ...placeCells(p));
+  return [make('h2', {}, 'Summary'), table('summary', ['', ''], known.map(([name, value]) => {
+    const cell = make('td', {className: 'text'}, typeof value === 'number' ? formatNumber(value) : String(value));
+    cell.dataset.value = String(value);
+    return make('tr', {}, make('td', {}, name), cell);
+  })),
+  make('h2', {}, 'Processes at the end'),
+  table('ended', ['process', '#peak memory (MB)', '#CPU seconds', '#compute', '#data', '#exchange', '#evaluation',
+    ...PLACE_HEADS], (summary.processes ?? []).map(row))];
+}
+
+// Returns the elements of the view of the processes; `data` is an answer of
+// /api/status.
+export function clusterParts(data) {
+  const parts = data.live && data.status ? liveParts(data) : [];
+  if (data.summary) parts.push(...summaryParts(data.summary));
+  if (parts.length === 0) {
+    parts.push(make('p', {}, 'The job does not answer, and there is no summary.json of it: its server was killed, or ' +
+        'the job runs where this page cannot reach it.'));
+  }
+  return parts;
+}
+
+// Returns the elements of the view of the exchange; `data` is an answer of
+// /api/status.
+export function exchangeParts(data) {
+  const live = data.live && data.status;
+  const source = live ? data.status : data.summary;
+  if (!source) {
+    return [make('p', {}, 'The job does not answer, and there is no summary.json, which has the bytes of each process.')];
+  }
+  const expected = data.expected;
+  const parts = [make('p', {}, `${live ? '' : `Exchange: ${source.exchange}, `}${source.workers} workers, ` +
+      `${source.servers} servers, ${formatNumber(source.parameters)} parameters. Figures for a step include bytes in ` +
+      'shared memory.')];
+  if (expected) parts.push(make('p', {id: 'law'}, expected.law));
+  // The steps in which the process has sent these bytes; 0: unknown.
+  const stepsOf = (p) => live ? p.steps : source.attempt === 1 ? source.steps : 0;
+  const row = (p) => {
+    const sharedSent = p.shared_bytes_sent ?? 0, sharedReceived = p.shared_bytes_received ?? 0;
+    const steps = stepsOf(p);
+    const each = (bytes) => steps > 0 ? bytes / steps : null;
+    const law = expected && (p.role === 'worker' ? expected.workers[p.number ?? p.rank] : expected.server);
+    return make('tr', {}, make('td', {}, nameOf(p)), numberCell(p.bytes_sent), numberCell(p.bytes_received),
+        numberCell(each(p.bytes_sent + sharedSent)), numberCell(each(p.bytes_received + sharedReceived)),
+        numberCell(law?.sent ?? null), numberCell(law?.received ?? null),
+        numberCell(sharedSent), numberCell(sharedReceived));
+  };
+  parts.push(table('bytes', ['process', '#sent', '#received', '#sent in a step', '#received in a step',
+    '#law: sent', '#law: received', '#sent in shared memory', '#received in shared memory'],
+  (live ? source.processes : source.processes ?? []).map(row)));
+  return parts;
+}
