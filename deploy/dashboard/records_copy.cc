@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <limits>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
@@ -15,6 +16,9 @@
 
 namespace tributary {
 namespace {
+
+// Coordinators send messages of at most 2000 bytes.
+constexpr size_t kMaxEventBytes = 4096;
 
 // Returns the descriptor of a new file without a name.
 absl::StatusOr<int> CreateUnnamedFile() {
@@ -46,7 +50,9 @@ RecordsRequest RecordsCopy::NextRequest() const {
   request.set_run_id(run_);
   request.set_generation(generation_);
   request.set_position(position_);
-  request.set_first_event(events_.empty() ? 0 : events_.back().id() + 1);
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  request.set_first_event(
+      events_.empty() ? 0 : std::min(events_.back().id(), kMax - 1) + 1);
   return request;
 }
 
@@ -62,19 +68,24 @@ absl::Status RecordsCopy::Apply(const RecordsReply& reply) {
   }
   for (const JobEvent& event : reply.event()) {
     if (!events_.empty() && event.id() <= events_.back().id()) continue;
+    if (event.ByteSizeLong() > kMaxEventBytes) continue;
     events_.push_back(event);
     if (events_.size() > kKeptEvents) events_.pop_front();
   }
-  // Lines are being removed from the original.
-  if (reply.generation() == 0) return absl::OkStatus();
+  if (reply.generation() == 0) {  // Lines are being removed from the original.
+    return reply.more() ? absl::InvalidArgumentError(
+                              "the coordinator sent no generation, and reports "
+                              "that there are more lines")
+                        : absl::OkStatus();
+  }
   if (reply.generation() != generation_) {
     TRIBUTARY_RETURN_IF_ERROR(Restart());
     generation_ = reply.generation();
     position_ = 0;
   }
   const auto size = static_cast<int64_t>(reply.lines().size());
-  if (reply.position() != position_ ||
-      reply.next_position() < position_ + size ||
+  if (reply.position() != position_ || reply.next_position() < position_ ||
+      reply.next_position() - position_ < size ||
       (size > 0 && reply.lines().back() != '\n') ||
       (reply.more() && reply.next_position() == position_)) {
     return absl::InvalidArgumentError(absl::StrCat(

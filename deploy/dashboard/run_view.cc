@@ -292,7 +292,11 @@ nlohmann::ordered_json RunView::Overview() {
     run["model"] = status.model();
   } else {
     const std::string ended = TextOf(summary, "status");
-    run["state"] = ended.empty() ? "no answer" : ended;
+    const bool asked_before =
+        remote_ == nullptr || poller_->latest_time() > absl::InfinitePast();
+    run["state"] = !ended.empty() ? ended
+                   : asked_before ? "no answer"
+                                  : "connecting";
     run["steps"] = nullptr;
     run["unit"] = TextOf(summary, "unit");
     run["model"] = "";

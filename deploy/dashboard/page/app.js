@@ -440,7 +440,7 @@ function stepBack(series, count) {
 const isInUse = () => ['SELECT'].includes(document.activeElement?.tagName);
 
 async function poll() {
-  const live = state.runs.length === 0 || state.runs.some((run) => run.live || run.state === 'no answer');
+  const live = state.runs.length === 0 || state.runs.some((run) => run.live || ['no answer', 'connecting'].includes(run.state));
   if (!document.hidden && !isInUse() && (live || failures > 0)) await update();
   setTimeout(poll, Math.min(MAX_POLL_MS, POLL_MS * 2 ** Math.min(failures, 4)));
 }

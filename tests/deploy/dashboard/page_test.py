@@ -7,42 +7,14 @@ With the folder SCREENSHOTS, also writes pictures for the manual.
 """
 import json
 import os
-import re
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 from chromium import Chromium
 from make_run import make_run
-
-TRIBUTARY = os.path.abspath(sys.argv[1])
-SCREENSHOTS = sys.argv[2] if len(sys.argv) > 2 else None
-# Enough for the kills of the live job, on a fast machine too.
-STEPS = 12000
-READY = 'document.body && document.body.dataset.ready === "%s"'
-JOB = '''
-model { mlp { hidden: 256 hidden: 256 } }
-data { random { samples: 4096 shape: 128 classes: 10 } }
-batch { global: 256 micro_batches: 8 }
-optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }
-steps: %d
-evaluation { every_steps: 100 }
-checkpoint { every_steps: 100 }
-output { log_every_steps: 5 tensorboard: false }
-'''
-
-
-def read_lines(run):
-    with open(os.path.join(run, 'metrics.jsonl'), encoding='utf-8') as file:
-        return [json.loads(line) for line in file if line.endswith('\n')]
-
-
-def is_training(line):
-    return 'loss' in line
+from page_case import PageCase, READY, SCREENSHOTS, STEPS, is_training, read_lines
 
 
 def contrast(first, second):
@@ -57,43 +29,7 @@ def contrast(first, second):
 
 
 @unittest.skipUnless(shutil.which('chromium'), 'needs the package chromium')
-class PageTest(unittest.TestCase):
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(dir=os.environ.get('TEST_TMPDIR'))
-        self.processes = []
-
-    def tearDown(self):
-        for process in reversed(self.processes):
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-            process.wait(timeout=60)
-            process.stdout.close()
-
-    def start(self, *arguments):
-        process = subprocess.Popen([TRIBUTARY, *arguments], text=True,
-                                   stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT)
-        self.processes.append(process)
-        return process
-
-    def dashboard(self, *runs):
-        process = self.start('dashboard', *runs, '--listen', '127.0.0.1:0')
-        url = process.stdout.readline().strip()
-        self.assertRegex(url, r'^http://127\.0\.0\.1:\d+$')
-        return url
-
-    def show(self, browser, url, view, **how):
-        browser.open(f'{url}/#view={view}', **how)
-        browser.wait_for(READY % view)
-
-    def values(self, browser, table):
-        """The exact values of a table's cells, row by row."""
-        return json.loads(browser.evaluate(
-            'JSON.stringify([...document.querySelectorAll('
-            f'"#{table} tbody tr")].map((row) => [...row.cells].map((cell) => '
-            'cell.dataset.value === undefined ? cell.textContent : '
-            'Number(cell.dataset.value))))'))
+class PageTest(PageCase):
 
     def check_processes(self, browser, status):
         """Compares the live table with an answer of `status --json` before it
@@ -130,16 +66,6 @@ class PageTest(unittest.TestCase):
             [row[1:4] + row[5:] for row in self.values(browser, 'events')],
             [[event['step'], event['attempt'], event['kind'], event['message']]
              for event in reversed(events[-200:])])
-
-    def check_quiet(self, browser, url):
-        self.assertEqual(browser.errors(), [])
-        for address in browser.requested():
-            self.assertTrue(address.startswith((url + '/', 'about:')), address)
-
-    def picture(self, browser, name, whole=False):
-        if SCREENSHOTS:
-            time.sleep(0.3)
-            browser.screenshot(os.path.join(SCREENSHOTS, name), whole)
 
     def test_a_finished_run(self):
         runs = os.path.join(self.folder, 'runs')
@@ -240,26 +166,15 @@ class PageTest(unittest.TestCase):
                     contrast(colors['alert-background'], colors['text']), 4.5)
 
     def test_a_live_job_with_kills(self):
-        job = os.path.join(self.folder, 'job.textproto')
-        with open(job, 'w', encoding='utf-8') as file:
-            file.write(JOB % STEPS)
-        run = os.path.join(self.folder, 'run')
-        train = self.start('train', job, '--output', run, '--workers', '2')
-        while not os.path.exists(os.path.join(run, 'server.json')):
-            self.assertIsNone(train.poll())
-            time.sleep(0.05)
+        train, run, address = self.train()
         url = self.dashboard(run)
-        with open(os.path.join(run, 'server.json'), encoding='utf-8') as file:
-            address = json.load(file)['address']
         with Chromium() as browser:
             self.show(browser, url, 'cluster')
             browser.wait_for('document.querySelectorAll("#processes tbody tr")'
                              '.length === 3', 60)
             # The page's step lies between those of two answers of `status`.
             def status():
-                return json.loads(subprocess.run(
-                    [TRIBUTARY, 'status', address, '--json'], check=True,
-                    capture_output=True).stdout)
+                return self.status(address)
             def step():
                 return status()['step']
             self.check_processes(browser, status)
@@ -269,16 +184,14 @@ class PageTest(unittest.TestCase):
             shown = self.values(browser, 'runs')[0][3]
             self.assertLessEqual(shown, step())
             for victim in ('worker .*--rank 1', 'server '):
-                pid = subprocess.run(['pgrep', '-P', str(train.pid), '-f', victim],
-                                     check=True, capture_output=True).stdout
                 if victim.startswith('worker'):
                     reached = step()
-                    os.kill(int(pid.split()[0]), signal.SIGKILL)
+                    self.kill(train, victim)
                     browser.wait_for(
                         'Number(document.querySelector("#runs tbody tr")'
                         f'.cells[3].dataset.value) > {reached + 50}', 60)
                 else:
-                    os.kill(int(pid.split()[0]), signal.SIGKILL)
+                    self.kill(train, victim)
                     browser.wait_for(
                         'document.body.innerText.includes("Attempt 2; ")', 60)
             self.picture(browser, 'dashboard-processes.png')

@@ -1,4 +1,4 @@
 #!/bin/bash
-# Runs page_test.py with the system's Python.
+# Runs a test in Python, such as page_test, with the system's Python.
 set -euo pipefail
-exec /usr/bin/python3 tests/deploy/dashboard/page_test.py deploy/tributary
+exec /usr/bin/python3 "tests/deploy/dashboard/$1.py" deploy/tributary

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 
 #include "absl/status/status.h"
@@ -106,9 +107,13 @@ TEST(RecordsCopyTest, RefusesRepliesToOtherRequests) {
   backwards.set_next_position(3);
   RecordsReply endless = Reply(1, 2, "");
   endless.set_more(true);
+  RecordsReply lineless = Reply(0, 0, "");
+  lineless.set_more(true);
+  RecordsReply far = Reply(1, 2, "b\n");
+  far.set_next_position(std::numeric_limits<int64_t>::min());
   for (const RecordsReply& reply :
        {Reply(1, 0, "a\n"), Reply(1, 3, "b\n"), Reply(1, 2, "no line end"),
-        Reply(2, 2, "b\n"), backwards, endless}) {
+        Reply(2, 2, "b\n"), backwards, endless, lineless, far}) {
     RecordsCopy fresh;
     ASSERT_TRUE(fresh.Apply(Reply(1, 0, "a\n")).ok());
     EXPECT_TRUE(absl::IsInvalidArgument(fresh.Apply(reply)))

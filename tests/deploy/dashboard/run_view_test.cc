@@ -187,7 +187,8 @@ TEST(RunViewTest, EndsWhileNobodyAnswers) {
   // Port 1 refuses connections.
   const auto view = RunView::OfCoordinator("127.0.0.1:1", {});
   const Json overview = view->Overview();
-  EXPECT_EQ(overview["state"], "no answer");
+  EXPECT_EQ(overview["state"], "connecting");
+  EXPECT_EQ(overview["name"], "127.0.0.1:1");
   EXPECT_EQ(view->Series(0, kAll, 10)["lines"], 0);
 }
 
