@@ -2,7 +2,18 @@
 import {formatNumber} from '/charts.js';
 import {make, numberCell, table} from '/elements.js';
 
+const counted = (count, noun) => `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`;
 const megabytes = (bytes) => numberCell(bytes, bytes ? formatNumber(bytes / 1e6) : '–');
+
+function bytesCell(bytes) {
+  if (bytes === null) return numberCell(null);
+  let power = 0, scaled = bytes;
+  while (scaled >= 999.95 && power < 5) { scaled /= 1000; ++power; }
+  const cell = numberCell(bytes, power === 0 ? String(Math.round(scaled)) : `${scaled.toFixed(1)} ${' kMGTP'[power]}B`);
+  cell.title = `${bytes.toLocaleString('en')} bytes`;
+  return cell;
+}
+
 const textCell = (text) => make('td', {}, text || '–');
 const nameOf = (p) => `${p.role} ${p.number ?? p.rank ?? p.shard ?? ''}`;
 
@@ -19,7 +30,8 @@ function placeCells(p) {
 function liveParts(data) {
   const status = data.status;
   const row = (p) => make('tr', {}, make('td', {}, nameOf(p)), numberCell(p.step, p.step < 0 ? '–' : String(p.step)),
-      make('td', {}, p.phase || 'starting'), seconds(p.silent_ms), textCell(p.waits_for), make('td', {}, p.place),
+      make('td', {}, p.phase || 'starting'), seconds(p.silent_ms), textCell(p.waits_for),
+      textCell(p.role === 'server' ? p.place : ''),
       megabytes(p.memory_bytes), seconds(p.lease_left_ms),
       textCell(p.leaf_end > p.leaf_begin ? `${p.leaf_begin} to ${p.leaf_end - 1}` : ''), ...placeCells(p));
   return [
@@ -27,8 +39,8 @@ function liveParts(data) {
         `Status of the coordinator at ${data.coordinator}, ${data.age_seconds.toFixed(1)} s old.`),
     make('p', {}, `Attempt ${status.attempt}; newest checkpoint: ` +
         `${status.checkpoint_step < 0 ? 'none' : `step ${status.checkpoint_step}`}; in this attempt, ` +
-        `${status.workers_lost} workers were lost and ${status.lease_expiries} leases have expired.`),
-    table('processes', ['process', '#step', 'phase', '#silent', 'waits for', 'at', '#memory (MB)', '#lease left',
+        `${counted(status.workers_lost, 'worker')} lost, ${counted(status.lease_expiries, 'lease')} expired.`),
+    table('processes', ['process', '#step', 'phase', '#silent', 'waits for', 'address', '#memory (MB)', '#lease left',
       'micro-batches', ...PLACE_HEADS], status.processes.map(row)),
   ];
 }
@@ -75,9 +87,9 @@ export function exchangeParts(data) {
     return [make('p', {}, 'The job does not answer, and there is no summary.json, which has the bytes of each process.')];
   }
   const expected = data.expected;
-  const parts = [make('p', {}, `${live ? '' : `Exchange: ${source.exchange}, `}${source.workers} workers, ` +
-      `${source.servers} servers, ${formatNumber(source.parameters)} parameters. Figures for a step include bytes in ` +
-      'shared memory.')];
+  const parts = [make('p', {}, `${live ? '' : `Exchange: ${source.exchange}, `}${counted(source.workers, 'worker')}, ` +
+      `${counted(source.servers, 'server')}, ${counted(source.parameters, 'parameter')}. Figures for a step include ` +
+      'bytes in shared memory.')];
   if (expected) parts.push(make('p', {id: 'law'}, expected.law));
   // The steps in which the process has sent these bytes; 0: unknown.
   const stepsOf = (p) => live ? p.steps : source.attempt === 1 ? source.steps : 0;
@@ -86,10 +98,9 @@ export function exchangeParts(data) {
     const steps = stepsOf(p);
     const each = (bytes) => steps > 0 ? bytes / steps : null;
     const law = expected && (p.role === 'worker' ? expected.workers[p.number ?? p.rank] : expected.server);
-    return make('tr', {}, make('td', {}, nameOf(p)), numberCell(p.bytes_sent), numberCell(p.bytes_received),
-        numberCell(each(p.bytes_sent + sharedSent)), numberCell(each(p.bytes_received + sharedReceived)),
-        numberCell(law?.sent ?? null), numberCell(law?.received ?? null),
-        numberCell(sharedSent), numberCell(sharedReceived));
+    return make('tr', {}, make('td', {}, nameOf(p)), ...[
+      p.bytes_sent, p.bytes_received, each(p.bytes_sent + sharedSent), each(p.bytes_received + sharedReceived),
+      law?.sent ?? null, law?.received ?? null, sharedSent, sharedReceived].map(bytesCell));
   };
   parts.push(table('bytes', ['process', '#sent', '#received', '#sent in a step', '#received in a step',
     '#law: sent', '#law: received', '#sent in shared memory', '#received in shared memory'],
