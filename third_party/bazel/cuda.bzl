@@ -79,7 +79,9 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvcc_options = [], **kwargs):
 
     Args:
       name: the library.
-      srcs: `.cu` files only; host code goes to a cc_library of its own.
+      srcs: `.cu` files only; host code goes to a cc_library of its own. Their
+        kernels are in named namespaces: nvcc derives the names of kernels in
+        unnamed ones from the folder of the build.
       hdrs: headers for those who depend on it; plain C++, not `.cu`.
       deps: C++ or CUDA libraries.
       nvcc_options: more options, for example `--use_fast_math`.

@@ -10,7 +10,7 @@
 #include "common/optimizer/cuda/update.h"
 
 namespace tributary::cuda {
-namespace {
+inline namespace update_kernels {
 
 template <typename Rule>
 struct UpdateElement {
@@ -122,7 +122,7 @@ cudaError_t LoadUpdates(std::index_sequence<kRules...> /*rules*/) {
   return result;
 }
 
-}  // namespace
+}  // namespace update_kernels
 
 cudaError_t LoadUpdateChunks() {
   return LoadUpdates(

@@ -5,7 +5,7 @@
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
-namespace {
+inline namespace attention_decode_kernels {
 
 // Number of threads of a block, of keys that a block computes at a time, and of
 // columns of y that it writes.
@@ -83,7 +83,7 @@ void AppendToCache(Stream& stream, const DecodeShape& s, const T* qkv,
                 });
 }
 
-}  // namespace
+}  // namespace attention_decode_kernels
 
 template <typename T>
 void DecodeAttention(Stream& stream, const DecodeShape& shape, const T* qkv,
