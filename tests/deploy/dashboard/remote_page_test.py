@@ -142,7 +142,7 @@ class RemotePageTest(PageCase):
             browser.press('4')
             browser.wait_for(READY % 'exchange')
             browser.wait_for('Number(document.querySelector("#bytes tbody '
-                             'tr:nth-child(2)").cells[7].dataset.value) > 1e8')
+                             'tr:nth-child(2)")?.cells[7].dataset.value) > 1e8')
             self.check_exchange(browser, status)
             self.picture(browser, 'dashboard-exchange.png')
             browser.press('5')
