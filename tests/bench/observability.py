@@ -3,16 +3,14 @@
 
 Trains the built-in gpt with one server and one worker, in turn: without
 anything; with the metrics of both processes scraped once a second (Prometheus
-does so every 15 s); with TensorBoard files; and with both. In each round, the
-variants run one after the other. Prints, for each variant, the median over the
-rounds of two ratios to the run without anything of the same round: of the
-median time of a step, and of the CPU time of all processes.
+does so every 15 s); with TensorBoard files; with a trace of all steps but the
+first ten; and with all of them. In each round, the variants run one after the
+other. Prints, for each variant, the median over the rounds of two ratios to the
+run without anything of the same round: of the median time of a step, and of the
+CPU time of all processes.
 
   tests/bench/observability.py bazel-bin/deploy/tributary [--rounds N]
-      [--steps N] [--trace-steps A:B]
-
-With --trace-steps, a further variant also writes a trace of these steps, if the
-program can do so.
+      [--steps N]
 """
 
 import argparse
@@ -86,19 +84,18 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--port", type=int, default=29590)
-    parser.add_argument("--trace-steps", default="")
     flags = parser.parse_args()
+    steps = f"10:{flags.steps}"
     variants = {"nothing": (0, False, ""), "metrics": (flags.port, False, ""),
-                "tensorboard": (0, True, ""), "both": (flags.port, True, "")}
-    if flags.trace_steps:
-        variants["both and trace"] = (flags.port, True, flags.trace_steps)
+                "tensorboard": (0, True, ""), "trace": (0, False, steps),
+                "all": (flags.port, True, steps)}
     results = {name: [] for name in variants}
     with tempfile.TemporaryDirectory() as folder:
         for i in range(flags.rounds):
             for name, (port, tensorboard, trace) in variants.items():
                 results[name].append(train(
-                    flags.program, folder, f"{name.replace(' ', '-')}-{i}",
-                    flags.steps, port, tensorboard, trace))
+                    flags.program, folder, f"{name}-{i}", flags.steps, port,
+                    tensorboard, trace))
     print("variant          step    ratio of step (each round)"
           "        ratio of CPU time (each round)   scrapes")
     for name, rounds in results.items():
