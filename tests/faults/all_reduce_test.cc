@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
 #include "gmock/gmock.h"
@@ -94,15 +95,24 @@ TEST_F(AllReduceJobTest, WorkersBeyondTheMicroBatchesWait) {
   ExpectEqualBits(std::move(options), /*restarts=*/0);
 }
 
+// On a slow disk, the first checkpoint may not be complete when the worker
+// dies. The job then begins again, which must give the same bits, and the death
+// is repeated.
 TEST_F(AllReduceJobTest, AWorkersDeathGoesBackToTheCheckpoint) {
+  constexpr int kMaxRuns = 10;
   for (const std::string victim : {"worker-0", "worker-2"}) {
-    ProcessCluster::Options options = Options("killed_" + victim);
-    const std::string log = options.folder + "/server-0.log";
-    options.failpoints[victim] = "W9=27*off->1*crash";
-    ExpectEqualBits(std::move(options), /*restarts=*/1);
-    EXPECT_THAT(ReadWholeFile(log),
-                HasSubstr("; an all-reduce needs all of its members"));
-    EXPECT_THAT(ReadWholeFile(log), HasSubstr("attempt 2: resumes from step "));
+    std::string text;
+    for (int run = 0; run < kMaxRuns; ++run) {
+      ProcessCluster::Options options =
+          Options(absl::StrCat("killed_", victim, "_", run));
+      const std::string log = options.folder + "/server-0.log";
+      options.failpoints[victim] = "W9=50*off->1*crash";
+      ExpectEqualBits(std::move(options), /*restarts=*/1);
+      text = ReadWholeFile(log);
+      EXPECT_THAT(text, HasSubstr("; an all-reduce needs all of its members"));
+      if (absl::StrContains(text, "attempt 2: resumes from step ")) break;
+    }
+    EXPECT_THAT(text, HasSubstr("attempt 2: resumes from step "));
   }
 }
 

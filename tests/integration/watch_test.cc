@@ -20,6 +20,7 @@
 namespace tributary {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -146,6 +147,46 @@ TEST_F(WatchTest, TheTraceDoesNotChangeTheResult) {
   ASSERT_EQ(RunCommand(Train("b", 12, {"--trace-steps", "0:12"})).exit_code, 0);
   EXPECT_EQ(Json("a/summary.json")["weights_sha256"],
             Json("b/summary.json")["weights_sha256"]);
+}
+
+TEST_F(WatchTest, TracesAJobThatLosesAWorker) {
+  ASSERT_EQ(RunCommand(Train("a", 300, {})).exit_code, 0);
+  BackgroundCommand disturbed(
+      Train("b", 300,
+            {"--workers", "3", "--servers", "2", "--trace-steps", "10:300"}));
+  ASSERT_TRUE(AwaitLines(Path("b/metrics.jsonl"), 30));
+  pid_t killed = 0;
+  for (const pid_t child : ChildrenOf(disturbed.pid())) {
+    if (!absl::StrContains(CommandLineOf(child), "worker")) continue;
+    killed = child;
+    kill(child, SIGKILL);
+    break;
+  }
+  ASSERT_NE(killed, 0);
+  const CommandResult result = disturbed.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(Json("a/summary.json")["weights_sha256"],
+            Json("b/summary.json")["weights_sha256"]);
+  const nlohmann::json trace = Json("b/trace.json");
+  ASSERT_TRUE(trace.is_object());
+  EXPECT_THAT(TraceErrors(trace), IsEmpty());
+  // The records that the killed process had not sent are missing, and the file
+  // says so.
+  int complete = 0;
+  std::vector<std::string> missing;
+  for (const auto& process : trace["otherData"]["processes"]) {
+    if (process.contains("missing")) {
+      missing.push_back(process["missing"]);
+    } else {
+      ++complete;
+    }
+  }
+  EXPECT_THAT(missing, ElementsAre(HasSubstr("lost"))) << trace["otherData"];
+  EXPECT_GE(complete, 4);
+  // Every traced step was applied on both servers.
+  Spans spans = Summarize(trace);
+  EXPECT_EQ(spans.steps["update"]["server 0"].size(), 290u);
+  EXPECT_EQ(spans.steps["update"]["server 1"].size(), 290u);
 }
 
 TEST_F(WatchTest, RefusesStepsThatCannotBeTraced) {
