@@ -26,14 +26,6 @@ constexpr size_t kInputBytes = 64 << 10;
 // Maximum expansion of a deflate stream (zlib's technical notes).
 constexpr int64_t kMaxDeflateRatio = 1032;
 
-absl::Status SystemError(const std::string& path, const char* action,
-                         int error) {
-  const std::string message =
-      absl::StrCat(path, ": cannot ", action, ": ", strerror(error));
-  if (error == ENOENT) return absl::NotFoundError(message);
-  return absl::InvalidArgumentError(message);
-}
-
 // Owns a file descriptor.
 class Descriptor {
  public:
@@ -63,8 +55,8 @@ class PlainFile final : public DataFile {
       got = read(file_.get(), to, static_cast<size_t>(count));
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
-      return SystemError(path(), absl::StrCat("read at byte ", offset_).c_str(),
-                         errno);
+      return DataFileError(path(), absl::StrCat("read at byte ", offset_),
+                           errno);
     }
     offset_ += got;
     return got;
@@ -162,6 +154,14 @@ class GzipFile final : public DataFile {
 
 }  // namespace
 
+absl::Status DataFileError(absl::string_view path, absl::string_view action,
+                           int error) {
+  const std::string message =
+      absl::StrCat(path, ": cannot ", action, ": ", strerror(error));
+  if (error == ENOENT) return absl::NotFoundError(message);
+  return absl::InvalidArgumentError(message);
+}
+
 DataFile::DataFile(std::string path, int64_t size_bound)
     : path_(std::move(path)), size_bound_(size_bound) {}
 
@@ -169,12 +169,12 @@ absl::StatusOr<std::unique_ptr<DataFile>> DataFile::Open(
     const std::string& path) {
   // Non-blocking: opening a named pipe would otherwise wait for its writer.
   Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return SystemError(path, "open", errno);
+  if (file.get() < 0) return DataFileError(path, "open", errno);
   struct stat information;
   if (fstat(file.get(), &information) != 0) {
-    return SystemError(path, "open", errno);
+    return DataFileError(path, "open", errno);
   }
-  if (S_ISDIR(information.st_mode)) return SystemError(path, "read", EISDIR);
+  if (S_ISDIR(information.st_mode)) return DataFileError(path, "read", EISDIR);
   if (!S_ISREG(information.st_mode)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": not a regular file"));

@@ -8,11 +8,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace tributary {
 
 // Maximum size of a data set in bytes. Data sets are held in memory.
 inline constexpr int64_t kMaxDataBytes = int64_t{64} << 30;
+
+// Returns the error of a system call that has failed with errno `error`:
+// NotFound if the file does not exist, otherwise InvalidArgument. The message
+// is "PATH: cannot ACTION: REASON".
+absl::Status DataFileError(absl::string_view path, absl::string_view action,
+                           int error);
 
 // Reads a regular file from start to end. If its path ends in `.gz`, the file
 // is decompressed while it is read (RFC 1952, including multiple members), and

@@ -5,24 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/data/files/data_file.h"
 
 namespace tributary {
-namespace {
-
-absl::Status SystemError(const std::string& path, const char* action) {
-  const int error = errno;
-  const std::string message =
-      absl::StrCat(path, ": cannot ", action, ": ", strerror(error));
-  return error == ENOENT ? absl::NotFoundError(message)
-                         : absl::InvalidArgumentError(message);
-}
-
-}  // namespace
-
 RandomAccessFile::RandomAccessFile(std::string path, int descriptor,
                                    int64_t size)
     : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
@@ -32,10 +20,10 @@ RandomAccessFile::~RandomAccessFile() { close(descriptor_); }
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> RandomAccessFile::Open(
     const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return SystemError(path, "open");
+  if (descriptor < 0) return DataFileError(path, "open", errno);
   struct stat information;
   if (fstat(descriptor, &information) != 0) {
-    const absl::Status status = SystemError(path, "examine");
+    const absl::Status status = DataFileError(path, "examine", errno);
     close(descriptor);
     return status;
   }
@@ -62,7 +50,7 @@ absl::Status RandomAccessFile::Read(int64_t offset, int64_t count,
     const ssize_t got = pread(descriptor_, &(*bytes)[static_cast<size_t>(done)],
                               static_cast<size_t>(count - done), offset + done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError(path_, "read");
+    if (got < 0) return DataFileError(path_, "read", errno);
     if (got == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(path_, ": has become shorter since it was opened: byte ",

@@ -5,10 +5,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
 #include "worker/data/files/file_magic.h"
+#include "worker/data/formats/npy_format.h"
 
 namespace tributary {
 namespace {
@@ -77,54 +78,30 @@ absl::StatusOr<TokenFormat> ParseHeaderless(int64_t size, int64_t token_bytes,
   return format;
 }
 
-// Returns the text between `before` and `after` in the header.
-absl::string_view Between(absl::string_view header, absl::string_view before,
-                          absl::string_view after) {
-  const size_t begin = header.find(before);
-  if (begin == absl::string_view::npos) return "";
-  header.remove_prefix(begin + before.size());
-  return header.substr(0, header.find(after));
-}
-
-// Parses the header of numpy.save: the magic number, a version, the length of a
-// text, and the text, a Python dictionary.
 absl::StatusOr<TokenFormat> ParseNpy(absl::string_view bytes, int64_t size,
                                      const std::string& path) {
-  if (!absl::StartsWith(bytes, kNpyMagic) || bytes.size() < 12) {
-    return Wrong(path, "byte 0: expected the header of a NumPy array");
-  }
-  const int version = bytes[6];
-  const int64_t start = version == 1 ? 10 : 12;
-  const int64_t length = version == 1 ? NumberAt<uint16_t>(bytes, 8)
-                                      : NumberAt<uint32_t>(bytes, 8);
-  if (version < 1 || version > 3 ||
-      start + length > static_cast<int64_t>(bytes.size())) {
-    return Wrong(path, "byte 6: the header of the NumPy array is damaged");
-  }
-  const absl::string_view header = bytes.substr(start, length);
-  TokenFormat format;
-  format.begin = start + length;
-  const absl::string_view type = Between(header, "'descr': '", "'");
-  int width = 0;
-  if (type.size() != 3 || (type[0] != '<' && type[0] != '|') ||
-      (type[1] != 'u' && type[1] != 'i') ||
-      !absl::SimpleAtoi(type.substr(2), &width) ||
-      (width != 1 && width != 2 && width != 4 && width != 8)) {
-    return Wrong(path, "the array has the type \"", absl::CHexEscape(type),
+  TRIBUTARY_ASSIGN_OR_RETURN(const NpyHeader header,
+                             ParseNpyHeader(bytes, path));
+  if (header.integer_bytes == 0) {
+    return Wrong(path, "the array has the type \"",
+                 absl::CHexEscape(header.type),
                  "\", expected a little-endian integer such as <u2");
   }
-  format.token_bytes = width;
-  format.is_signed = type[1] == 'i';
-  absl::string_view shape = Between(header, "'shape': (", ")");
-  if (!absl::ConsumeSuffix(&shape, ",") ||
-      !absl::SimpleAtoi(shape, &format.tokens) || format.tokens < 0) {
-    return Wrong(path, "the array has the shape (", absl::CHexEscape(shape),
+  if (header.shape.size() != 1) {
+    return Wrong(path, "the array has the shape (",
+                 absl::StrJoin(header.shape, ", "),
                  "), expected one dimension");
   }
-  if (format.tokens != (size - format.begin) / width ||
-      (size - format.begin) % width != 0) {
-    return Wrong(path, format.tokens, " tokens, but there are ",
-                 size - format.begin, " bytes after the header");
+  TokenFormat format;
+  format.begin = header.bytes;
+  format.token_bytes = header.integer_bytes;
+  format.is_signed = header.is_signed;
+  format.tokens = header.shape[0];
+  const int64_t left = size - format.begin;
+  if (left % format.token_bytes != 0 ||
+      left / format.token_bytes != format.tokens) {
+    return Wrong(path, format.tokens, " tokens, but there are ", left,
+                 " bytes after the header");
   }
   return format;
 }

@@ -1,18 +1,14 @@
 #include "worker/data/images/raw_formats.h"
 
-#include <cstring>
 #include <limits>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
-#include "worker/data/files/file_magic.h"
+#include "worker/data/formats/npy_format.h"
 
 namespace tributary {
 namespace {
@@ -59,74 +55,6 @@ absl::StatusOr<RawLayout> LayoutOf(const std::vector<int64_t>& shape,
   return layout;
 }
 
-// The header of a NumPy array.
-struct NpyHeader {
-  std::string type;
-  std::vector<int64_t> shape;
-  int64_t bytes = 0;  // Of the header, including the magic number.
-};
-
-// Returns the text after `key` in the header, which is a Python dictionary.
-absl::string_view After(absl::string_view header, absl::string_view key) {
-  size_t at = header.find(absl::StrCat("'", key, "'"));
-  if (at == absl::string_view::npos) return {};
-  at = header.find(':', at);
-  if (at == absl::string_view::npos) return {};
-  return absl::StripAsciiWhitespace(header.substr(at + 1));
-}
-
-absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view bytes,
-                                         absl::string_view name) {
-  if (!absl::StartsWith(bytes, kNpyMagic) || bytes.size() < 12) {
-    return Wrong(name, "is not a NumPy array (.npy)");
-  }
-  const auto byte = [&bytes](size_t at) {
-    return static_cast<int64_t>(static_cast<unsigned char>(bytes[at]));
-  };
-  if (byte(6) < 1 || byte(6) > 3) {
-    return Wrong(name, absl::StrCat("has version ", byte(6),
-                                    " of the format; expected 1, 2 or 3"));
-  }
-  NpyHeader header;
-  int64_t start = 10;
-  int64_t length = byte(8) | byte(9) << 8;
-  if (byte(6) > 1) {
-    start = 12;
-    length |= byte(10) << 16 | byte(11) << 24;
-  }
-  if (length > static_cast<int64_t>(bytes.size()) - start) {
-    return Wrong(name, "ends within its header");
-  }
-  header.bytes = start + length;
-  const absl::string_view text =
-      bytes.substr(static_cast<size_t>(start), static_cast<size_t>(length));
-  const absl::string_view type = After(text, "descr");
-  const size_t type_end = type.size() > 1 ? type.find('\'', 1) : type.npos;
-  if (type.empty() || type[0] != '\'' || type_end == type.npos) {
-    return Wrong(name, "its header has no simple 'descr'");
-  }
-  header.type = std::string(type.substr(1, type_end - 1));
-  if (!absl::StartsWith(After(text, "fortran_order"), "False")) {
-    return Wrong(name,
-                 "is in Fortran order; save numpy.ascontiguousarray(array)");
-  }
-  const absl::string_view shape = After(text, "shape");
-  const size_t shape_end = shape.find(')');
-  if (shape.empty() || shape[0] != '(' || shape_end == shape.npos) {
-    return Wrong(name, "its header has no 'shape'");
-  }
-  for (const absl::string_view size :
-       absl::StrSplit(shape.substr(1, shape_end - 1), ',')) {
-    if (absl::StripAsciiWhitespace(size).empty()) continue;
-    int64_t number = 0;
-    if (!absl::SimpleAtoi(size, &number) || number < 0) {
-      return Wrong(name, "its 'shape' is malformed");
-    }
-    header.shape.push_back(number);
-  }
-  return header;
-}
-
 uint32_t BigEndian(absl::string_view bytes, size_t offset) {
   uint32_t value = 0;
   for (const char byte : bytes.substr(offset, 4)) {
@@ -170,8 +98,9 @@ absl::StatusOr<RawLayout> ParseNpyPictures(absl::string_view bytes,
                                            absl::string_view name) {
   TRIBUTARY_ASSIGN_OR_RETURN(const NpyHeader header,
                              ParseNpyHeader(bytes, name));
-  if (header.type != "|u1" && header.type != "<u1" && header.type != "u1") {
-    return Wrong(name, absl::StrCat("holds numbers of type ", header.type,
+  if (header.integer_bytes != 1 || header.is_signed) {
+    return Wrong(name, absl::StrCat("holds numbers of type ",
+                                    absl::CHexEscape(header.type),
                                     "; pictures must be uint8 (|u1)"));
   }
   return LayoutOf(header.shape, header.bytes,
@@ -182,17 +111,13 @@ absl::StatusOr<std::vector<int64_t>> ParseNpyLabels(absl::string_view bytes,
                                                     absl::string_view name) {
   TRIBUTARY_ASSIGN_OR_RETURN(const NpyHeader header,
                              ParseNpyHeader(bytes, name));
-  const std::string& type = header.type;
-  const bool integer =
-      type.size() == 3 && (type[0] == '<' || type[0] == '|') &&
-      (type[1] == 'i' || type[1] == 'u') &&
-      (type[2] == '1' || type[2] == '2' || type[2] == '4' || type[2] == '8');
-  if (!integer || header.shape.size() != 1) {
-    return Wrong(name, absl::StrCat("type ", type, ", ", header.shape.size(),
+  const int64_t width = header.integer_bytes;
+  if (width == 0 || header.shape.size() != 1) {
+    return Wrong(name, absl::StrCat("type ", absl::CHexEscape(header.type),
+                                    ", ", header.shape.size(),
                                     " dimensions; labels must be integers with "
                                     "one dimension"));
   }
-  const int64_t width = type[2] - '0';
   const int64_t left = static_cast<int64_t>(bytes.size()) - header.bytes;
   if (left % width != 0 || left / width != header.shape[0]) {
     return Wrong(name,
@@ -209,7 +134,7 @@ absl::StatusOr<std::vector<int64_t>> ParseNpyLabels(absl::string_view bytes,
     }
     // A set sign bit, of a signed type, or a number of 2^31 and above.
     if (label > std::numeric_limits<int32_t>::max() ||
-        (type[1] == 'i' && (label >> (8 * width - 1)) != 0)) {
+        (header.is_signed && (label >> (8 * width - 1)) != 0)) {
       return Wrong(name, absl::StrCat("label ", i,
                                       " is negative or too large; labels "
                                       "count from 0"));

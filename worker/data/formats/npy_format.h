@@ -1,0 +1,32 @@
+// The header of a NumPy array file (.npy).
+#ifndef TRIBUTARY_WORKER_DATA_FORMATS_NPY_FORMAT_H_
+#define TRIBUTARY_WORKER_DATA_FORMATS_NPY_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tributary {
+
+struct NpyHeader {
+  std::string type;  // NumPy's name of the element type, such as "<i4".
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;  // Of the header: the offset of the first element.
+  // Bytes of an element if the elements are integers of 1, 2, 4 or 8 bytes that
+  // this machine can read (little-endian or of one byte), otherwise 0.
+  int64_t integer_bytes = 0;
+  bool is_signed = false;
+};
+
+// Parses the header of a file that begins with `start`, which contains at least
+// the header: format versions 1 to 3, C order. Accepts any bytes. Returns
+// InvalidArgument with a message that begins with `name`, the file's name.
+absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start,
+                                         absl::string_view name);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_FORMATS_NPY_FORMAT_H_
