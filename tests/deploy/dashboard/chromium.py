@@ -114,8 +114,17 @@ class Chromium:
         self.call('Input.dispatchKeyEvent', type='keyUp', key=key)
 
     def screenshot(self, path, whole=False):
+        """Writes what the window shows, or the whole page, without the empty
+        space below the content."""
+        width, window, content = self.evaluate(
+            '[window.innerWidth, window.innerHeight, Math.ceil(document'
+            '.getElementById("view").getBoundingClientRect().bottom)]')
+        content += 16  # The margin of the page.
+        height = content if whole else min(window, content)
         picture = self.call('Page.captureScreenshot', format='png',
-                            captureBeyondViewport=whole)
+                            captureBeyondViewport=whole,
+                            clip={'x': 0, 'y': 0, 'width': width,
+                                  'height': height, 'scale': 1})
         with open(path, 'wb') as file:
             file.write(base64.b64decode(picture['data']))
 

@@ -195,7 +195,6 @@ class PageTest(PageCase):
                     self.kill(train, victim)
                     browser.wait_for(
                         'document.body.innerText.includes("Attempt 2; ")', 60)
-            self.picture(browser, 'dashboard-processes.png')
             if SCREENSHOTS:
                 self.show(browser, url, 'curves', dark=True, height=860)
                 self.picture(browser, 'dashboard-dark.png')
