@@ -1,6 +1,9 @@
 #include "common/event/job_event.h"
 
+#include <algorithm>
+
 #include "common/base/json.h"
+#include "common/text/utf8_stream.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -39,6 +42,14 @@ absl::string_view SeverityName(JobEvent::Severity severity) {
   }
 }
 
+std::string EventMessage(absl::string_view text) {
+  std::string message = Utf8Stream(/*replace_invalid=*/true)
+                            .Add(text.substr(0, kMaxEventMessageBytes));
+  // U+FFFD is longer than a byte that it replaces.
+  message.resize(std::min(message.size(), kMaxEventMessageBytes));
+  return Utf8Stream(/*replace_invalid=*/true).Add(message);
+}
+
 Json EventJson(const JobEvent& event) {
   Json json = {{"id", event.id()},
                {"time", event.time()},
@@ -46,7 +57,7 @@ Json EventJson(const JobEvent& event) {
                {"attempt", event.attempt()},
                {"severity", SeverityName(event.severity())},
                {"kind", event.kind()},
-               {"message", event.message().substr(0, kMaxEventMessageBytes)}};
+               {"message", EventMessage(event.message())}};
   if (!event.role().empty()) {
     json["role"] = event.role();
     json["number"] = event.number();

@@ -119,9 +119,9 @@ std::vector<JobEvent> ReadEvents(const std::string& path) {
   return events;
 }
 
-// Returns one line of at most kMaxEventMessageBytes.
+// Returns the text without control characters.
 std::string OneLine(absl::string_view text) {
-  std::string line(text.substr(0, kMaxEventMessageBytes));
+  std::string line(text);
   for (char& character : line) {
     if (absl::ascii_iscntrl(static_cast<unsigned char>(character))) {
       character = ' ';
@@ -185,9 +185,7 @@ JobEvent RunRecords::Add(JobEvent event) {
   event.set_id(++last_event_);
   if (event.attempt() == 0) event.set_attempt(attempt_);
   event.set_time(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-  if (event.message().size() > kMaxEventMessageBytes) {
-    event.mutable_message()->resize(kMaxEventMessageBytes);
-  }
+  event.set_message(EventMessage(event.message()));
   events_.push_back(event);
   if (events_.size() > kKeptEvents) events_.pop_front();
   return event;

@@ -37,6 +37,17 @@ TEST(JobEventTest, IsALineOfJson) {
             "\"role\":\"worker\",\"number\":3}");
 }
 
+TEST(JobEventTest, MessagesAreUtf8OfBoundedSize) {
+  EXPECT_EQ(EventMessage("a\xff\xe2\x82z"), "a\xef\xbf\xbd\xef\xbf\xbdz");
+  // The euro sign has three bytes, and 2000 is no multiple of three.
+  std::string euros;
+  for (int i = 0; i < 1000; ++i) euros += "\xe2\x82\xac";
+  EXPECT_EQ(EventMessage(euros), euros.substr(0, 1998));
+  const std::string replaced = EventMessage(std::string(5000, '\xff'));
+  EXPECT_EQ(replaced.size(), 1998u);
+  EXPECT_THAT(replaced, EndsWith("\xef\xbf\xbd"));
+}
+
 TEST(JobEventTest, LeavesOutTheProcessIfThereIsNone) {
   JobEvent event;
   event.set_severity(JobEvent::INFO);

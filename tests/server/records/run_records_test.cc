@@ -201,6 +201,18 @@ TEST_F(RunRecordsTest, NumbersEventsAndKeepsTheNewest) {
   EXPECT_EQ(Get(request)->event_size(), 2);
 }
 
+// A reply with a text that is not UTF-8 could not be parsed.
+TEST_F(RunRecordsTest, RepliesWithMessagesInUtf8) {
+  Begin();
+  JobEvent event;
+  event.set_message("cannot write \xff");
+  records_.AddEvent(event);
+  StatusReply reply;
+  records_.FillStatus(&reply);
+  ASSERT_EQ(reply.event_size(), 1);
+  EXPECT_EQ(reply.event(0).message(), "cannot write \xef\xbf\xbd");
+}
+
 TEST_F(RunRecordsTest, ContinuesTheNumbersOfAnEarlierProcess) {
   JobEvent event = Event("checkpoint");
   std::ofstream file(folder_ + "/events.jsonl");
