@@ -5,7 +5,7 @@
 #include "common/cuda/node_sums.h"
 
 namespace tributary::cuda {
-inline namespace node_sums_kernels {
+namespace {
 
 constexpr uint32_t kSign = 0x80000000;
 constexpr uint32_t kInfinity = 0x7f800000;
@@ -78,7 +78,7 @@ void Add(Stream& stream, int64_t count, const float* x, float* sum) {
   ForEach(stream, "AddNode", count, AddElement<Format>{x, sum});
 }
 
-}  // namespace node_sums_kernels
+}  // namespace
 
 cudaError_t LoadAddNode() {
   cudaFuncAttributes attributes;

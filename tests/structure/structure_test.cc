@@ -16,9 +16,7 @@ namespace tributary {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 constexpr int kMaxFiles = 30;
 constexpr int kMaxLines = 500;
@@ -68,20 +66,6 @@ TEST(StructureTest, FoldersAndFilesStaySmall) {
                                       "library", "include", "tests"}),
                          kMaxFiles, kMaxLines),
               IsEmpty());
-}
-
-// nvcc names the kernels of an unnamed namespace after the path of the folder
-// in which it runs, so that two builds would differ.
-TEST(StructureTest, CudaSourcesHaveNoUnnamedNamespaces) {
-  size_t sources = 0;
-  for (const SourceFile& file : ReadSources({"common", "server", "worker"})) {
-    if (fs::path(file.path).extension() != ".cu") continue;
-    ++sources;
-    EXPECT_THAT(file.text, Not(HasSubstr("namespace {")))
-        << file.path << ": write `inline namespace NAME_kernels {`, where NAME "
-        << "is the name of the file, so that all builds have the same bytes";
-  }
-  EXPECT_GT(sources, 10u);
 }
 
 }  // namespace

@@ -44,14 +44,22 @@ def _cuda_objects_impl(ctx):
     common.add_all(_ARCHITECTURES, before_each = "-gencode")
     common.add_all(ctx.attr.nvcc_options)
 
+    # Two builds give the same bytes. cudafe++ derives names from the path of the
+    # source, which nvcc makes absolute, and the names of nvcc's temporary files
+    # are local symbols.
+    command = """
+        source=$1 object=$2; shift 2
+        "$@" -Xcudafe "--orig_src_path_name $source" "$source" -o "$object" &&
+        objcopy --strip-unneeded "$object"
+    """
     objects = []
     for source in ctx.files.srcs:
         object = ctx.actions.declare_file(
             "_cuda/%s/%s.o" % (ctx.label.name, source.basename[:-len(".cu")]),
         )
-        ctx.actions.run(
-            executable = CUDA_PATH + "/bin/nvcc",
-            arguments = [common, source.path, "-o", object.path],
+        ctx.actions.run_shell(
+            command = command,
+            arguments = [source.path, object.path, CUDA_PATH + "/bin/nvcc", common],
             inputs = depset([source], transitive = [headers]),
             outputs = [object],
             mnemonic = "CudaCompile",
@@ -79,9 +87,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvcc_options = [], **kwargs):
 
     Args:
       name: the library.
-      srcs: `.cu` files only; host code goes to a cc_library of its own. Their
-        kernels are in named namespaces: nvcc derives the names of kernels in
-        unnamed ones from the folder of the build.
+      srcs: `.cu` files only; host code goes to a cc_library of its own.
       hdrs: headers for those who depend on it; plain C++, not `.cu`.
       deps: C++ or CUDA libraries.
       nvcc_options: more options, for example `--use_fast_math`.

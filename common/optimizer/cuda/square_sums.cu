@@ -5,7 +5,7 @@
 #include "common/optimizer/cuda/square_sums_kernel.h"
 
 namespace tributary::cuda {
-inline namespace square_sums_kernels {
+namespace {
 
 struct Group {
   SquareSums chunks[kSquareChunks];
@@ -17,7 +17,7 @@ __global__ void SumSquaresKernel(const Group group) {
   SumSquaresInBlock(group.chunks[blockIdx.x], tiles);
 }
 
-}  // namespace square_sums_kernels
+}  // namespace
 
 cudaError_t FindSumKernels() {
   cudaFuncAttributes attributes;

@@ -10,7 +10,7 @@
 #include "common/optimizer/cuda/update.h"
 
 namespace tributary::cuda {
-inline namespace update_kernels {
+namespace {
 
 template <typename Rule>
 struct UpdateElement {
@@ -122,7 +122,7 @@ cudaError_t LoadUpdates(std::index_sequence<kRules...> /*rules*/) {
   return result;
 }
 
-}  // namespace update_kernels
+}  // namespace
 
 cudaError_t LoadUpdateChunks() {
   return LoadUpdates(

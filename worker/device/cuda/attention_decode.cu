@@ -5,7 +5,7 @@
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
-inline namespace attention_decode_kernels {
+namespace {
 
 // Number of threads of a block, of keys that a block computes at a time, and of
 // columns of y that it writes.
@@ -83,7 +83,7 @@ void AppendToCache(Stream& stream, const DecodeShape& s, const T* qkv,
                 });
 }
 
-}  // namespace attention_decode_kernels
+}  // namespace
 
 template <typename T>
 void DecodeAttention(Stream& stream, const DecodeShape& shape, const T* qkv,

@@ -4,7 +4,7 @@
 #include "worker/device/cuda/kernels/map.h"
 
 namespace tributary::cuda {
-inline namespace elementwise_ops_kernels {
+namespace {
 
 // In all of these the output may be an input.
 
@@ -177,7 +177,7 @@ class CudaElementwiseOps final : public ElementwiseOps {
   CudaContext* const context_;
 };
 
-}  // namespace elementwise_ops_kernels
+}  // namespace
 
 std::unique_ptr<ElementwiseOps> CreateElementwiseOps(Precision precision,
                                                      CudaContext* context) {

@@ -15,7 +15,7 @@
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
-inline namespace attention_backward_kernels {
+namespace {
 
 // Number of blocks that an SM must be able to run at once. Two limit a thread
 // to 128 registers, of which nvcc would spill some in float32.
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksAtOnce<T>)
             dqkv + PartOffset(s, place, 0));
 }
 
-}  // namespace attention_backward_kernels
+}  // namespace
 
 template <typename T>
 void AttentionBackward(Stream& stream, Scratch& scratch,

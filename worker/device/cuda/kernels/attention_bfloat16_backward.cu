@@ -9,7 +9,7 @@
 #include "worker/device/cuda/kernels/attention_fragments.h"
 
 namespace tributary::cuda {
-inline namespace attention_bfloat16_backward_kernels {
+namespace {
 
 struct Gradients {
   AttentionShape shape;
@@ -379,7 +379,7 @@ void LaunchBackward(Stream& stream, const Gradients& in) {
          in);
 }
 
-}  // namespace attention_bfloat16_backward_kernels
+}  // namespace
 
 bool FragmentAttentionBackward(Stream& stream, Scratch& scratch,
                                const AttentionShape& shape, const Bfloat16* qkv,

@@ -8,7 +8,7 @@
 #include "worker/device/cuda/kernels/attention_fragments.h"
 
 namespace tributary::cuda {
-inline namespace attention_bfloat16_forward_kernels {
+namespace {
 
 // More rows for each warp mean fewer bytes of shared memory for each product;
 // larger heads leave registers for fewer rows.
@@ -182,7 +182,7 @@ void LaunchForward(Stream& stream, const AttentionShape& shape,
          shape, HeadsAtOnce(shape), qkv, dropout, scale, y, sums);
 }
 
-}  // namespace attention_bfloat16_forward_kernels
+}  // namespace
 
 bool FragmentAttentionForward(Stream& stream, const AttentionShape& shape,
                               const Bfloat16* qkv,

@@ -9,7 +9,7 @@
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
-inline namespace attention_forward_kernels {
+namespace {
 
 // State for rows 4 down + i of a tile of queries, over the keys seen so far.
 // The kSide threads of a row hold the same values.
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kTileThreads, kCausal ? 2 : 1)
             s.heads * s.head_size, y + OutputOffset(s, place));
 }
 
-}  // namespace attention_forward_kernels
+}  // namespace
 
 template <typename T>
 void AttentionForward(Stream& stream, const AttentionShape& shape,

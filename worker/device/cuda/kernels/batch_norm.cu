@@ -8,7 +8,7 @@
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
-inline namespace batch_norm_kernels {
+namespace {
 
 constexpr float kEpsilon = 1e-5f;
 // The launch bounds also name the blocks at once, 1: without this number, ptxas
@@ -134,7 +134,7 @@ dim3 ThreadsFor(const BatchNormShape& s) {
       std::min<int64_t>(s.batch * kWarp, kChannelThreads)));
 }
 
-}  // namespace batch_norm_kernels
+}  // namespace
 
 template <typename T>
 void BatchNormForward(Stream& stream, const BatchNormShape& shape, const T* x,

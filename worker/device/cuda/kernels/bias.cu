@@ -4,7 +4,7 @@
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
-inline namespace bias_kernels {
+namespace {
 
 // sums[row] = sum over c of x[row, c]; x: [blocks, width].
 template <typename T>
@@ -18,7 +18,7 @@ __global__ void RowSumsKernel(int64_t width, const T* x, float* sums) {
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-}  // namespace bias_kernels
+}  // namespace
 
 template <typename T>
 void AddToRows(Stream& stream, int64_t rows, int64_t width, const float* bias,

@@ -8,7 +8,7 @@
 #include "worker/device/cuda/kernels/embedding.h"
 
 namespace tributary::cuda {
-inline namespace embedding_kernels {
+namespace {
 
 // dtable[token, :] += rows of dy, [count, width], at the token's positions, in
 // order. sorted: [blocks], the tokens in ascending order; places: [blocks], the
@@ -89,7 +89,7 @@ void AddTokenRows(Stream& stream, Scratch& scratch, int64_t count,
          width, memory.sorted, memory.sorted_places, dy, dtable);
 }
 
-}  // namespace embedding_kernels
+}  // namespace
 
 template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,

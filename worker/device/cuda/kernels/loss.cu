@@ -15,7 +15,7 @@ struct RowLoss {
   int32_t correct, counted;  // 0 or 1.
 };
 
-inline namespace loss_kernels {
+namespace {
 
 constexpr int kMaximumThreads = 1024;
 constexpr int kSmoothedThreads = 512;
@@ -183,7 +183,7 @@ int ThreadsFor(int64_t width) {
   return width <= 4096 ? kBlockThreads : kMaximumThreads;
 }
 
-}  // namespace loss_kernels
+}  // namespace
 
 RowLoss* LossRunner::RowLosses(int64_t rows) {
   return static_cast<RowLoss*>(

@@ -9,7 +9,7 @@
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
-inline namespace normalization_kernels {
+namespace {
 
 constexpr int kRowsPerBlock = kBlockThreads / kWarp;
 
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   }
 }
 
-}  // namespace normalization_kernels
+}  // namespace
 
 template <typename T>
 void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,

@@ -5,7 +5,7 @@
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
-inline namespace pooling_kernels {
+namespace {
 
 __host__ __device__ inline int64_t Planes(const PoolShape& s) {
   return s.batch * s.channels;
@@ -73,7 +73,7 @@ __global__ void PlaneMeansKernel(int64_t pixels, const T* x, T* y) {
   if (threadIdx.x == 0) y[blockIdx.x] = sum / static_cast<float>(pixels);
 }
 
-}  // namespace pooling_kernels
+}  // namespace
 
 template <typename T>
 void MaxPoolForward(Stream& stream, const PoolShape& shape, const T* x, T* y,

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -68,9 +68,10 @@ std::string NameOf(const std::string& mangled) {
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status),
       std::free);
   if (status != 0) return mangled;
-  static const std::regex prefixes(
-      R"(void |tributary::cuda::|[a-z0-9_]+_kernels::|\(anonymous namespace\)::)");
-  const std::string name = std::regex_replace(demangled.get(), prefixes, "");
+  const std::string name =
+      absl::StrReplaceAll(demangled.get(), {{"(anonymous namespace)::", ""},
+                                            {"tributary::cuda::", ""},
+                                            {"void ", ""}});
   return name.substr(0, name.find('('));
 }
 
