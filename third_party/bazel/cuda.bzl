@@ -44,12 +44,13 @@ def _cuda_objects_impl(ctx):
     common.add_all(_ARCHITECTURES, before_each = "-gencode")
     common.add_all(ctx.attr.nvcc_options)
 
-    # Two builds give the same bytes. cudafe++ derives names from the path of the
-    # source, which nvcc makes absolute, and the names of nvcc's temporary files
-    # are local symbols.
-    command = """
+    # Two builds give the same bytes: nvcc and cudafe++ derive names from the
+    # process's id, unless there is a seed, and from the path of the source, which
+    # nvcc makes absolute; local symbols are the names of temporary files.
+    command = r"""
         source=$1 object=$2; shift 2
-        "$@" -Xcudafe "--orig_src_path_name $source" "$source" -o "$object" &&
+        "$@" --frandom-seed="$source" -Xcudafe "--orig_src_path_name $source" \
+            "$source" -o "$object" &&
         objcopy --strip-unneeded "$object"
     """
     objects = []
