@@ -122,6 +122,21 @@ build_clone() {
     bazel shutdown' bash "$clone"
 }
 
+# Prints which files of two packages differ.
+show_differences() {
+  local package number=0
+  for package in "$@"; do
+    ((number += 1))
+    mkdir "$work/content-$number"
+    if [[ $package == *.deb ]]; then
+      dpkg-deb --raw-extract "$package" "$work/content-$number"
+    else
+      tar -xf "$package" -C "$work/content-$number"
+    fi
+  done
+  diff --recursive --brief --no-dereference "$work"/content-{1,2} || true
+}
+
 build_twice() {
   local package start=$SECONDS
   build_clone first
@@ -129,8 +144,10 @@ build_twice() {
   start=$SECONDS
   build_clone second
   for package in "$work"/first/packages/*; do
-    cmp "$package" "$work/second/packages/$(basename "$package")" ||
+    cmp "$package" "$work/second/packages/$(basename "$package")" || {
+      show_differences "$package" "$work/second/packages/$(basename "$package")"
       fail "the second build of $(basename "$package") differs"
+    }
     sha256sum "$package"
   done
   echo "second build: equal bytes, $((SECONDS - start)) s"
