@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
-from . import _native
+from . import _device_copies, _native
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Parameter, Session
@@ -42,6 +42,9 @@ class ModuleWorker:
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
+        # Where the tensors begin in it, and in the library's weights.
+        self._offsets: list[int] = []
+        self._copies: Optional[_device_copies.DeviceCopies] = None
         self._states = self._current_states()
         self._loaded_item = self._batch = None
         self._loaded_place: Optional[tuple[Any, int]] = None
@@ -91,7 +94,10 @@ class ModuleWorker:
         if self._flat is None:
             self._attach([(address - begin) // 4 for address in addresses], arena)
         with torch.no_grad():
-            self._flat.copy_(arena)
+            if self._copies is None:
+                self._flat.copy_(arena)
+            else:
+                self._copies.load(self._flat, arena)
 
     def _attach(self, offsets: list[int], arena: torch.Tensor) -> None:
         """Makes the module's tensors views of one tensor, which is laid out like the
@@ -100,7 +106,10 @@ class ModuleWorker:
             if before[0] != now[0]:
                 raise Error(f'the program has changed parameter {name} after it was '
                             'wrapped; load weights before')
-        self._flat = torch.empty_like(arena, device=self._tensors[0].device)
+        device = self._tensors[0].device
+        self._flat = torch.empty_like(arena, device=device)
+        self._offsets = offsets
+        self._copies = _device_copies.device_copies(device, arena.numel())
         for offset, tensor in zip(offsets, self._tensors):
             tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
         self._states = self._current_states()
@@ -126,6 +135,18 @@ class ModuleWorker:
         self._sent.add(number)
         self._library.micro_batch_ready(self._batch._handle, number)
 
+    def _send_gradient(self, number: int, gradient: torch.Tensor) -> None:
+        """Sends a gradient, which is on the module's device."""
+        if gradient.is_sparse:
+            gradient = gradient.to_dense()
+        if self._copies is None:
+            self._gradient(number).copy_(gradient)
+            self._send(number)
+        else:
+            self._sent.add(number)
+            self._copies.send(gradient, self._offsets[number], self._gradient(number),
+                              lambda: self._send(number))
+
     def _on_gradient(self, number: int) -> None:
         if self._batch is None:
             return
@@ -134,9 +155,7 @@ class ModuleWorker:
         if gradient is None:  # _backward sends zeros.
             return
         parameter.grad = None
-        self._gradient(number).copy_(
-            gradient.to_dense() if gradient.is_sparse else gradient)
-        self._send(number)
+        self._send_gradient(number, gradient)
 
     def _send_statistics(self, count: int) -> None:
         """Gives the servers, which subtract a part of the mean, what makes the new
@@ -165,17 +184,18 @@ class ModuleWorker:
                 for number, tensor in enumerate(self._tensors):
                     if self._trained[number]:
                         self._send_mean(number, tensor.grad, samples)
+                if self._copies is not None:
+                    self._copies.finish()
             self._batch = None
         batch.finish(loss * samples)
 
     def _send_mean(self, number: int, mean: Optional[torch.Tensor],
                    samples: int) -> None:
-        gradient = self._gradient(number)
         if mean is None:
-            gradient.zero_()
+            self._gradient(number).zero_()
+            self._send(number)
         else:
-            gradient.copy_(mean.to_dense() if mean.is_sparse else mean).mul_(samples)
-        self._send(number)
+            self._send_gradient(number, mean * samples)
 
     def _state_count(self, batch: MicroBatch, count: Optional[int]) -> int:
         if count is None:
@@ -231,7 +251,11 @@ class ModuleWorker:
                 if number not in self._sent:
                     self._gradient(number).zero_()
                     self._send(number)
+            if self._copies is not None:
+                self._copies.finish()
         finally:
+            if self._copies is not None:
+                self._copies.cancel()
             self._batch = None
         value = loss.item()
         batch.finish(value * scale)
