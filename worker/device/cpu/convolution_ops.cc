@@ -9,7 +9,8 @@ namespace {
 
 class Float32ConvolutionOps final : public ConvolutionOps {
  public:
-  explicit Float32ConvolutionOps(Context* context) : context_(context) {}
+  explicit Float32ConvolutionOps(Context* context)
+      : context_(context), runner_(Precision::kFloat32, &context->scratch) {}
 
   void Forward(const ForwardArguments& args) override {
     if (SuitsWinograd(args.shape)) {
@@ -35,12 +36,15 @@ class Float32ConvolutionOps final : public ConvolutionOps {
 
  private:
   Context* const context_;
-  ConvolutionRunner runner_{Precision::kFloat32};
+  ConvolutionRunner runner_;
 };
 
 // For processors that multiply bfloat16.
 class DirectConvolutionOps final : public ConvolutionOps {
  public:
+  explicit DirectConvolutionOps(Context* context)
+      : runner_(Precision::kBfloat16, &context->scratch) {}
+
   void Forward(const ForwardArguments& args) override {
     runner_.Forward(args.shape, args.x, args.weight, args.bias, args.y);
   }
@@ -53,7 +57,7 @@ class DirectConvolutionOps final : public ConvolutionOps {
   }
 
  private:
-  ConvolutionRunner runner_{Precision::kBfloat16};
+  ConvolutionRunner runner_;
 };
 
 // For other processors: widens the operands, multiplies in float32, and rounds
@@ -116,7 +120,9 @@ std::unique_ptr<ConvolutionOps> CreateConvolutionOps(Precision precision,
   if (precision == Precision::kFloat32) {
     return std::make_unique<Float32ConvolutionOps>(context);
   }
-  if (MultipliesBfloat16()) return std::make_unique<DirectConvolutionOps>();
+  if (MultipliesBfloat16()) {
+    return std::make_unique<DirectConvolutionOps>(context);
+  }
   return std::make_unique<WideningConvolutionOps>(context);
 }
 

@@ -1,8 +1,10 @@
 #include "worker/device/cpu/kernels/convolution.h"
 
+#include <cstdint>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "oneapi/dnnl/dnnl.hpp"
 #include "worker/device/cpu/products/one_thread.h"
@@ -38,16 +40,51 @@ dnnl::primitive_attr OwnScratchpad() {
   return attributes;
 }
 
+// The temporary tensors of one pass: their places in memory that all passes
+// share. No two tensors of one pass overlap.
+class Workspace {
+ public:
+  // Adds a tensor. It has an address, with unspecified content, after Bind.
+  memory Add(const memory::desc& desc, const dnnl::engine& engine) {
+    const memory tensor(desc, engine, nullptr);
+    tensors_.push_back({tensor, floats_});
+    const auto bytes = static_cast<int64_t>(desc.get_size());
+    floats_ += (bytes + kAlignmentBytes - 1) / kAlignmentBytes *
+               (kAlignmentBytes / int64_t{sizeof(float)});
+    return tensor;
+  }
+
+  // Places the tensors in `scratch`, until the next pass uses it.
+  void Bind(Scratch* scratch) const {
+    if (floats_ == 0) return;
+    float* const floats = scratch->Floats(floats_);
+    for (const Tensor& tensor : tensors_) {
+      tensor.tensor.set_data_handle(floats + tensor.offset);
+    }
+  }
+
+ private:
+  // A cache line, the alignment that the library asks for.
+  static constexpr int64_t kAlignmentBytes = 64;
+
+  struct Tensor {
+    memory tensor;
+    int64_t offset;  // In floats.
+  };
+  std::vector<Tensor> tensors_;
+  int64_t floats_ = 0;
+};
+
 // Copies a tensor from one layout to another.
 class Reorder {
  public:
   Reorder() = default;
   Reorder(const dnnl::engine& engine, const memory::desc& from,
-          const memory::desc& to) {
+          const memory::desc& to, Workspace* workspace) {
     const dnnl::reorder::primitive_desc description(engine, from, engine, to,
                                                     OwnScratchpad());
     primitive_ = dnnl::reorder(description);
-    scratchpad_ = memory(description.scratchpad_desc(), engine);
+    scratchpad_ = workspace->Add(description.scratchpad_desc(), engine);
   }
 
   void Execute(dnnl::stream& stream, const memory& from, const memory& to) {
@@ -64,16 +101,16 @@ class Reorder {
 }  // namespace
 
 // Converts one tensor between the caller's layout and the primitive's. Copies
-// nothing if they are equal.
+// nothing if they are equal; otherwise, the copy is in `workspace`.
 class Port {
  public:
   Port(const dnnl::engine& engine, const memory::desc& plain,
-       const memory::desc& wanted)
+       const memory::desc& wanted, Workspace* workspace)
       : outside_(plain, engine, nullptr), same_(plain == wanted) {
     if (same_) return;
-    inside_ = memory(wanted, engine);
-    in_ = Reorder(engine, plain, wanted);
-    out_ = Reorder(engine, wanted, plain);
+    inside_ = workspace->Add(wanted, engine);
+    in_ = Reorder(engine, plain, wanted, workspace);
+    out_ = Reorder(engine, wanted, plain, workspace);
   }
 
   // Returns the primitive's input: `data` in the required layout.
@@ -101,7 +138,9 @@ class Port {
 
 class ConvolutionPlan {
  public:
-  ConvolutionPlan(const ConvolutionShape& shape, Precision precision);
+  // `scratch` must outlive the plan.
+  ConvolutionPlan(const ConvolutionShape& shape, Precision precision,
+                  Scratch* scratch);
 
   void Forward(const void* x, const void* weight, const float* bias, void* y);
   void BackwardInput(const void* dy, const void* weight, void* dx);
@@ -110,16 +149,19 @@ class ConvolutionPlan {
 
  private:
   struct ForwardPass {
+    Workspace workspace;
     dnnl::convolution_forward primitive;
     memory scratchpad;
     Port x, weight, y;
   };
   struct InputPass {
+    Workspace workspace;
     dnnl::convolution_backward_data primitive;
     memory scratchpad;
     Port dy, weight, dx;
   };
   struct WeightPass {
+    Workspace workspace;
     dnnl::convolution_backward_weights primitive;
     memory scratchpad;
     Port x, dy, dweight;
@@ -138,6 +180,7 @@ class ConvolutionPlan {
   }
 
   const memory::data_type real_;
+  Scratch* const scratch_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   memory::dims x_, weight_, bias_, y_, strides_, padding_, padding_end_;
@@ -146,9 +189,11 @@ class ConvolutionPlan {
   std::unique_ptr<WeightPass> weight_pass_[2];
 };
 
-ConvolutionPlan::ConvolutionPlan(const ConvolutionShape& s, Precision precision)
+ConvolutionPlan::ConvolutionPlan(const ConvolutionShape& s, Precision precision,
+                                 Scratch* scratch)
     : real_(precision == Precision::kFloat32 ? kFloat32
                                              : memory::data_type::bf16),
+      scratch_(scratch),
       x_{s.batch, s.in_channels, s.in_height, s.in_width},
       weight_{s.out_channels, s.in_channels, s.kernel, s.kernel},
       bias_{s.out_channels},
@@ -179,11 +224,14 @@ ConvolutionPlan::ForwardPass& ConvolutionPlan::ForwardFor(bool with_bias) {
   auto& pass = forward_[with_bias];
   if (pass == nullptr) {
     const ForwardDescription d = Describe(with_bias);
-    pass.reset(new ForwardPass{
-        dnnl::convolution_forward(d), memory(d.scratchpad_desc(), engine_),
-        Port(engine_, PlainReal(x_), d.src_desc()),
-        Port(engine_, PlainReal(weight_), d.weights_desc()),
-        Port(engine_, PlainReal(y_), d.dst_desc())});
+    Workspace workspace;
+    const memory scratchpad = workspace.Add(d.scratchpad_desc(), engine_);
+    Port x(engine_, PlainReal(x_), d.src_desc(), &workspace);
+    Port weight(engine_, PlainReal(weight_), d.weights_desc(), &workspace);
+    Port y(engine_, PlainReal(y_), d.dst_desc(), &workspace);
+    pass.reset(new ForwardPass{std::move(workspace),
+                               dnnl::convolution_forward(d), scratchpad,
+                               std::move(x), std::move(weight), std::move(y)});
   }
   return *pass;
 }
@@ -191,6 +239,7 @@ ConvolutionPlan::ForwardPass& ConvolutionPlan::ForwardFor(bool with_bias) {
 void ConvolutionPlan::Forward(const void* x, const void* weight,
                               const float* bias, void* y) {
   ForwardPass& pass = ForwardFor(bias != nullptr);
+  pass.workspace.Bind(scratch_);
   std::unordered_map<int, memory> arguments = {
       {DNNL_ARG_SRC, pass.x.Read(stream_, x)},
       {DNNL_ARG_WEIGHTS, pass.weight.Read(stream_, weight)},
@@ -212,13 +261,16 @@ void ConvolutionPlan::BackwardInput(const void* dy, const void* weight,
         AnyReal(y_), strides_, padding_, padding_end_);
     const dnnl::convolution_backward_data::primitive_desc d(
         desc, OwnScratchpad(), engine_, Describe(false));
-    input_.reset(
-        new InputPass{dnnl::convolution_backward_data(d),
-                      memory(d.scratchpad_desc(), engine_),
-                      Port(engine_, PlainReal(y_), d.diff_dst_desc()),
-                      Port(engine_, PlainReal(weight_), d.weights_desc()),
-                      Port(engine_, PlainReal(x_), d.diff_src_desc())});
+    Workspace workspace;
+    const memory scratchpad = workspace.Add(d.scratchpad_desc(), engine_);
+    Port dy(engine_, PlainReal(y_), d.diff_dst_desc(), &workspace);
+    Port weight(engine_, PlainReal(weight_), d.weights_desc(), &workspace);
+    Port dx(engine_, PlainReal(x_), d.diff_src_desc(), &workspace);
+    input_.reset(new InputPass{
+        std::move(workspace), dnnl::convolution_backward_data(d), scratchpad,
+        std::move(dy), std::move(weight), std::move(dx)});
   }
+  input_->workspace.Bind(scratch_);
   input_->primitive.execute(
       stream_, {{DNNL_ARG_DIFF_DST, input_->dy.Read(stream_, dy)},
                 {DNNL_ARG_WEIGHTS, input_->weight.Read(stream_, weight)},
@@ -240,12 +292,15 @@ ConvolutionPlan::WeightPass& ConvolutionPlan::WeightFor(bool with_bias) {
                                  AnyReal(y_), strides_, padding_, padding_end_);
     const dnnl::convolution_backward_weights::primitive_desc d(
         desc, OwnScratchpad(), engine_, Describe(with_bias));
-    pass.reset(new WeightPass{
-        dnnl::convolution_backward_weights(d),
-        memory(d.scratchpad_desc(), engine_),
-        Port(engine_, PlainReal(x_), d.src_desc()),
-        Port(engine_, PlainReal(y_), d.diff_dst_desc()),
-        Port(engine_, Plain(weight_, kFloat32), d.diff_weights_desc())});
+    Workspace workspace;
+    const memory scratchpad = workspace.Add(d.scratchpad_desc(), engine_);
+    Port x(engine_, PlainReal(x_), d.src_desc(), &workspace);
+    Port dy(engine_, PlainReal(y_), d.diff_dst_desc(), &workspace);
+    Port dweight(engine_, Plain(weight_, kFloat32), d.diff_weights_desc(),
+                 &workspace);
+    pass.reset(new WeightPass{std::move(workspace),
+                              dnnl::convolution_backward_weights(d), scratchpad,
+                              std::move(x), std::move(dy), std::move(dweight)});
   }
   return *pass;
 }
@@ -253,6 +308,7 @@ ConvolutionPlan::WeightPass& ConvolutionPlan::WeightFor(bool with_bias) {
 void ConvolutionPlan::BackwardWeight(const void* x, const void* dy,
                                      float* dweight, float* dbias) {
   WeightPass& pass = WeightFor(dbias != nullptr);
+  pass.workspace.Bind(scratch_);
   std::unordered_map<int, memory> arguments = {
       {DNNL_ARG_SRC, pass.x.Read(stream_, x)},
       {DNNL_ARG_DIFF_DST, pass.dy.Read(stream_, dy)},
@@ -266,8 +322,8 @@ void ConvolutionPlan::BackwardWeight(const void* x, const void* dy,
   pass.dweight.Finish(stream_);
 }
 
-ConvolutionRunner::ConvolutionRunner(Precision precision)
-    : precision_(precision) {}
+ConvolutionRunner::ConvolutionRunner(Precision precision, Scratch* scratch)
+    : precision_(precision), scratch_(scratch) {}
 ConvolutionRunner::~ConvolutionRunner() = default;
 
 bool ConvolutionRunner::Less::operator()(const ConvolutionShape& a,
@@ -285,7 +341,7 @@ ConvolutionPlan& ConvolutionRunner::PlanFor(const ConvolutionShape& shape) {
   if (found != plans_.end()) return *found->second;
   if (plans_.size() >= kMaximumPlans) plans_.clear();
   auto& plan = plans_[shape];
-  plan = std::make_unique<ConvolutionPlan>(shape, precision_);
+  plan = std::make_unique<ConvolutionPlan>(shape, precision_, scratch_);
   return *plan;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "worker/device/cpu/kernels/scratch.h"
 #include "worker/device/ops/convolution_ops.h"
 #include "worker/device/ops/real.h"
 
@@ -14,14 +15,17 @@ class ConvolutionPlan;
 
 // Runs convolutions of any shape. All tensors have the layout of
 // worker/device/ops/convolution_ops.h. The first call for a shape generates
-// code with oneDNN. Keeps this code, and the memory that it needs, for up to 64
-// shapes. Not thread-safe; instances are independent.
+// code with oneDNN. Keeps this code for up to 64 shapes. Copies of tensors in
+// the layouts that oneDNN prefers, and its scratchpads, are in memory that all
+// shapes share: as much as the largest call needs. Not thread-safe; instances
+// with different scratch memory are independent.
 class ConvolutionRunner {
  public:
   // Tensors have `precision`, except biases, their gradients and the gradient
   // of the weight, which are float32. kBfloat16 requires that
-  // MultipliesBfloat16() of matmul.h returns true.
-  explicit ConvolutionRunner(Precision precision);
+  // MultipliesBfloat16() of matmul.h returns true. Each call overwrites
+  // `scratch`, which must outlive this object.
+  ConvolutionRunner(Precision precision, Scratch* scratch);
   ~ConvolutionRunner();
 
   void Forward(const ConvolutionShape& shape, const void* x, const void* weight,
@@ -40,6 +44,7 @@ class ConvolutionRunner {
   ConvolutionPlan& PlanFor(const ConvolutionShape& shape);
 
   const Precision precision_;
+  Scratch* const scratch_;
   std::map<ConvolutionShape, std::unique_ptr<ConvolutionPlan>, Less> plans_;
 };
 
