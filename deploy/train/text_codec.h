@@ -22,10 +22,10 @@ class TextCodec {
   // Returns the tokens of `text`, and the errors of Tokenizer::Encode.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(
       absl::string_view text) const = 0;
-  // Returns the bytes of one token. They need not be whole characters. Empty
-  // for a token that the vocabulary does not have.
+  // Returns the bytes that `token` stands for, which may begin or end within a
+  // character. Returns an empty string if the vocabulary has no such token.
   virtual std::string BytesOf(int32_t token) const = 0;
-  // The number of tokens.
+  // The number of tokens in the vocabulary.
   virtual int64_t vocabulary() const = 0;
   // The token that separates texts, if there is one.
   virtual absl::optional<int32_t> end_of_text() const = 0;

@@ -144,7 +144,8 @@ class ParameterStore {
     // makes no progress; versions that were published before stay valid. May be
     // null.
     std::function<void(const absl::Status&)> on_failure;
-    // Records the traced steps; null: none. Must outlive the store.
+    // Records the traced steps. Null if no step is traced. Must outlive the
+    // store.
     StoreTrace* trace = nullptr;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
@@ -397,8 +398,8 @@ class ParameterStore {
   const std::unique_ptr<ChunkPassGroup> group_;
   // The chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  // Updates scheduled on the pool. The norm is absent until SetGradientNorm
-  // provides it, and always in jobs whose updates do not wait for it.
+  // Updates scheduled on the pool. In jobs that clip gradients, updates wait
+  // for the norm from SetGradientNorm; in other jobs, there is no norm.
   UpdateQueue queue_;
 
   absl::Mutex subscribers_mu_;

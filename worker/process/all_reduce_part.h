@@ -36,7 +36,8 @@ struct AllReducePartOptions {
   bool insecure_network = false;
   // Pins the memory of gradient arenas. If null, the memory is not pinned.
   PinMemory pin;
-  // Records the traced steps; null: none. Must outlive the exchange.
+  // Records the traced steps. Null if no step is traced. Must outlive the
+  // exchange.
   TraceRecorder* trace = nullptr;
   // The NCCL library; null if NCCL is not used.
   NcclLibrary* nccl = nullptr;

@@ -39,7 +39,7 @@ class Trainer {
     std::function<void()> step_done;
     // Logs a warning. If null, warnings are dropped.
     std::function<void(const std::string&)> warn;
-    // Records the traced steps; null: no step is traced. Must outlive the
+    // Records the traced steps. Null if no step is traced. Must outlive the
     // trainer.
     TraceRecorder* trace = nullptr;
     // The clock for time measurements. Called from any thread.

@@ -56,8 +56,8 @@ struct CsvTable {
   int64_t columns = 0;   // Number of columns, including the label's.
   int64_t label = -1;    // Index of the label's column; -1: none.
   int64_t features = 0;  // Number of columns without the label; at least 1.
-  // The columns of numbers, without the label and without categories, [rows,
-  // features - categories that are not the label].
+  // The values of the columns that contain numbers, in row-major order. Neither
+  // the label's column nor the category columns are included.
   std::vector<float> cells;
   // The category columns in ascending order.
   std::vector<CsvCategories> categories;

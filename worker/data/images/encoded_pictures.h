@@ -75,7 +75,8 @@ class EncodedPictures final : public PictureSource {
   void Sort();
   // Sorts the pictures and labels them.
   absl::Status Label(std::vector<std::string>* classes);
-  // Calls read(file, offset, size) with the place of the picture.
+  // Calls read(file, offset, size) for the file that contains picture `index`,
+  // whose encoded bytes are the `size` bytes at `offset`.
   template <typename Reader>
   absl::Status WithFile(int64_t index, const Reader& read) const;
 

@@ -26,19 +26,20 @@ struct Sequences {
   std::vector<Sample> samples;
 
   int64_t size() const { return static_cast<int64_t>(samples.size()); }
-  // Writes sample `index`, filled up to `context` tokens with `filler`, to
-  // `to`, and the types of its tokens to `types`. Returns its length.
+  // Writes the tokens of sample `index` to to[0, context), and their types to
+  // types[0, context). If the sample is shorter than `context`, the remaining
+  // tokens are `filler`. Returns the number of tokens of the sample.
   int32_t Copy(int64_t index, int64_t context, int32_t filler, int32_t* to,
                int32_t* types) const;
 };
 
 // A text becomes [CLS] text [SEP], and a pair becomes [CLS] text [SEP] second
 // [SEP], in which the second text and the last [SEP] have type 1. A text that
-// is too long loses its last tokens. Of a pair that is too long, the longer
-// text loses tokens until both have the same number of tokens, and then both
-// do; if they cannot be equally long, the longer one, or the second if they
-// were equally long, has one token more. These are the samples of Hugging
-// Face's tokenizers with the strategy longest_first. Thread-safe.
+// is too long loses its last tokens. If a pair is too long, the longer text
+// loses its last tokens until both texts have the same number of tokens; then
+// both lose tokens. If the remaining number is odd, the text that was longer
+// keeps one token more, or the second text if they were equally long. Hugging
+// Face's tokenizers do the same with the strategy longest_first. Thread-safe.
 class SequenceEncoder {
  public:
   // `tokenizer` must be WordPiece; the job's field `field` names it. Returns

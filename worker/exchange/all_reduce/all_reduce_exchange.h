@@ -79,9 +79,11 @@ class AllReduceExchange final : public Exchange {
     // passed to SaveAt, at the versions that are multiples of keep_every, and
     // at the last version, on the exchange's thread. May be null.
     std::function<void(int64_t version, const Snapshot::Chunk&)> save;
-    // See `save`; 0: none.
+    // The interval, in versions, at which `save` receives copies. 0 if there
+    // are no such copies.
     int64_t keep_every = 0;
-    // Records the traced steps; null: none. Must outlive the exchange.
+    // Records the traced steps. Null if no step is traced. Must outlive the
+    // exchange.
     TraceRecorder* trace = nullptr;
     // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
     // null, the memory is not pinned.

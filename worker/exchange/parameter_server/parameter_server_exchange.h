@@ -62,7 +62,8 @@ class ParameterServerExchange final : public Exchange {
     // Number of gradient arenas to request in the memory of the server's GPU.
     // Sums for which there is no arena pass through the host's memory.
     int device_arenas = 0;
-    // Records the traced steps; null: none. Must outlive the exchange.
+    // Records the traced steps. Null if no step is traced. Must outlive the
+    // exchange.
     TraceRecorder* trace = nullptr;
     // Logs whether GPU memory is used. May be null. Called from any thread.
     std::function<void(const std::string&)> log;

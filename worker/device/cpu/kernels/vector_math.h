@@ -51,8 +51,8 @@ struct NormalValues {
   float distribution;  // (1 + erf(x / sqrt(2))) / 2
 };
 
-// Both values are accurate to a few units in the last place, relative to
-// themselves, except that results below 1e-38 are 0. The distribution function
+// Returns both values at `x`. Their errors are a few units in the last place,
+// but values below 1e-38 become 0. The distribution function
 // for x < 0 is erfc(z) / 2 with z = |x| / sqrt(2), and erfc(z) = exp(-z^2) t
 // P(t) with t = 1 / (1 + z / 2). P is a least-squares fit of degree 9 to
 // erfc(z) exp(z^2) / t on [0, 9.5], with a relative error of 2e-8.
