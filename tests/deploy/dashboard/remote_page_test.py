@@ -142,8 +142,11 @@ class RemotePageTest(PageCase):
             self.picture(browser, 'dashboard-processes.png')
             browser.press('4')
             browser.wait_for(READY % 'exchange')
-            browser.wait_for('Number(document.querySelector("#bytes tbody '
-                             'tr:nth-child(2)")?.cells[7].dataset.value) > 1e8')
+            # The initial weights, which are not part of a step, then are a
+            # negligible part of what each worker has received.
+            browser.wait_for('[...document.querySelectorAll("#bytes tbody tr")]'
+                             '.filter((row) => row.cells[7].dataset.value > 1e8)'
+                             '.length === 3', 60)
             self.check_exchange(browser, status)
             self.picture(browser, 'dashboard-exchange.png')
             browser.press('5')
