@@ -1,5 +1,5 @@
-// Holds the source tree to rooms.txt, and its files and folders to a size in
-// which a reader finds things.
+// Holds the source tree to rooms.txt, its files and folders to a size in which
+// a reader finds things, and its pages to links that lead somewhere.
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/structure/markdown_pages.h"
 #include "tests/structure/rooms_map.h"
 
 namespace tributary {
@@ -50,6 +51,24 @@ std::vector<SourceFile> ReadSources(const std::vector<std::string>& folders) {
   return files;
 }
 
+// The pages of the source tree, except those in hidden folders and in what
+// Bazel has written.
+MarkdownPages ReadPages() {
+  const fs::path root = RepositoryRoot();
+  MarkdownPages pages;
+  for (auto entry = fs::recursive_directory_iterator(root);
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    const std::string name = entry->path().filename();
+    if (entry->is_directory() &&
+        (name[0] == '.' || name.rfind("bazel-", 0) == 0)) {
+      entry.disable_recursion_pending();
+    } else if (entry->path().extension() == ".md") {
+      pages[fs::relative(entry->path(), root)] = ReadFile(entry->path());
+    }
+  }
+  return pages;
+}
+
 TEST(StructureTest, IncludesFollowTheArrows) {
   const auto map =
       ParseRoomsMap(ReadFile(RepositoryRoot() / "tests/structure/rooms.txt"));
@@ -65,6 +84,16 @@ TEST(StructureTest, FoldersAndFilesStaySmall) {
   EXPECT_THAT(CheckSizes(ReadSources({"common", "server", "worker", "deploy",
                                       "library", "include", "tests"}),
                          kMaxFiles, kMaxLines),
+              IsEmpty());
+}
+
+TEST(StructureTest, PagesHaveNoBrokenLinks) {
+  const MarkdownPages pages = ReadPages();
+  ASSERT_GT(pages.size(), 30u);
+  EXPECT_THAT(CheckPages(pages,
+                         [](const std::string& path) {
+                           return fs::exists(RepositoryRoot() / path);
+                         }),
               IsEmpty());
 }
 
