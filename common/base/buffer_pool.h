@@ -1,5 +1,5 @@
-// A pool of reference-counted float buffers of one size. Reusing buffers keeps
-// a training step free of allocations.
+// A pool of reference-counted float buffers of equal size. Reusing buffers
+// avoids memory allocations in training steps.
 #ifndef TRIBUTARY_COMMON_BASE_BUFFER_POOL_H_
 #define TRIBUTARY_COMMON_BASE_BUFFER_POOL_H_
 
@@ -14,10 +14,10 @@
 
 namespace tributary {
 
-// A float buffer that is shared by its users: one buffer can be both an input
-// of the next update and the payload of several outgoing messages. When the
-// last reference is released, the buffer returns to its pool, or is freed if it
-// belongs to no pool.
+// A reference-counted float buffer. For example, one buffer can be an input of
+// the next update and, at the same time, the payload of several outgoing
+// messages. When the last reference is released, the buffer returns to its
+// pool, or is freed if it belongs to no pool.
 using Buffer = std::shared_ptr<float>;
 
 // Returns a buffer of `elements` floats that belongs to no pool. Its contents
@@ -25,10 +25,11 @@ using Buffer = std::shared_ptr<float>;
 // std::bad_alloc if memory is exhausted.
 Buffer AllocateBuffer(int64_t elements);
 
-// A function that pins `bytes` bytes at `memory` for copies to and from a
-// device (see Copies::PinHostMemory). The memory stays pinned for the lifetime
-// of the returned handle. Returns null if the memory cannot be pinned.
-// Thread-safe. A null PinMemory pins nothing.
+// A function that pins (page-locks) `bytes` bytes of host memory at `memory`,
+// so that a GPU can copy to and from it directly (see Copies::PinHostMemory).
+// The memory stays pinned for the lifetime of the returned handle. Returns null
+// if the memory cannot be pinned. Thread-safe. If a PinMemory is null, no
+// memory is pinned.
 using PinMemory =
     std::function<std::shared_ptr<void>(void* memory, size_t bytes)>;
 
@@ -45,9 +46,9 @@ class BufferPool {
   // MiB or more are aligned to 2 MiB and use huge pages if the kernel provides
   // them.
   explicit BufferPool(int64_t elements);
-  // When the pool needs a new buffer, it calls `source`, which must be
-  // thread-safe. `source` returns a buffer of `elements` floats, or null to let
-  // the pool allocate the buffer.
+  // Like BufferPool(elements), but obtains new buffers from `source`, which
+  // must be thread-safe. `source` returns a buffer of `elements` floats, or
+  // null to let the pool allocate the buffer.
   BufferPool(int64_t elements, std::function<Buffer()> source);
 
   // Returns a buffer with unspecified contents: one that has returned to the

@@ -1,5 +1,5 @@
-// The interface through which code schedules tasks. A thread pool runs them in
-// production; tests run them one at a time.
+// An interface for running tasks asynchronously. In production, a thread pool
+// implements it; tests run the tasks one at a time.
 #ifndef TRIBUTARY_COMMON_BASE_EXECUTOR_H_
 #define TRIBUTARY_COMMON_BASE_EXECUTOR_H_
 
@@ -8,7 +8,7 @@
 namespace tributary {
 
 // Runs tasks asynchronously. Thread-safe. The queue is unbounded, so callers
-// must limit the number of tasks that they have in flight.
+// must limit the number of tasks that they queue at a time.
 class Executor {
  public:
   // Runs all tasks that are still queued before it returns.

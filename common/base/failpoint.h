@@ -10,19 +10,19 @@
 
 namespace tributary {
 
-// These functions are defined only in test programs, which link
-// //common/base:failpoints. In other programs they are null, and each of the
-// functions below costs one comparison.
+// Hooks for tests. Only test programs, which link //common/base:failpoints,
+// define these functions. In all other programs their addresses are null, and
+// each of the inline functions of this file costs one comparison.
 absl::Status HitFailpoint(const char* point) __attribute__((weak));
 void RecordInLedger(int64_t attempt, int chunk, int64_t step,
                     int64_t sample_count) __attribute__((weak));
 void RecordSamplesInLedger(int64_t step, int micro_batch, int64_t samples,
                            absl::string_view inputs) __attribute__((weak));
 
-// Marks the place where the protocol reaches `point`; failpoints.cc lists the
-// names of all points. Returns OK unless a test has set an error for the point.
-// The caller must treat this error as an error of the operation that follows. A
-// test can also make the process crash or stop here.
+// Marks a place in the code, named `point`, at which a test can inject a fault;
+// failpoints.cc lists the names of all points. Returns OK unless a test has set
+// an error for the point. The caller must treat this error as an error of the
+// operation that follows. A test can also make the process crash or stop here.
 inline absl::Status Failpoint(const char* point) {
   return HitFailpoint == nullptr ? absl::OkStatus() : HitFailpoint(point);
 }
@@ -33,8 +33,9 @@ inline void FailpointOrDie(const char* point) {
   if (!Failpoint(point).ok()) std::abort();
 }
 
-// Records, for tests, that `attempt` applied `step` to `chunk` with the
-// gradients of `sample_count` samples.
+// Appends to the ledger, a file that tests check: attempt `attempt` (one run of
+// the protocol) has applied step `step` to chunk `chunk`, with the gradients of
+// `sample_count` samples. Does nothing outside of tests.
 inline void LedgerEntry(int64_t attempt, int chunk, int64_t step,
                         int64_t sample_count) {
   if (RecordInLedger != nullptr) {
@@ -42,8 +43,10 @@ inline void LedgerEntry(int64_t attempt, int chunk, int64_t step,
   }
 }
 
-// Records, for tests, that a worker computes a micro-batch of `step` from
-// `samples` samples. `inputs` are the bytes of their inputs, sample by sample.
+// Appends to the sample ledger, a file that tests check: a worker computes
+// micro-batch `micro_batch` of step `step` from `samples` samples. `inputs`
+// contains the bytes of the inputs of all samples, one sample after the other.
+// Does nothing outside of tests.
 inline void SampleLedgerEntry(int64_t step, int micro_batch, int64_t samples,
                               absl::string_view inputs) {
   if (RecordSamplesInLedger != nullptr) {

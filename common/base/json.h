@@ -1,5 +1,6 @@
-// JSON parsing. Compiled once here, because each file that instantiates
-// nlohmann::json::parse takes four seconds longer to compile.
+// Parses JSON. Include this header instead of calling nlohmann::json::parse:
+// each file that instantiates that template takes four seconds longer to
+// compile.
 #ifndef TRIBUTARY_COMMON_BASE_JSON_H_
 #define TRIBUTARY_COMMON_BASE_JSON_H_
 

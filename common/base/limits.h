@@ -33,9 +33,9 @@ struct Limits {
   // Maximum number of concurrent calls on one connection. Tributary's own
   // connections carry one call each.
   int streams_per_connection = 16;
-  // Maximum time from the first byte of a connection to the end of the HTTP/2
-  // preface, including TLS. Also the maximum time from the start of a stream to
-  // its first message.
+  // Maximum time from the acceptance of a connection to the end of the HTTP/2
+  // preface, including the TLS handshake. Also the maximum time from the start
+  // of a stream to its first message.
   absl::Duration handshake_timeout = absl::Seconds(10);
   // Time after which a connection without calls is closed.
   absl::Duration idle_timeout = absl::Minutes(5);

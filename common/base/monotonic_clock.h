@@ -1,6 +1,7 @@
-// The monotonic clock, for leases, heartbeats and waits. Abseil's waits with a
-// timeout are not used, because they follow the wall clock, which jumps when it
-// is adjusted. The simulator replaces all functions of this file; see
+// The monotonic clock, for leases, heartbeats and waits. Use these functions
+// instead of Abseil's waits with a timeout, which follow the wall clock and are
+// wrong when that clock is adjusted. The simulator, a test program that runs
+// whole clusters in virtual time, replaces all functions of this file; see
 // runtime.h.
 #ifndef TRIBUTARY_COMMON_BASE_MONOTONIC_CLOCK_H_
 #define TRIBUTARY_COMMON_BASE_MONOTONIC_CLOCK_H_
@@ -11,11 +12,11 @@
 
 namespace tributary {
 
-// Returns the time since an unspecified moment in the past. Only differences
-// are meaningful, and only on one machine.
+// Returns the time of the monotonic clock, whose origin is unspecified. Only
+// the difference between two results on the same machine is meaningful.
 absl::Time MonotonicNow();
 
-// Like mu->Await, but also works in a simulation (see Runtime).
+// Like mu->Await, but also works in a simulation in virtual time (see Runtime).
 void Await(absl::Mutex* mu, const absl::Condition& condition)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 // These functions are like mu->AwaitWithTimeout and mu->AwaitWithDeadline, but

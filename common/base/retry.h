@@ -10,10 +10,10 @@
 namespace tributary {
 
 // Returns true if `status` is an error after which a retry may succeed:
-// Unavailable, DeadlineExceeded, Aborted (the caller must join again), and
-// Unknown, Internal and Cancelled, which gRPC reports for connections that
-// break during a call. The peer may or may not have applied the failed
-// operation. Returns false for OK and for all other errors.
+// Unavailable, DeadlineExceeded, Aborted (which tells the caller to join the
+// job again), and Unknown, Internal and Cancelled, which gRPC reports if a
+// connection breaks during a call. The peer may or may not have applied the
+// failed operation. Returns false for OK and for all other errors.
 bool IsTransient(const absl::Status& status);
 
 // Exponential backoff between the tries of an operation. There is no wait

@@ -1,5 +1,6 @@
-// The interface through which the simulator replaces threads, waits and the
-// monotonic clock.
+// An interface to threads, waits and the monotonic clock, which the simulator
+// implements. The simulator is a test program that runs whole clusters in
+// virtual time.
 #ifndef TRIBUTARY_COMMON_BASE_RUNTIME_H_
 #define TRIBUTARY_COMMON_BASE_RUNTIME_H_
 
@@ -11,10 +12,10 @@
 
 namespace tributary {
 
-// The threads, waits and clock of a simulation. The simulator implements this
-// class and returns its object from SimulatedRuntime(). Thread and all
-// functions of monotonic_clock.h then use this object instead of the machine's
-// threads and clock. Implementations are thread-safe.
+// The threads, waits and clock of a simulation. If a program defines
+// SimulatedRuntime(), the class Thread and all functions of monotonic_clock.h
+// use the Runtime that it returns, instead of the threads and the clock of the
+// machine. Implementations are thread-safe.
 class Runtime {
  public:
   // A thread that Start has started.
@@ -36,9 +37,9 @@ class Runtime {
   virtual std::unique_ptr<Started> Start(std::function<void()> body) = 0;
 };
 
-// Returns the simulation's runtime. Only programs that simulate define this
-// function. In all other programs its address is null, and the machine's
-// threads and clock are used.
+// Returns the runtime of the simulation. Only programs that simulate a cluster
+// define this function. In all other programs its address is null, and the
+// threads and the clock of the machine are used.
 Runtime* SimulatedRuntime() __attribute__((weak));
 
 }  // namespace tributary

@@ -1,5 +1,5 @@
-// The request to shut down a process, made by a signal or a test. It ends the
-// waits of the process.
+// A request to shut down this process, made after a signal or by a test. The
+// request ends the waits of the process.
 #ifndef TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 #define TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 

@@ -1,4 +1,5 @@
-// A thread that the simulator can replace.
+// A thread that runs on the machine or, in a simulation, in virtual time (see
+// runtime.h).
 #ifndef TRIBUTARY_COMMON_BASE_THREAD_H_
 #define TRIBUTARY_COMMON_BASE_THREAD_H_
 
@@ -11,11 +12,11 @@
 
 namespace tributary {
 
-// A thread, like std::thread: Join must be called before the destructor.
-// Movable.
+// A thread, like std::thread: if it was started, Join must be called before the
+// destructor. Movable.
 class Thread {
  public:
-  // Creates an object without a thread.
+  // Creates an object that has no thread.
   Thread() = default;
   explicit Thread(std::function<void()> body) {
     if (SimulatedRuntime == nullptr) {
