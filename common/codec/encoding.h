@@ -1,5 +1,6 @@
-// Encodings of payloads for a job's exchange.wire_dtype and
-// exchange.compression; see Encoding in proto/parameter_server.proto.
+// The encodings in which gradients and weights are sent, as selected by the
+// fields exchange.wire_dtype and exchange.compression of the job; see Encoding
+// in proto/parameter_server.proto.
 #ifndef TRIBUTARY_COMMON_CODEC_ENCODING_H_
 #define TRIBUTARY_COMMON_CODEC_ENCODING_H_
 
@@ -14,8 +15,8 @@
 
 namespace tributary {
 
-// Encoded floats as they are sent. `data` points to `bytes` bytes, which stay
-// valid until `owner` is released.
+// Floats in the encoding in which they are sent. `data` points to `bytes`
+// bytes, which stay valid until `owner` is released.
 struct EncodedFloats {
   Encoding encoding = FLOAT32;
   const void* data = nullptr;
@@ -23,7 +24,8 @@ struct EncodedFloats {
   std::shared_ptr<const void> owner;
 };
 
-// Returns the encoding of the contributions (gradients) in this exchange.
+// Returns the encoding of the contributions (the gradient sums that workers
+// send) in this exchange.
 Encoding GradientEncoding(const ExchangeSpec& exchange);
 // Returns the encoding of complete weights in this exchange. Weights that are
 // sent as differences from an earlier version may use a different encoding.

@@ -45,21 +45,24 @@ std::string EncodeTopKDifference(double fraction, const float* from,
 // have any values.
 absl::Status CheckTopK(absl::string_view payload, int64_t count);
 
-// Sets out[i] to element begin + i, for i < count; elements that are not in the
-// payload are 0. For this function and those below, `payload` must have passed
-// CheckTopK.
+// Decodes a part of the encoded array: sets out[i] to its element begin + i,
+// for i < count. Elements that are not in the payload are 0. `payload` must
+// have passed CheckTopK.
 void DecodeTopK(absl::string_view payload, int64_t begin, int64_t count,
                 float* out);
 
-// Adds element i to values[i], for each element i in the payload.
+// Adds element i to values[i], for each element i in the payload. `payload`
+// must have passed CheckTopK.
 void AddTopK(absl::string_view payload, float* values);
 
-// Adds element begin + i to sum[i], for each i < count for which that element
-// is in the payload.
+// Adds element begin + i of the encoded array to sum[i], for each i < count for
+// which the payload contains that element. `payload` must have passed
+// CheckTopK.
 void AddTopKPart(absl::string_view payload, int64_t begin, int64_t count,
                  float* sum);
 
-// Copies to[i] = from[i] for each element i in the payload.
+// Copies to[i] = from[i] for each i for which the payload contains element i.
+// `payload` must have passed CheckTopK.
 void CopyTopK(absl::string_view payload, const float* from, float* to);
 
 }  // namespace tributary

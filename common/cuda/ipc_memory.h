@@ -16,18 +16,20 @@ namespace tributary::cuda {
 // socket beside gRPC's, because the kernel does not let a process reopen such a
 // descriptor through /proc, as it does with the host memory of SharedMemory.
 
-// Allocates `bytes` bytes of zeroed memory of GPU `ordinal`, which other
-// processes can map with the handle that is written to `*handle`. The memory is
-// freed with the last reference. Returns ResourceExhausted if the GPU's memory
-// does not suffice, and FailedPrecondition if the driver cannot share memory.
+// Allocates `bytes` bytes of zeroed memory on GPU `ordinal`, and writes to
+// `*handle` the handle with which other processes can map it. The memory is
+// freed when the last reference is released. Returns ResourceExhausted if the
+// GPU has not enough free memory, and FailedPrecondition if the driver cannot
+// share memory.
 absl::StatusOr<std::shared_ptr<float>> AllocateSharedMemory(
     int ordinal, int64_t bytes, DeviceMemoryHandle* handle);
 
 // Maps the memory of another process for operations and copies on GPU
-// `ordinal`, until the last reference is released. No queued work may use the
-// memory by then. The memory may belong to a different GPU if GPU `ordinal` can
-// access that GPU's memory directly. Returns FailedPrecondition, with the
-// reason, if the memory cannot be mapped; GPU `ordinal` stays usable.
+// `ordinal`. The memory is unmapped when the last reference is released; all
+// queued work that uses the memory must have completed by then. The memory may
+// belong to a different GPU if GPU `ordinal` can access that GPU's memory
+// directly. Returns FailedPrecondition, with the reason, if the memory cannot
+// be mapped; GPU `ordinal` stays usable.
 absl::StatusOr<std::shared_ptr<float>> MapSharedMemory(
     int ordinal, const DeviceMemoryHandle& handle);
 

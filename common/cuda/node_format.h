@@ -1,5 +1,5 @@
-// Converts exchange.wire_dtype to the format that sums on GPUs use for the
-// nodes of the reduction tree.
+// Converts the job's exchange.wire_dtype to the NodeFormat that GPUs use for
+// sums of gradients.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
 

@@ -1,5 +1,6 @@
-// Computes the sums of the nodes of the reduction tree in a GPU's memory. The
-// results have the same bits as the results of common/numerics/half.h.
+// Adds gradients in a GPU's memory in the order of the reduction tree, the
+// binary tree that fixes the order of additions. The results have the same bits
+// as the results of common/numerics/half.h.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 
@@ -11,17 +12,18 @@
 
 namespace tributary::cuda {
 
-// The format to which the sums of the reduction tree's nodes are rounded:
-// exchange.wire_dtype.
+// The number format to which each sum in the reduction tree is rounded. The
+// job's field exchange.wire_dtype selects it.
 enum class NodeFormat { kFloat32, kBfloat16, kFloat16 };
 
-// Queues the computation of to[i] = rounded from[i], for i < count. `to` may
-// equal `from`.
+// Queues on `stream` the computation of to[i] = from[i], rounded to `format`,
+// for i < count. `to` may equal `from`.
 void RoundNode(Stream& stream, NodeFormat format, int64_t count,
                const float* from, float* to);
 
-// Queues the computation of sum[i] = rounded (sum[i] + rounded x[i]), for i <
-// count. The elements of `sum` must be rounded already.
+// Queues on `stream` the computation of sum[i] = rounded (sum[i] + rounded
+// x[i]), for i < count, where "rounded" means rounded to `format`. The elements
+// of `sum` must be rounded already.
 void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
              float* sum);
 

@@ -1,4 +1,4 @@
-// The queue on which a CUDA device runs operations.
+// A CUDA stream that remembers the first error of its operations.
 #ifndef TRIBUTARY_COMMON_CUDA_STREAM_H_
 #define TRIBUTARY_COMMON_CUDA_STREAM_H_
 
@@ -54,8 +54,8 @@ class Stream {
   }
 
   // Errors between BeginErrors and EndErrors do not make the stream fail;
-  // EndErrors returns the first of them, or OK. For operations that have a
-  // fallback.
+  // EndErrors returns the first of them, or OK. Use these functions for
+  // operations that have a fallback.
   void BeginErrors() { other_error_ = absl::OkStatus(); }
   absl::Status EndErrors();
 
@@ -68,8 +68,8 @@ class Stream {
   const int ordinal_;
   const cudaStream_t stream_;
   absl::Status first_error_;
-  // The first error since BeginErrors, or OK. Empty outside of BeginErrors and
-  // EndErrors.
+  // Between BeginErrors and EndErrors, the first error since BeginErrors, or
+  // OK. At all other times nullopt.
   std::optional<absl::Status> other_error_;
 };
 

@@ -1,5 +1,5 @@
-// The events of a job (JobEvent in proto/rendezvous.proto) as lines of
-// events.jsonl, which docs/metrics.md describes.
+// Converts the events of a job (JobEvent in proto/rendezvous.proto) to and from
+// lines of the file events.jsonl, which docs/metrics.md describes.
 #ifndef TRIBUTARY_COMMON_EVENT_JOB_EVENT_H_
 #define TRIBUTARY_COMMON_EVENT_JOB_EVENT_H_
 
@@ -12,27 +12,29 @@
 
 namespace tributary {
 
-// The largest number of bytes of JobEvent.message.
+// Largest size of JobEvent.message in bytes.
 inline constexpr size_t kMaxEventMessageBytes = 2000;
 
-// Returns the text as the message of an event, which other programs refuse if
-// it is not valid UTF-8: replaces invalid bytes by U+FFFD, and shortens the
-// text to whole characters of at most kMaxEventMessageBytes.
+// Returns `text` in the form that JobEvent.message requires: invalid UTF-8 is
+// replaced by U+FFFD, and the text is truncated to at most
+// kMaxEventMessageBytes bytes without dividing a character.
 std::string EventMessage(absl::string_view text);
 
-// Returns "info", "warning" or "error"; "" for SEVERITY_UNSPECIFIED.
+// Returns "info", "warning" or "error", or an empty string for
+// SEVERITY_UNSPECIFIED.
 absl::string_view SeverityName(JobEvent::Severity severity);
 
-// Returns the event as the object that is a line of events.jsonl.
+// Returns the JSON object that represents `event` in events.jsonl.
 nlohmann::ordered_json EventJson(const JobEvent& event);
 
-// Returns the line of events.jsonl, without a line end. The message is that of
-// EventMessage; in other texts, bytes that are not UTF-8 are replaced.
+// Returns EventJson(event) as one line of text, without a line end. The message
+// is changed as EventMessage describes; in the other texts, invalid UTF-8 is
+// replaced by U+FFFD.
 std::string EventLine(const JobEvent& event);
 
-// Parses a line of events.jsonl. Returns nullopt if it is not an object with a
-// kind and a message. Members that are absent or have a wrong type keep their
-// default values.
+// Parses a line of events.jsonl. Returns nullopt if the line is not a JSON
+// object that has a kind and a message, both nonempty. Other members that are
+// absent or have a wrong type keep their default values.
 std::optional<JobEvent> ParseEventLine(absl::string_view line);
 
 }  // namespace tributary

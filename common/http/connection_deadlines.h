@@ -1,4 +1,5 @@
-// Ends connections that keep a server waiting.
+// Closes HTTP connections whose peers take too long to send a request or to
+// read a response.
 #ifndef TRIBUTARY_COMMON_HTTP_CONNECTION_DEADLINES_H_
 #define TRIBUTARY_COMMON_HTTP_CONNECTION_DEADLINES_H_
 
@@ -12,26 +13,29 @@ struct event_base;
 
 namespace tributary {
 
-// Gives each connection of an event loop a time by which its next request must
-// be complete, or by which its peer must have read the answer. libevent's own
-// timeout begins again with each byte, so a peer that sends a byte now and then
-// would keep its connection for hours.
+// Keeps a deadline for each connection of a libevent event loop: the time by
+// which the next request must be complete, or by which the peer must have read
+// the response. libevent's own timeout restarts with each byte, so a peer that
+// sends a byte now and then could keep its connection open for hours.
 //
-// A connection is shut down, not freed: libevent then sees its end, and frees
-// it. Because libevent does not tell when it frees one, the connections that
-// are left are found among the loop's events; a pointer that was freed is never
-// dereferenced. Used by the loop's thread only.
+// When a deadline passes, this class shuts down the socket. libevent then
+// detects the end of the connection and frees it, but does not report that.
+// This class therefore looks for the remaining connections among the events of
+// the loop, and never dereferences a pointer to a connection that may have been
+// freed. Used only by the thread that runs the loop.
 class ConnectionDeadlines {
  public:
   struct Options {
-    // From the beginning of the connection, or from the end of an answer, to
-    // the last byte of the head of the next request.
+    // Maximum time from the start of a connection, or from the end of a
+    // response, until the head (request line and headers) of the next request
+    // is complete.
     absl::Duration request;
-    // From the last byte of a request's head to the last byte of the answer
-    // that the kernel accepts.
+    // Maximum time from the end of a request's head until the kernel has
+    // accepted the last byte of the response.
     absl::Duration answer;
-    // Maximum number of connections. A further one ends the one that has
-    // waited longest without a complete request.
+    // Maximum number of connections. When a further connection is added, the
+    // connection that has waited longest without a complete request is shut
+    // down.
     size_t connections = 0;
   };
 
@@ -39,17 +43,19 @@ class ConnectionDeadlines {
   ConnectionDeadlines(event_base* base, const Options& options)
       : base_(base), options_(options) {}
 
-  // Adds a new connection. If there are too many, first shuts down the one that
-  // has waited longest for a request. Returns false if the caller must not
-  // accept more connections for a moment, because all are being answered, or
-  // because those that were shut down are not freed yet.
+  // Adds a new connection. If the maximum number is reached, first shuts down
+  // the connection that has waited longest for a request. Returns false if the
+  // caller must stop accepting connections for a moment, because all
+  // connections are being answered, or because connections that were shut down
+  // are not freed yet.
   bool Add(const bufferevent* connection, absl::Time now);
-  // The connection has received a complete request.
+  // Call when a complete request has been received on `connection`.
   void OnRequest(const bufferevent* connection, absl::Time now);
-  // The answer was sent.
+  // Call when the response has been sent on `connection`.
   void OnAnswered(const bufferevent* connection, absl::Time now);
-  // Shuts down the connections whose deadline has passed. Call it several times
-  // in each interval of the shorter timeout.
+  // Shuts down the connections whose deadline has passed. Call this function
+  // periodically, several times within the shorter one of the two timeouts in
+  // Options.
   void Enforce(absl::Time now);
   // Returns the number of connections, including those that were freed since
   // the last call of Enforce.
@@ -60,11 +66,11 @@ class ConnectionDeadlines {
     absl::Time deadline;
     bool answering = false;
     bool shut = false;
-    int fd = -1;  // Valid until the loop runs its next event.
+    int fd = -1;  // Valid until the loop handles its next event.
   };
 
-  // Removes the connections that libevent has freed, and finds the sockets of
-  // the others.
+  // Removes the connections that libevent has freed, and sets `fd` of all
+  // others.
   void FindLiving();
 
   event_base* const base_;

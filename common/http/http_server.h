@@ -16,14 +16,14 @@ namespace tributary {
 
 struct HttpRequest {
   std::string path;   // Decoded, without the query, such as "/metrics".
-  std::string query;  // What follows the question mark, as sent.
-  // The headers of these names; empty if absent.
+  std::string query;  // The part after the question mark, not decoded.
+  // The values of the headers Host and Authorization; empty if absent.
   std::string host;
   std::string authorization;
 };
 
-// Returns the value of a parameter of `query`, decoded, or nullopt if the query
-// does not have it.
+// Returns the decoded value of parameter `name` in `query`, or nullopt if the
+// query does not contain it.
 absl::optional<std::string> QueryValue(const std::string& query,
                                        const std::string& name);
 
@@ -35,39 +35,44 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-// Serves GET and HEAD requests on one thread, by HTTP/1.1 (libevent's evhttp).
-// Requests with a body, with another method or with a head of more than 8 KiB
-// are refused before the handler sees them. A connection is closed if the head
-// of its next request, or the peer's reading of an answer, takes too long,
-// however often a byte arrives. A connection beyond the limit ends the one that
-// has waited longest without a complete request, so that idle connections keep
-// no honest request from its answer.
+// Serves GET and HEAD requests with HTTP/1.1 on one thread (libevent's evhttp).
+// Rejects requests that have a body, a different method, or a head (request
+// line and headers) of more than 8 KiB, without calling the handler.
+//
+// Closes a connection if the peer does not send the head of its next request,
+// or does not read a response, within the time limits in Options. When a new
+// connection exceeds the maximum number of connections, closes the connection
+// that has waited longest without a complete request, so that idle connections
+// do not block other clients.
 class HttpServer {
  public:
-  // Called on the server's thread. While it runs, no other request is served.
+  // Returns the response to a request. Called on the server's thread, so no
+  // other request is served until it returns.
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
 
   struct Options {
     // The address to listen on. Port 0 selects a free port.
     std::string host = "127.0.0.1";
     int port = 0;
-    // The certificate chain and its private key, as PEM. Empty: no TLS.
+    // The certificate chain and its private key, in PEM format. If `key` is
+    // empty, the server does not use TLS.
     std::string certificate;
     std::string key;
     int connections = 128;
-    // For the head of a request, from the beginning of the connection or the
-    // end of the previous answer.
+    // Maximum time to receive the head of a request, from the start of the
+    // connection or from the end of the previous response.
     absl::Duration request_timeout = absl::Seconds(10);
-    // For sending an answer.
+    // Maximum time to send a response.
     absl::Duration answer_timeout = absl::Seconds(60);
   };
 
-  // Starts to serve. Returns Unavailable, with the system's error, if the
+  // Starts a server. Returns Unavailable, with the system's error, if the
   // address cannot be bound, and InvalidArgument if the certificate or the key
   // cannot be used.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const Options& options, Handler handler);
-  // Closes all connections, and waits for a handler that runs.
+  // Waits for a call of the handler that is in progress, then closes all
+  // connections.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
