@@ -23,8 +23,8 @@ namespace tributary {
 // thread-safe.
 class Config {
  public:
-  // `field` names the object in errors. `json` is the text of a JSON object;
-  // other text is an error that status() returns.
+  // `field` is the name of the object in error messages. `json` is the text of
+  // a JSON object; if it is any other text, status() returns an error.
   Config(absl::string_view field, absl::string_view json);
   ~Config();
   Config(Config&&) noexcept;
@@ -42,15 +42,17 @@ class Config {
                                 std::vector<int64_t> fallback, int64_t least,
                                 int64_t most);
 
-  // Returns the text of the object, for programs that parse it themselves.
+  // Returns the text of the JSON object, for callers that parse it themselves.
   // Marks all members as read, so that CheckAllRead accepts them.
   const std::string& json();
 
-  // Returns OK, or InvalidArgument, naming the member, for the first value of
-  // the wrong type or out of range.
+  // Returns InvalidArgument, naming the member, if a member that was read had
+  // the wrong type or was out of range; reports the first such member.
+  // Otherwise returns OK.
   const absl::Status& status() const;
-  // Returns status(), or InvalidArgument for a member that was not read, which
-  // is usually a typing error.
+  // Returns status() if it is an error. Otherwise returns InvalidArgument if
+  // the object has a member that no method has read, which usually means that
+  // its name is misspelled.
   absl::Status CheckAllRead() const;
 
  private:

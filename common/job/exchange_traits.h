@@ -16,8 +16,8 @@ enum class ExchangeKind {
   kAllReduce,
 };
 
-// Properties derived from the field `exchange` and a few related fields of the
-// job. Code should check the property that it depends on; only the
+// Properties that follow from the field `exchange` and a few related fields of
+// the job. Code should check the property that it depends on; only the
 // implementation of one kind of exchange should check `kind`. A value type.
 struct ExchangeTraits {
   ExchangeKind kind = ExchangeKind::kSynchronous;
@@ -28,22 +28,23 @@ struct ExchangeTraits {
   // True if servers keep in-memory replicas: with recovery.journal, of the
   // state of other servers; with all-reduce, of the state of the workers.
   bool servers_hold_replicas = false;
-  // True if an attempt has a fixed set of workers: the loss of one ends the
-  // attempt, and workers that join wait for the next attempt.
+  // True if the set of workers is fixed during an attempt, which is one run of
+  // the protocol: the loss of one worker ends the attempt, and workers that
+  // join wait for the next attempt.
   bool fixed_members = false;
 
   // True if one worker computes the whole batch of a step. Otherwise the
   // batch's micro-batches are divided among the workers.
   bool whole_batches = false;
-  // Number of steps by which a worker may run ahead of the chunk with the
-  // oldest version. 0 if whole_batches, because steps are then not applied in
-  // order.
+  // Number of steps by which a worker may run ahead of the oldest version of
+  // any chunk. 0 if whole_batches is true, because steps are then not applied
+  // in order.
   int64_t staleness = 0;
   // Number of steps between two exchanges; see Rounds.
   int64_t steps_per_round = 1;
-  // True for local SGD: each micro-batch computes the steps of a round on
-  // weights of its own, with the job's optimizer, and contributes the change of
-  // these weights instead of a gradient.
+  // True for local SGD: for each micro-batch, a worker takes the steps of a
+  // round on a separate copy of the weights, with the job's optimizer, and
+  // contributes the change of these weights instead of a gradient.
   bool local_sgd = false;
 
   // True if servers, or the members of an all-reduce, update chunks only after
@@ -52,15 +53,15 @@ struct ExchangeTraits {
   // True if workers compute the norm of the whole gradient before they send it,
   // and send the norm with it.
   bool contributions_await_norm = false;
-  // True if servers answer each contribution. A server may then read the
-  // gradient of a contribution until it has answered that contribution.
-  // Otherwise it may read the gradient until the chunk's next version is
-  // published.
+  // True if servers answer each contribution (a gradient sum from a worker). A
+  // server may then read the gradient of a contribution until it has answered
+  // that contribution. Otherwise it may read the gradient until the chunk's
+  // next version is published.
   bool contributions_answered = false;
 };
 
-// Returns the traits of `job`, which must be valid. ResolveJob does not change
-// them. JobOfRounds(job) has the same traits as `job`. A pure function.
+// Returns the traits of `job`, which must be valid. ResolveJob(job) and
+// JobOfRounds(job) have the same traits as `job`. A pure function.
 ExchangeTraits ResolveExchange(const JobSpec& job);
 
 // Returns the parameters of the job's consistency mode, for the code that

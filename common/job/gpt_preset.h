@@ -1,4 +1,4 @@
-// The sizes of published models of GPT-2.
+// The sizes of the published GPT-2 models.
 #ifndef TRIBUTARY_COMMON_JOB_GPT_PRESET_H_
 #define TRIBUTARY_COMMON_JOB_GPT_PRESET_H_
 

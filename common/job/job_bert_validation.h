@@ -1,4 +1,4 @@
-// Checks of model.bert.
+// Validates model.bert.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_BERT_VALIDATION_H_
 #define TRIBUTARY_COMMON_JOB_JOB_BERT_VALIDATION_H_
 
@@ -8,7 +8,7 @@
 namespace tributary {
 
 // Returns InvalidArgument, naming the field, if a field of model.bert is
-// invalid, or if the job's data do not suit model.bert.
+// invalid, or if model.bert cannot be trained with the job's data.
 absl::Status ValidateBert(const JobSpec& job);
 
 }  // namespace tributary

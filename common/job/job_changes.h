@@ -20,19 +20,19 @@ struct JobChange {
   std::string is;
 };
 
-// Returns the fields that differ between two jobs and affect the result of
-// training, in the order of job.proto. Both jobs must be results of ResolveJob.
-// `was` is the earlier job, `is` the new one, here and below. Ignores the
-// length of the run (steps, epochs), because a longer run continues a shorter
-// one. Ignores fields that never affect a result: name, output, checkpoint,
-// evaluation, recovery, transport, and chunk_bytes where it has no effect. Also
-// ignores whether the job uses mode synchronous or an all-reduce, because both
-// compute the same result.
+// Returns the fields that differ between the earlier job `was` and the new job
+// `is` and that affect the result of training, in the order of job.proto. Both
+// jobs must be results of ResolveJob. Ignores the length of the run (steps,
+// epochs), because a longer run continues a shorter one. Ignores fields that
+// never affect a result: name, output, checkpoint, evaluation, recovery,
+// transport, and chunk_bytes where it has no effect. Also ignores whether the
+// job uses mode synchronous or an all-reduce, because both compute the same
+// result.
 std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is);
 
 // Returns true if the jobs differ in length (steps or epochs) and the learning
-// rate of `is` decays until the last step. A step of the shorter job then uses
-// a different learning rate from the same step of the longer job.
+// rate of the new job `is` decays until its last step. A step of the shorter
+// job then uses a different learning rate from the same step of the longer job.
 bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is);
 
 // Returns true if both jobs have the same length (steps or epochs).

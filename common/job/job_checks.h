@@ -12,9 +12,9 @@
 namespace tributary {
 
 // Largest number of steps of a job. Like the other limits on sizes, it is far
-// above practical values. Together the limits on sizes keep the product of two
-// sizes, or of a size and a batch, times eight bytes, far below 2^63. They do
-// not bound the product of a size and kMaxSteps.
+// above practical values. With the limits on sizes, the product of two sizes,
+// or of a size and a batch, times eight bytes, is far below 2^63. The product
+// of a size and kMaxSteps can be larger.
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Largest width of a layer, and largest size of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;

@@ -18,9 +18,9 @@ class FirstError : public ::google::protobuf::io::ErrorCollector {
   // `text` is the parser's input and must outlive this object.
   explicit FirstError(absl::string_view text) : text_(text) {}
 
-  // The error in a form to be appended to a file's name: ":12:5: ..." with line
-  // and column, both counted from 1, or ": ..." if the error has no position.
-  // Empty if there was no error.
+  // The error, formatted so that it can follow the name of a file: ":12:5: ..."
+  // with line and column, both counted from 1, or ": ..." if the error has no
+  // position. Empty if there was no error.
   const std::string& message() const { return message_; }
   // The error without line and column; empty if there was no error.
   const std::string& what() const { return what_; }
@@ -28,7 +28,8 @@ class FirstError : public ::google::protobuf::io::ErrorCollector {
   // Called by the parser. `line` and `column` count from 0; line -1 refers to
   // the whole text.
   void AddError(int line, int column, const std::string& message) override;
-  // Ignores warnings, which report deprecated fields only: job files have none.
+  // Ignores warnings. The parser only warns of deprecated fields, and job files
+  // have none.
   void AddWarning(int, int, const std::string&) override {}
 
  private:

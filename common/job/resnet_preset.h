@@ -1,4 +1,5 @@
-// The published residual networks: see ResnetSpec.preset.
+// The layer counts and blocks of the published residual networks (ResNet-18 to
+// ResNet-152): see ResnetSpec.preset.
 #ifndef TRIBUTARY_COMMON_JOB_RESNET_PRESET_H_
 #define TRIBUTARY_COMMON_JOB_RESNET_PRESET_H_
 
@@ -7,9 +8,9 @@
 namespace tributary {
 
 // Returns `resnet` with its preset applied: the fields `layers`, `block` and
-// `stem` that are not set have the preset's values. The stem of every preset is
-// IMAGENET. Returns `resnet` unchanged if it has no preset, and does not change
-// a spec that it has returned. `preset` itself stays set.
+// `stem`, if not set, get the preset's values. The stem of every preset is
+// IMAGENET. `preset` itself stays set. Returns `resnet` unchanged if it has no
+// preset. Idempotent.
 ResnetSpec WithPreset(ResnetSpec resnet);
 
 }  // namespace tributary

@@ -1,5 +1,5 @@
-// The grouping of a job's steps into rounds, between which gradients and
-// weights are exchanged.
+// Divides a job's steps into rounds. Workers and servers exchange gradients and
+// weights once per round.
 #ifndef TRIBUTARY_COMMON_JOB_ROUNDS_H_
 #define TRIBUTARY_COMMON_JOB_ROUNDS_H_
 
@@ -9,10 +9,11 @@
 
 namespace tributary {
 
-// Converts between steps and rounds. A round is the unit that servers count as
-// a step: one reduction tree, one update and one version. In mode local_steps a
-// round has `inner_steps` steps of the job (the last round may have fewer); in
-// all other modes it has one. Immutable.
+// Converts between steps and rounds. A round is what servers count as one step:
+// in each round, they add the contributions of all micro-batches, apply one
+// update, and create one version of the weights. In mode local_steps (local
+// SGD) a round has `inner_steps` steps of the job, and the last round may have
+// fewer; in all other modes it has one. Immutable.
 class Rounds {
  public:
   // `job` must be valid and have `steps` steps.
@@ -37,16 +38,17 @@ class Rounds {
 // epochs keep the values that they have in `job`.
 JobSpec JobOfRounds(const JobSpec& job);
 
-// Returns true if the coordinator may need the state of an evaluated version
-// after its evaluation: with stop_when or checkpoint.best. The members of an
-// all-reduce then save the state of each version that is evaluated.
+// Returns true if the coordinator (server 0) may need the state of an evaluated
+// version after its evaluation: with stop_when or checkpoint.best. The workers
+// of an all-reduce then save the state of each version that is evaluated.
 bool KeepsEvaluatedVersions(const JobSpec& job);
 
-// Returns the rate at which servers update parameters of group STATISTICS: in
-// each round, they move a value towards the observed value by this fraction of
-// the difference. The rate is kStatisticsRate, except in mode local_steps:
-// there it is 1, because each micro-batch has already averaged the values over
-// the steps of the round. `job` may be the result of JobOfRounds.
+// Returns the rate at which servers update running statistics (parameters of
+// group STATISTICS): in each round, they move a value towards the observed
+// value by this fraction of the difference. The rate is kStatisticsRate, except
+// in mode local_steps: there it is 1, because each micro-batch has already
+// averaged the values over the steps of the round. `job` may be the result of
+// JobOfRounds.
 double StatisticsRate(const JobSpec& job);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// A histogram of seconds with fixed buckets, for Prometheus.
+// A histogram of durations with fixed buckets, for Prometheus.
 #ifndef TRIBUTARY_COMMON_METRICS_HISTOGRAM_H_
 #define TRIBUTARY_COMMON_METRICS_HISTOGRAM_H_
 
@@ -9,16 +9,17 @@
 
 namespace tributary {
 
-// Counts values by bucket. A value type; not thread-safe.
+// Counts durations, in seconds, by bucket. A value type; not thread-safe.
 class Histogram {
  public:
-  // Upper bounds of the buckets, in seconds; the last bucket has none. From a
-  // small network on one machine to a large one on slow links.
+  // Upper bounds of the buckets, in seconds. The last bucket has no upper
+  // bound. The bounds cover the step times of small networks on one machine and
+  // of large networks on slow links.
   static constexpr std::array<double, 16> kBounds = {
       0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2,
       0.5,   1,     2,     5,    10,   20,   50,  100};
 
-  // Adds `times` values of `seconds`.
+  // Counts the duration `seconds` `times` times.
   void Add(double seconds, int64_t times = 1) {
     const size_t bucket =
         std::lower_bound(kBounds.begin(), kBounds.end(), seconds) -
@@ -27,7 +28,8 @@ class Histogram {
     sum_ += seconds * static_cast<double>(times);
   }
 
-  // The number of values in each bucket, without those of lower buckets.
+  // Returns the number of values in each bucket. Unlike in Prometheus' format,
+  // the counts are not cumulative.
   const std::array<int64_t, kBounds.size() + 1>& counts() const {
     return counts_;
   }

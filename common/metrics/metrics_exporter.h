@@ -1,4 +1,4 @@
-// Shows the metrics of a process to Prometheus.
+// Exports the metrics of a process to Prometheus.
 #ifndef TRIBUTARY_COMMON_METRICS_METRICS_EXPORTER_H_
 #define TRIBUTARY_COMMON_METRICS_METRICS_EXPORTER_H_
 
@@ -15,26 +15,30 @@
 
 namespace tributary {
 
-// Serves the metrics at /metrics, writes them to a file, or both.
+// Exports the metrics of a process over HTTP at /metrics, to a file, or both.
 class MetricsExporter {
  public:
   struct Options {
-    // The address to listen on, if `listens` is true.
+    // If `listens` is true, an HTTP server with the options `http` serves the
+    // metrics.
     bool listens = false;
     HttpServer::Options http;
-    // A file for the textfile collector of node_exporter, whose name must end
-    // in ".prom". Replaced atomically, at every interval and at the end. Empty:
-    // none.
+    // The file for the textfile collector of node_exporter, whose name must end
+    // in ".prom". The file is replaced atomically after each `interval` and
+    // when the exporter is destroyed. Empty if no file is written.
     std::string file;
     absl::Duration interval = absl::Seconds(15);
-    // How long a page that was rendered is served again. Collectors take locks
-    // of the step's path; a flood of requests must not hold them.
+    // How long the HTTP server returns the same page before it collects the
+    // metrics again. Collecting acquires locks that training steps also need,
+    // so this limits the effect of many requests on training.
     absl::Duration freshness = absl::Milliseconds(500);
   };
 
-  // `registry` and `log` must outlive the result. Returns the errors of
-  // HttpServer::Start, and the system's error if the file cannot be written.
-  // Later errors of the file are logged once.
+  // Starts the HTTP server and the thread that writes the file, as `options`
+  // requests. `registry` and `log` must outlive the result. Returns the errors
+  // of HttpServer::Start, and the system's error if the file cannot be written.
+  // If writing the file fails later, logs a warning, but only one until a write
+  // succeeds again.
   static absl::StatusOr<std::unique_ptr<MetricsExporter>> Start(
       const Options& options, MetricsRegistry* registry, Logger* log);
   ~MetricsExporter();
@@ -47,7 +51,7 @@ class MetricsExporter {
  private:
   MetricsExporter(const Options& options, MetricsRegistry* registry,
                   Logger* log);
-  // Answers a request, on the HTTP server's thread.
+  // Returns the response to a request. Called on the HTTP server's thread.
   HttpResponse Answer(const HttpRequest& request);
   absl::Status WriteFile();
   void WriteFilesUntilStopped();

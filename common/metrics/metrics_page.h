@@ -1,4 +1,4 @@
-// Metrics as text in the exposition format of Prometheus, version 0.0.4
+// Formats metrics in the text exposition format of Prometheus, version 0.0.4
 // (https://prometheus.io/docs/instrumenting/exposition_formats).
 #ifndef TRIBUTARY_COMMON_METRICS_METRICS_PAGE_H_
 #define TRIBUTARY_COMMON_METRICS_METRICS_PAGE_H_
@@ -12,24 +12,25 @@
 
 namespace tributary {
 
-// Collects the values of one page. Names and help are ours, and must follow
-// Prometheus' rules; the values of labels may contain anything. Not
-// thread-safe.
+// Builds the text of one page of metrics. Names and help texts are not escaped
+// and must follow Prometheus' rules. The values of labels are escaped and may
+// contain any text. Not thread-safe.
 class MetricsPage {
  public:
   using Labels = std::vector<std::pair<absl::string_view, std::string>>;
 
-  // Begin a family of metrics, to which the following calls of Add belong. The
-  // name of a counter ends in "_total". A family may begin only once.
+  // These functions begin a family of metrics; the following calls of Add
+  // belong to it. The name of a counter must end in "_total". A family may
+  // begin only once.
   void BeginCounter(absl::string_view name, absl::string_view help);
   void BeginGauge(absl::string_view name, absl::string_view help);
-  // Adds a value to the family. NaN and infinity are allowed.
+  // Adds a value to the current family. NaN and infinity are allowed.
   void Add(double value, const Labels& labels = {});
 
-  // Adds a family of one value.
+  // These functions add a family with one value, which has no labels.
   void AddCounter(absl::string_view name, absl::string_view help, double value);
   void AddGauge(absl::string_view name, absl::string_view help, double value);
-  // Adds a family of one histogram of seconds.
+  // Adds a family with one histogram of durations in seconds.
   void AddHistogram(absl::string_view name, absl::string_view help,
                     const Histogram& histogram);
 

@@ -14,16 +14,17 @@
 
 namespace tributary {
 
-// Asks the objects of a process for their metrics when somebody wants to know
-// them, so that metrics cost nothing in between. Thread-safe.
+// Holds callbacks (collectors) that report the metrics of a process. They are
+// called only when the metrics are requested, so metrics cost nothing at other
+// times. Thread-safe.
 class MetricsRegistry {
  public:
-  // Adds families to a page. Must not block for long, because the removal of
-  // any collector waits for it, and must not call the registry.
+  // Adds families of metrics to a page. Must not block for long, because
+  // destroying any Registration waits for it, and must not call the registry.
   using Collector = std::function<void(MetricsPage*)>;
 
-  // Keeps a collector registered. Its destructor waits for a call of the
-  // collector that is in progress. Movable.
+  // Keeps a collector registered. The destructor waits until no collector is
+  // running. Movable.
   class Registration {
    public:
     Registration() = default;
@@ -48,12 +49,13 @@ class MetricsRegistry {
     int64_t id_ = 0;
   };
 
-  // Registers a collector whose families no other collector adds. The registry
-  // must outlive the result. With a null registry, does nothing.
+  // Registers a collector. No other collector may add the same families.
+  // `registry` must outlive the result. If `registry` is null, registers
+  // nothing and returns an empty Registration.
   static Registration Add(MetricsRegistry* registry, Collector collector);
 
-  // Returns the page of all collectors and of the process itself: its CPU time
-  // and memory.
+  // Calls all collectors and returns the page with their metrics and with the
+  // CPU time and the memory of the process.
   std::string Collect() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

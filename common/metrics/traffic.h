@@ -1,4 +1,4 @@
-// The metrics of a process's traffic.
+// The metrics of the bytes that a process sends and receives.
 #ifndef TRIBUTARY_COMMON_METRICS_TRAFFIC_H_
 #define TRIBUTARY_COMMON_METRICS_TRAFFIC_H_
 
@@ -16,8 +16,8 @@ struct Traffic {
     int64_t received = 0;
   };
   Bytes streams;
-  // In memory that the process shares with another one, where nothing is
-  // copied; nullopt: not counted.
+  // Bytes that were passed in memory that two processes share, without being
+  // copied to a socket. nullopt if they are not counted.
   std::optional<Bytes> shared_memory;
 };
 

@@ -33,11 +33,12 @@ void RoundTo(WireDtype dtype, float* values, int64_t count);
 // The arrays must not overlap.
 void RoundedCopy(WireDtype dtype, const float* from, float* to, int64_t count);
 
-// The following three functions add float32 numbers and round the sums, as the
-// nodes of the reduction tree require. For FLOAT32 they call AddInto and Sum2
-// of vector_ops.h, which do not round. The arrays must not overlap.
+// The functions RoundAndAdd, AddRounded and SumRounded add float32 numbers and
+// round the sums, as the nodes of the reduction tree require. For FLOAT32 they
+// call AddInto and Sum2 of vector_ops.h, which do not round. The arrays must
+// not overlap.
 //
-// Computes sum[i] = rounded (rounded sum[i] + rounded x[i]).
+// RoundAndAdd computes sum[i] = rounded (rounded sum[i] + rounded x[i]).
 void RoundAndAdd(WireDtype dtype, const float* x, float* sum, int64_t count);
 // Computes sum[i] = rounded (sum[i] + x[i]), for operands that are already
 // rounded.

@@ -11,8 +11,9 @@
 
 namespace tributary {
 
-// The purpose of a stream, which separates the streams of one seed. The values
-// determine results: never renumber them.
+// The purpose of a random stream. Streams with the same seed but different
+// purposes are independent. The numbers determine the results of training, so
+// they must never change.
 enum class RandomPurpose : uint32_t {
   kInitialization = 1,
   kDropout = 2,
@@ -42,10 +43,10 @@ constexpr PhiloxBlock Philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
   return counter;
 }
 
-// A stream of random numbers: (seed, purpose) form the key, (a, b) and the
-// position form the counter. For dropout, `a` is the step and `b` combines
-// micro-batch and layer. For initialization, `a` is 0 and `b` is the
-// parameter's index in the table.
+// A stream of random numbers. (seed, purpose) form the key of Philox; (a, b)
+// and the position in the stream form the counter. For dropout, `a` is the
+// step, and `b` combines micro-batch and layer. For initialization, `a` is 0,
+// and `b` is the parameter's index in the parameter table.
 struct RandomStream {
   uint64_t seed = 0;
   RandomPurpose purpose = RandomPurpose::kInitialization;
@@ -63,8 +64,8 @@ struct RandomStream {
   }
 };
 
-// Returns a number in [0, 1), made of the upper 24 of the random `bits`.
-// Float32 represents it exactly.
+// Returns a number in [0, 1), computed from the upper 24 bits of `bits`, which
+// are random. Float32 represents the result exactly.
 constexpr float UniformFloat(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }

@@ -29,9 +29,9 @@
 #define TRIBUTARY_MULTIVERSION \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 // For code that has one function for processors with wide registers (see
-// HasWideRegisters) and one for all others. Mark the first function
-// TRIBUTARY_WIDE_VERSION and the second TRIBUTARY_NARROW_VERSIONS, so that each
-// is compiled only in the versions that can run.
+// HasWideRegisters) and another one for all other processors. Mark the first
+// function TRIBUTARY_WIDE_VERSION and the second TRIBUTARY_NARROW_VERSIONS, so
+// that each function is compiled only for the processors that can run it.
 #define TRIBUTARY_WIDE_VERSION __attribute__((target("arch=x86-64-v4")))
 #define TRIBUTARY_NARROW_VERSIONS \
   __attribute__((target_clones("arch=x86-64-v3", "default")))

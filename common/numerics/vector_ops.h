@@ -28,10 +28,12 @@ double AddPartialSums(const double* sums);
 // Computes SumOfSquares of an array that arrives in pieces.
 class SumOfSquaresInPieces {
  public:
-  // Adds the next `count` elements. `count` must be a multiple of 16 in all
-  // calls except the last, here and below.
+  // Adds the squares of the next `count` elements, which are x[i]. `count` must
+  // be a multiple of 16 in all calls of Add and AddSum except the last one.
   void Add(const float* x, int64_t count);
-  // Adds the next `count` elements a[i] + b[i].
+  // Adds the squares of the next `count` elements, which are a[i] + b[i].
+  // `count` must be a multiple of 16 in all calls of Add and AddSum except the
+  // last one.
   void AddSum(const float* a, const float* b, int64_t count);
   double Total() const;
 

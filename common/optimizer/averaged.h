@@ -13,20 +13,21 @@ namespace tributary {
 
 class Optimizer;
 
-// Name of the slot in which an optimizer with a moving average keeps the
-// average minus the weight.
+// Name of the slot that holds the average minus the weight, in an optimizer
+// with a moving average.
 inline constexpr char kAverageSlot[] = "average_offset";
 
 // `Rule` with an exponential moving average of the weights. Its last slot holds
-// d, the average minus the weight. When the rule turns w into w',
+// d, the average minus the weight. When the rule changes w to w',
 //   average' = decay (w + d) + (1 - decay) w'
 // and therefore d' = average' - w' = decay (d + (w - w')).
 //
-// The offset d has advantages over the average itself. It begins with 0, as all
-// slots do. It stays 0, and the average therefore stays equal to the weights,
-// where no rule runs: in frozen parameters and in running statistics. And it is
-// small beside the weight, so that changes of the average which are too small
-// for float32 beside the weight still add up.
+// Storing the offset d has advantages over storing the average. Like all slots,
+// d begins with 0. It stays 0, and the average therefore stays equal to the
+// weights, where no rule runs: in frozen parameters and in running statistics.
+// And because d is small compared with the weight, float32 can represent
+// changes of the average that would be lost if they were added to the average
+// itself.
 template <typename Rule>
 struct Averaged {
   static constexpr int kSlots = Rule::kSlots + 1;
@@ -55,9 +56,9 @@ void UpdateElements(const Averaged<MomentumSgd<true>>& rule,
 void UpdateElements(const Averaged<AdamRule>& rule,
                     const ElementArrays& arrays);
 
-// Returns `optimizer` with a moving average, whose slot kAverageSlot follows
-// the slots of `optimizer`. The weights have the same bits as without it.
-// `decay` is in (0, 1).
+// Returns an optimizer that also keeps a moving average of the weights, in the
+// slot kAverageSlot after the slots of `optimizer`. It computes weights with
+// the same bits as `optimizer`. `decay` is in (0, 1).
 std::unique_ptr<Optimizer> WithAverage(std::unique_ptr<Optimizer> optimizer,
                                        double decay);
 

@@ -33,8 +33,8 @@ namespace tributary {
 
 TRIBUTARY_ELEMENT float SquareRoot(float x) { return std::sqrt(x); }
 
-// The rule for parameters of group STATISTICS: w -= g, where g is the sum of
-// the contributions times UpdateStep::statistics_scale.
+// The rule for running statistics (parameters of group STATISTICS): w -= g,
+// where g is the sum of the contributions times UpdateStep::statistics_scale.
 struct StatisticsRule {
   static constexpr int kSlots = 0;
 

@@ -16,7 +16,8 @@
 
 namespace tributary {
 
-// The rate at which parameters of group STATISTICS change: a step moves a value
+// The rate at which running statistics (parameters of group STATISTICS, such as
+// the running means of batch normalization) change: a step moves a value
 // towards the observed value by this fraction of the difference. PyTorch's
 // batch norm calls it momentum. A larger rate follows changes faster; a smaller
 // rate averages over more steps.
@@ -27,7 +28,8 @@ inline constexpr double kStatisticsRate = 0.1;
 struct UpdateStep {
   // The gradient is the sum of gradients times this scale.
   float gradient_scale = 1;
-  // The scale for segments of group STATISTICS, whose rule is
+  // The scale for segments of group STATISTICS (running statistics), whose rule
+  // is
   //   w -= statistics_scale * sum
   // for every optimizer. It is the statistics rate of UpdateRecipe divided by
   // the sum's sample count. The slots of these segments are not used.

@@ -1,5 +1,6 @@
-// The list of optimizers. To add one, add its options to proto/job.proto, a
-// pair of files like sgd.h and sgd.cc, and its rules and a line here.
+// The list of optimizers. To add an optimizer, add its options to
+// proto/job.proto, create a pair of files like sgd.h and sgd.cc, and add its
+// rules to OptimizerRule and a line to the list in this file.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_OPTIMIZER_LIST_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_OPTIMIZER_LIST_H_
 

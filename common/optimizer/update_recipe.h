@@ -23,7 +23,8 @@ float GradientScale(int64_t weight, double clip_norm, double norm);
 class UpdateRecipe {
  public:
   // `job` must be valid and have `steps` steps. `statistics_rate` is the rate
-  // at which parameters of group STATISTICS change; see StatisticsRate.
+  // at which running statistics change; see StatisticsRate in
+  // common/job/rounds.h.
   UpdateRecipe(const JobSpec& job, int64_t steps, double statistics_rate)
       : job_(job), steps_(steps), statistics_rate_(statistics_rate) {}
 

@@ -11,12 +11,13 @@
 
 namespace tributary {
 
-// Sums the squares of the gradients of an arena or a chunk in double precision.
-// The result has the same bits however the elements are divided among calls of
-// Add. Elements of group STATISTICS are not gradients and count as zero; but a
-// non-finite element of this group makes the sum NaN. The check for non-finite
-// steps therefore detects non-finite gradients and non-finite statistics. Not
-// thread-safe.
+// Sums the squares of the gradients of an arena (the buffer that holds all
+// gradients of a model) or of a chunk (a slice of it), in double precision. The
+// result has the same bits however the elements are divided among calls of Add.
+// Running statistics (elements of group STATISTICS) are not gradients and count
+// as zero, but if one of them is not finite, the sum is NaN. The check for
+// non-finite steps therefore detects non-finite gradients and non-finite
+// statistics. Not thread-safe.
 class GradientSquares {
  public:
   // `segments` are the segments of the range of elements to sum, in ascending

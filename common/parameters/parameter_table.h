@@ -1,6 +1,6 @@
 // The layout of a model that workers and servers share: its parameters, their
-// offsets in the arena, the division of the arena into chunks, and the
-// assignment of chunks to servers. ParameterTable in
+// offsets in the arena (one buffer with all parameters), the division of the
+// arena into chunks, and the assignment of chunks to servers. ParameterTable in
 // proto/parameter_server.proto defines the layout.
 #ifndef TRIBUTARY_COMMON_PARAMETERS_PARAMETER_TABLE_H_
 #define TRIBUTARY_COMMON_PARAMETERS_PARAMETER_TABLE_H_
@@ -15,7 +15,7 @@
 
 namespace tributary {
 
-// The largest factor of the learning rate that a parameter may have.
+// The largest allowed value of Parameter::learning_rate_factor.
 inline constexpr float kMaxLearningRateFactor = 1000;
 
 // Each parameter starts at a multiple of this many elements: 64 bytes, the size
@@ -26,7 +26,8 @@ struct Parameter {
   std::string name;
   std::vector<int64_t> shape;
   OptimizerGroup group = DECAY;
-  // Factor of the learning rate; above 0.
+  // Factor by which the learning rate is multiplied for this parameter; above
+  // 0.
   float learning_rate_factor = 1;
   int64_t offset = 0;  // Offset of the first element in the arena.
   int64_t size = 0;    // Number of elements.
@@ -46,8 +47,9 @@ struct ChunkSegment {
   float learning_rate_factor = 1;
 };
 
-// The offsets of parameters and chunks in the arena. Thread-safe, except
-// ClearLearningRateFactors.
+// The offsets of the parameters and of the chunks in the arena, which is one
+// buffer with all parameters. A chunk is a slice of the arena: the unit of
+// exchange and update. Thread-safe, except ClearLearningRateFactors.
 class ArenaLayout {
  public:
   // Lays out the parameters of `table` in their order. Returns InvalidArgument,
@@ -86,8 +88,9 @@ class ArenaLayout {
   static int ShardOf(int chunk, int servers) { return chunk % servers; }
   std::vector<int> ChunksOf(int shard, int servers) const;
 
-  // Sets all learning rate factors to 1, for an optimizer that must not use
-  // them. Does not change the signature.
+  // Sets all learning rate factors to 1. For servers in mode local_steps,
+  // because the workers' inner steps have already applied the factors. Does not
+  // change the signature.
   void ClearLearningRateFactors();
 
   // SHA-256 of the table, in hex. Equal signatures mean equal tables.

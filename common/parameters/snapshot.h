@@ -63,8 +63,8 @@ inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
   }
 }
 
-// Collects the copies of all chunks into a snapshot. Each chunk adds its copy
-// when it reaches the version. Thread-safe.
+// Collects copies of all chunks at one version into a snapshot. The caller adds
+// the copy of a chunk when the chunk reaches that version. Thread-safe.
 class SnapshotCapture {
  public:
   // `chunks` is the number of chunks. `done` receives the snapshot from the

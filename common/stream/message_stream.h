@@ -98,7 +98,7 @@ class ClientSession {
   // server ended the call, or the error if a received message could not be
   // decoded or the connection broke.
   virtual void OnGone(const absl::Status& status) = 0;
-  // See ServerSession::TakeMore.
+  // Like ServerSession::TakeMore, for the client's end.
   virtual bool TakeMore(Out*) { return false; }
 };
 

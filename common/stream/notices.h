@@ -1,4 +1,5 @@
-// Notices: messages which announce that chunks are ready in shared memory.
+// Notices, which are messages that announce that chunks are ready in shared
+// memory.
 #ifndef TRIBUTARY_COMMON_STREAM_NOTICES_H_
 #define TRIBUTARY_COMMON_STREAM_NOTICES_H_
 

@@ -1,5 +1,5 @@
 // The optimizer group and the learning rate factor of each element of a chunk,
-// in the form that kernels read.
+// in the form in which GPU kernels read them.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_CUDA_CHUNK_ROWS_H_
 
@@ -13,8 +13,8 @@ class ArenaLayout;
 namespace tributary::cuda {
 
 // Number of elements per row. Each parameter begins at a multiple of this
-// number, so a row contains elements of one parameter, possibly followed by a
-// gap.
+// number, so a row contains elements of only one parameter, possibly followed
+// by a gap (unused elements before the next parameter).
 inline constexpr int kRowElements = 16;
 
 enum class RowGroup : uint8_t { kDecay, kNoDecay, kStatistics };

@@ -13,12 +13,12 @@
 
 namespace tributary::cuda {
 
-// Returns cudaSuccess if this build has code for the calling thread's current
-// GPU.
+// Returns cudaSuccess if this build contains code for the calling thread's
+// current GPU, and an error of CUDA otherwise.
 cudaError_t FindSumKernels();
 
 // Maximum number of chunks in a call of UpdateChunks (update.h), which launches
-// one kernel. The arguments of a kernel may describe about 30 chunks.
+// one kernel. The 4 KiB of a kernel's arguments could describe about 20 chunks.
 inline constexpr int kGroupChunks = 8;
 
 // Maximum number of chunks in a call of SumSquares, which launches one kernel.
@@ -31,11 +31,12 @@ inline constexpr int kSquareSums = 32;
 
 // The partial sums of the squares of x[i], for i < elements. `elements` is a
 // multiple of kRowElements. The square of element i belongs to sums[i % 16], or
-// to sums[16 + i % 16] if rows[i / kRowElements] is of group kStatistics. One
-// of 32 threads computes each partial sum, in the order of i: CPUs compute the
-// same sums in the same order. The additions of a thread depend on each other,
-// so a chunk of 1 MiB takes at least 16,384 times the latency of an addition,
-// about 0.1 ms. The chunks of a launch are computed at the same time.
+// to sums[16 + i % 16] if rows[i / kRowElements] is of group kStatistics.
+//
+// Each of 32 threads computes one partial sum, in the order of i, which is also
+// the order on CPUs. The additions of a thread depend on each other, so a chunk
+// of 1 MiB takes at least 16,384 times the latency of an addition, about 0.1
+// ms. The chunks of one launch are computed at the same time.
 struct SquareSums {
   int64_t elements = 0;
   const float* x = nullptr;

@@ -19,7 +19,7 @@ namespace tributary::cuda {
 // GPU memory.
 struct ChunkUpdatePass {
   int64_t elements = 0;  // Number of elements; a multiple of kRowElements.
-  // The rows of the chunk. Their number is elements / kRowElements.
+  // The elements / kRowElements rows of the chunk.
   const ChunkRow* rows = nullptr;
   // The sum of the contributions, which is not modified.
   const float* sum = nullptr;
