@@ -17,17 +17,18 @@ namespace tributary {
 // Reads a model by the names of its tensors. Thread-safe.
 class TensorFiles {
  public:
-  // Opens the files of `path`: a safetensors file; a folder in the format of
-  // Hugging Face, with model.safetensors, or with its parts and
-  // model.safetensors.index.json; or the output directory of a run. Returns
-  // NotFound, with what `path` may be, if it is none of these; DataLoss, with
-  // the file's name, if a file is damaged, or if the index names a file outside
-  // of the folder or a tensor that its file does not have; and the system's
-  // error if a file cannot be read.
+  // Opens the model at `path`, which is one of: a safetensors file; a folder in
+  // the format of Hugging Face, with model.safetensors, or with
+  // model.safetensors.index.json and the files that it lists; or the output
+  // directory of a run that is done. Returns NotFound, with a list of these
+  // kinds of paths, if `path` is none of them. Returns DataLoss, naming the
+  // file, if a file is damaged, if two files contain the same tensor, or if the
+  // index names a file in a different folder or a tensor that its file does not
+  // contain. Returns the system's error if a file cannot be read.
   static absl::StatusOr<TensorFiles> Open(const std::string& path);
 
-  // The tensors' descriptions by name. `begin` and `end` are positions in the
-  // tensor's file.
+  // The descriptions of the tensors, by name. `begin` and `end` are relative to
+  // the start of the data in the file that contains the tensor.
   const std::map<std::string, TensorEntry>& tensors() const { return tensors_; }
 
   // Reads the elements of the tensor `name`, which must exist, and converts

@@ -1,4 +1,4 @@
-// TensorBoard's event files: events in the framing of TFRecord files.
+// Writes TensorBoard's event files, which are TFRecord files of events.
 #ifndef TRIBUTARY_COMMON_TENSORBOARD_EVENT_FILE_H_
 #define TRIBUTARY_COMMON_TENSORBOARD_EVENT_FILE_H_
 
@@ -16,7 +16,7 @@
 
 namespace tributary {
 
-// A hyperparameter: a number, or a text if `text` is not empty.
+// The value of a hyperparameter: `text` if it is not empty, otherwise `number`.
 struct HyperParameter {
   double number = 0;
   std::string text;
@@ -27,22 +27,24 @@ struct HyperParameter {
 // are written if possible. Not thread-safe.
 class EventFile {
  public:
-  // Creates a file in `folder`, which is created if it does not exist. Its name
-  // contains `now`, the host and a number that no other file of this folder
-  // has, so that TensorBoard reads the files of a folder in the order in which
-  // they were created. Returns the system's error, with the path.
+  // Creates a new file in `folder`, and the folder if it does not exist. The
+  // file's name contains the time `now`, the name of this host and a number
+  // that makes the name unique. TensorBoard reads the files of a folder in the
+  // order of their names, and therefore in the order of their creation. Returns
+  // the system's error, with the path, if the file cannot be written.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(
       const std::string& folder, absl::Time now);
 
-  // Tells TensorBoard to drop the events of `step` and of later steps that
-  // earlier files contain.
+  // Tells TensorBoard to drop all events of step `step` and later steps that
+  // earlier files contain, because the job computes these steps again.
   void AddRestart(absl::Time now, int64_t step);
-  // Adds values by tag, such as "train/loss".
+  // Adds one value for each tag, such as "train/loss".
   void AddScalars(absl::Time now, int64_t step,
                   const std::map<std::string, double>& values);
   void AddText(absl::Time now, int64_t step, absl::string_view tag,
                absl::string_view text);
-  // State the run's hyperparameters, for the HParams page, and how it ended.
+  // These functions add the hyperparameters of the run, which TensorBoard's
+  // HParams page shows, and whether the run has succeeded.
   void AddSessionStart(absl::Time now,
                        const std::map<std::string, HyperParameter>& parameters);
   void AddSessionEnd(absl::Time now, bool success);

@@ -8,21 +8,24 @@
 
 namespace tributary {
 
-// Receives text in arbitrary pieces, such as the bytes of one token after the
-// other, and returns it in pieces that end with whole characters. Not
+// Receives UTF-8 text in arbitrary pieces, such as the bytes of one token at a
+// time, and returns it in pieces that end with whole characters. Not
 // thread-safe.
 class Utf8Stream {
  public:
-  // With `replace_invalid`, invalid bytes become U+FFFD, one for each sequence
-  // that no character begins with, as in Python's errors='replace'. Otherwise
-  // they are kept.
+  // If `replace_invalid` is true, replaces each invalid byte sequence by one
+  // U+FFFD, as Python's errors='replace' does. Otherwise, invalid bytes are
+  // returned unchanged.
   explicit Utf8Stream(bool replace_invalid)
       : replace_invalid_(replace_invalid) {}
 
-  // Returns the text up to the last byte that completes a character, or that no
-  // further byte can make valid. Keeps the other bytes, at most three.
+  // Adds `bytes` to the text. Returns the new text, without the bytes at its
+  // end, at most three, that may be the beginning of a character. Keeps these
+  // bytes for the next call.
   std::string Add(absl::string_view bytes);
-  // Returns the bytes that are left, which are not a whole character.
+  // Call at the end of the text. Returns the incomplete character that Add has
+  // kept, or U+FFFD in its place if `replace_invalid` is true. Returns an empty
+  // string if there is none.
   std::string Finish();
 
  private:

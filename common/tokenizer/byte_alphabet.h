@@ -1,4 +1,5 @@
-// The characters that stand for bytes in the files of byte-level BPE.
+// Vocabulary files of byte-level BPE (byte-pair encoding) represent each byte
+// by a printable character. This file converts them back to bytes.
 #ifndef TRIBUTARY_COMMON_TOKENIZER_BYTE_ALPHABET_H_
 #define TRIBUTARY_COMMON_TOKENIZER_BYTE_ALPHABET_H_
 
@@ -9,10 +10,10 @@
 
 namespace tributary {
 
-// Returns the bytes that the characters of `token` stand for, or nullopt if one
-// of the characters stands for no byte. The bytes 33 to 126, 161 to 172 and 174
-// to 255 are the characters with these code points. The other bytes, in their
-// order, are the characters from U+0100.
+// Returns the bytes that the characters of `token` represent, or nullopt if one
+// of the characters represents no byte. The bytes 33 to 126, 161 to 172 and 174
+// to 255 are represented by the characters with the same code points. All other
+// bytes, in ascending order, are represented by the characters from U+0100 on.
 absl::optional<std::string> BytesOfToken(absl::string_view token);
 
 }  // namespace tributary

@@ -1,4 +1,5 @@
-// What vocab.json and merges.txt have in common with tokenizer.json.
+// Code for reading byte-level BPE tokenizers that the parsers of vocab.json,
+// merges.txt and tokenizer.json share.
 #ifndef TRIBUTARY_COMMON_TOKENIZER_BYTE_PAIR_FILES_H_
 #define TRIBUTARY_COMMON_TOKENIZER_BYTE_PAIR_FILES_H_
 
@@ -16,33 +17,35 @@
 
 namespace tributary {
 
-// Reads a JSON object from token to id. `names` receives the tokens in the
-// order of their ids; an empty name is an id that no token has. Returns
-// InvalidArgument if it is not such an object, an id is negative or too large,
-// or two tokens have the same id.
+// Reads a vocabulary: a JSON object that maps tokens to ids. Sets `*names` to
+// the tokens, indexed by id, with an empty string for each id that no token
+// has. Returns InvalidArgument if `json` is not such an object, if an id is
+// negative or too large, or if two tokens have the same id.
 absl::Status ReadVocabulary(const nlohmann::json& json,
                             std::vector<std::string>* names);
 
-// Adds a token to the names. Returns InvalidArgument if the id is too large or
-// another token has it.
+// Sets names[id] to the token `name`, and enlarges `*names` if necessary.
+// Returns InvalidArgument if the name is empty, the id is negative or too
+// large, or a different token has the id.
 absl::Status AddName(const std::string& name, int64_t id,
                      std::vector<std::string>* names);
 
-// Collects a BytePairModel from tokens whose characters stand for bytes (see
+// Builds a BytePairModel from tokens in which characters represent bytes (see
 // byte_alphabet.h).
 class BytePairFiles {
  public:
-  // `names` are the tokens in the order of their ids. Tokens that
-  // IsSpecialTokenName names are special.
+  // `names` contains the tokens, indexed by id. Tokens for which
+  // IsSpecialTokenName returns true become special tokens.
   explicit BytePairFiles(std::vector<std::string> names);
 
-  // Makes the token special.
+  // Makes the token with this id a special token.
   void AddSpecial(int32_t id) { model_.special.insert(id); }
-  // Adds a merge of two tokens. Returns InvalidArgument if one of them is not
-  // in the vocabulary.
+  // Adds a merge of the tokens `left` and `right`, with a lower priority than
+  // all merges before it. Returns InvalidArgument if one of them is not in the
+  // vocabulary.
   absl::Status AddMerge(absl::string_view left, absl::string_view right);
-  // Returns the model. Call once. Returns Unimplemented if a token that is not
-  // special contains a character that stands for no byte.
+  // Returns the model. Call only once. Returns Unimplemented if a token that is
+  // not special contains a character that represents no byte.
   absl::StatusOr<BytePairModel> Finish();
 
  private:

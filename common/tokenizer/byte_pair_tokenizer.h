@@ -1,4 +1,4 @@
-// Byte-level byte-pair encoding (Radford et al., 2019), as GPT-2 uses it.
+// The tokenizer of GPT-2: byte-level byte-pair encoding (Radford et al., 2019).
 #ifndef TRIBUTARY_COMMON_TOKENIZER_BYTE_PAIR_TOKENIZER_H_
 #define TRIBUTARY_COMMON_TOKENIZER_BYTE_PAIR_TOKENIZER_H_
 
@@ -19,29 +19,30 @@
 
 namespace tributary {
 
-// The content of the files of a byte-level BPE tokenizer.
+// The vocabulary and the merges of a byte-level BPE tokenizer.
 struct BytePairModel {
-  // The bytes of each token. Empty for an id that no token has. A special
-  // token's bytes are its name.
+  // The bytes of each token, indexed by id. Empty for an id that no token has.
+  // The bytes of a special token are its name.
   std::vector<std::string> tokens;
-  // The ids of the special tokens. No text is encoded to these.
+  // The ids of the special tokens. Encode never returns these ids.
   absl::flat_hash_set<int32_t> special;
-  // Pairs of tokens that are merged, in the order of their priority. The bytes
-  // of both, one after the other, must be those of a token.
+  // Pairs of tokens that are merged, those with the highest priority first. The
+  // bytes of the two tokens, concatenated, must be the bytes of a token.
   std::vector<std::pair<int32_t, int32_t>> merges;
-  // True: a word that is a token becomes that token, even if the merges do not
-  // lead to it.
+  // If true, a word whose bytes are those of a token becomes that token, even
+  // if the merges would produce other tokens.
   bool whole_words_first = false;
 };
 
-// Divides a text into words (see gpt2_pattern.h), and merges the bytes of each
-// word, beginning with the pair that has the highest priority. A word of n
-// bytes takes O(n log n) time. Encode accepts any bytes, and
-// Decode(Encode(text)) is `text`. Immutable and therefore thread-safe.
+// Divides a text into words (see gpt2_pattern.h) and encodes each word: starts
+// with one token per byte, and repeatedly merges the neighboring pair with the
+// highest priority. A word of n bytes takes O(n log n) time. Encode accepts any
+// bytes, and Decode(Encode(text)) is `text`. Immutable and therefore
+// thread-safe.
 class BytePairTokenizer final : public Tokenizer {
  public:
-  // Returns InvalidArgument if one of the 256 bytes is not a token, or a merge
-  // is invalid.
+  // Returns InvalidArgument if one of the 256 bytes is not a token, if two
+  // tokens have the same bytes, or if a merge does not produce a token.
   static absl::StatusOr<std::unique_ptr<BytePairTokenizer>> Create(
       BytePairModel model);
 
@@ -59,19 +60,19 @@ class BytePairTokenizer final : public Tokenizer {
     int32_t rank;
     int32_t id;
   };
-  // Memory for the merging of one word, which each word reuses.
+  // Temporary memory for encoding, which is reused for each word of a text.
   struct Scratch;
 
   BytePairTokenizer() = default;
   const Merge* FindMerge(int32_t left, int32_t right) const;
-  // Appends the ids of the word.
+  // Appends the ids of the tokens of `word` to `*ids`.
   void AppendWord(absl::string_view word, Scratch* scratch,
                   std::vector<int32_t>* ids) const;
   void AppendMerged(absl::string_view word, Scratch* scratch,
                     std::vector<int32_t>* ids) const;
 
   std::vector<std::string> tokens_;
-  absl::flat_hash_map<uint64_t, Merge> merges_;  // By left << 32 | right.
+  absl::flat_hash_map<uint64_t, Merge> merges_;  // Key: left << 32 | right.
   std::array<int32_t, 256> bytes_;               // The id of each byte.
   // Words that become a single token.
   absl::flat_hash_map<std::string, int32_t> words_;

@@ -1,4 +1,4 @@
-// Opens the tokenizer that a file or a folder describes.
+// Creates a tokenizer from a file or a folder.
 #ifndef TRIBUTARY_COMMON_TOKENIZER_OPEN_TOKENIZER_H_
 #define TRIBUTARY_COMMON_TOKENIZER_OPEN_TOKENIZER_H_
 
@@ -10,20 +10,23 @@
 
 namespace tributary {
 
-// Opens a tokenizer. `path` is one of
+// Creates the tokenizer that `path` describes. `path` is one of
 //
-// - a folder of Hugging Face, with tokenizer.json; or with vocab.json and
-//   merges.txt; or with vocab.txt and, possibly, tokenizer_config.json, whose
-//   do_lower_case, strip_accents and tokenize_chinese_chars are used;
-// - a file *.json in the format of tokenizer.json;
-// - a file *.tiktoken with the ranks of byte-level BPE, which are used with the
-//   pattern of GPT-2; the end-of-text token follows the last rank;
-// - a file *.txt with WordPiece's vocabulary, one token in each line, beside
-//   which a tokenizer_config.json may be.
+// - a folder in the format of Hugging Face, with tokenizer.json; or with
+//   vocab.json and merges.txt; or with vocab.txt and, optionally,
+//   tokenizer_config.json, from which do_lower_case, strip_accents and
+//   tokenize_chinese_chars are used;
+// - a file vocab.json or merges.txt, with the other one in the same folder;
+// - any other file *.json, which has the format of tokenizer.json;
+// - a file *.tiktoken with the tokens and ranks of byte-level BPE, which are
+//   used with the pattern of GPT-2; the id after the last rank is the
+//   end-of-text token;
+// - a file *.txt with the vocabulary of WordPiece, one token in each line, and
+//   optionally with a tokenizer_config.json in the same folder.
 //
 // Returns NotFound if there is no such file, InvalidArgument if a file is
-// invalid, and Unimplemented if it describes a tokenizer of another kind. The
-// message begins with the path of the file.
+// invalid or has a different extension, and Unimplemented if it describes an
+// unsupported kind of tokenizer. The message begins with the path of the file.
 absl::StatusOr<std::unique_ptr<Tokenizer>> OpenTokenizer(
     const std::string& path);
 

@@ -11,17 +11,19 @@
 
 namespace tributary {
 
-// Returns the names that vocabularies use for the token.
+// Returns the names that vocabularies use for `token`, such as "[UNK]" and
+// "<unk>" for kUnknown.
 std::vector<absl::string_view> SpecialTokenNames(SpecialToken token);
 
-// Returns true if `name` is one of the names that SpecialTokenNames returns.
+// Returns true if SpecialTokenNames returns `name` for any special token.
 bool IsSpecialTokenName(absl::string_view name);
 
-// Returns InvalidArgument if the text is longer than 2^31 - 1 bytes, which
-// indexes of 32 bits can count.
+// Returns InvalidArgument if `text` is longer than 2^31 - 1 bytes, the largest
+// offset that tokenizers support. Otherwise returns OK.
 absl::Status CheckTextLength(absl::string_view text);
 
-// Returns the error that no token has this id.
+// Returns the InvalidArgument error for an id that no token has. `vocabulary`
+// is the number of ids.
 absl::Status NoSuchToken(int32_t id, int64_t vocabulary);
 
 }  // namespace tributary

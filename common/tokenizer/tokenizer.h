@@ -30,21 +30,21 @@ class Tokenizer {
 
   // Returns the number of ids: the largest id plus one.
   virtual int64_t vocabulary() const = 0;
-  // Returns the ids of the text's tokens. Adds no special tokens. The text of a
-  // special token is treated like any other text. `text` may be any bytes.
-  // Returns InvalidArgument if the text is longer than 2^31 - 1 bytes.
+  // Returns the ids of the tokens of `text`, which may contain any bytes. Adds
+  // no special tokens, and treats the name of a special token like any other
+  // text. Returns InvalidArgument if the text is longer than 2^31 - 1 bytes.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(
       absl::string_view text) const = 0;
-  // Returns the text of the tokens. A special token becomes its name, such as
-  // `[SEP]`. Returns InvalidArgument for an id that no token has.
+  // Returns the text of the tokens `ids`. A special token becomes its name,
+  // such as `[SEP]`. Returns InvalidArgument for an id that no token has.
   virtual absl::StatusOr<std::string> Decode(
       absl::Span<const int32_t> ids) const = 0;
   // Returns the id of a special token, or nullopt if the vocabulary does not
   // have it.
   virtual absl::optional<int32_t> Special(SpecialToken token) const = 0;
   // Returns the tokenizer in the format of Hugging Face's tokenizer.json, which
-  // ParseTokenizerJson reads; empty if this kind of tokenizer is not written.
-  // Only WordPiece is.
+  // ParseTokenizerJson reads. Returns an empty string for kinds of tokenizers
+  // that do not support this format; only WordPiece does.
   virtual std::string ToJson() const { return ""; }
 };
 

@@ -1,6 +1,6 @@
 // Parsers of the files that describe tokenizers. They have no side effects and
-// accept any bytes: an invalid file is an InvalidArgument error, and one that
-// describes another kind of tokenizer is an Unimplemented error.
+// accept any input: they return InvalidArgument for an invalid file, and
+// Unimplemented for a file that describes an unsupported kind of tokenizer.
 #ifndef TRIBUTARY_COMMON_TOKENIZER_TOKENIZER_FILES_H_
 #define TRIBUTARY_COMMON_TOKENIZER_TOKENIZER_FILES_H_
 
@@ -18,30 +18,35 @@
 
 namespace tributary {
 
-// The most tokens that a vocabulary may have.
+// Maximum number of tokens of a vocabulary.
 inline constexpr int64_t kMaxTokens = int64_t{1} << 24;
 
-// Creates the tokenizer of a tokenizer.json of Hugging Face: the model BPE with
-// the pre-tokenizer ByteLevel, or WordPiece with the normalizer BertNormalizer
-// and the pre-tokenizer BertPreTokenizer. The post-processor and the decoder
-// are not used.
+// Creates a tokenizer from `text`, the contents of a tokenizer.json of Hugging
+// Face. Supports the model BPE with the pre-tokenizer ByteLevel, and the model
+// WordPiece with the normalizer BertNormalizer and the pre-tokenizer
+// BertPreTokenizer. Ignores the post-processor and the decoder.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizerJson(
     absl::string_view text);
 
-// Parses vocab.json (a JSON object from token to id) and merges.txt (a pair of
-// tokens in each line, and possibly a first line that begins with #version).
+// Parses the contents of vocab.json (a JSON object that maps tokens to ids) and
+// of merges.txt (two tokens in each line, separated by a space; lines that
+// begin with #version are ignored).
 absl::StatusOr<BytePairModel> ParseVocabularyAndMerges(
     absl::string_view vocabulary, absl::string_view merges);
 
-// Parses a .tiktoken file: in each line the base64 of a token, a blank, and the
-// token's rank, which is also its id. Appends the end-of-text token.
+// Parses the contents of a .tiktoken file, whose lines contain the base64 of a
+// token, a space, and the rank of the token, which is also its id. Adds the
+// end-of-text token after the last one.
 absl::StatusOr<BytePairModel> ParseTiktoken(absl::string_view text);
 
-// Parses vocab.txt: a token in each line, in the order of the ids.
+// Parses the contents of vocab.txt, which has one token in each line, in the
+// order of the ids.
 absl::StatusOr<std::vector<std::string>> ParseVocabularyText(
     absl::string_view text);
 
-// Sets the options that tokenizer_config.json describes.
+// Sets the fields of `*options` that `text`, the contents of a
+// tokenizer_config.json, describes. If the text does not set strip_accents, it
+// has the value of lower_case.
 absl::Status ParseTokenizerConfig(absl::string_view text,
                                   BasicTokenizerOptions* options);
 

@@ -20,11 +20,12 @@ struct Character {
 // Decodes the character at the beginning of `text`, which must not be empty.
 Character FirstCharacter(absl::string_view text);
 
-// Appends the character in UTF-8. `point` must be a valid code point.
+// Appends the UTF-8 encoding of code point `point`, which must be valid, to
+// `*text`.
 void AppendCharacter(int32_t point, std::string* text);
 
-// The classes of the GPT-2 pattern. kOther includes bytes that are not part of
-// valid UTF-8.
+// The classes of characters that the GPT-2 pattern distinguishes. kOther
+// includes bytes that are not part of valid UTF-8.
 enum class CharacterClass { kLetter, kNumber, kSpace, kOther };
 CharacterClass ClassOf(int32_t point);
 
@@ -40,7 +41,7 @@ bool IsNonspacingMark(int32_t point);
 // Appends the canonical decomposition (NFD) of `text`, which must be valid
 // UTF-8, to `to`.
 void AppendDecomposed(absl::string_view text, std::string* to);
-// Appends the character's lower case.
+// Appends the lower case of code point `point`, in UTF-8, to `*text`.
 void AppendLowerCase(int32_t point, std::string* text);
 
 }  // namespace tributary

@@ -1,4 +1,5 @@
-// WordPiece with the basic tokenizer of BERT (Devlin et al., 2019).
+// The tokenizer of BERT: WordPiece with the basic tokenizer (Devlin et al.,
+// 2019).
 #ifndef TRIBUTARY_COMMON_TOKENIZER_WORD_PIECE_TOKENIZER_H_
 #define TRIBUTARY_COMMON_TOKENIZER_WORD_PIECE_TOKENIZER_H_
 
@@ -17,11 +18,12 @@
 
 namespace tributary {
 
-// How a text becomes words.
+// Options for changing a text before it is divided into words.
 struct BasicTokenizerOptions {
-  // Removes control characters, and turns white space into blanks.
+  // Removes control characters, and replaces each white space character by a
+  // space.
   bool clean_text = true;
-  // Makes each Chinese character a word of its own.
+  // Treats each Chinese character as a separate word.
   bool chinese_characters = true;
   // Decomposes characters (NFD) and removes the accents.
   bool strip_accents = true;
@@ -31,24 +33,25 @@ struct BasicTokenizerOptions {
 
 struct WordPieceOptions {
   BasicTokenizerOptions basic;
-  // The token of a word that the vocabulary cannot represent.
+  // The token that replaces a word that the vocabulary cannot represent.
   std::string unknown = "[UNK]";
-  // What a token that continues a word begins with.
+  // The prefix of tokens that continue a word.
   std::string prefix = "##";
-  // Longer words, in characters, become the unknown token.
+  // Maximum number of characters of a word. Longer words become the unknown
+  // token.
   int64_t max_characters = 100;
 };
 
-// Divides a text into words at white space and around punctuation, and each
-// word into the longest tokens of the vocabulary, from left to right. Bytes
-// that are not part of valid UTF-8 count as U+FFFD. Decode joins words with
-// blanks; it does not restore what the options remove. Immutable and therefore
-// thread-safe.
+// Divides a text into words at white space and around punctuation. Then divides
+// each word into tokens, from left to right: each token is the longest one in
+// the vocabulary that matches. Bytes that are not part of valid UTF-8 are
+// treated as U+FFFD. Decode joins words with spaces; it does not restore what
+// the options have removed. Immutable and therefore thread-safe.
 class WordPieceTokenizer final : public Tokenizer {
  public:
-  // `tokens` are the tokens in the order of their ids; an empty one is an id
-  // that no token has. Returns InvalidArgument if the unknown token is not
-  // among them, or two tokens are equal.
+  // `tokens` contains the tokens, indexed by id, with an empty string for each
+  // id that no token has. Returns InvalidArgument if the unknown token is not
+  // among them, or if two tokens are equal.
   static absl::StatusOr<std::unique_ptr<WordPieceTokenizer>> Create(
       std::vector<std::string> tokens, WordPieceOptions options);
 
@@ -69,16 +72,16 @@ class WordPieceTokenizer final : public Tokenizer {
 
   const WordPieceOptions options_;
   std::vector<std::string> tokens_;
-  // The ids of tokens that begin a word, and, without the prefix, of those that
-  // continue one.
+  // `beginnings_` contains the ids of all tokens. `continuations_` contains the
+  // ids of the tokens that continue a word, by their text without the prefix.
   absl::flat_hash_map<std::string, int32_t> beginnings_;
   absl::flat_hash_map<std::string, int32_t> continuations_;
-  size_t longest_ = 0;  // In bytes.
+  size_t longest_ = 0;  // Size of the longest token in bytes.
   int32_t unknown_ = 0;
 };
 
-// Returns the text that WordPiece divides into words: `text` after the changes
-// that the options describe.
+// Returns `text` after the changes that `options` describes. WordPiece divides
+// the result into words.
 std::string NormalizeText(absl::string_view text,
                           const BasicTokenizerOptions& options);
 
