@@ -1,4 +1,5 @@
-// Estimates how far another process's clock is ahead of this process's clock.
+// Estimates the difference between the clock of the coordinator (server 0) and
+// the clock of this process.
 #ifndef TRIBUTARY_COMMON_TRACE_CLOCK_OFFSET_H_
 #define TRIBUTARY_COMMON_TRACE_CLOCK_OFFSET_H_
 
@@ -8,28 +9,29 @@
 
 namespace tributary {
 
-// The difference between the coordinator's clock and this process's clock, from
-// probes (Cristian, 1989): the coordinator has read its clock between the
-// sending of a probe and the receipt of its answer, so half of the round trip
-// bounds the error. The probe with the shortest round trip counts. Not
+// Estimates the coordinator's clock minus this process's clock from probes
+// (Cristian, 1989). A probe is a message that the coordinator answers with the
+// time of its clock. The coordinator has read its clock between the sending of
+// the probe and the arrival of the answer, so the error of the estimate is at
+// most half of the round trip. Uses the probe with the shortest round trip. Not
 // thread-safe.
 class ClockOffset {
  public:
-  // The error before the first answer.
+  // The value of error_ns() before the first answer.
   static constexpr int64_t kUnknown = INT64_MAX;
 
-  // Returns the offset of the process whose clock is the coordinator's.
+  // Returns the offset for the coordinator's own process: 0, without an error.
   static ClockOffset OfCoordinator();
 
-  // Adds the answer to a probe. `now_ns` is this process's clock when the
-  // answer arrived. Ignores answers with impossible times.
+  // Adds the answer to a probe. `now_ns` is the time of this process's clock
+  // when the answer arrived. Ignores answers whose times are impossible.
   void Add(const ClockReading& reading, int64_t now_ns);
 
   // The coordinator's clock minus this process's clock, in nanoseconds.
   int64_t offset_ns() const { return offset_ns_; }
   // The largest possible error of offset_ns().
   int64_t error_ns() const { return error_ns_; }
-  // Number of answers.
+  // Number of answers that Add has accepted.
   int count() const { return count_; }
 
  private:

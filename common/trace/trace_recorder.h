@@ -1,4 +1,5 @@
-// Records what a process does in the traced steps; see OutputSpec.trace.
+// Records what a process does in the steps that the job's field output.trace
+// selects; see OutputSpec.trace in proto/job.proto.
 #ifndef TRIBUTARY_COMMON_TRACE_TRACE_RECORDER_H_
 #define TRIBUTARY_COMMON_TRACE_TRACE_RECORDER_H_
 
@@ -19,7 +20,8 @@
 
 namespace tributary {
 
-// The steps [begin, end) that are traced, in the unit of servers (see Rounds).
+// The range of steps that are traced, [begin, end), in the unit in which
+// servers count steps (see Rounds).
 struct TracedSteps {
   int64_t begin = 0;
   int64_t end = 0;
@@ -31,20 +33,22 @@ struct TracedSteps {
 std::optional<TracedSteps> TracedStepsOf(const JobSpec& job,
                                          int64_t steps_per_round);
 
-// Returns the flow from a contribution to the update that applies it. All
-// processes compute the same number.
+// Returns the identifier of the flow (an arrow between two spans of the trace)
+// from a contribution to the update that applies it. All processes compute the
+// same identifier.
 uint64_t ContributionFlow(int64_t step, int chunk, int node);
-// Returns the flow from the publication of a chunk's version to its arrival at
-// the worker with this incarnation.
+// Returns the identifier of the flow (an arrow between two spans of the trace)
+// from the publication of a chunk's version on a server to its arrival at the
+// worker with this incarnation (the number of a worker's membership).
 uint64_t WeightsFlow(int64_t version, int chunk, int64_t incarnation);
 
-// The records of one process, in a buffer of fixed size. A record that finds
-// the buffer full is dropped and counted.
+// The trace records of one process, in a buffer of fixed size. When the buffer
+// is full, further records are dropped and counted.
 //
-// A process that does not trace has no recorder: a null pointer. Record and its
-// short forms are thread-safe and wait-free; a thread that records only claims
-// a slot with one atomic addition. Define names and tracks before threads
-// record.
+// A process that does not trace has no recorder, but a null pointer. Span,
+// FlowBegin and FlowEnd are thread-safe and wait-free: a thread claims a slot
+// of the buffer with one atomic addition and then writes the record. Define
+// names and tracks before threads record.
 class TraceRecorder {
  public:
   static constexpr size_t kCapacity = size_t{1} << 16;
@@ -53,38 +57,42 @@ class TraceRecorder {
 
   explicit TraceRecorder(const TracedSteps& steps, size_t capacity = kCapacity);
 
-  // Returns the position of the name or track, which is added if it is new.
-  // Beyond the limits, returns the last one.
+  // Returns the index of a name of spans, or of a track (a row of the trace in
+  // which spans are shown). Adds it if it is new. If there are kMostNames names
+  // or kMostTracks tracks already, returns the index of the last one instead.
   int DefineName(const std::string& name) ABSL_LOCKS_EXCLUDED(mu_);
   int DefineTrack(const std::string& track) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns true if the step is traced.
+  // Returns true if step `step` is traced.
   bool Wants(int64_t step) const { return steps_.Has(step); }
   const TracedSteps& steps() const { return steps_; }
 
-  // What a record is about; -1: not set.
+  // What a record is about. -1 for a field that is not set.
   struct About {
     int64_t step = -1;
     int chunk = -1;
     int micro_batch = -1;
   };
-  // Records a span of time. Spans of one track may overlap.
+  // Records a span of time with the name and the track of these indexes. The
+  // spans of one track may overlap.
   void Span(int name, int track, absl::Time begin, absl::Time end,
             const About& about);
-  // Records the beginning or the end of an arrow, in the span of the same track
-  // and chunk that contains `at`.
+  // Records one end of an arrow (`flow` is the result of ContributionFlow or
+  // WeightsFlow). The arrow begins or ends in the span of the same track and
+  // chunk that contains the time `at`.
   void FlowBegin(uint64_t flow, int track, absl::Time at, const About& about);
   void FlowEnd(uint64_t flow, int track, absl::Time at, const About& about);
 
-  // Moves up to `most` records into the next message. Sets `last` if `last` is
-  // true and no record is left. Returns nullopt if there is nothing to send:
-  // neither records nor `last`. Call it from one thread at a time.
+  // Returns a message with up to `most` records that were not returned before.
+  // Sets the message's field `last` if the argument `last` is true and no
+  // record is left. Returns nullopt if the message would have neither records
+  // nor `last`. Only one thread may call this method at a time.
   std::optional<TraceRecords> Take(const ClockOffset& offset, size_t most,
                                    bool last) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   struct Record {
-    // Written last: the record is complete.
+    // Set to true after all other fields have been written.
     std::atomic<bool> complete{false};
     TraceRecords::Record::Kind kind = TraceRecords::Record::SPAN;
     int name = 0;
@@ -94,7 +102,7 @@ class TraceRecorder {
     About about;
     uint64_t flow = 0;
   };
-  // Returns a free slot, or null if the buffer is full.
+  // Claims a slot of the buffer. Returns null if the buffer is full.
   Record* Claim();
   void Flow(TraceRecords::Record::Kind kind, uint64_t flow, int track,
             absl::Time at, const About& about);

@@ -1,4 +1,4 @@
-// Sends the records of a process to the coordinator.
+// Sends the trace records of a process to the coordinator (server 0).
 #ifndef TRIBUTARY_COMMON_TRACE_TRACE_SENDER_H_
 #define TRIBUTARY_COMMON_TRACE_TRACE_SENDER_H_
 
@@ -15,13 +15,13 @@
 
 namespace tributary {
 
-// Owns the recorder of one process, measures the offset of its clock, and sends
-// its records in messages of bounded size. The process has this object only if
-// the job has output.trace. Thread-safe.
+// Owns the TraceRecorder of one process, measures the offset of its clock, and
+// sends its records to the coordinator in messages of bounded size. A process
+// has this object only if the job sets output.trace. Thread-safe.
 class TraceSender {
  public:
-  // Sends one message. Called with the sender's lock held; must not block and
-  // must not call the sender.
+  // Functions that send one message each. They are called with the sender's
+  // lock held, must not block, and must not call the sender.
   struct Send {
     // Null in the coordinator's own process, whose clock needs no probes.
     std::function<void(const ClockProbe&)> probe;
@@ -31,21 +31,22 @@ class TraceSender {
 
   TraceRecorder* recorder() { return &recorder_; }
 
-  // Sends a probe. Call it when the coordinator can answer; the answers then
-  // send further probes.
+  // Sends the first clock probe. Call this method when the coordinator is ready
+  // to answer. Each of the first answers triggers a further probe.
   void Begin() ABSL_LOCKS_EXCLUDED(mu_);
-  // Handles the answer to a probe.
+  // Handles the answer to a clock probe.
   void OnReading(const ClockReading& reading) ABSL_LOCKS_EXCLUDED(mu_);
-  // Call it regularly, at most several times a second. Sends another probe
-  // and, after the traced steps, some of the records. `step` is the first step
-  // that is not complete in this process.
+  // Call this method regularly, at most several times a second. During the
+  // traced steps, sends another clock probe; after them, sends some of the
+  // records. `step` is the first step that is not complete in this process.
   void Beat(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
-  // Sends all remaining records. No more records follow.
+  // Sends all remaining records. Call after the last record has been made.
   void Finish() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   void Probe() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Sends one message. Returns false if nothing is left.
+  // Sends one message with records. If `last` is true and no record is left,
+  // marks it as the last message. Returns false if there was nothing to send.
   bool SendSome(bool last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Send send_;

@@ -1,5 +1,4 @@
-// Decides which peers may call which methods, for every method of every
-// service.
+// Checks whether a peer may call a method, for every method of every service.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_AUTHORIZATION_H_
 #define TRIBUTARY_COMMON_TRANSPORT_AUTHORIZATION_H_
 
@@ -14,19 +13,19 @@
 
 namespace tributary {
 
-// The metadata key that carries the token of a call, and the metadata value for
-// a token.
+// kAuthorizationHeader is the key of the metadata that carry the token of a
+// call. AuthorizationValue returns the value for a token.
 inline constexpr char kAuthorizationHeader[] = "authorization";
 std::string AuthorizationValue(absl::string_view token);
 
 // Checks the token and the role of a caller against a table of methods. Refuses
 // methods that are not in the table, so a new method must be added to it. Every
-// caller may call the methods of health checks. Thread-safe. Never
-// blocks.
+// caller may call the methods of health checks. Thread-safe. Never blocks.
 class Authorizer {
  public:
-  // With TLS, the certificate of a caller must name a role that may call the
-  // method. If `security` has tokens, the caller must present one of them.
+  // If `security` enables TLS, the certificate of a caller must name a role
+  // that may call the method. If `security` has tokens, the caller must send
+  // one of them.
   explicit Authorizer(const Security& security);
 
   // `path` is "/package.Service/Method". `authorization` is the value of the

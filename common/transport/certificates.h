@@ -1,5 +1,6 @@
-// X.509 certificates in PEM, handled by OpenSSL: checks the files that a
-// process was started with, and creates an authority for tests.
+// X.509 certificates in PEM format. Checks the certificates that a process was
+// started with, and creates certificate authorities for tests and for jobs that
+// create their own certificates.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CERTIFICATES_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CERTIFICATES_H_
 

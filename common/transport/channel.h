@@ -1,5 +1,5 @@
-// gRPC channels between the processes of Tributary. Sets the limits and the
-// keepalive so that they match on both ends.
+// Creates gRPC channels between the processes of Tributary and configures gRPC
+// servers, with matching limits and keepalive settings at both ends.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHANNEL_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHANNEL_H_
 
@@ -24,9 +24,10 @@ namespace tributary {
 // The version of the protocol. Peers with different versions are incompatible.
 inline constexpr int kProtocolVersion = 1;
 
-// Returns a channel to host:port, or to a Unix socket, with its own connection.
-// Does not connect; calls report connection errors. Uses neither TLS nor the
-// token on a Unix socket, where the kernel identifies the caller to the server.
+// Returns a channel to `address`, host:port or a Unix socket. The channel has a
+// connection of its own, which is not opened yet; calls report errors of the
+// connection. On a Unix socket, the kernel identifies the caller to the server,
+// so the channel uses neither TLS nor the token.
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const Security& security = {});
 
@@ -52,8 +53,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
 // and metadata, concurrent streams, keepalive pings and timeouts.
 void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder);
 
-// Returns a status with the same code and message. If `peer` is not empty,
-// prepends it to the message: "127.0.0.1:1234: ...".
+// Converts a gRPC status to an absl::Status with the same code and message. If
+// `peer` is not empty, prepends it to the message of an error: "127.0.0.1:1234:
+// ...".
 absl::Status FromGrpc(const grpc::Status& status, const std::string& peer = "");
 grpc::Status ToGrpc(const absl::Status& status);
 

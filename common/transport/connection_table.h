@@ -39,8 +39,8 @@ class ConnectionTable {
   // Number of connections, including closed ones that were not detected yet.
   int size() const { return size_; }
 
-  // Minimum time between two scans for closed connections. It bounds the work
-  // that peers can cause at the limit.
+  // Minimum time between two scans for closed connections. Limits the CPU time
+  // that peers can cause when a limit is reached.
   static constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
  private:

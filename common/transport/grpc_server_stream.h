@@ -22,9 +22,9 @@
 
 namespace tributary {
 
-// Serves one call. Created with new when the call begins; call Start after
-// construction. Owns its session. Counts as a live call of the service until
-// gRPC has finished the call; the object then deletes itself. If a message
+// Serves one call. Create the object with new when the call begins, then call
+// Start. It owns its session, counts as a call in progress of the service (see
+// LiveCalls), and deletes itself when gRPC has finished the call. If a message
 // cannot be decoded, closes the call with the error. Thread-safe.
 template <typename In, typename Out>
 class GrpcServerStream final

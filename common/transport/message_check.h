@@ -11,9 +11,9 @@
 namespace tributary {
 
 // Checks the encoded message of type `type` in `input`. Returns
-// ResourceExhausted if it has more submessages or longer texts than `limits`
-// allow, or if submessages are nested more deeply. Returns InvalidArgument if
-// it is malformed. Allocates no memory for the message.
+// ResourceExhausted if the message has more submessages, longer texts or more
+// deeply nested submessages than `limits` allow. Returns InvalidArgument if it
+// is malformed. Allocates no memory for the message.
 absl::Status CheckMessage(const google::protobuf::Descriptor& type,
                           const Limits& limits,
                           google::protobuf::io::ZeroCopyInputStream* input);
