@@ -16,8 +16,8 @@ namespace tributary {
 inline constexpr size_t kMaxEventMessageBytes = 2000;
 
 // Returns `text` in the form that JobEvent.message requires: invalid UTF-8 is
-// replaced by U+FFFD, and the text is truncated to at most
-// kMaxEventMessageBytes bytes without dividing a character.
+// replaced by U+FFFD, the text is truncated to at most kMaxEventMessageBytes
+// bytes, and an incomplete character at the end is removed.
 std::string EventMessage(absl::string_view text);
 
 // Returns "info", "warning" or "error", or an empty string for

@@ -1,5 +1,6 @@
-// The optimizers. Each updates a chunk in one pass over memory. OptimizerSpec
-// in proto/job.proto states their formulas.
+// The optimizers. Each of them updates a chunk (a slice of the model's
+// parameters) in one pass over memory. OptimizerSpec in proto/job.proto states
+// their formulas.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_OPTIMIZER_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_OPTIMIZER_H_
 

@@ -1,4 +1,5 @@
-// The state of one server at one version.
+// A copy of the state of one server, its weights and the state of its
+// optimizer, at one version.
 #ifndef TRIBUTARY_COMMON_PARAMETERS_SNAPSHOT_H_
 #define TRIBUTARY_COMMON_PARAMETERS_SNAPSHOT_H_
 
@@ -22,7 +23,7 @@ struct Snapshot {
   struct Chunk {
     int number = 0;
     Buffer values;              // The weights, as float32.
-    std::vector<Buffer> slots;  // State of the optimizer; see Optimizer::slots.
+    std::vector<Buffer> slots;  // See Optimizer::slot_names.
     int64_t elements = 0;       // Number of elements in use in each buffer.
   };
   int64_t version = 0;

@@ -14,15 +14,15 @@ namespace tributary {
 
 // Sizes of the messages of one chunk, in bytes on the wire.
 struct ChunkMessages {
-  double up = 0;    // Size of one Contribution.
+  double up = 0;    // Size of one Contribution (a gradient sum).
   double down = 0;  // Size of one Weights message.
 };
 
 struct ExchangeLoad {
   std::vector<ChunkMessages> chunks;  // Message sizes, indexed by chunk.
-  // Number of contributions that each worker sends per chunk, indexed by
-  // worker; see ContributionsByWorker. A worker without contributions still
-  // receives the weights.
+  // Number of contributions (gradient sums) that each worker sends per chunk,
+  // indexed by worker; see ContributionsByWorker. A worker without
+  // contributions still receives the weights.
   std::vector<int> contributions;
 };
 
@@ -55,11 +55,11 @@ std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
 // hosts, the first.
 int BusiestHost(const std::vector<HostTraffic>& traffic);
 
-// Returns the number of contributions that each of `workers` workers sends per
-// chunk, indexed by worker, if the micro-batches are divided evenly. A worker
-// sends one contribution for each maximal subtree of the reduction tree in its
-// range of micro-batches: one if `workers` is a power of two. Workers without
-// micro-batches send none.
+// Returns the number of contributions (gradient sums) that each of `workers`
+// workers sends per chunk, indexed by worker, if the micro-batches are divided
+// evenly. A worker sends one contribution for each maximal subtree of the
+// reduction tree in its range of micro-batches: one if `workers` is a power of
+// two. Workers without micro-batches send none.
 std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
 // ---- Closed-form traffic: bytes in each direction through the busiest

@@ -1,5 +1,5 @@
-// The sending end of a stream of copies to a server's in-memory replicas (the
-// journal): see proto/journal.proto.
+// Sends copies of the state of a process to the server that keeps its in-memory
+// replica (in the code: the journal); see proto/journal.proto.
 #ifndef TRIBUTARY_COMMON_STREAM_REPLICA_STREAM_H_
 #define TRIBUTARY_COMMON_STREAM_REPLICA_STREAM_H_
 

@@ -1,4 +1,5 @@
-// The client of a server's in-memory replicas (the journal): see
+// Sends and reads in-memory replicas (in the code: the journal), which are
+// copies of the state of a process in the memory of a server; see
 // proto/journal.proto.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_REPLICA_CLIENT_H_
 #define TRIBUTARY_COMMON_TRANSPORT_REPLICA_CLIENT_H_
