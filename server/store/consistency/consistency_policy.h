@@ -14,7 +14,8 @@
 
 namespace tributary {
 
-// The outcome of a contribution, to be sent to its worker.
+// Whether a contribution was applied. The server sends this outcome to the
+// worker that sent the contribution. Used only in mode `asynchronous`.
 struct ContributionOutcome {
   int64_t step = 0;
   // True if the contribution is too stale and must be computed again. False if
@@ -28,7 +29,8 @@ struct ContributionOutcome {
 struct ChunkUpdate {
   int64_t step = 0;  // The step of the gradient.
   TreeSum sum;
-  // Norm of the batch's mean gradient, in modes whose contributions contain it.
+  // L2 norm of the batch's mean gradient. Used only in modes in which
+  // contributions contain this norm.
   double gradient_norm = 0;
   // The learning rate is divided by this number. A divisor of 1 leaves the bits
   // of the learning rate unchanged.
@@ -53,11 +55,11 @@ class ContributionQueue {
   virtual ~ContributionQueue() = default;
 
   // Accepts a contribution, or drops it if it is no longer needed. May be
-  // called while an update is under way. Errors are the sender's fault and
-  // leave the queue unchanged. Returns FailedPrecondition for a step that the
-  // sender cannot have reached, InvalidArgument for a contribution that is
-  // invalid for every step, and ResourceExhausted if too many contributions
-  // wait.
+  // called while an update is under way. An error means that the sender is at
+  // fault, and leaves the queue unchanged. Returns FailedPrecondition for a
+  // step that the sender cannot have reached, InvalidArgument for a
+  // contribution that is invalid for every step, and ResourceExhausted if the
+  // queue contains too many contributions.
   virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
 
   // What the caller must do next: apply an update, send the outcome of a
