@@ -17,12 +17,13 @@
 
 namespace tributary {
 
-// Every worker opens the data on its own machine, where the files may differ.
-// The job uses the model and the data of more than half of the expected
-// workers. If some of the expected workers do not join in time, or cannot take
-// part, the job uses the model and the data of more than half of the ready
-// workers. With one expected worker, the first worker decides. It is an error
-// if no model and data have this majority, because any of them may be right.
+// Decides which model and which data the job uses. Every worker opens the data
+// on its own machine, where the files may differ. The job uses the model and
+// the data of more than half of the expected workers. If some of the expected
+// workers do not join in time, or cannot take part, the job uses the model and
+// the data of more than half of the ready workers. With one expected worker,
+// the first worker decides. It is an error if no model and data have this
+// majority, because any of them may be right.
 //
 // A pure state machine; not thread-safe.
 class StartQuorum {
