@@ -32,9 +32,9 @@ namespace tributary {
 //      replicated their state), the workers receive the order Open: they
 //      connect to all servers and fetch the weights. In a new job, one worker
 //      initializes the weights first.
-//   4. Workers report Synced. Training begins when StartQuorum::awaited()
-//      workers have reported Synced, or when the start timeout has passed since
-//      the first worker reported it.
+//   4. Workers report Synced when they have all weights. Training begins when
+//      StartQuorum::awaited() workers have reported Synced, or when the start
+//      timeout has passed since the first worker reported it.
 //
 // Modifies `attempt`, which must outlive this object. See Attempt for thread
 // safety and errors.

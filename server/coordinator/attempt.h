@@ -84,8 +84,8 @@ class Attempt {
   // Receives the lines of metrics.jsonl in order. Must not block.
   using MetricsSink = std::function<void(const std::string& line)>;
 
-  // `on_forget` is called with the incarnation of each worker that stops being
-  // a member.
+  // When a worker ceases to be a member, `on_forget` is called with its
+  // incarnation (the number that it got when it joined).
   Attempt(const AttemptOptions& options, Clock clock, MetricsSink metrics,
           std::function<void(int64_t)> on_forget);
 
@@ -132,11 +132,12 @@ class Attempt {
   void OnJoined(const Member& member);
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
   // Assigns all leaves (the micro-batches of a step), and all pieces of each
-  // evaluation, to the synced workers, unless the run mode keeps the existing
-  // assignment (see RunMode::Assign). Each assignment sends an order to every
-  // worker. With many workers, this method therefore assigns work at most once
-  // in kAssignInterval, for example when many workers are lost at the same
-  // time, and leaves other assignments to the next AssignWorkIfDue.
+  // evaluation, to the synced workers (those that have all weights), unless the
+  // run mode keeps the existing assignment (see RunMode::Assign). Each
+  // assignment sends an order to every worker. With many workers, this method
+  // therefore assigns work at most once in kAssignInterval, for example when
+  // many workers are lost at the same time, and leaves other assignments to the
+  // next AssignWorkIfDue.
   void AssignWork();
   // Assigns the work if AssignWork has left the assignment to this method. Call
   // it at least every kAssignInterval.
@@ -274,8 +275,9 @@ class Attempt {
   void GrantSteps();
   // Implements AssignWork, without delay.
   void AssignWorkNow();
-  // Completes round `step` after all servers (in an all-reduce, one worker)
-  // have reported their sums. `norm` is the norm of the round's mean gradient.
+  // Completes round `step` (a round is what servers count as one step) after
+  // all servers (in an all-reduce, one worker) have reported their sums. `norm`
+  // is the norm of the round's mean gradient.
   void OnRound(int64_t step, const GradientNorm& norm);
   // Fails the job or, with on_nonfinite: SKIP, adds a line about the skipped
   // step to metrics.jsonl.

@@ -49,7 +49,7 @@ struct Member {
   bool ready = false;
   bool opened = false;
   // True if the worker has a complete version of the weights, so that leaves
-  // can be assigned to it.
+  // (micro-batches) can be assigned to it.
   bool synced = false;
   Heartbeat heartbeat;  // The newest heartbeat, without its chunk_latency.
   WorkerSpeed speed;
@@ -78,7 +78,7 @@ class Membership {
     // replaced. Absent if no member had this rank.
     std::optional<Member> fenced;
   };
-  // Adds a member with a new incarnation, a number that no member of the
+  // Adds a member with a new incarnation: a number that no member of the
   // attempt has had before. If the requested rank is -1, the member gets the
   // lowest free rank. The caller then sets Member::link.
   Admitted Add(const Join& join, absl::Time now);

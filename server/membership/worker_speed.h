@@ -16,9 +16,9 @@ namespace tributary {
 class WorkerSpeed {
  public:
   // Adds the counters of a heartbeat. Ignores heartbeats that report no leaves
-  // in addition to those of the previous heartbeat. `waiting_seconds` is how
-  // long the worker has waited for other workers so far. All counters are
-  // cumulative.
+  // (micro-batches) in addition to those of the previous heartbeat.
+  // `waiting_seconds` is how long the worker has waited for other workers so
+  // far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
   // Begins a new measurement after leaves were reassigned, because the speed of
@@ -32,11 +32,10 @@ class WorkerSpeed {
   // samples of five heartbeats, or covers more than three seconds of computing.
   bool fresh() const;
 
-  // Returns the seconds that one thread takes per leaf (micro-batch), as the
-  // median over the newest heartbeats, so that outliers have no effect. Absent
-  // until the worker has computed a leaf. A worker without leaves cannot be
-  // measured; its estimate halves every kHalfLife, so that it eventually gets
-  // leaves again.
+  // Returns the seconds that one thread takes per leaf, as the median over the
+  // newest heartbeats, so that outliers have no effect. Absent until the worker
+  // has computed a leaf. A worker without leaves cannot be measured; its
+  // estimate halves every kHalfLife, so that it eventually gets leaves again.
   std::optional<double> micro_batch_seconds(absl::Time now) const;
 
   // Returns how many seconds of each step's exchange do not overlap with

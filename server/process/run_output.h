@@ -81,9 +81,9 @@ class RunOutput {
   void AppendEvent(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the file `name` (kFinalModelName or kFinalAverageName) in
-  // FinalFolder from a whole arena. Returns the SHA-256, in hexadecimal, of the
-  // float32 weights in the order of the parameter table, without the gaps
-  // between parameters.
+  // FinalFolder from `weights`, which contains all parameters as `layout`
+  // arranges them. Returns the SHA-256, in hexadecimal, of the float32 weights
+  // in the order of the parameter table, without the gaps between parameters.
   absl::StatusOr<std::string> WriteModel(const std::string& name,
                                          const ArenaLayout& layout,
                                          const float* weights);

@@ -20,10 +20,11 @@ class StepArrivals {
   using Clock = std::function<absl::Time()>;
   explicit StepArrivals(Clock clock);
 
-  // Records that a contribution of the worker with this incarnation has arrived
-  // now. Call it before the contribution is passed to the store, because the
-  // contribution may complete the step. Ignores steps up to the newest step
-  // that was passed to Take, and steps more than 1024 after that step.
+  // Records that a contribution (a gradient sum) has arrived now. `incarnation`
+  // is the number that the sending worker got when it joined. Call it before
+  // the contribution is passed to the store, because the contribution may
+  // complete the step. Ignores steps up to the newest step that was passed to
+  // Take, and steps more than 1024 after that step.
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the step's contributors and the arrival times of their last

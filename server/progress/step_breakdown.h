@@ -18,7 +18,7 @@ namespace tributary {
 // steps. Seconds are wall time.
 struct WorkerStep {
   int rank = 0;
-  // Mean number of leaves per step.
+  // Mean number of leaves (micro-batches) per step.
   double micro_batches = 0;
   double forward_seconds = 0;
   double backward_seconds = 0;
@@ -53,7 +53,8 @@ class StepBreakdown {
   explicit StepBreakdown(int servers);
 
   // These methods add and remove a worker, which later calls identify by its
-  // incarnation. A repeated Introduce has no effect.
+  // incarnation (the number that it got when it joined). A repeated Introduce
+  // has no effect.
   void Introduce(int64_t incarnation, int rank);
   void RemoveWorker(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.

@@ -1,6 +1,6 @@
-// The interface for the work that turns a chunk's contributions into its next
-// version: it sums the contributions, runs the optimizer and writes the new
-// weights.
+// The interface for a pass, which turns the contributions to a chunk (gradient
+// sums that workers send) into the chunk's next version: it sums the
+// contributions, runs the optimizer and writes the new weights.
 #ifndef TRIBUTARY_SERVER_STORE_CHUNK_PASS_H_
 #define TRIBUTARY_SERVER_STORE_CHUNK_PASS_H_
 

@@ -1,4 +1,5 @@
-// Refuses contributions that no correct worker sends.
+// Refuses contributions (gradient sums that workers send) that no correct
+// worker sends.
 #ifndef TRIBUTARY_SERVER_STORE_CONTRIBUTION_CHECK_H_
 #define TRIBUTARY_SERVER_STORE_CONTRIBUTION_CHECK_H_
 

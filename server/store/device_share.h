@@ -21,8 +21,9 @@ class DeviceShare {
  public:
   virtual ~DeviceShare() = default;
 
-  // Returns the memory of the weights: two arenas of
-  // ArenaLayout::arena_elements(). Version v is in arena v % 2.
+  // Returns the memory of the weights: two arenas, each of which has room for
+  // all weights of the model (ArenaLayout::arena_elements() floats). Version v
+  // is in arena v % 2.
   virtual const DeviceMemoryHandle& weights() const = 0;
 
   // Memory for the gradients of one worker.

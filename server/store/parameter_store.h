@@ -1,5 +1,6 @@
 // One server's part of the master weights: its chunks, their optimizer state,
-// and the updates that turn contributions into new versions.
+// and the updates that turn contributions (gradient sums that workers send)
+// into new versions of the chunks.
 #ifndef TRIBUTARY_SERVER_STORE_PARAMETER_STORE_H_
 #define TRIBUTARY_SERVER_STORE_PARAMETER_STORE_H_
 
@@ -65,8 +66,9 @@ class WeightsSubscriber {
   virtual ~WeightsSubscriber() = default;
   // Returns a number that is unique in this process and never reused.
   int64_t id() const { return id_; }
-  // Returns the incarnation of the worker that receives the weights, for the
-  // trace. Returns 0 if it is unknown.
+  // Returns the incarnation (the number that it got when it joined) of the
+  // worker that receives the weights, for the trace. Returns 0 if it is
+  // unknown.
   virtual int64_t incarnation() const { return 0; }
   // Called for each chunk in the order of versions, with the chunk's lock held:
   // must not block and must not call the store.
@@ -234,9 +236,10 @@ class ParameterStore {
   int useful_versions() const { return policy_->useful_versions(); }
 
   // Places the weights in memory that processes on this host may map: two
-  // arenas, each rounded up to whole pages, with the chunks at their offsets.
-  // Returns Unavailable if such memory cannot be created. Repeated calls return
-  // the same memory. Requires useful_versions() == 2 and no compression.
+  // arenas, each with room for all weights, rounded up to whole pages, with the
+  // chunks at their offsets. Returns Unavailable if such memory cannot be
+  // created. Repeated calls return the same memory. Requires useful_versions()
+  // == 2 and no compression.
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 

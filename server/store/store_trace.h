@@ -20,8 +20,10 @@ class StoreTrace {
   // thread-safe.
   class Contributions {
    public:
+    // Adds the contribution of one node of the reduction tree.
     void Add(int64_t step, int node);
-    // Removes and returns the nodes of this step, and removes earlier steps.
+    // Removes and returns the nodes of the contributions to `step`, and removes
+    // the contributions to earlier steps.
     std::vector<int> Take(int64_t step);
 
    private:

@@ -17,7 +17,8 @@ namespace tributary {
 struct TracedName {
   std::string role;  // "server" or "worker".
   int number = 0;    // Shard of a server, rank of a worker.
-  // Incarnation of a worker; 0 for servers.
+  // Incarnation of a worker (the number that it got when it joined); 0 for
+  // servers.
   int64_t incarnation = 0;
   bool operator<(const TracedName& other) const {
     return std::tie(role, number, incarnation) <

@@ -23,8 +23,8 @@ struct NodeSum {
   std::shared_ptr<const GradientSource> gradient;
   int64_t sample_count = 0;  // Number of samples (for text, tokens) in the sum.
   double loss_sum = 0;       // Loss summed over the same samples.
-  // Incarnation of the worker that sent the contribution. The coordinator gives
-  // each worker that joins a new incarnation.
+  // Incarnation of the worker that sent the contribution: the number that this
+  // worker got when it joined.
   int64_t contributor = 0;
   // `base_version` and `gradient_norm` have the meaning of the fields of the
   // message Contribution with the same names. They are used only if servers

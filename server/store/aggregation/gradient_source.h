@@ -1,6 +1,6 @@
-// The gradient of a contribution, as it is kept until it is summed: an array in
-// the memory of the host or of a GPU, or a received message that is decoded
-// when it is read.
+// The gradient of a contribution (the gradient sum of one chunk that a worker
+// sends), as it is kept until it is summed: an array in the memory of the host
+// or of a GPU, or a received message that is decoded when it is read.
 #ifndef TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 #define TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 

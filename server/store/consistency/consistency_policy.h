@@ -1,5 +1,6 @@
-// The interface of consistency modes: which contributions are accepted, and
-// when they become a new version of a chunk.
+// The interface of consistency modes. A consistency mode decides which
+// contributions (gradient sums of a chunk that workers send) are accepted, and
+// when they become a new version of the chunk.
 #ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_CONSISTENCY_POLICY_H_
 #define TRIBUTARY_SERVER_STORE_CONSISTENCY_CONSISTENCY_POLICY_H_
 
