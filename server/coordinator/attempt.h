@@ -39,8 +39,8 @@ struct AttemptOptions {
   absl::Duration no_worker_timeout = absl::Seconds(60);
   // How long the job may be without one of its servers before the job fails.
   absl::Duration no_server_timeout = absl::Minutes(10);
-  // A step that runs this long, and unusually long for the job, counts as
-  // stalled, even while all processes send heartbeats.
+  // A step counts as stalled if it takes this long and is unusually slow for
+  // the job, even if all processes send heartbeats.
   absl::Duration stall_timeout = absl::Minutes(10);
   int64_t attempt = 1;
   std::optional<ResumePoint> resume;
@@ -132,12 +132,12 @@ class Attempt {
   void OnJoined(const Member& member);
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
   // Assigns all leaves (the micro-batches of a step), and all pieces of each
-  // evaluation, to the synced workers (those that have all weights), unless the
-  // run mode keeps the existing assignment (see RunMode::Assign). Each
-  // assignment sends an order to every worker. With many workers, this method
-  // therefore assigns work at most once in kAssignInterval, for example when
-  // many workers are lost at the same time, and leaves other assignments to the
-  // next AssignWorkIfDue.
+  // evaluation (the parts into which the held-out data are divided), to the
+  // synced workers (those that have all weights), unless the run mode keeps the
+  // existing assignment (see RunMode::Assign). Each assignment sends an order
+  // to every worker. With many workers, this method therefore assigns work at
+  // most once in kAssignInterval, for example when many workers are lost at the
+  // same time, and leaves other assignments to the next AssignWorkIfDue.
   void AssignWork();
   // Assigns the work if AssignWork has left the assignment to this method. Call
   // it at least every kAssignInterval.

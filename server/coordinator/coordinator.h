@@ -119,7 +119,8 @@ class Coordinator {
   // Returns the trace records that were received from each process, and removes
   // them from this object. Returns an empty list unless the job traces steps.
   std::vector<TracedProcess> TakeTrace() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if all processes have sent their trace records.
+  // Returns true if there are trace records, and every process that has not
+  // left has sent all of its records.
   bool trace_complete() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all servers have disconnected. Returns false if some are still
   // connected after `timeout`.

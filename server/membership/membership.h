@@ -43,8 +43,8 @@ struct Member {
   std::string nccl_device;
   absl::Time last_heard;
   // The next three fields are the stages of joining, in order: true if the
-  // coordinator has sent Admission to the worker, if the worker has sent Ready,
-  // and if the coordinator has sent Open to the worker.
+  // coordinator has sent the order Admission, if the worker has sent the report
+  // Ready, and if the coordinator has sent the order Open.
   bool admitted = false;
   bool ready = false;
   bool opened = false;
@@ -122,8 +122,8 @@ class Membership {
 
   // Returns true if the speed of every member with leaves has been measured
   // since the last AssignWork, and a further call of AssignWork would make
-  // steps sufficiently faster (see IsSlowAssignment). Also returns false if the
-  // last AddHeartbeat did not compare all members; a later call compares them.
+  // steps sufficiently faster (see IsSlowAssignment). Returns false if the last
+  // AddHeartbeat did not compare all members; a later call compares them.
   bool AssignmentIsSlow(absl::Time now) const;
 
   // The largest number of times that AddHeartbeat compares the speeds of all

@@ -69,7 +69,7 @@ class HealthMonitor {
   double loss_ = 0;
   double noise_ = 0;
   int64_t losses_ = 0;
-  double first_loss_ = 0;  // The average after kSettled lines.
+  double first_loss_ = 0;  // loss_ after the first kSettled losses.
   double least_loss_ = 0;
   int64_t least_loss_step_ = 0;
   int64_t lines_since_least_ = 0;

@@ -368,7 +368,8 @@ class ParameterStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  // Returns the present time if steps are traced.
+  // Returns the time of the monotonic clock if steps are traced, and an
+  // unspecified time otherwise.
   absl::Time TraceTime() const;
   void TraceContribution(Chunk* chunk, int64_t step, int node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);

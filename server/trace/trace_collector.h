@@ -52,7 +52,9 @@ struct TracedProcess {
 // are dropped and counted. Not thread-safe; never blocks.
 class TraceCollector {
  public:
-  // Limits on each process, and on all records.
+  // The largest numbers of names, of tracks, of bytes in one name or track, and
+  // of records for each process; then the largest numbers of records of all
+  // processes and of processes.
   static constexpr int kMostNames = 4096;
   static constexpr int kMostTracks = 256;
   static constexpr int kMostTextBytes = 256;

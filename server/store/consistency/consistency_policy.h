@@ -45,7 +45,7 @@ struct ChunkUpdate {
 // contributions are accepted and when a step is complete. Each step is applied
 // to the chunk exactly once, for any order and any repetition of contributions.
 //
-// The caller promises that
+// The caller must ensure that
 // - calls do not overlap (the queue is not thread-safe, and never blocks);
 // - `version` is the newest version of the chunk, or -1 while it has none, and
 //   increases by one for each update that Next returned;

@@ -74,7 +74,8 @@ class PassStream {
   absl::Status Wait();
 
  private:
-  // Pinned host memory, and an event that tells when the GPU has read it.
+  // Pinned host memory, and an event that completes when the GPU has read this
+  // memory.
   struct Staging {
     float* memory = nullptr;
     cudaEvent_t copied = nullptr;
