@@ -88,7 +88,8 @@ class CheckpointSchedule {
   // Requests a checkpoint at the next possible version, in addition to the
   // regular checkpoints. If a server has already copied the version of the
   // checkpoint under way, that checkpoint satisfies the request; otherwise the
-  // requested checkpoint replaces it. No effect if no more checkpoints follow.
+  // requested checkpoint replaces it, unless TakeBest has requested the
+  // checkpoint under way. No effect if no more checkpoints follow.
   void TakeSoon();
   // Like TakeSoon, but takes no further checkpoint after the requested one,
   // because the job is being stopped.
@@ -143,8 +144,8 @@ class CheckpointSchedule {
   void EndSoon();
   // Drops the checkpoint under way, so that an earlier version can be chosen
   // for the request of TakeSoon. No effect if the version of the checkpoint
-  // under way was itself chosen for such a request. Reports about a dropped
-  // checkpoint are ignored.
+  // under way was itself chosen for such a request, or if TakeBest has
+  // requested that checkpoint. Reports about a dropped checkpoint are ignored.
   void GiveUpLater();
   // Drops the checkpoint under way if its version is later than `version`.
   void DropLaterThan(int64_t version);
@@ -165,8 +166,8 @@ class CheckpointSchedule {
   std::vector<CheckpointFile> files_;
 
   bool soon_ = false;
-  // True if the version of the checkpoint under way was chosen for a request of
-  // TakeSoon.
+  // True if no request of TakeSoon may replace the checkpoint under way: its
+  // version was chosen for such a request, or TakeBest has requested it.
   bool chosen_soon_ = false;
   // Version of a checkpoint that TakeBest has requested and that has not begun;
   // -1 if there is none.

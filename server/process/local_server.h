@@ -31,7 +31,8 @@
 
 namespace tributary {
 
-// Executes the coordinator's orders and reports the results. Thread-safe.
+// The part of a server that every shard runs: executes the coordinator's orders
+// and reports the results. Thread-safe.
 class LocalServer {
  public:
   // The threads that execute the orders.

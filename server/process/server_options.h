@@ -124,8 +124,8 @@ struct ServerOptions {
   // the attempt begins. Must not block. May be null.
   std::function<void(int64_t attempt, const Beginning&)> on_begin;
   // Shard 0 only: called with each line of metrics.jsonl after it was written,
-  // or after writing it failed. Calls do not overlap, and precede the end of
-  // RunServer. May be null.
+  // or after writing it failed. Calls do not overlap, and all calls have
+  // returned before RunServer returns. May be null.
   std::function<void(const std::string& line)> on_metrics;
 };
 

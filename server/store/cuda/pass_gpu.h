@@ -52,8 +52,9 @@ class PassGpu {
   // weights; the weights are then allocated with Take.
   const std::shared_ptr<PassShare>& share() const { return share_; }
 
-  // Allocates zeroed memory. The total must not exceed the plan. Not
-  // thread-safe: call it only while the passes are created.
+  // Allocates memory for `elements` floats, all of which are 0. The total must
+  // not exceed the plan. Not thread-safe: call it only while the passes are
+  // created.
   float* Take(int64_t elements);
 
   // Takes a PassStream for the lifetime of this object. Blocks until one is
