@@ -20,8 +20,8 @@ namespace tributary {
 // Returns the checkpoints folder of the run folder `run`: RUN/checkpoints.
 std::string CheckpointsFolder(absl::string_view run);
 
-// Returns the folder with the checkpoint of the best version, in the run folder
-// `run`: RUN/best.
+// Returns the folder with the checkpoint of the version with the best
+// evaluation, in the run folder `run`: RUN/best.
 std::string BestFolder(absl::string_view run);
 
 // A checkpoint in a CheckpointsFolder.
@@ -56,9 +56,9 @@ class CheckpointFolder {
 
   // Creates a folder with a temporary name for the files of step `step` and
   // returns the folder's path. First removes all temporary folders and files,
-  // which a crash or an error left behind. Therefore only one checkpoint may be
-  // in progress at a time. Returns the system's error if the folder cannot be
-  // created.
+  // which remain after a crash or an error. Therefore, only one checkpoint may
+  // be in progress at a time. Returns the system's error if the folder cannot
+  // be created.
   absl::StatusOr<std::string> Begin(int64_t step);
 
   // Turns the folder `temporary` into the checkpoint that `manifest` describes.
@@ -87,8 +87,8 @@ class CheckpointFolder {
   // checkpoint is found even if this fails.
   absl::Status PointToLatest(int64_t step);
 
-  // Removes a folder that Begin created. If that fails, the next Begin removes
-  // it.
+  // Removes a folder that Begin created. If Discard cannot remove it, the next
+  // Begin does.
   void Discard(const std::string& temporary);
 
   // Removes, oldest first, the checkpoints that `retention` does not keep.

@@ -41,10 +41,11 @@ absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
 // sets the snapshot's version. Any number of servers may have written the
 // checkpoint. The caller allocates the buffers of each chunk: its values, and
 // one slot for each entry of the manifest's `state`. Gaps between tensors
-// become zero. Verifies every byte that it uses. Returns DataLoss, naming the
-// file and the byte range, if a file is missing or a digest differs from the
-// manifest, FailedPrecondition if the checkpoint is of a different model or
-// optimizer, and the system's error if a file cannot be opened.
+// become zero. Verifies every byte that it uses with the digests in the
+// manifest. Returns DataLoss, naming the file and the byte range, if a file is
+// missing or a digest differs from the manifest, FailedPrecondition if the
+// checkpoint is of a different model or optimizer, and the system's error if a
+// file cannot be opened.
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot);

@@ -21,9 +21,10 @@ namespace tributary {
 // contains a damaged byte.
 inline constexpr int64_t kDigestBlockBytes = int64_t{4} << 20;
 
-// A file of a checkpoint. The methods verify bytes with the digests in the
-// manifest before they return them. For damaged bytes they return DataLoss,
-// naming the file and the byte range. Not thread-safe; blocks on the disk.
+// A file of a checkpoint. The methods compare bytes with the digests in the
+// manifest before they return the bytes. For damaged bytes they return
+// DataLoss, naming the file and the byte range. Not thread-safe; blocks on the
+// disk.
 class VerifiedFile {
  public:
   // Opens the file that `facts`, an entry of the manifest, describes. Returns

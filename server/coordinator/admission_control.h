@@ -18,8 +18,9 @@
 
 namespace tributary {
 
-// Takes an attempt from its first connection to the start of training, and
-// takes workers that join later to their first assignment:
+// Leads an attempt (one run of the protocol; a job consists of one or more
+// attempts) from its first connection to the start of training, and workers
+// that join later to their first assignment:
 //
 //   1. Servers enlist. When all servers have enlisted, the workers that have
 //      joined are admitted.
@@ -31,9 +32,9 @@ namespace tributary {
 //      replicated their state), the workers receive the order Open: they
 //      connect to all servers and fetch the weights. In a new job, one worker
 //      initializes the weights first.
-//   4. Workers report Synced. Training begins when StartQuorum::awaited()
-//      workers have reported Synced, or when the start timeout has passed since
-//      the first worker reported it.
+//   4. Workers report Synced when they have all weights. Training begins when
+//      StartQuorum::awaited() workers have reported Synced, or when the start
+//      timeout has passed since the first worker reported it.
 //
 // Modifies `attempt`, which must outlive this object. See Attempt for thread
 // safety and errors.
@@ -43,10 +44,10 @@ class AdmissionControl {
 
   // ---- Workers.
 
-  // Adds a worker that asks to join. Returns its incarnation, or the error with
-  // which the caller must end its connection: ResourceExhausted if the job has
-  // the maximum number of workers, or an error of
-  // AttemptPhase::CheckWorkerMayJoin.
+  // Adds a worker that asks to join. Returns its incarnation, a number that
+  // identifies this membership, or the error with which the caller must end the
+  // worker's connection: ResourceExhausted if the job has the maximum number of
+  // workers, or an error of AttemptPhase::CheckWorkerMayJoin.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
@@ -88,17 +89,17 @@ class AdmissionControl {
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const { return memory_failed_; }
-  // Returns a text that names the worker that was removed last for one of these
-  // reasons, and the reason: it had a different model or different data, it
-  // failed before it was ready, or its device failed. The text is empty if no
-  // worker was removed for these reasons.
+  // Returns a text that names the last worker that was removed for one of the
+  // following reasons, and the reason: it had a different model or different
+  // data, it failed before it was ready, or its device failed. Returns an empty
+  // text if no worker was removed for these reasons.
   const std::string& last_refusal() const { return last_refusal_; }
-  // Adds a notice that the peer `who` is refused, for the reason in `status`:
+  // Adds a notice that the peer `who` was refused, with the reason in `status`:
   // it broke the protocol or may not join. No effect if the peer may join
   // again, if the job is done, or if 100 notices wait for TakeNotices.
   void NoteRefusal(const std::string& who, const absl::Status& status);
-  // Returns the notices since the last call. Each is a line for the log that
-  // names a refused peer and the reason.
+  // Returns the notices that were added since the last call. Each is a line for
+  // the log that names a refused peer and the reason.
   std::vector<std::string> TakeNotices();
 
  private:

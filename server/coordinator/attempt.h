@@ -27,6 +27,8 @@
 
 namespace tributary {
 
+// The options of an attempt: one run of the protocol. A job consists of one or
+// more attempts.
 struct AttemptOptions {
   JobSpec job;  // A valid result of ResolveJob.
   int servers = 1;
@@ -37,8 +39,8 @@ struct AttemptOptions {
   absl::Duration no_worker_timeout = absl::Seconds(60);
   // How long the job may be without one of its servers before the job fails.
   absl::Duration no_server_timeout = absl::Minutes(10);
-  // A step that runs this long, and unusually long for the job, counts as
-  // stalled, even while all processes send heartbeats.
+  // A step counts as stalled if it takes this long and is unusually slow for
+  // the job, even if all processes send heartbeats.
   absl::Duration stall_timeout = absl::Minutes(10);
   int64_t attempt = 1;
   std::optional<ResumePoint> resume;
@@ -51,13 +53,14 @@ struct AttemptOptions {
   // have the same data. If absent, the workers decide which data the job uses
   // (see StartQuorum).
   std::optional<DataFacts> data;
-  // Called at most once, when the coordinator has decided where the attempt
-  // begins. Called with the coordinator's lock held: must not block and must
-  // not call the coordinator on the calling thread. May be null.
-  std::function<void(const Beginning&)> on_begin;
-  // Receives what happens to the job, in order. Called with the coordinator's
-  // lock held: must not block and must not call the coordinator on the calling
+  // Called at most once, when the coordinator has decided at which version, and
+  // from which state, the attempt begins. Called with the coordinator's lock
+  // held: must not block and must not call the coordinator on the calling
   // thread. May be null.
+  std::function<void(const Beginning&)> on_begin;
+  // Receives the events of the job (see JobEvent), in order. Called with the
+  // coordinator's lock held: must not block and must not call the coordinator
+  // on the calling thread. May be null.
   std::function<void(const JobEvent&)> on_event;
   // Creates and commits checkpoints. If null, no checkpoints are taken. Must
   // outlive the coordinator.
@@ -81,8 +84,8 @@ class Attempt {
   // Receives the lines of metrics.jsonl in order. Must not block.
   using MetricsSink = std::function<void(const std::string& line)>;
 
-  // `on_forget` is called with the incarnation of each worker that stops being
-  // a member.
+  // When a worker ceases to be a member, `on_forget` is called with its
+  // incarnation (the number that it got when it joined).
   Attempt(const AttemptOptions& options, Clock clock, MetricsSink metrics,
           std::function<void(int64_t)> on_forget);
 
@@ -128,15 +131,16 @@ class Attempt {
   // Updates the statistics of the attempt after a worker has become a member.
   void OnJoined(const Member& member);
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
-  // Assigns all leaves, and all pieces of each evaluation, to the synced
-  // workers, unless the run mode keeps the existing assignment (see
-  // RunMode::Assign). With many workers, calls that follow each other within
-  // kAssignInterval, as when a rack of workers is lost, have one effect
-  // together, at the next AssignWorkIfDue: each assignment sends an order to
-  // every worker.
+  // Assigns all leaves (the micro-batches of a step), and all pieces of each
+  // evaluation (the parts into which the held-out data are divided), to the
+  // synced workers (those that have all weights), unless the run mode keeps the
+  // existing assignment (see RunMode::Assign). Each assignment sends an order
+  // to every worker. With many workers, this method therefore assigns work at
+  // most once in kAssignInterval, for example when many workers are lost at the
+  // same time, and leaves other assignments to the next AssignWorkIfDue.
   void AssignWork();
-  // Assigns the work that AssignWork has left to this method. Call it at least
-  // every kAssignInterval.
+  // Assigns the work if AssignWork has left the assignment to this method. Call
+  // it at least every kAssignInterval.
   void AssignWorkIfDue();
   static constexpr absl::Duration kAssignInterval = absl::Milliseconds(100);
   absl::Status OnStepRequest(const Member& member);
@@ -179,8 +183,8 @@ class Attempt {
   // not use that checkpoint. Otherwise fails the job.
   void OnServerFailure(int shard, const Failure& failure);
   // Handles a heartbeat of a server. `version` is the newest version that all
-  // chunks of the server have. Ends training if nothing but this version was
-  // still missing.
+  // chunks of the server have. If training waits only for this version, ends
+  // training.
   void OnServerVersion(int shard, int64_t version);
   // Ends the attempt because the server was asked to stop. During training,
   // first takes a checkpoint if checkpoints are enabled. No effect after
@@ -261,16 +265,19 @@ class Attempt {
   int64_t StepLimit() const;
   // Returns true if the newest evaluation has ended training (see StopSpec).
   bool stops_early() const;
-  // Sends Evaluated, so that workers compute the steps after the evaluated
-  // version, when all servers have copied that version if it is the best.
+  // Tells workers that the evaluation of the newest evaluated version is
+  // complete, so that they compute the steps after that version. Does nothing
+  // while servers still have to copy the version because it is the best so far,
+  // or if the job stops early.
   void AnnounceEvaluated();
   // Orders the servers to write a snapshot.
   void OrderSnapshot(const ServerOrder& order);
   void GrantSteps();
   // Implements AssignWork, without delay.
   void AssignWorkNow();
-  // Completes round `step` after all servers (in an all-reduce, one worker)
-  // have reported their sums. `norm` is the norm of the round's mean gradient.
+  // Completes round `step` (a round is what servers count as one step) after
+  // all servers (in an all-reduce, one worker) have reported their sums. `norm`
+  // is the norm of the round's mean gradient.
   void OnRound(int64_t step, const GradientNorm& norm);
   // Fails the job or, with on_nonfinite: SKIP, adds a line about the skipped
   // step to metrics.jsonl.
@@ -310,7 +317,8 @@ class Attempt {
   std::optional<JobProgress> progress_;
   std::optional<AttemptCheckpoints> checkpoints_;
 
-  // Newest version of which workers were told that its evaluation is complete.
+  // The newest version for which workers were told that its evaluation is
+  // complete.
   int64_t announced_version_ = 0;
   std::vector<std::string> notices_;
   bool draining_ = false;
@@ -318,14 +326,17 @@ class Attempt {
   absl::Time alone_since_;
   absl::Time finishing_since_ = absl::InfiniteFuture();
   int workers_at_ending_ = 0;
-  absl::Time assigned_ = absl::InfinitePast();  // Time of AssignWorkNow.
-  bool assignment_due_ = false;  // AssignWork has waited since then.
+  // Time of the last call of AssignWorkNow.
+  absl::Time assigned_ = absl::InfinitePast();
+  // True if AssignWork has left an assignment to AssignWorkIfDue.
+  bool assignment_due_ = false;
 
   // The fields below are values for summary.json.
   int most_workers_ = 0;
   int64_t workers_lost_ = 0;
   int64_t lease_expiries_ = 0;
-  int64_t checkpoint_failures_ = 0;  // Those that were events.
+  // Number of failed checkpoints that were reported as events.
+  int64_t checkpoint_failures_ = 0;
   // Number of reassignments made because the workers' speeds differed.
   int64_t assignments_by_speed_ = 0;
   std::vector<ProcessReport> farewells_;

@@ -26,22 +26,22 @@ class AttemptCheckpoints {
   AttemptCheckpoints(const JobSpec& job, const Ready& ready, int servers,
                      int64_t first, CheckpointCommitter* committer);
 
-  // Returns the schedule, to which the caller passes the answers of the
-  // committer and the servers.
+  // Returns the schedule. The caller passes the results of the committer and
+  // the reports of the servers to the schedule.
   CheckpointSchedule* schedule() { return &schedule_; }
   const CheckpointSchedule& schedule() const { return schedule_; }
 
-  // Call this when a round is complete, before any report of the next round is
-  // added to `progress`. If a checkpoint is being taken at the version that the
-  // round has produced, saves the job's state for the manifest of that
-  // checkpoint.
+  // Call this when a round (what servers count as one step) is complete, before
+  // any report of the next round is added to `progress`. If a checkpoint is
+  // being taken at the version that the round has produced, saves the job's
+  // state for the manifest of that checkpoint.
   void OnRound(const JobProgress& progress);
   // Executes all actions that are due. `earliest` is the first version that may
   // be chosen for a checkpoint. `order` sends an order to all servers.
   void Run(const JobProgress& progress, int64_t earliest,
            const std::function<void(const ServerOrder&)>& order);
 
-  // Returns the manifest of the finished model, without files.
+  // Returns the manifest of the finished model, with an empty list of files.
   CheckpointManifest FinalManifest(const JobProgress& progress) const;
 
   // Returns the number of steps done at the version of the newest checkpoint,
@@ -51,8 +51,8 @@ class AttemptCheckpoints {
  private:
   CheckpointManifest MakeManifest(const CheckpointSchedule::Commit& commit,
                                   const JobProgress& progress) const;
-  // Returns the manifest of `version`, without files. `state` is the job's
-  // state at that version.
+  // Returns the manifest of `version`, with an empty list of files. `state` is
+  // the job's state at that version.
   CheckpointManifest ManifestOf(int64_t version, const JobState& state) const;
 
   const JobSpec job_;
@@ -62,8 +62,8 @@ class AttemptCheckpoints {
   // The fields that all checkpoints' manifests share.
   CheckpointManifest common_;
   CheckpointSchedule schedule_;
-  // The job's state at the version of the checkpoint under way, for its
-  // manifest.
+  // The job's state at the version of the checkpoint under way, for the
+  // manifest of that checkpoint.
   JobState saved_;
 };
 

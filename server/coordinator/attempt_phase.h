@@ -20,11 +20,11 @@ enum class AttemptEnding {
   kFailed,
 };
 
-// Returns an Aborted status for peers whose call ends because the attempt ends.
-// Peers that receive it join again.
+// Returns an Aborted status, with the message of `reason`, for peers whose call
+// ends because the attempt ends. Peers that receive the status join again.
 absl::Status JoinAgain(const absl::Status& reason);
-// Returns a FailedPrecondition status for peers of a failed job. Peers that
-// receive it do not join again.
+// Returns a FailedPrecondition status, with the message of `reason`, for peers
+// of a failed job. Peers that receive the status do not join again.
 absl::Status JobFailed(const absl::Status& reason);
 
 // The state machine of an attempt's phases, with these transitions:

@@ -25,8 +25,8 @@ struct ResumePoint {
   CheckpointManifest manifest;
 };
 
-// States where an attempt begins: at version 0, at a checkpoint, or at the
-// in-memory replicas.
+// States where an attempt (one run of the protocol) begins: at version 0, at a
+// checkpoint, or at the in-memory replicas.
 struct Beginning {
   // The version at which training begins. Version 0 is initialized by one
   // worker or, in an all-reduce, by every worker.
@@ -45,8 +45,8 @@ struct Beginning {
   bool resumes() const { return !checkpoint.empty() || !holders.empty(); }
 };
 
-// The coordinator's own inputs of ChooseBeginning. A worker and the servers
-// report the other inputs.
+// The inputs of ChooseBeginning that the coordinator knows. A worker and the
+// servers report the other inputs.
 struct BeginningOptions {
   JobSpec job;
   std::string job_id;

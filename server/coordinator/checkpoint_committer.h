@@ -24,8 +24,9 @@ class CheckpointCommitter {
   // result to Coordinator::OnCheckpointCommitted.
   virtual void Commit(const std::string& folder,
                       const CheckpointManifest& manifest) = 0;
-  // Like Commit, but replaces the checkpoint of the best version, in a folder
-  // of its own.
+  // Like Commit, for the checkpoint of the version with the best evaluation.
+  // This checkpoint has a folder of its own, and replaces the previous one
+  // there.
   virtual void CommitBest(const std::string& folder,
                           const CheckpointManifest& manifest) = 0;
   // Removes a folder that MakeFolder created.

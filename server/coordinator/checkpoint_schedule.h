@@ -56,13 +56,14 @@ class CheckpointSchedule {
     int64_t version = 0;
     std::string folder;
     std::vector<CheckpointFile> files;
-    // True: the checkpoint becomes the one of the best version; see TakeBest.
+    // True if the checkpoint is of the best version (see TakeBest), and false
+    // for all other checkpoints.
     bool best = false;
   };  // Result: OnCommitted.
   struct Discard {
     std::string folder;
   };
-  // Reports that a checkpoint failed. Omitted if the checkpoint before it
+  // Reports that a checkpoint failed. Not returned if the checkpoint before it
   // failed too.
   struct Warn {
     int64_t version = 0;
@@ -87,7 +88,8 @@ class CheckpointSchedule {
   // Requests a checkpoint at the next possible version, in addition to the
   // regular checkpoints. If a server has already copied the version of the
   // checkpoint under way, that checkpoint satisfies the request; otherwise the
-  // requested checkpoint replaces it. No effect if no more checkpoints follow.
+  // requested checkpoint replaces it, unless TakeBest has requested the
+  // checkpoint under way. No effect if no more checkpoints follow.
   void TakeSoon();
   // Like TakeSoon, but takes no further checkpoint after the requested one,
   // because the job is being stopped.
@@ -99,16 +101,18 @@ class CheckpointSchedule {
   // no checkpoint is requested. See Next for the arguments.
   void OnIdle(int64_t completed, int64_t earliest, bool computed);
 
-  // Requests a checkpoint of the best version, which is `version`: the version
-  // that all servers have, and which no worker changes until best_copied().
-  // Drops a checkpoint of a later version that has not begun to be copied. The
-  // checkpoint is independent of the others: it does not change committed().
+  // Requests a checkpoint of `version`, the version with the best evaluation so
+  // far. All servers must have this version. The caller must not let workers
+  // compute later steps until best_copied() returns true. Drops a checkpoint of
+  // a later version that has not begun to be copied. The checkpoint is
+  // independent of the others: it does not change committed().
   void TakeBest(int64_t version);
-  // Returns true unless a checkpoint that TakeBest requested has not been
-  // copied by all servers yet. Also true when it has failed.
+  // Returns false while a checkpoint that TakeBest has requested waits for
+  // servers to copy it. Returns true if all servers have copied it, if it has
+  // failed, or if there was no request.
   bool best_copied() const;
   // Makes `version`, which all servers have, the job's last version: the job
-  // stops early. Drops a checkpoint of a later version.
+  // stops early. Drops the checkpoint under way if its version is later.
   void EndAt(int64_t version);
 
   // Returns the version of the checkpoint under way, or -1 if there is none.
@@ -140,8 +144,8 @@ class CheckpointSchedule {
   void EndSoon();
   // Drops the checkpoint under way, so that an earlier version can be chosen
   // for the request of TakeSoon. No effect if the version of the checkpoint
-  // under way was itself chosen for such a request. Reports about a dropped
-  // checkpoint are ignored.
+  // under way was itself chosen for such a request, or if TakeBest has
+  // requested that checkpoint. Reports about a dropped checkpoint are ignored.
   void GiveUpLater();
   // Drops the checkpoint under way if its version is later than `version`.
   void DropLaterThan(int64_t version);
@@ -162,11 +166,14 @@ class CheckpointSchedule {
   std::vector<CheckpointFile> files_;
 
   bool soon_ = false;
-  // True if the version of the checkpoint under way was chosen for a request of
-  // TakeSoon.
+  // True if no request of TakeSoon may replace the checkpoint under way: its
+  // version was chosen for such a request, or TakeBest has requested it.
   bool chosen_soon_ = false;
-  int64_t best_due_ = -1;    // Version of the requested TakeBest; -1: none.
-  bool takes_best_ = false;  // The checkpoint under way is of that kind.
+  // Version of a checkpoint that TakeBest has requested and that has not begun;
+  // -1 if there is none.
+  int64_t best_due_ = -1;
+  // True if TakeBest has requested the checkpoint under way.
+  bool takes_best_ = false;
   bool draining_ = false;
   bool drained_ = false;
   // Version of the checkpoint to take while no worker computes; see OnIdle.

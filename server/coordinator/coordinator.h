@@ -88,7 +88,7 @@ class Coordinator {
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Ends the attempt as kFailed because a newer coordinator has taken over the
-  // job. Tells all peers to join again, which they do at that coordinator.
+  // job. Tells all peers to join again; they then join the newer coordinator.
   void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- The job's end, for the process that runs it.
@@ -116,10 +116,11 @@ class Coordinator {
   // Returns true if at least one worker has reported Synced in this attempt,
   // which means that the worker has all weights.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the trace records so far of all processes, and forgets them. Empty
-  // unless the job traces steps.
+  // Returns the trace records that were received from each process, and removes
+  // them from this object. Returns an empty list unless the job traces steps.
   std::vector<TracedProcess> TakeTrace() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if all processes have sent their trace records.
+  // Returns true if there are trace records, and every process that has not
+  // left has sent all of its records.
   bool trace_complete() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all servers have disconnected. Returns false if some are still
   // connected after `timeout`.
@@ -129,7 +130,7 @@ class Coordinator {
   // kFailed, kRolledBack or kDamaged.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   StatusReply GetStatus() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Adds the job's metrics; see AddJobMetrics.
+  // Adds the job's metrics to `*page`; see AddJobMetrics.
   void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the text of summary.json. It is complete after every process has
   // sent its Farewell. `weights_sha256` is the digest of the final model; empty
@@ -163,7 +164,8 @@ class Coordinator {
 
   // Returns the worker's name in the trace.
   static TracedName TracedNameOf(const Member& member);
-  // Handles a probe or the records of a process. `answer` sends the answer.
+  // These functions handle a clock probe and the trace records of a process.
+  // `answer` sends the answer to the probe.
   absl::Status OnProbe(const TracedName& process, const ClockProbe& probe,
                        const std::function<void(const ClockReading&)>& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -10,10 +10,10 @@
 
 namespace tributary {
 
-// What a job's metrics show in addition to its status.
+// The values that the job's metrics show.
 struct JobMetrics {
   StatusReply status;
-  // Seconds per step of this attempt, as JobProgress::step_seconds.
+  // Seconds per step of this attempt; see JobProgress::step_seconds.
   Histogram step_seconds;
   // Samples (text: tokens) of all completed steps.
   int64_t sample_count = 0;
@@ -23,9 +23,9 @@ struct JobMetrics {
   int64_t lease_expiries = 0;
 };
 
-// Adds the families of server 0 that describe the job: progress, losses, speed,
-// processes, checkpoints. Leaves out what is not known yet. The status of a
-// worker is named by its rank.
+// Adds the metrics that describe the job to `*page`: progress, losses, speed,
+// processes and checkpoints. Server 0 serves these metrics. Omits values that
+// are not known yet. Labels identify a worker by its rank.
 void AddJobMetrics(const JobMetrics& job, MetricsPage* page);
 
 }  // namespace tributary

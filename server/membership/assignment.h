@@ -1,4 +1,4 @@
-// Divides the leaves of a step among the workers.
+// Divides the leaves (micro-batches) of a step among the workers.
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_ASSIGNMENT_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_ASSIGNMENT_H_
 
@@ -9,7 +9,8 @@ namespace tributary {
 
 // The speed of a worker.
 struct WorkerPace {
-  // Time in seconds that one thread takes to compute a leaf; above 0.
+  // Time in seconds that one thread takes to compute a leaf (a micro-batch);
+  // above 0.
   double micro_batch_seconds = 1;
   int threads = 1;  // Number of leaves computed at the same time; at least 1.
 };

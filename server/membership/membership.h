@@ -37,21 +37,21 @@ struct Member {
   bool ranked = false;  // True if the worker requested this rank.
   std::string host;
   int64_t pid = 0;
-  std::string release;  // Of the worker's program; empty: unknown.
+  std::string release;  // Release of the worker's program; empty if unknown.
   // See the fields of Ready with the same names.
   std::string device;
   std::string nccl_device;
   absl::Time last_heard;
-  // The stages of joining, each of which requires the stage before. True if the
-  // worker has been sent Admission, has sent Ready, and has been sent Open,
-  // respectively.
+  // The next three fields are the stages of joining, in order: true if the
+  // coordinator has sent the order Admission, if the worker has sent the report
+  // Ready, and if the coordinator has sent the order Open.
   bool admitted = false;
   bool ready = false;
   bool opened = false;
   // True if the worker has a complete version of the weights, so that leaves
-  // can be assigned to it.
+  // (micro-batches) can be assigned to it.
   bool synced = false;
-  Heartbeat heartbeat;  // The newest one, without chunk_latency.
+  Heartbeat heartbeat;  // The newest heartbeat, without its chunk_latency.
   WorkerSpeed speed;
   int leaf_begin = 0;     // The first leaf that is assigned to the worker.
   int micro_batches = 0;  // Number of leaves assigned to the worker.
@@ -78,8 +78,9 @@ class Membership {
     // replaced. Absent if no member had this rank.
     std::optional<Member> fenced;
   };
-  // Adds a member with a new incarnation. If the requested rank is -1, the
-  // member gets the lowest free rank. The caller then sets Member::link.
+  // Adds a member with a new incarnation: a number that no member of the
+  // attempt has had before. If the requested rank is -1, the member gets the
+  // lowest free rank. The caller then sets Member::link.
   Admitted Add(const Join& join, absl::Time now);
 
   // Returns the member, or null if there is none with this incarnation.
@@ -90,7 +91,7 @@ class Membership {
   void Close(const absl::Status& status) const;
   // Returns the incarnations of the members whose lease has expired.
   std::vector<int64_t> Expired(absl::Time now) const;
-  // Extends all leases by `gap`.
+  // Extends the leases of all members by `gap`.
   void Forgive(absl::Duration gap);
 
   bool HasRank(int rank) const;
@@ -119,14 +120,14 @@ class Membership {
   std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
                                      bool spares_rest = false);
 
-  // Returns true if every member with leaves has been measured since the last
-  // AssignWork, and a further call of AssignWork would make steps sufficiently
-  // faster (see IsSlowAssignment). Returns false if the last AddHeartbeat did
-  // not look at all members; a later one will.
+  // Returns true if the speed of every member with leaves has been measured
+  // since the last AssignWork, and a further call of AssignWork would make
+  // steps sufficiently faster (see IsSlowAssignment). Returns false if the last
+  // AddHeartbeat did not compare all members; a later call compares them.
   bool AssignmentIsSlow(absl::Time now) const;
 
-  // The number of times that AddHeartbeat looks at all members while each of
-  // many members sends one heartbeat.
+  // The largest number of times that AddHeartbeat compares the speeds of all
+  // members while each member sends one heartbeat.
   static constexpr int kLooksPerRound = 16;
 
   // Returns the member that, according to the newest heartbeats, has not
@@ -139,8 +140,8 @@ class Membership {
   // Returns the members that can be assigned leaves, in the order of their
   // ranks.
   std::vector<const Member*> Active() const;
-  // Returns true if all members with leaves have been measured since the last
-  // AssignWork.
+  // Returns true if the speed of every member with leaves has been measured
+  // since the last AssignWork.
   bool AllFresh() const;
   StepCosts CostsOf(const std::vector<const Member*>& members,
                     absl::Time now) const;
@@ -156,7 +157,8 @@ class Membership {
   // assignment alone can make a measurement smaller.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
-  int unseen_heartbeats_ = 0;  // Number since AddHeartbeat saw all members.
+  // Number of heartbeats since AddHeartbeat last compared all members.
+  int unseen_heartbeats_ = 0;
 };
 
 }  // namespace tributary

@@ -14,7 +14,8 @@
 
 namespace tributary {
 
-// Facts about a process for the status; empty and 0: unknown.
+// Facts about a process that the job's status shows. An unknown field is empty
+// or 0.
 struct ProcessIdentity {
   std::string host;
   int64_t pid = 0;
@@ -53,7 +54,8 @@ class ServerRoster {
     // Time of the server's last message. absl::InfiniteFuture() for the server
     // in the coordinator's own process, whose lease never expires.
     absl::Time last_heard;
-    // Of the newest heartbeat; -1 and absent if there was none.
+    // The contents of the server's newest heartbeat. Before the first
+    // heartbeat, `version` is -1 and `statistics` is absent.
     int64_t version = -1;
     std::optional<ProcessStatistics> statistics;
   };
@@ -73,7 +75,7 @@ class ServerRoster {
   }
   // Returns the shards of the servers that have sent nothing for `lease`.
   std::vector<int> Expired(absl::Time now, absl::Duration lease) const;
-  // Extends all leases by `gap`.
+  // Extends the leases of all servers by `gap`.
   void Forgive(absl::Duration gap);
   void SetConfigured(int shard) { servers_[shard].configured = true; }
   void SetReplicated(int shard) { servers_[shard].replicated = true; }

@@ -17,12 +17,13 @@
 
 namespace tributary {
 
-// Every worker opens the data on its own machine, where the files may differ.
-// The job uses the model and the data of more than half of the expected
-// workers. If some of the expected workers do not join in time, or cannot take
-// part, the job uses the model and the data of more than half of the ready
-// workers. With one expected worker, the first worker decides. It is an error
-// if no model and data have this majority, because any of them may be right.
+// Decides which model and which data the job uses. Every worker opens the data
+// on its own machine, where the files may differ. The job uses the model and
+// the data of more than half of the expected workers. If some of the expected
+// workers do not join in time, or cannot take part, the job uses the model and
+// the data of more than half of the ready workers. With one expected worker,
+// the first worker decides. It is an error if no model and data have this
+// majority, because any of them may be right.
 //
 // A pure state machine; not thread-safe.
 class StartQuorum {
@@ -33,7 +34,8 @@ class StartQuorum {
   // workers that have the job's data, so the first worker decides.
   StartQuorum(int expected, absl::Duration timeout, bool data_known);
 
-  // Adds a ready worker whose model has this signature.
+  // Adds a ready worker whose model has this signature (hash of the parameter
+  // table).
   void Add(const Member& member, const Ready& ready,
            const std::string& signature, absl::Time now);
   // Removes a worker that has left. No effect if the worker was not added.
@@ -50,7 +52,7 @@ class StartQuorum {
     // alpha, process 4711) and 2 more".
     std::string whose;
     // The reports of the workers with a different model or different data,
-    // indexed by incarnation.
+    // indexed by incarnation (the number that a worker got when it joined).
     std::map<int64_t, Ready> outvoted;
   };
   // Returns the decision, or nullopt while undecided. Returns InvalidArgument

@@ -1,5 +1,5 @@
-// Estimates how long computation and exchange take one worker, from the
-// counters in its heartbeats.
+// Estimates how much time one worker spends on computation and on the exchange,
+// from the counters in its heartbeats.
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_WORKER_SPEED_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_WORKER_SPEED_H_
 
@@ -15,9 +15,10 @@ namespace tributary {
 // The recent speed of one worker. Not thread-safe.
 class WorkerSpeed {
  public:
-  // Adds the counters of a heartbeat. Ignores heartbeats that report no further
-  // leaves. `waiting_seconds` is how long the worker has waited for other
-  // workers so far. All counters are cumulative.
+  // Adds the counters of a heartbeat. Ignores heartbeats that report no leaves
+  // (micro-batches) in addition to those of the previous heartbeat.
+  // `waiting_seconds` is how long the worker has waited for other workers so
+  // far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
   // Begins a new measurement after leaves were reassigned, because the speed of
@@ -31,10 +32,10 @@ class WorkerSpeed {
   // samples of five heartbeats, or covers more than three seconds of computing.
   bool fresh() const;
 
-  // Returns the seconds per leaf, as the median over the newest heartbeats, so
-  // that outliers have no effect. Absent until the worker has computed a leaf.
-  // A worker without leaves cannot be measured; its estimate halves every
-  // kHalfLife, so that it eventually gets leaves again.
+  // Returns the seconds that one thread takes per leaf, as the median over the
+  // newest heartbeats, so that outliers have no effect. Absent until the worker
+  // has computed a leaf. A worker without leaves cannot be measured; its
+  // estimate halves every kHalfLife, so that it eventually gets leaves again.
   std::optional<double> micro_batch_seconds(absl::Time now) const;
 
   // Returns how many seconds of each step's exchange do not overlap with

@@ -15,7 +15,8 @@
 
 namespace tributary {
 
-// Time for peers to leave after Finish; then their calls are cancelled.
+// The time within which peers must end their calls after they were told that
+// the job has ended. After this time, the calls are cancelled.
 inline constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 
 // The objects of an attempt that has ended. All must outlive the call of
@@ -31,10 +32,12 @@ struct EndedAttempt {
 };
 
 // Ends the job for all processes and writes its results. `trained` is true if
-// all steps are done. Writes no summary if `begun` is false, so that the
-// summary of the existing run stays in its folder. Returns the status of the
-// job, or the error that prevented writing its results. Blocks until the
-// results are written and the servers have left, up to some minutes per server.
+// all steps are done. `begun` is false if the job was to resume an existing
+// run, and it was never decided where to begin (see AttemptOptions::on_begin).
+// In this case, writes no summary, so that the summary of the existing run
+// stays in its folder. Returns the status of the job, or the error that
+// prevented writing its results. Blocks until the results are written and the
+// servers have left, up to some minutes per server.
 absl::Status Conclude(bool trained, bool begun, const EndedAttempt& attempt);
 
 }  // namespace tributary

@@ -36,14 +36,14 @@ struct FinalModelSources {
   std::function<absl::Status(int shard, int holder, Snapshot*)> copies;
 };
 
-// Reads the final model into `arena`, which has layout.arena_elements()
-// elements. Reads each server's shard or, if a server is lost, the replica of
-// its shard from a different server. In an all-reduce, reads the state that the
-// workers have saved on this server. If the job was finished before this
-// attempt, or if any of these cannot be read, reads the checkpoint of the final
-// version. Logs a message if it uses a replica or the checkpoint. Returns an
-// error if the checkpoint cannot be read either. Blocks for a bounded time, up
-// to some minutes per server.
+// Reads the final model into `arena`, a buffer with room for all parameters in
+// `layout` (layout.arena_elements() floats). Reads each server's shard or, if a
+// server is lost, the replica of its shard from a different server. In an
+// all-reduce, reads the state that the workers have saved on this server. If
+// the job was finished before this attempt, or if any of these cannot be read,
+// reads the checkpoint of the final version. Logs a message if it uses a
+// replica or the checkpoint. Returns an error if the checkpoint cannot be read
+// either. Blocks for a bounded time, up to some minutes per server.
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena);

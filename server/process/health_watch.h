@@ -1,4 +1,4 @@
-// Warns of what a user may want to stop a job for.
+// Warns of conditions for which a user may want to stop a job.
 #ifndef TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_
 #define TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_
 
@@ -18,15 +18,16 @@
 
 namespace tributary {
 
-// Passes the lines of metrics.jsonl to a HealthMonitor, and looks at the free
-// space of the disk. Logs each alarm as a warning, which `train` shows on the
-// terminal. Thread-safe.
+// Passes the lines of metrics.jsonl to a HealthMonitor, which raises alarms,
+// and raises an alarm if the disk is nearly full. Logs each alarm as a warning,
+// which `train` shows on the terminal. Thread-safe.
 class HealthWatch {
  public:
   struct Hooks {
     // Called with each alarm, after it was logged. May be null.
     std::function<void(int64_t step, const HealthMonitor::Alarm&)> on_alarm;
-    // Returns the capacity and the free space of the disk with this folder.
+    // Returns the capacity and the free space of the disk that contains the
+    // folder.
     std::function<std::filesystem::space_info(const std::string&)> space =
         &SpaceOf;
   };
@@ -36,16 +37,19 @@ class HealthWatch {
       : HealthWatch(std::move(directory), log, Hooks()) {}
   HealthWatch(std::string directory, Logger* log, Hooks hooks);
 
-  // Begins an attempt of a job of `steps` steps, which computes some steps
-  // again.
+  // Call this when an attempt begins. Clears all alarms of the HealthMonitor,
+  // because the attempt may compute some steps again. `steps` is the number of
+  // steps of the job.
   void Begin(int64_t steps) ABSL_LOCKS_EXCLUDED(mu_);
   // Adds a line of metrics.jsonl. Blocks on the disk.
   void Add(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Adds the state of each alarm to `*page`.
   void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // Asks the file system. After an error, the capacity is 0.
+  // Returns the capacity and the free space that the file system reports. If
+  // the file system returns an error, the capacity is 0.
   static std::filesystem::space_info SpaceOf(const std::string& folder);
   void CheckDisk(std::vector<HealthMonitor::Alarm>* alarms)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

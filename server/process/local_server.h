@@ -31,7 +31,8 @@
 
 namespace tributary {
 
-// Executes the coordinator's orders and reports the results. Thread-safe.
+// The part of a server that every shard runs: executes the coordinator's orders
+// and reports the results. Thread-safe.
 class LocalServer {
  public:
   // The threads that execute the orders.
@@ -70,18 +71,19 @@ class LocalServer {
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
 
-  // With output.trace, sends probes and records to the coordinator. Call it
-  // several times a second. No effect in other jobs.
+  // With output.trace, sends clock probes and trace records to the coordinator.
+  // Call it several times a second. No effect in other jobs.
   void BeatTrace() ABSL_LOCKS_EXCLUDED(mu_) {
     ServerTrace* const traces = trace();
     if (traces != nullptr) traces->Beat(Heartbeat().heartbeat().version());
   }
-  // Sends all remaining records. Call it after the last step.
+  // Sends all remaining trace records to the coordinator. Call it after the
+  // last step.
   void FinishTrace() ABSL_LOCKS_EXCLUDED(mu_) {
     if (ServerTrace* const traces = trace()) traces->Finish();
   }
 
-  // Adds the metrics that every server has.
+  // Adds the metrics that every server has to `*page`.
   void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Reads the in-memory replica of `shard` at `version` into the buffers of
@@ -97,7 +99,7 @@ class LocalServer {
   // Stops replication at the attempt's end. After this call, no copy is sent to
   // the next server, so a job with replicas publishes no further version. Call
   // it before waiting until the calls of other servers have ended, because
-  // those servers wait in turn until this server's calls have ended.
+  // those servers also wait until this server's calls have ended.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the store. Returns null until the Configure order has been
@@ -112,7 +114,8 @@ class LocalServer {
                                       ArenaLayout layout)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Prepares the replica store for this job and removes all replicas except
-  // those that the attempt begins from. A copy of a chunk has `arrays` arrays.
+  // those that the attempt begins from. A copy of a chunk has `arrays` arrays
+  // (the weights and the optimizer state).
   void PrepareReplicas(const Configure& configure, const ArenaLayout& layout,
                        int arrays);
   // Loads the store's initial state from the replica or the checkpoint that
@@ -155,7 +158,8 @@ class LocalServer {
   ChunkPassMaker make_passes_ = &MakeBlockPasses;
 
   mutable absl::Mutex mu_;
-  // This server's parts of checkpoints that were written.
+  // How long this server took to write its part of each checkpoint, and how
+  // many bytes it has written to checkpoints so far.
   Histogram checkpoint_seconds_ ABSL_GUARDED_BY(mu_);
   int64_t checkpoint_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   // Null unless the job traces steps. Declared before `store_`, which uses it.

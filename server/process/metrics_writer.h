@@ -24,8 +24,8 @@ namespace tributary {
 class MetricsWriter {
  public:
   // Largest number of lines that wait to be written. At a thousand lines per
-  // second this covers 16 s in which the disk does not respond, with about 5 MB
-  // of lines.
+  // second, no line is dropped if the disk does not respond for up to 16 s. The
+  // waiting lines then take about 5 MB of memory.
   static constexpr int64_t kMostWaiting = 16384;
 
   // Writes on `thread`, which must run one task at a time. After each line,
@@ -43,15 +43,16 @@ class MetricsWriter {
   // waiting, drops `line` and later logs a warning with the number of dropped
   // lines.
   void Append(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
-  // Queues a call of RunOutput::AppendEvent with the event's line, with the
-  // limit of Append.
+  // Queues a call of RunOutput::AppendEvent with the event as one line of JSON.
+  // kMostWaiting also applies to these lines.
   void AppendEvent(const JobEvent& event) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all earlier calls are done and their lines are written to the
   // file, where they survive a crash of this process.
   void Flush();
 
  private:
-  // Returns false, and counts the line as dropped, if too many lines wait.
+  // Returns true if a line may be queued. If kMostWaiting lines are waiting,
+  // returns false and counts the line as dropped.
   bool Admit() ABSL_LOCKS_EXCLUDED(mu_);
   void Write(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
   // Call it after a line was written.

@@ -33,10 +33,10 @@ class ResumeChooser {
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
   // Returns the newest checkpoint whose manifest is intact and that was not
-  // excluded, or the finished model if that is newer; nullopt if the job begins
-  // at step 0. Reads the rest of a checkpoint only if it is of the finished
-  // model. Returns NotFound if ServerOptions::resume_from is needed and has no
-  // such checkpoint.
+  // excluded, or the finished model if that is newer. Returns nullopt if the
+  // job begins at step 0. Reads the rest of a checkpoint only if it is of the
+  // finished model. Returns NotFound if ServerOptions::resume_from is needed
+  // and has no such checkpoint.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 
  private:

@@ -1,6 +1,5 @@
 // The files of a job in its output folder: job.textproto, metrics.jsonl,
-// events.jsonl,
-// final/model.safetensors and summary.json.
+// events.jsonl, final/model.safetensors and summary.json.
 #ifndef TRIBUTARY_SERVER_PROCESS_RUN_OUTPUT_H_
 #define TRIBUTARY_SERVER_PROCESS_RUN_OUTPUT_H_
 
@@ -40,21 +39,21 @@ class RunOutput {
   absl::Status WriteJob(const JobSpec& job);
 
   // Writes data.json: what the data set has learned from the training samples
-  // (DataFacts.encoding). Removes the file if that is nothing. WriteModel
-  // copies the file to FinalFolder.
+  // (DataFacts.encoding). If there is nothing to write, removes the file
+  // instead. WriteModel copies the file to FinalFolder.
   absl::Status WriteEncoding(const DataFacts& facts);
 
-  // Writes server.json, which tells programs on this machine, such as the
-  // dashboard, where the job's status can be asked for; and removes it. A file
-  // that was not removed belongs to a process that was killed.
-  // Errors are ignored.
+  // These functions write and remove server.json. The file contains the address
+  // from which programs on this machine, such as the dashboard, get the job's
+  // status. If the process is killed, the file is not removed. Both functions
+  // ignore errors.
   void WriteAddress(const std::string& address);
   void RemoveAddress();
 
-  // Returns the ID of the run whose results are in this folder. If a new run
-  // begins, removes the events of the run before it. Creates a new
-  // ID if a new run begins (`begins` is true) or if the folder has no ID.
-  // Stores a new ID in the folder; if that fails, logs a warning.
+  // Returns the ID of the run whose results are in this folder. `begins` is
+  // true if a new run begins; the events of the previous run are then removed.
+  // Creates a new ID if a new run begins or if the folder has no ID. Stores a
+  // new ID in the folder; if that fails, logs a warning.
   std::string RunId(bool begins);
 
   // Returns an attempt number that was not used in this folder before: the last
@@ -82,9 +81,9 @@ class RunOutput {
   void AppendEvent(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the file `name` (kFinalModelName or kFinalAverageName) in
-  // FinalFolder from a whole arena. Returns the SHA-256, in hexadecimal, of the
-  // float32 weights in the order of the parameter table, without the gaps
-  // between parameters.
+  // FinalFolder from `weights`, which contains all parameters as `layout`
+  // arranges them. Returns the SHA-256, in hexadecimal, of the float32 weights
+  // in the order of the parameter table, without the gaps between parameters.
   absl::StatusOr<std::string> WriteModel(const std::string& name,
                                          const ArenaLayout& layout,
                                          const float* weights);
@@ -100,7 +99,8 @@ class RunOutput {
   Logger* const log_;
   FileSystem* const files_;
   std::string address_;  // The contents of server.json.
-  // A number that NextAttempt has written to the file but could not sync.
+  // A number that NextAttempt has written to the file but could not sync to the
+  // disk. 0 if there is none.
   std::atomic<int64_t> unsynced_attempt_{0};
   absl::Mutex mu_;
   std::ofstream metrics_ ABSL_GUARDED_BY(mu_);

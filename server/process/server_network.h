@@ -57,9 +57,9 @@ class ServerNetwork {
  public:
   virtual ~ServerNetwork() = default;
 
-  // Creates the services of an attempt. `coordinator` is null in all servers
-  // except shard 0, and so is `records`, which answers GetRecords. All
-  // arguments must outlive the result.
+  // Creates the services of an attempt. `coordinator` and `records`, which
+  // answers GetRecords, are null in all servers except shard 0. All arguments
+  // must outlive the result.
   virtual std::unique_ptr<AttemptServices> MakeServices(
       Coordinator* coordinator, RunRecords* records,
       ReplicaStore* replicas) = 0;

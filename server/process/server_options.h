@@ -67,7 +67,7 @@ struct ServerOptions {
   bool resume = false;
   // Shard 0 only: the folder of a checkpoint or of a run, from which to resume
   // if output_directory has no checkpoint. RunServer returns NotFound if this
-  // folder is needed and has no intact checkpoint. Not used if empty.
+  // folder is needed and has no intact checkpoint. If empty, it is not used.
   std::string resume_from;
   // Shard 0 only: if true, the job may resume from the checkpoint of a job with
   // a different result; see ResultChanges.
@@ -117,14 +117,15 @@ struct ServerOptions {
   std::function<void(const std::string&)> on_listening;
   // Called with true when the server begins to take part in an attempt (shard
   // 0: when it accepts workers and servers; other shards: when they have
-  // enlisted), and with false when it ceases to. Must not block. May be null.
+  // enlisted), and with false when it no longer does. Must not block. May be
+  // null.
   std::function<void(bool)> on_ready;
   // Shard 0 only: called at most once in each attempt, when it is known where
   // the attempt begins. Must not block. May be null.
   std::function<void(int64_t attempt, const Beginning&)> on_begin;
   // Shard 0 only: called with each line of metrics.jsonl after it was written,
-  // or after writing it failed. Calls do not overlap, and precede the end of
-  // RunServer. May be null.
+  // or after writing it failed. Calls do not overlap, and all calls have
+  // returned before RunServer returns. May be null.
   std::function<void(const std::string& line)> on_metrics;
 };
 

@@ -23,13 +23,14 @@ class TensorBoardLog {
   // `job` is a result of ResolveJob. `log` must outlive this object.
   TensorBoardLog(const JobSpec& job, const std::string& directory, Logger* log);
 
-  // Begins a file for an attempt that begins after `step` steps. Tells
-  // TensorBoard to drop what earlier files contain of lines that are no longer
-  // in metrics.jsonl. Call it after RunOutput::RewindMetrics.
+  // Creates the file of an attempt that begins after `step` steps. Tells
+  // TensorBoard to discard the values in earlier files that come from lines
+  // that are no longer in metrics.jsonl. Call it after
+  // RunOutput::RewindMetrics.
   void Begin(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   // Adds the values of a line of metrics.jsonl.
   void Add(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
-  // States how the job ended. No effect before Begin.
+  // Adds to the file whether the job has succeeded. No effect before Begin.
   void End(bool success) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

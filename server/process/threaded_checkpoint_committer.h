@@ -27,9 +27,9 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
     std::string best;    // The BestFolder of the run.
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
-    // Called before every commit. An error prevents the commit.
-    // FailedPrecondition means that a newer coordinator has taken over the job,
-    // and is passed to Coordinator::Overtaken.
+    // Called before every commit. If it returns an error, the checkpoint is not
+    // committed. FailedPrecondition means that a newer coordinator has taken
+    // over the job, and is passed to Coordinator::Overtaken.
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };

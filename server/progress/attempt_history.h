@@ -10,15 +10,15 @@ namespace tributary {
 // begin from the in-memory replicas. Not thread-safe.
 class AttemptHistory {
  public:
-  // When this number of attempts, since the last one that trained, have failed
-  // to begin from the servers' in-memory replicas, the next attempt begins from
-  // the newest checkpoint.
+  // If, since the last attempt that trained, this number of attempts have
+  // failed to begin from the servers' in-memory replicas, the next attempt
+  // begins from the newest checkpoint.
   static constexpr int kMostMemoryFailures = 3;
 
-  // Adds an attempt that ended before the job did. `trained` is true if a
-  // worker had received all weights. `memory_failed` is true if the attempt
-  // failed to begin from the in-memory replicas. `now` is the time at which the
-  // attempt ended, on the monotonic clock.
+  // Adds an attempt (one run of the protocol) that ended before the job did.
+  // `trained` is true if a worker had received all weights. `memory_failed` is
+  // true if the attempt failed to begin from the in-memory replicas. `now` is
+  // the time at which the attempt ended, on the monotonic clock.
   void Add(bool trained, bool memory_failed, absl::Time now);
 
   // Returns true if the next attempt may begin from the in-memory replicas.

@@ -20,15 +20,15 @@ struct Evaluation {
 };
 
 // Applies JobSpec.stop_when and CheckpointSpec.best to the evaluations of a
-// job. Depends only on their results, and its state is part of JobState, so it
-// decides the same however often the job is interrupted. A result that is NaN
-// is never better than another one. Not thread-safe.
+// job. Its decisions depend only on these results, and its state is part of
+// JobState, so interruptions of the job do not change the decisions. A result
+// that is NaN is never better than another one. Not thread-safe.
 class EvaluationHistory {
  public:
   explicit EvaluationHistory(const JobSpec& job);
 
   // Reads and writes the fields of JobState that belong to this class, except
-  // stop_reason. Results of a metric that the job does not use are not read.
+  // stop_reason. Does not read results of a metric that the job does not use.
   void Restore(const JobState& state);
   void Save(JobState* state) const;
 
@@ -39,11 +39,14 @@ class EvaluationHistory {
     // Why the job stops now, in one line; empty if it continues.
     std::string stop;
   };
-  // Adds the evaluation that follows the added or restored ones.
+  // Adds the next evaluation of the job, and returns whether it is the best one
+  // and whether the job stops.
   Verdict Add(const Evaluation& evaluation);
 
-  // Number of steps before the best evaluation, and its result. Absent if the
-  // job does not set checkpoint.best, or before the first result.
+  // best_result() returns the result of the best evaluation, and best_step()
+  // returns the number of steps done before that evaluation. The result is
+  // absent before the first evaluation, and if the job does not set
+  // checkpoint.best.
   const std::optional<double>& best_result() const { return best_result_; }
   int64_t best_step() const { return best_step_; }
 

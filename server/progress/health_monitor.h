@@ -13,7 +13,8 @@
 namespace tributary {
 
 // A state machine over the lines of metrics.jsonl. Raises each alarm once, and
-// again only after it has cleared. Not thread-safe.
+// raises it again only if its condition has ended and begun again. Not
+// thread-safe.
 class HealthMonitor {
  public:
   struct Worker {
@@ -22,7 +23,7 @@ class HealthMonitor {
   };
   struct Line {
     int64_t step = 0;
-    // The mean training loss since the previous line; nullopt in lines about an
+    // The mean training loss since the previous line. Absent in lines about an
     // evaluation.
     std::optional<double> loss;
     std::optional<double> evaluation_loss;
@@ -32,7 +33,7 @@ class HealthMonitor {
     std::vector<Worker> workers;
   };
   struct Alarm {
-    std::string kind;  // As in active().
+    std::string kind;  // One of the kinds that active() lists.
     std::string message;
   };
 
@@ -42,15 +43,16 @@ class HealthMonitor {
   // Returns the alarms that this line raises.
   std::vector<Alarm> Add(const Line& line);
 
-  // Returns 1 for each alarm that is raised, and 0 for the others, by kind:
-  // "divergence", "nonfinite_loss", "plateau", "skipped_step" and
-  // "slow_worker".
+  // Returns 1 for each alarm that is raised now, and 0 for each other alarm,
+  // indexed by kind: "divergence", "nonfinite_loss", "plateau", "skipped_step"
+  // and "slow_worker".
   std::map<std::string, int> active() const;
 
  private:
   void AddLoss(int64_t step, double loss, std::vector<Alarm>* alarms);
   void AddEvaluation(int64_t step, double loss, std::vector<Alarm>* alarms);
-  // Looks for losses that are not finite, and for skipped steps.
+  // Raises and clears the alarms for losses that are not finite and for skipped
+  // steps.
   void AddNonfinite(const Line& line, std::vector<Alarm>* alarms);
   void AddWorkers(const std::vector<Worker>& workers,
                   std::vector<Alarm>* alarms);
@@ -59,14 +61,15 @@ class HealthMonitor {
 
   bool nonfinite_ = false;
   bool skips_ = false;
-  int lines_since_skip_ = 0;  // Lines of training with a finite loss.
+  // Number of lines with a finite training loss since the last skipped step.
+  int lines_since_skip_ = 0;
 
   // An exponential moving average of the training loss, and of its distance
   // from that average.
   double loss_ = 0;
   double noise_ = 0;
   int64_t losses_ = 0;
-  double first_loss_ = 0;  // The average after kSettled lines.
+  double first_loss_ = 0;  // loss_ after the first kSettled losses.
   double least_loss_ = 0;
   int64_t least_loss_step_ = 0;
   int64_t lines_since_least_ = 0;

@@ -26,7 +26,8 @@
 namespace tributary {
 
 // Tracks the progress of a job. Reports of servers and workers count rounds
-// (see Rounds); metrics and the status count the job's steps. Not thread-safe.
+// (with local SGD, a round is several steps of the job; otherwise it is one
+// step); metrics and the status count the job's steps. Not thread-safe.
 class JobProgress {
  public:
   // `job` is a result of ResolveJob. The model has `chunks` chunks, distributed
@@ -76,9 +77,9 @@ class JobProgress {
   int64_t final_version() const { return final_version_; }
   // Returns why the job stops early, in one line; empty if it does not.
   const std::string& stop_reason() const { return stop_reason_; }
-  // Returns the version of the newest evaluation if its result is the best one
-  // so far and the job keeps the best version, and was not returned before;
-  // otherwise nullopt.
+  // Returns the best version if an evaluation has changed it since the last
+  // call, so that the caller can take a checkpoint of it. Otherwise, and in
+  // jobs without checkpoint.best, returns nullopt.
   std::optional<int64_t> TakeBest();
   const EvaluationHistory& history() const { return history_; }
   // Returns the newest version whose evaluation is complete, or 0 if there is
@@ -104,9 +105,9 @@ class JobProgress {
   // Returns the number of samples (text: tokens) of all completed steps.
   int64_t sample_count() const { return total_sample_count_; }
   const DataFacts& facts() const { return facts_; }
-  // Returns the breakdown of the time in a step. The caller introduces workers
-  // and adds the counters in their heartbeats; this object adds the arrival
-  // times.
+  // Returns the breakdown of the workers' time in a step. The caller introduces
+  // workers and adds the counters in their heartbeats; this object adds the
+  // arrival times of their contributions.
   StepBreakdown* breakdown() { return &breakdown_; }
   const StepBreakdown& breakdown() const { return breakdown_; }
 
@@ -117,8 +118,8 @@ class JobProgress {
     // pass, and the position of that element in the chunk.
     StepSums::Nonfinite place;
   };
-  // Returns the last completed round if its gradient was not finite and the
-  // round was not returned before; otherwise nullopt.
+  // If the gradient of the last completed round was not finite, returns that
+  // round, once. Otherwise returns nullopt.
   std::optional<NonfiniteGradient> TakeNonfinite();
   // A round whose gradient was finite although a worker's loss was NaN.
   struct NanLoss {
@@ -126,8 +127,8 @@ class JobProgress {
     // Incarnation of the worker that reported the loss.
     int64_t contributor = 0;
   };
-  // Returns the last completed round if its gradient was finite, a worker's
-  // loss was NaN, and the round was not returned before; otherwise nullopt.
+  // If the gradient of the last completed round was finite but a worker's loss
+  // was NaN, returns that round, once. Otherwise returns nullopt.
   std::optional<NanLoss> TakeNanLoss();
   // Returns the number of steps of the job whose update was skipped.
   int64_t skipped_steps() const { return skipped_steps_; }
@@ -172,8 +173,8 @@ class JobProgress {
     absl::Duration evaluating;
   };
 
-  // Decides whether `version`, the newest evaluated one, is the best, and
-  // whether the job stops early.
+  // Decides whether `version`, the newest evaluated version, is the best
+  // version, and whether the job stops early.
   void Judge(int64_t version);
   GradientNorm Close(int64_t round, const OpenRound& open, absl::Time now);
   void EmitTraining(absl::Time now);
@@ -212,7 +213,8 @@ class JobProgress {
   std::deque<double> step_times_;
   Histogram step_seconds_;
   StepBreakdown breakdown_;
-  StatusReply recent_;  // Values of the last full window.
+  // The fields of the status that describe the last complete window_.
+  StatusReply recent_;
 
   int64_t evaluated_version_ = 0;
   std::optional<Evaluation> evaluation_;

@@ -18,7 +18,7 @@ struct ProcessReport {
   std::string role;  // "server" or "worker".
   int rank = 0;
   ProcessStatistics statistics;
-  // As in ProcessStatus.
+  // See the fields of ProcessStatus with the same names.
   std::string host;
   int64_t pid = 0;
   std::string release;

@@ -13,16 +13,18 @@
 
 namespace tributary {
 
-// Records when contributions arrive, by step and worker. Thread-safe.
+// Records, for each step, when each worker's last contribution arrives at this
+// server. Thread-safe.
 class StepArrivals {
  public:
   using Clock = std::function<absl::Time()>;
   explicit StepArrivals(Clock clock);
 
-  // Records a contribution of worker `incarnation`. Call it before the
-  // contribution is passed to the store, because the contribution may complete
-  // the step. Ignores steps up to the newest step that was passed to Take, and
-  // steps more than 1024 after that step.
+  // Records that a contribution (a gradient sum) has arrived now. `incarnation`
+  // is the number that the sending worker got when it joined. Call it before
+  // the contribution is passed to the store, because the contribution may
+  // complete the step. Ignores steps up to the newest step that was passed to
+  // Take, and steps more than 1024 after that step.
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the step's contributors and the arrival times of their last

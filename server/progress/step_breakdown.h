@@ -18,7 +18,7 @@ namespace tributary {
 // steps. Seconds are wall time.
 struct WorkerStep {
   int rank = 0;
-  // Mean number of leaves per step.
+  // Mean number of leaves (micro-batches) per step.
   double micro_batches = 0;
   double forward_seconds = 0;
   double backward_seconds = 0;
@@ -52,15 +52,17 @@ class StepBreakdown {
   // `servers` is the number of servers that report each step.
   explicit StepBreakdown(int servers);
 
-  // These methods add and remove a worker. A repeated Introduce has no effect.
+  // These methods add and remove a worker, which later calls identify by its
+  // incarnation (the number that it got when it joined). A repeated Introduce
+  // has no effect.
   void Introduce(int64_t incarnation, int rank);
   void RemoveWorker(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.
   void AddCounters(int64_t incarnation, const ProcessStatistics& counters);
   // Adds one server's arrival times for one step. Records nothing for workers
-  // that were not introduced, but counts the time for which the other workers
-  // waited for them. Ignores `sums` with fewer than two contributors or with a
-  // time that is not finite.
+  // that were not introduced. If the last contributor is such a worker, still
+  // records how long the other workers waited for it. Ignores `sums` with fewer
+  // than two contributors or with a time that is not finite.
   void AddArrivals(const StepSums& sums);
 
   // Returns how long this worker has waited for other workers since Introduce;

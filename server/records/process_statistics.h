@@ -7,8 +7,8 @@
 
 namespace tributary {
 
-// Returns the traffic, and the memory and the CPU time of this process.
-// Thread-safe.
+// Returns `traffic` together with the memory use and the CPU time of this
+// process, as a message. Thread-safe.
 ProcessStatistics StatisticsOf(const Traffic& traffic);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// What a run has recorded so far, for programs that show it from afar: the
+// What a run has recorded so far, for remote programs that display it: the
 // lines of metrics.jsonl, the newest events and the job file.
 #ifndef TRIBUTARY_SERVER_RECORDS_RUN_RECORDS_H_
 #define TRIBUTARY_SERVER_RECORDS_RUN_RECORDS_H_
@@ -18,21 +18,23 @@
 
 namespace tributary {
 
-// Keeps the newest events in memory, and reads lines from the file.
-// Thread-safe. Only Begin and the destructor block; the other methods may be
-// called with locks held, and hold no lock while they read the file.
+// Serves the records of one run. Keeps the newest events in memory, and reads
+// lines from metrics.jsonl. Thread-safe. Only Begin and the destructor block;
+// the other methods may be called with locks held, and hold no lock while they
+// read the file.
 class RunRecords {
  public:
-  // The number of newest events that are kept, and of those in a StatusReply.
+  // The number of newest events that are kept in memory, and the number of
+  // newest events in a StatusReply.
   static constexpr size_t kKeptEvents = 256;
   static constexpr int kStatusEvents = 16;
-  // The number of requests that may wait for the file at the same time.
+  // The largest number of Get requests that may wait at the same time.
   static constexpr int kMaxPending = 16;
-  // The number of events that other processes may report during the life of
-  // this process. The limit bounds the size of events.jsonl.
+  // The largest number of events that other processes may report while this
+  // process runs. The limit bounds the size of events.jsonl.
   static constexpr int64_t kMaxReports = 10000;
-  // RecordsReply.lines has up to kReplyBytes or one line, and no line that is
-  // longer than kMaxLineBytes.
+  // A RecordsReply contains at most kReplyBytes of lines, or one longer line.
+  // Lines that are longer than kMaxLineBytes are omitted.
   static constexpr int64_t kReplyBytes = 1 << 20;
   static constexpr int64_t kMaxLineBytes = 2 << 20;
 
@@ -45,8 +47,8 @@ class RunRecords {
   struct Hooks {
     // Creates the thread that reads the file. Called at most once.
     std::function<std::unique_ptr<Executor>()> make_executor;
-    // Receives each event that another process has reported, after AddEvent has
-    // completed it.
+    // Receives each event that a different process has reported, after its id,
+    // time and attempt have been set.
     std::function<void(const JobEvent&)> on_report;
   };
 
@@ -58,23 +60,23 @@ class RunRecords {
   // Sets the attempt of events that are added later.
   void SetAttempt(int64_t attempt) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Sets the event's id and time, and its attempt if it is 0. Keeps the event,
-  // and returns it.
+  // Sets the event's id and time, and its attempt if the attempt is 0. Stores
+  // the event and returns it.
   JobEvent AddEvent(JobEvent event) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Call them before and after lines are removed from metrics.jsonl, and with a
-  // `generation` that grows. No lines are returned before the first EndChange,
-  // and between the calls.
+  // Call BeginChange before lines are removed from metrics.jsonl, and EndChange
+  // afterwards, with a larger `generation` than before. Between the two calls,
+  // and before the first EndChange, Get returns no lines.
   void BeginChange() ABSL_LOCKS_EXCLUDED(mu_);
   void EndChange(int64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Adds the run and its newest events.
+  // Adds the run and its newest events to `*reply`.
   void FillStatus(StatusReply* reply) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Calls `done` once, on the reading thread or on this one, with the answer to
-  // GetRecords: ResourceExhausted if kMaxPending requests wait already,
-  // InvalidArgument if the request's position is not in the file, and the
-  // system's error if the file cannot be read.
+  // Calls `done` once, with the answer to GetRecords, on the reading thread or
+  // on the calling thread. The answer is ResourceExhausted if kMaxPending
+  // requests wait already, InvalidArgument if the request's position is not in
+  // the file, and the system's error if the file cannot be read.
   void Get(const RecordsRequest& request,
            std::function<void(absl::StatusOr<RecordsReply>)> done)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -94,14 +96,15 @@ class RunRecords {
   mutable absl::Mutex mu_;
   Run run_ ABSL_GUARDED_BY(mu_);
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;  // 0: no lines are returned.
+  // The argument of the last EndChange. If it is 0, Get returns no lines.
+  int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t last_event_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<JobEvent> events_ ABSL_GUARDED_BY(mu_);
   // The ids of the newest reports; at most kKeptEvents.
   std::deque<uint64_t> reports_ ABSL_GUARDED_BY(mu_);
   int64_t report_count_ ABSL_GUARDED_BY(mu_) = 0;
   int pending_ ABSL_GUARDED_BY(mu_) = 0;
-  // Last, so that its tasks end before the fields above are destroyed.
+  // Declared last, so that its tasks end before the fields above are destroyed.
   std::unique_ptr<Executor> reader_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -14,12 +14,13 @@
 
 namespace tributary {
 
-// Sends and reads copies of server state over the network. Thread-safe.
+// Sends copies of a server's state (weights and optimizer state) to other
+// servers, and reads copies from them. Thread-safe.
 class ReplicaNetwork {
  public:
   virtual ~ReplicaNetwork() = default;
-  // Starts to accept copies from the preceding server, in this attempt of the
-  // job.
+  // Starts to accept copies of the state of the preceding server, in this
+  // attempt of the job.
   virtual void Serve(int64_t attempt) = 0;
   // Starts to let the workers of an all-reduce save their state on this server
   // and read it, in this attempt of the job.

@@ -34,7 +34,8 @@ class ReplicaService final
  public:
   struct Options {
     int shard = 0;
-    // Address of the coordinator; used where the address of a server is empty.
+    // Address of the coordinator. It replaces an empty address of a server,
+    // which stands for the coordinator.
     std::string coordinator;
     Security security;
   };

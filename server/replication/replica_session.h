@@ -1,4 +1,5 @@
-// The receiving end of a stream of copies of state.
+// The receiving end of a stream that contains copies of a server's or worker's
+// state.
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_SESSION_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_SESSION_H_
 

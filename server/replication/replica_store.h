@@ -58,8 +58,8 @@ class ReplicaStore {
   // shard, and for a new version that does not follow the newest one.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Stores the job's state at `version`. Keeps the states of the newest four
-  // versions.
+  // Stores the job's state at `version`, and removes all but the states of the
+  // newest four versions.
   void AddJobState(int64_t version, const JobState& state)
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -110,11 +110,11 @@ struct ReplicaPoint {
   std::vector<int> holders;
 };
 
-// Returns the newest version for which every shard, and the job's progress, is
-// in the memory of at least one server. Returns nullopt if there is none.
-// `holdings` contains what each server reported in Enlist, indexed by shard.
-// Ignores reports of a different scope. `layout` is the layout of the job's
-// model.
+// Returns the newest version for which the replica of every shard, and the
+// JobState, are in the memory of at least one server. Returns nullopt if there
+// is none. `holdings` contains what each server reported in Enlist, indexed by
+// shard. Ignores reports of a different scope. `layout` is the layout of the
+// job's model.
 std::optional<ReplicaPoint> NewestInMemory(
     const std::vector<std::optional<JournalHoldings>>& holdings,
     const JournalScope& scope, const ArenaLayout& layout);

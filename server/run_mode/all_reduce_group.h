@@ -16,7 +16,8 @@
 namespace tributary {
 
 // The group of the workers that compute in an all-reduce, in one attempt.
-// Members are identified by their incarnations. Not thread-safe.
+// Members are identified by their incarnations (the numbers that they got when
+// they joined). Not thread-safe.
 class AllReduceGroup {
  public:
   // `membership` must outlive the group. Orders are sent to members that are
@@ -24,16 +25,17 @@ class AllReduceGroup {
   explicit AllReduceGroup(const Membership* membership)
       : membership_(*membership) {}
 
-  // Forms the group from the workers that have leaves, in the order of their
-  // leaves. `wanted` is the backend that the job requests; AUTO selects NCCL if
-  // each member has a GPU of its own.
+  // Forms the group from the workers that have leaves (micro-batches), in the
+  // order of their leaves. `wanted` is the backend that the job requests; AUTO
+  // selects NCCL if each member has a GPU of its own.
   void Begin(const std::map<int64_t, Deal>& assignments,
              AllReduceSpec::Backend wanted);
 
   bool begun() const { return !members_.empty(); }
   int size() const { return static_cast<int>(members_.size()); }
   bool Has(int64_t incarnation) const;
-  // Returns true if this member is the one that reports the sums of steps.
+  // Returns true if this member reports the sums of steps to the coordinator;
+  // exactly one member does.
   bool Reports(int64_t incarnation) const {
     return begun() && members_[0] == incarnation;
   }
@@ -56,8 +58,8 @@ class AllReduceGroup {
   // returns the report of the failure.
   std::optional<SnapshotReport> OnSaved(int64_t incarnation,
                                         const Saved& saved);
-  // Returns true if every member's part of `version`, or of a newer version,
-  // has arrived.
+  // Returns true if, from every member, the part of `version` or of a newer
+  // version has arrived.
   bool Kept(int64_t version) const;
   // Returns the order for the waiting snapshot, once, if all its parts have
   // arrived and its version is at most `completed`, the number of steps known

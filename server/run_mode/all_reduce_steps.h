@@ -16,12 +16,13 @@
 
 namespace tributary {
 
-// The workers that are synced when work is first assigned, but at most as many
-// as there are leaves, form a group for the whole attempt: they sum gradients
-// and update weights among themselves, and send their state to the server for
-// checkpoints and for the final model. The loss of a member ends the attempt.
-// Workers that join later wait for the next attempt, which begins after the
-// next checkpoint if it can have more members.
+// The run mode of an all-reduce. The workers that are synced when work is first
+// assigned, but at most as many as there are leaves (micro-batches), form a
+// group for the whole attempt: they sum gradients and update weights among
+// themselves, and send their state to the server for checkpoints and for the
+// final model. The loss of a member ends the attempt. Workers that join later
+// wait for the next attempt, which begins after the next checkpoint if it can
+// have more members.
 class AllReduceSteps final : public RunMode {
  public:
   AllReduceSteps(const JobSpec& job, Membership* membership,

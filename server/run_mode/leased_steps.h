@@ -14,8 +14,9 @@
 
 namespace tributary {
 
-// Each step is computed by one worker, which holds the step's lease until the
-// step is applied. The steps of a lost worker are leased to other workers.
+// The run mode of asynchronous training. One worker computes each step, and
+// holds the lease of the step (the right to compute it) until the step has been
+// applied. The steps of a lost worker are leased to other workers.
 class LeasedSteps final : public RunMode {
  public:
   using RunMode::RunMode;
@@ -30,7 +31,7 @@ class LeasedSteps final : public RunMode {
   absl::Status RequestStep(const Member& worker) override;
   void RemoveWorker(int64_t worker) override { step_leases_.Remove(worker); }
   // Returns the first step that was never leased. A checkpoint cannot be taken
-  // below this step, because the steps below it may be applied at any time.
+  // at an earlier version, because the leased steps may be applied at any time.
   int64_t earliest_checkpoint() const override { return step_leases_.next(); }
 
  private:

@@ -6,10 +6,10 @@
 
 namespace tributary {
 
-// Steps are applied in order, and all workers compute a share of each. Workers
-// and servers decide without the coordinator how far a worker may run ahead
-// (see WorkState and ConsistencyPolicy), so this mode consists of RunMode's
-// defaults.
+// The run mode in which steps are applied in order, and all workers compute a
+// part of each step. Workers and servers decide without the coordinator how far
+// a worker may run ahead (see WorkState and ConsistencyPolicy), so this mode
+// consists of RunMode's defaults.
 class OrderedSteps final : public RunMode {
  public:
   using RunMode::RunMode;

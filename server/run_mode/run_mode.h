@@ -25,10 +25,11 @@ namespace tributary {
 // implementations suit modes in which all workers compute every step together
 // and servers hold the state.
 //
-// A mode serves one attempt. Workers are identified by their incarnations.
-// Modes record assignments in `membership`, send orders to workers and servers,
-// and have no other side effects. To end the attempt, a method returns an
-// error. Not thread-safe; no method blocks.
+// A mode serves one attempt. Workers are identified by their incarnations (the
+// numbers that they got when they joined). Modes record assignments in
+// `membership`, send orders to workers and servers, and have no other side
+// effects. To end the attempt, a method returns an error. Not thread-safe; no
+// method blocks.
 class RunMode {
  public:
   // `job`, `membership` and `servers` must outlive the mode.
@@ -50,20 +51,24 @@ class RunMode {
 
   // ---- Work.
 
-  // Reassigns all leaves and the `pieces` pieces of each evaluation. Returns
-  // the orders for each worker, by incarnation; the Deal is the first order.
-  // Returns no orders if the assignment is unchanged.
+  // Reassigns all leaves (micro-batches) of a step, and the `pieces` pieces
+  // into which the held-out data are divided for each evaluation. Returns the
+  // orders for each worker, indexed by incarnation. The first order is the
+  // Deal, which contains the assignment. Returns no orders if the assignment is
+  // unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
   // Returns true if a new assignment would make steps sufficiently faster; see
   // Membership::AssignmentIsSlow. Always false in an all-reduce, whose
   // assignment is fixed.
   bool AssignmentIsSlow(absl::Time now) const;
-  // Leases steps below `limit` to workers that have requested a step.
+  // Gives leases (rights to compute a step) for steps below `limit` to workers
+  // that have requested a step.
   virtual void GrantSteps(int64_t /*limit*/) {}
-  // Called when the step has been applied to all chunks.
+  // Called when `step` has been applied to all chunks.
   virtual void OnStepComplete(int64_t /*step*/) {}
-  // Returns true if servers wait for the norm of every round's gradient.
+  // Returns true if servers wait for the norm of the gradient of every round. A
+  // round is what servers count as one step.
   bool servers_await_norms() const;
 
   // ---- Reports of workers. These methods return FailedPrecondition if the
@@ -87,8 +92,8 @@ class RunMode {
   // for step leases.
   virtual void RemoveWorker(int64_t /*worker*/) {}
   // Called after RemoveWorker if training is under way. Returns OK if the
-  // worker's share can be assigned to other workers, or an error with the
-  // reason why the attempt must end.
+  // worker's work can be assigned to other workers, or an error with the reason
+  // why the attempt must end.
   virtual absl::Status OnWorkerLost(int64_t /*worker*/,
                                     const std::string& /*name*/) {
     return absl::OkStatus();

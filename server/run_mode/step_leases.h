@@ -11,10 +11,11 @@
 
 namespace tributary {
 
-// Leases every step to one worker at a time until the step is complete. The
-// steps that a worker leaves incomplete are leased to other workers before new
-// steps. A chunk that has already applied such a step ignores the second
-// contribution. A pure state machine; not thread-safe.
+// Leases every step to one worker at a time until the step is complete. A lease
+// is the right to compute the step. The steps that a worker leaves incomplete
+// are leased to other workers before new steps. A chunk that has already
+// applied such a step ignores the second contribution. A pure state machine;
+// not thread-safe.
 class StepLeases {
  public:
   // Steps [first, limit) may be leased.
@@ -35,8 +36,9 @@ class StepLeases {
   // Returns the first step that has never been leased.
   int64_t next() const { return next_; }
 
-  // Grants leases to workers with open requests, and returns them as (worker,
-  // step). Older requests get lower steps.
+  // Grants leases to workers with open requests, and returns them as pairs
+  // (worker, step). A worker is identified by its incarnation (the number that
+  // it got when it joined). Older requests get lower steps.
   std::vector<std::pair<int64_t, int64_t>> Grant();
 
  private:

@@ -1,6 +1,5 @@
-// The Rendezvous service: gRPC calls in front of a Coordinator and of
-// the RunRecords.
-// proto/rendezvous.proto defines the protocol.
+// The Rendezvous service: gRPC calls in front of a Coordinator and of the
+// RunRecords. proto/rendezvous.proto defines the protocol.
 #ifndef TRIBUTARY_SERVER_SERVICE_COORDINATOR_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_COORDINATOR_SERVICE_H_
 

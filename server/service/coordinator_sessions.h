@@ -1,4 +1,4 @@
-// The coordinator's ends of the streams to workers and servers.
+// The coordinator's end of the streams to workers and servers.
 // proto/rendezvous.proto defines the protocol.
 #ifndef TRIBUTARY_SERVER_SERVICE_COORDINATOR_SESSIONS_H_
 #define TRIBUTARY_SERVER_SERVICE_COORDINATOR_SESSIONS_H_
@@ -63,7 +63,7 @@ class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
 
   Coordinator* const coordinator_;
   ServerStream<ServerOrder>* const stream_;
-  // -1 before the server has enlisted, and after OnGone.
+  // The server's shard. -1 before the server has enlisted, and after OnGone.
   int shard_ = -1;
 };
 

@@ -28,8 +28,11 @@
 
 namespace tributary {
 
-// The numbers of payload bytes of all workers: queued for sending, and
-// received, on streams; and announced in memory that a worker shares.
+// The numbers of payload bytes (gradients and weights) that a server has
+// exchanged with its peers. The first two count bytes in streams: those queued
+// for sending, and those received. The last two count bytes in shared memory or
+// in GPU memory that both processes map; these bytes are counted when they are
+// announced.
 struct TransportCounters {
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> bytes_received{0};
@@ -69,8 +72,8 @@ class ExchangeSession final
     absl::Status refusal =
         absl::UnavailableError("this server does not know the model yet");
     // Called when a worker is refused after it has sent a message.
-    // `incarnation` is 0 if the worker has not sent its incarnation. May be
-    // null.
+    // `incarnation` is the number that the worker got when it joined, or 0 if
+    // the worker has not sent it. May be null.
     std::function<void(int64_t incarnation, const absl::Status&)> on_refusal;
   };
 
@@ -126,8 +129,8 @@ class ExchangeSession final
   // differences are as large as the whole chunk, replaces them with the two
   // whole versions that the worker may need. This also bounds the queue.
   void SendDifference(const WeightsVersion& weights);
-  // Drops the notices of `version` and of older versions. This bounds the list
-  // if a worker does not read.
+  // Drops the entries of in_place_ that are of `version` or of older versions.
+  // This bounds the list if a worker does not read.
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_);
 
   const Served served_;
@@ -147,8 +150,8 @@ class ExchangeSession final
   // The arenas in `memory_`, which are pinned when they are used.
   std::unique_ptr<PinnedArenas> gradients_;
   // The part of the memory of the store's device that holds the worker's
-  // gradients. The member `memory` is null if the worker keeps its gradients
-  // elsewhere.
+  // gradients. device_gradients_.memory is null if the worker's gradients are
+  // not in that memory.
   DeviceShare::Gradients device_gradients_;
 
   absl::Mutex in_place_mu_;

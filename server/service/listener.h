@@ -38,7 +38,7 @@ class Listener {
     // `network` is used.
     std::string advertise;
     // Address of the Unix socket, as unix-abstract:NAME. With TLS or a token,
-    // only processes of the same user and of root may connect to it. The kernel
+    // only processes of the same user or of root may connect to it. The kernel
     // authenticates these processes, so they need neither a certificate nor a
     // token.
     std::string unix_socket;

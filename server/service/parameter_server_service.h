@@ -56,8 +56,8 @@ class ParameterServerService final
 
  private:
   ExchangeSession::Served served() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Logs that a worker was refused permanently. `incarnation` is 0 if the
-  // worker has not sent its incarnation.
+  // Logs that a worker was refused permanently. `incarnation` is the number
+  // that the worker got when it joined, or 0 if the worker has not sent it.
   void NoteRefusal(int64_t incarnation, const absl::Status& status);
 
   Logger* const log_;

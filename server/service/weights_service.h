@@ -20,8 +20,8 @@ class WeightsService {
   virtual ~WeightsService() = default;
 
   // Serves `store` to the workers of this job and attempt, and refuses other
-  // workers. Before this call, all workers are refused with UNAVAILABLE, after
-  // which they try again. `store` must outlive all streams.
+  // workers. Before this call, all workers are refused with UNAVAILABLE; they
+  // then try again. `store` must outlive all streams.
   virtual void Serve(ParameterStore* store, const std::string& job_id,
                      int64_t attempt) = 0;
 
@@ -34,7 +34,8 @@ class WeightsService {
   // Discards this step and all older ones.
   virtual void TakeArrivals(int64_t step, StepSums* sums) = 0;
 
-  // Returns the bytes of gradients and weights so far.
+  // Returns the numbers of bytes of gradients and weights that the service has
+  // sent and received so far.
   virtual Traffic traffic() const = 0;
 };
 

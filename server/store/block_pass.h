@@ -15,8 +15,10 @@
 
 namespace tributary {
 
-// Sums, updates and writes one block of TreeSum::kBlock elements at a time
-// while it is in the cache, so that memory is read and written once.
+// Implements ChunkPass on the CPU. Processes one block of TreeSum::kBlock
+// elements at a time: sums the gradients of the block, computes its new weights
+// and writes them. The block stays in the cache during this work, so each array
+// is read from memory and written to memory only once.
 class BlockPass final : public ChunkPass {
  public:
   // `optimizer` must outlive the pass.
@@ -34,7 +36,7 @@ class BlockPass final : public ChunkPass {
   const Optimizer& optimizer_;
   // `block_segments_` holds the parts of segments_ in each block, block after
   // block, with positions relative to the block's start. `first_of_block_`
-  // holds the index of each block's first part.
+  // holds the index, in `block_segments_`, of each block's first part.
   std::vector<ChunkSegment> block_segments_;
   std::vector<size_t> first_of_block_;
   std::vector<Buffer> slots_;  // The optimizer's state.

@@ -1,6 +1,6 @@
-// The interface for the work that turns a chunk's contributions into its next
-// version: it sums the contributions, runs the optimizer and writes the new
-// weights.
+// The interface for a pass, which turns the contributions to a chunk (gradient
+// sums that workers send) into the chunk's next version: it sums the
+// contributions, runs the optimizer and writes the new weights.
 #ifndef TRIBUTARY_SERVER_STORE_CHUNK_PASS_H_
 #define TRIBUTARY_SERVER_STORE_CHUNK_PASS_H_
 
@@ -23,15 +23,16 @@
 
 namespace tributary {
 
-// The pass of one chunk. Owns the chunk's optimizer state, which may be in
-// memory that only the pass can access, such as GPU memory. Calls on one object
-// must not overlap; different chunks' passes may run at the same time. Calls
-// return when the work is done. All implementations compute the same bits,
-// except for the payload of a NaN.
+// Computes the versions of one chunk: a pass sums the contributions to the
+// chunk, runs the optimizer and writes the new weights. Owns the chunk's
+// optimizer state, which may be in memory that only the pass can access, such
+// as GPU memory. Calls on one object must not overlap; different chunks' passes
+// may run at the same time. Each method returns when its work is done. All
+// implementations compute the same bits, except for the payload of a NaN.
 //
 // The methods return Internal if the device that computes has failed, and
-// ResourceExhausted if its memory did not suffice. After an error, the outputs
-// of the call are undefined, and the pass must not be used again.
+// ResourceExhausted if the device does not have enough memory. After an error,
+// the outputs of the call are undefined, and the pass must not be used again.
 class ChunkPass {
  public:
   virtual ~ChunkPass() = default;
@@ -90,8 +91,8 @@ class ChunkPass {
 };
 
 // Runs the passes of several chunks together, with the same results as if they
-// ran one by one. A GPU thus updates several chunks in one launch. Thread-safe,
-// but calls with the same pass must not overlap.
+// ran one by one. On a GPU, one kernel launch can then update several chunks.
+// Thread-safe, but calls with the same pass must not overlap.
 class ChunkPassGroup {
  public:
   virtual ~ChunkPassGroup() = default;
@@ -110,10 +111,11 @@ class ChunkPassGroup {
     ChunkPass* pass = nullptr;
     const ChunkPass::Arguments* arguments = nullptr;
   };
-  // SumOfSquares and Run have the effect of the same method of ChunkPass for
-  // each item, and return the results in the order of the items. There must be
-  // at least one item and at most most(). If any pass fails, they return its
-  // error, and none of the passes may be used again.
+  // SumOfSquares and Run have the same effect as calling the method of
+  // ChunkPass with the same name for each item, and return the results in the
+  // order of the items. There must be at least one item and at most most(). If
+  // any pass fails, they return its error, and none of the passes may be used
+  // again.
   virtual absl::StatusOr<std::vector<double>> SumOfSquares(
       absl::Span<const SumItem> items) = 0;
   virtual absl::StatusOr<std::vector<double>> Run(
@@ -125,7 +127,7 @@ std::unique_ptr<ChunkPassGroup> RunPassesOneByOne();
 
 // The arguments of a ChunkPassMaker, which describe the passes to create.
 struct ChunkPassPlan {
-  // The job as JobOfRounds returns it. Valid during the call only.
+  // The result of JobOfRounds. Valid during the call only.
   const JobSpec* job = nullptr;
   const ArenaLayout* layout = nullptr;
   // Numbers of the server's chunks, ascending.
@@ -133,7 +135,7 @@ struct ChunkPassPlan {
   const Optimizer* optimizer = nullptr;  // Must outlive the passes.
 };
 
-// The passes, and host memory that they can access quickly.
+// The passes of a server's chunks, and the memory that they use.
 struct ChunkPasses {
   // The pass of each chunk, in the order of ChunkPassPlan::chunks.
   std::vector<std::unique_ptr<ChunkPass>> passes;
@@ -143,7 +145,8 @@ struct ChunkPasses {
   // the passes. The function is null or returns null if ordinary memory is as
   // fast.
   std::function<Buffer()> host_buffer;
-  // The memory that workers may map. Null if there is no such memory.
+  // The device memory that workers on the same host may map. Null if there is
+  // no such memory.
   std::shared_ptr<DeviceShare> share;
   // Pins memory from which contributions are read or to which weights are
   // written. Null if memory need not be pinned.

@@ -43,9 +43,9 @@ class ChunkWeights {
 
   // Returns the newest version, or -1 if there are no weights yet.
   int64_t version() const { return version_; }
-  // Returns the optimizer's weights of the newest version; null if there are no
-  // weights yet. If only the device holds them (see Next::on_device), the
-  // contents are unspecified.
+  // Returns the newest version in the form that the optimizer uses. Null if
+  // there are no weights yet. If only the device holds this version (see
+  // Next::on_device), the contents are unspecified.
   const Buffer& Newest() const { return newest_.values; }
 
   // Sets the function that copies a version from the device of the passes to
@@ -83,11 +83,11 @@ class ChunkWeights {
     // Requires FLOAT32.
     bool on_device = false;
   };
-  // Begins to compute version() + 1 and releases version() - 1. The released
-  // version is no longer needed: in synchronous mode, the gradients of this
-  // update were computed from version() of all chunks, and in all other modes,
-  // workers need only the newest version. `for_streams` is true if a stream
-  // will send the new version.
+  // Begins to compute version() + 1, and releases the memory of version() - 1.
+  // The released version is no longer needed: in synchronous mode, the
+  // gradients of this update were computed from version() of all chunks, and in
+  // all other modes, workers need only the newest version. `for_streams` is
+  // true if a stream will send the new version.
   Next Begin(bool for_streams);
   // Computes the forms in which workers receive elements [begin, begin +
   // count) of the new version; count is at most TreeSum::kBlock. `values` has
@@ -102,22 +102,22 @@ class ChunkWeights {
 
   // Returns true if this version is available.
   bool Has(int64_t version) const { return Find(version) != nullptr; }
-  // Returns this whole version in the form that streams send. The result has no
-  // data if the version is not available or cannot be fetched.
+  // Returns all weights of `version` in the form that streams send. The result
+  // has no data if the version is not available or cannot be fetched.
   EncodedFloats Encoded(int64_t version);
-  // Copies this version to the host if only the device holds it. Returns false
-  // if the version is not available or cannot be fetched.
+  // Copies `version` to the host if only the device holds it. Returns false if
+  // the version is not available or cannot be fetched.
   bool BringToHost(int64_t version);
   // Returns the difference between the newest two published versions. The
   // result has no data if the newest version must be sent whole.
   const EncodedFloats& difference() const { return difference_; }
-  // Returns the optimizer's weights of this version in float32. The result has
-  // no data if the version is not available or cannot be fetched.
+  // Returns `version` in the form that the optimizer uses, in float32. The
+  // result has no data if the version is not available or cannot be fetched.
   EncodedFloats Exact(int64_t version);
 
-  // From now on, writes the form for shared memory into `even` for even
-  // versions, and into `odd` for odd versions. Copies the existing versions
-  // there. Must not be called with compression.
+  // Sets where this object stores the form for shared memory: even versions in
+  // `even`, and odd versions in `odd`. Copies the existing versions there. Must
+  // not be called with compression.
   void Share(Buffer even, Buffer odd);
 
  private:
@@ -127,7 +127,7 @@ class ChunkWeights {
     Buffer published;
     // The cached result of Encoded; has no data if there is none.
     EncodedFloats encoded;
-    bool on_device = false;  // See Next.
+    bool on_device = false;  // See Next::on_device.
   };
 
   const Version* Find(int64_t version) const;

@@ -1,4 +1,5 @@
-// Refuses contributions that no correct worker sends.
+// Refuses contributions (gradient sums that workers send) that no correct
+// worker sends.
 #ifndef TRIBUTARY_SERVER_STORE_CONTRIBUTION_CHECK_H_
 #define TRIBUTARY_SERVER_STORE_CONTRIBUTION_CHECK_H_
 
@@ -14,10 +15,10 @@
 
 namespace tributary {
 
-// Checks what can be checked of a contribution with the job alone: the step,
-// the node, the sample count, and that the gaps between parameters are zero (or
-// NaN), because the gaps are included in the gradient's norm. Immutable and
-// thread-safe.
+// Checks those parts of a contribution that can be checked with the job alone:
+// the step, the node of the reduction tree, and the sample count. Also checks
+// that the gaps after parameters are zero (or NaN), because the norm of the
+// gradient includes the gaps. Immutable and thread-safe.
 class ContributionCheck {
  public:
   // The job has `steps` rounds, which servers count as steps, and `leaves`
@@ -28,7 +29,7 @@ class ContributionCheck {
 
   // Returns InvalidArgument, with the value and the expected value, if the
   // contribution `sum` to `chunk` is invalid. `chunk` must be a chunk of the
-  // layout. Reads the gaps of the gradient.
+  // layout. Of the gradient, reads only the gaps.
   absl::Status Check(int chunk, const NodeSum& sum) const;
 
  private:

@@ -15,14 +15,15 @@ namespace tributary {
 
 // The memory of the device that runs the passes, for workers that compute on
 // the same device or on one that can access its memory. The server owns all of
-// this memory, even the gradients that workers write: a worker that is killed
-// thus takes no memory away from passes that read it. Thread-safe.
+// this memory, even the gradients that workers write: passes can therefore
+// still read the gradients of a worker that was killed. Thread-safe.
 class DeviceShare {
  public:
   virtual ~DeviceShare() = default;
 
-  // Returns the memory of the weights: two arenas of
-  // ArenaLayout::arena_elements(). Version v is in arena v % 2.
+  // Returns the memory of the weights: two arenas, each of which has room for
+  // all weights of the model (ArenaLayout::arena_elements() floats). Version v
+  // is in arena v % 2.
   virtual const DeviceMemoryHandle& weights() const = 0;
 
   // Memory for the gradients of one worker.

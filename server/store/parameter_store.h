@@ -1,5 +1,6 @@
 // One server's part of the master weights: its chunks, their optimizer state,
-// and the updates that turn contributions into new versions.
+// and the updates that turn contributions (gradient sums that workers send)
+// into new versions of the chunks.
 #ifndef TRIBUTARY_SERVER_STORE_PARAMETER_STORE_H_
 #define TRIBUTARY_SERVER_STORE_PARAMETER_STORE_H_
 
@@ -65,8 +66,9 @@ class WeightsSubscriber {
   virtual ~WeightsSubscriber() = default;
   // Returns a number that is unique in this process and never reused.
   int64_t id() const { return id_; }
-  // Returns the incarnation of the worker that receives the weights, for the
-  // trace; 0: unknown.
+  // Returns the incarnation (the number that it got when it joined) of the
+  // worker that receives the weights, for the trace. Returns 0 if it is
+  // unknown.
   virtual int64_t incarnation() const { return 0; }
   // Called for each chunk in the order of versions, with the chunk's lock held:
   // must not block and must not call the store.
@@ -93,14 +95,15 @@ class WeightsSubscriber {
 // ConsistencyPolicy of the job's mode has created. The contribution that makes
 // an update possible schedules the update on the thread pool or, if the pass is
 // brief (see ChunkPass), runs it at once. The chunk's ChunkPass, on the CPU or
-// on a GPU, sums the gradients where they arrived, reads version s of the
-// chunk, its newest, and writes version s + 1 into a different buffer. The
-// store then publishes version s + 1. When the gradients of a step have been
-// summed for all chunks of this server, `on_sums` receives the step's StepSums,
-// with the sum of squares. If updates wait for the norm (see SetGradientNorm),
-// a first pass computes only the squares, and the update follows when
-// SetGradientNorm provides the norm. In mode `asynchronous` the norm arrives
-// with the gradient instead.
+// on a GPU, sums the gradients, which it reads from the memory in which they
+// arrived. It reads version s of the chunk, which is the newest version, and
+// writes version s + 1 into a different buffer. The store then publishes
+// version s + 1. When the gradients of a step have been summed for all chunks
+// of this server, `on_sums` receives the step's StepSums, with the sum of
+// squares. If updates wait for the norm (see SetGradientNorm), a first pass
+// computes only the squares, and the update follows when SetGradientNorm
+// provides the norm. In mode `asynchronous` the norm arrives with the gradient
+// instead.
 //
 // In synchronous mode, each chunk keeps the newest version and the one before
 // it, so that a step survives the loss of any worker. Chunk A may be at version
@@ -136,7 +139,7 @@ class ParameterStore {
     // The sample counts that contributions must have. If absent, they are not
     // checked.
     std::optional<SampleCounts> sample_counts;
-    // Creates the passes that sum and update.
+    // Creates the passes that sum gradients and update chunks.
     ChunkPassMaker make_passes = &MakeBlockPasses;
     // Called if a pass fails (see ChunkPass), at most once. The call may come
     // from any thread and with a lock of the store held, so the callback must
@@ -156,7 +159,7 @@ class ParameterStore {
       int64_t version, Snapshot::Chunk copy, std::function<void()> kept)>;
 
   // `pool` must outlive the store. Before the store is destroyed, `pool` must
-  // be drained and all `kept` callbacks must have returned or been dropped.
+  // be drained and all `kept` callbacks must have returned or been destroyed.
   // `on_sums` is called once for each step, on any thread. In synchronous mode,
   // the calls are in the order of steps. Returns errors of `make_passes` and
   // CreateConsistencyPolicy.
@@ -233,9 +236,10 @@ class ParameterStore {
   int useful_versions() const { return policy_->useful_versions(); }
 
   // Places the weights in memory that processes on this host may map: two
-  // arenas, each rounded up to whole pages, with the chunks at their offsets.
-  // Returns Unavailable if such memory cannot be created. Repeated calls return
-  // the same memory. Requires useful_versions() == 2 and no compression.
+  // arenas, each with room for all weights, rounded up to whole pages, with the
+  // chunks at their offsets. Returns Unavailable if such memory cannot be
+  // created. Repeated calls return the same memory. Requires useful_versions()
+  // == 2 and no compression.
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 
@@ -291,7 +295,8 @@ class ParameterStore {
     // The snapshot for which this chunk must still be copied; null if there is
     // none.
     std::shared_ptr<SnapshotCapture> capture ABSL_GUARDED_BY(mu);
-    // Empty if no step is traced.
+    // The contributions that no update has applied yet. Empty if no step is
+    // traced.
     StoreTrace::Contributions traced ABSL_GUARDED_BY(mu);
 
     // Accessed only by the task that sums or updates the chunk.
@@ -357,13 +362,14 @@ class ParameterStore {
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
   // Returns the error for weights that could not be fetched from the device.
   static absl::Status Missing(const Chunk& chunk);
-  // Copies the current version of a chunk that is not being updated. Returns
-  // the error of the chunk's pass if it has failed.
+  // Copies the newest version of a chunk that is not being updated. Returns the
+  // error of the chunk's pass if it has failed.
   absl::StatusOr<Snapshot::Chunk> CopyNow(Chunk* chunk)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  // Returns the present time if steps are traced.
+  // Returns the time of the monotonic clock if steps are traced, and an
+  // unspecified time otherwise.
   absl::Time TraceTime() const;
   void TraceContribution(Chunk* chunk, int64_t step, int node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
@@ -398,8 +404,9 @@ class ParameterStore {
   const std::unique_ptr<ChunkPassGroup> group_;
   // The chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  // Updates scheduled on the pool. In jobs that clip gradients, updates wait
-  // for the norm from SetGradientNorm; in other jobs, there is no norm.
+  // Chunks that wait for a thread of the pool. If a chunk has a norm, its
+  // update is due. Otherwise, TakeUpdate has just taken its next update (see
+  // OnTaken).
   UpdateQueue queue_;
 
   absl::Mutex subscribers_mu_;

@@ -20,11 +20,11 @@ std::shared_ptr<const void> PinLater(Buffer memory, size_t bytes,
 
 // Memory in arenas of equal size, each of which is pinned when it is first
 // used. A worker shares one arena for each gradient that it may ever have in
-// flight. The worker always uses the first free arena, so few arenas are in
-// use, and pinning all arenas would take many times the memory that is in use.
-// Arenas stay pinned until this object and all handles are destroyed, because
-// the next step uses them again. Not thread-safe. Never blocks: threads of a
-// pool pin the memory, because pinning takes about 0.1 ms per MiB.
+// flight. The worker always uses the first free arena, so only a few arenas are
+// in use. Pinning all arenas would pin many times that memory. Arenas stay
+// pinned until this object and all handles are destroyed, because the next step
+// uses them again. Not thread-safe. Never blocks: threads of a pool pin the
+// memory, because pinning takes about 0.1 ms per MiB.
 class PinnedArenas {
  public:
   // Largest number of bytes to pin, except that two arenas may always be

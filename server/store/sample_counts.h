@@ -9,12 +9,13 @@
 
 namespace tributary {
 
-// Computes the number of samples (for text, tokens) under a node of the
-// reduction tree. The number depends only on the job and the size of its data,
-// so a server can check what workers send. proto/SAMPLING.md defines which
-// samples a micro-batch contains. With data.external only the workers know how
-// many of these samples count, so the computed number is an upper bound.
-// Immutable.
+// Computes the number of samples (for text, tokens) in the micro-batches under
+// a node of the reduction tree, for one round. A round is what servers count as
+// one step: with local SGD, several steps of the job; otherwise one. The number
+// depends only on the job and the size of its data, so a server can check what
+// workers send. proto/SAMPLING.md defines which samples a micro-batch contains.
+// With data.external only the workers know how many of these samples count, so
+// the computed number is an upper bound. Immutable.
 class SampleCounts {
  public:
   // `job` is a result of ResolveJob, and has `steps` steps. It must not be a

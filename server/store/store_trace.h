@@ -20,8 +20,10 @@ class StoreTrace {
   // thread-safe.
   class Contributions {
    public:
+    // Adds the contribution of one node of the reduction tree.
     void Add(int64_t step, int node);
-    // Removes and returns the nodes of this step, and removes earlier steps.
+    // Removes and returns the nodes of the contributions to `step`, and removes
+    // the contributions to earlier steps.
     std::vector<int> Take(int64_t step);
 
    private:
@@ -31,16 +33,20 @@ class StoreTrace {
   // `recorder` must outlive this object.
   explicit StoreTrace(TraceRecorder* recorder);
 
+  // Returns true if the step is traced.
   bool Wants(int64_t step) const { return recorder_->Wants(step); }
-  // The store has taken a contribution, since `begin`.
+  // Records that the store added a contribution to the chunk's queue between
+  // `begin` and now.
   void Contributed(int64_t step, int chunk, absl::Time begin);
-  // The contributions of the chunk have been added up, to compute the norm.
+  // Records that, between `begin` and `end`, the contributions to the chunk
+  // were added, to compute the gradient's norm.
   void Summed(int64_t step, int chunk, absl::Time begin, absl::Time end);
-  // The contributions of `nodes` have been applied to the chunk.
+  // Records that an update applied the contributions of `nodes` to the chunk
+  // between `begin` and `end`.
   void Updated(int64_t step, int chunk, const std::vector<int>& nodes,
                absl::Time begin, absl::Time end);
-  // The version that the step has made has been passed to the workers with
-  // these incarnations.
+  // Records that, between `begin` and now, the chunk's version after `step` was
+  // passed to the workers whose incarnations are `receivers`.
   void Published(int64_t step, int chunk, absl::Span<const int64_t> receivers,
                  absl::Time begin);
 

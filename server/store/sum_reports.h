@@ -13,7 +13,8 @@
 
 namespace tributary {
 
-// Combines the chunks' sums of each step into one report. Thread-safe.
+// Combines the sums of all chunks of a server into one report (StepSums) for
+// each step. Thread-safe.
 class SumReports {
  public:
   struct ChunkSum {

@@ -29,7 +29,8 @@ class UpdateQueue {
     std::function<void(const std::vector<int>& chunks,
                        std::optional<double> norm)>
         run;
-    // Called on the pool when no chunk is left, and none is running.
+    // Called on the pool when no chunk is queued and no call of `run` is in
+    // progress.
     std::function<void()> on_idle;
   };
   // `pool` must outlive this object, and must be drained before this object is

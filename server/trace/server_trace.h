@@ -24,15 +24,17 @@ class ServerTrace {
       const JobSpec& job, int shard,
       const std::function<void(const ServerReport&)>& report);
 
-  // Records for the store. Lives as long as this object.
+  // Returns the object with which the store records what it does. It lives as
+  // long as this object.
   StoreTrace* store() { return &store_; }
 
   // Sends the first clock probe. Call it when OnReading can be called.
   void Begin() { sender_.Begin(); }
+  // Handles the coordinator's answer to a clock probe.
   void OnReading(const ClockReading& reading) { sender_.OnReading(reading); }
-  // Sends probes and records; see TraceSender::Beat.
+  // Sends clock probes and trace records; see TraceSender::Beat.
   void Beat(int64_t version) { sender_.Beat(version); }
-  // Sends all remaining records. Call it after the last step.
+  // Sends all remaining trace records. Call it after the last step.
   void Finish() { sender_.Finish(); }
 
  private:

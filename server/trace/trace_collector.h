@@ -17,7 +17,8 @@ namespace tributary {
 struct TracedName {
   std::string role;  // "server" or "worker".
   int number = 0;    // Shard of a server, rank of a worker.
-  // Incarnation of a worker; 0 for servers.
+  // Incarnation of a worker (the number that it got when it joined); 0 for
+  // servers.
   int64_t incarnation = 0;
   bool operator<(const TracedName& other) const {
     return std::tie(role, number, incarnation) <
@@ -30,15 +31,18 @@ struct TracedProcess {
   TracedName process;
   std::vector<std::string> names;
   std::vector<std::string> tracks;
-  // `name` and `track` of each record are positions in the lists above, except
-  // that arrows have no name.
+  // The fields `name` and `track` of each record are indices into `names` and
+  // `tracks`. Records of arrows between spans have no name.
   std::vector<TraceRecords::Record> records;
-  // See TraceRecords.
+  // The offset of the process's clock and the error of this offset; see
+  // TraceRecords.
   int64_t offset_ns = 0;
   int64_t offset_error_ns = 0;
-  // Records that the process had no room for.
+  // Number of records that the process has dropped because it had no room for
+  // them.
   int64_t dropped = 0;
-  // Records that the collector had no room for.
+  // Number of records that the collector has dropped because they exceeded a
+  // limit.
   int64_t refused = 0;
   // True if the process has sent its last records.
   bool complete = false;
@@ -48,7 +52,9 @@ struct TracedProcess {
 // are dropped and counted. Not thread-safe; never blocks.
 class TraceCollector {
  public:
-  // Limits on each process, and on all records.
+  // The largest numbers of names, of tracks, of bytes in one name or track, and
+  // of records for each process; then the largest numbers of records of all
+  // processes and of processes.
   static constexpr int kMostNames = 4096;
   static constexpr int kMostTracks = 256;
   static constexpr int kMostTextBytes = 256;
@@ -56,20 +62,22 @@ class TraceCollector {
   static constexpr int64_t kMostRecordsOfAll = int64_t{1} << 19;
   static constexpr int kMostProcesses = 2048;
 
-  // Records that the process traces steps, so that its records are missed if
-  // they do not arrive.
+  // Call this when a process is known to trace steps. complete() then waits for
+  // the records of this process.
   void Expect(const TracedName& process);
   // Adds the records of a process. Returns InvalidArgument, with the value and
   // the expected value, for records that no correct process sends.
   absl::Status Add(const TracedName& process, const TraceRecords& records);
 
-  // Returns true if there are records, and every expected process that is not
-  // lost has sent its last ones.
+  // Returns true if there are records, and every process has sent its last
+  // records or has left.
   bool complete() const;
-  // Records that the process has left: its missing records will not arrive.
+  // Call this when a process has left. complete() then no longer waits for its
+  // records.
   void Lose(const TracedName& process);
 
-  // Returns all processes, and forgets them.
+  // Returns what all processes have recorded, and removes it from the
+  // collector.
   std::vector<TracedProcess> Take();
 
  private:
@@ -81,7 +89,7 @@ class TraceCollector {
   Entry* Find(const TracedName& process);
 
   std::map<TracedName, Entry> processes_;
-  int64_t records_ = 0;  // Of all processes.
+  int64_t records_ = 0;  // Number of records of all processes.
 };
 
 }  // namespace tributary

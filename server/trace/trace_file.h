@@ -17,25 +17,26 @@ namespace tributary {
 // Assembles trace.json from the records of one or more attempts. Not
 // thread-safe; Write blocks on the disk.
 //
-// Each process of the job becomes a process of the trace, and each of its
-// tracks one or more threads: spans of one thread are disjoint or nested, so
-// spans that overlap otherwise, such as transfers, get further threads. Spans
-// about different chunks never nest. All times are on the coordinator's clock;
-// `otherData` states each process's clock error, and what is missing.
+// Each process of the job is one process of the trace. The spans of each of its
+// tracks are shown on one or more threads of the trace: spans on the same
+// thread are disjoint or nested, so spans that overlap in a different way, such
+// as transfers, are on different threads. Spans about different chunks are
+// never nested. All times are on the coordinator's clock. `otherData` states
+// the clock error of each process, and which records are missing.
 class TraceFile {
  public:
   // `files` must outlive this object.
   TraceFile(const JobSpec& job, std::string directory, FileSystem* files);
 
-  // Adds what `processes` have recorded in this attempt. Repeated records of a
-  // process follow the earlier ones.
+  // Adds what `processes` have recorded in this attempt. If a process was added
+  // before, its new records are appended to the earlier records.
   void Add(int64_t attempt, std::vector<TracedProcess> processes);
   // Returns true if Add has added records since the last Write.
   bool changed() const { return changed_; }
 
   // Returns the text of trace.json.
   std::string Text() const;
-  // Writes DIR/trace.json atomically.
+  // Writes trace.json into the directory, atomically.
   absl::Status Write();
 
  private:

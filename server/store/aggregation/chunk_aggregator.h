@@ -14,17 +14,21 @@
 
 namespace tributary {
 
-// A contribution to one chunk: the gradient sum of one node.
+// A contribution to one chunk: the sum of the chunk's gradients under one node
+// of the reduction tree. This binary tree defines the order in which gradients
+// are added; its leaves are the micro-batches of a step.
 struct NodeSum {
   int64_t step = 0;
   int node = 1;
   std::shared_ptr<const GradientSource> gradient;
   int64_t sample_count = 0;  // Number of samples (for text, tokens) in the sum.
   double loss_sum = 0;       // Loss summed over the same samples.
-  int64_t contributor = 0;   // Incarnation of the sending worker.
-  // `base_version` and `gradient_norm` are used only if servers answer
-  // contributions (see ExchangeTraits). The message Contribution describes
-  // them.
+  // Incarnation of the worker that sent the contribution: the number that this
+  // worker got when it joined.
+  int64_t contributor = 0;
+  // `base_version` and `gradient_norm` have the meaning of the fields of the
+  // message Contribution with the same names. They are used only if servers
+  // answer contributions (see ExchangeTraits).
   int64_t base_version = 0;
   double gradient_norm = 0;
   // WeightsSubscriber::id of the session that received the contribution; 0 if
@@ -32,12 +36,13 @@ struct NodeSum {
   int64_t sender = 0;
 };
 
-// Contributions that cover the tree. Their sum is never stored as a whole:
-// callers read the sum block by block, so that each block stays in the cache.
-// The caller does the last addition, of the root's two children, in the same
-// loop as the update, which uses the memory bandwidth better than two loops.
-// With a 16-bit exchange.wire_dtype every node of the tree is rounded,
-// including the root, so Read does the last addition too.
+// The contributions to one chunk in one step, which together cover the
+// reduction tree. Their sum is never stored as a whole: callers read the sum
+// block by block, so that each block stays in the cache. The caller does the
+// last addition, of the root's two children, in the same loop as the update,
+// which uses the memory bandwidth better than two loops. With a 16-bit
+// exchange.wire_dtype, the sum of every node is rounded, including the root, so
+// Read does the last addition too.
 class TreeSum {
  public:
   // Elements per block: few enough that the L1 cache holds all arrays of an
@@ -88,7 +93,8 @@ class TreeSum {
   friend class ChunkAggregator;
 
   std::vector<std::shared_ptr<const GradientSource>> steps_;
-  // Incarnations of the senders, in the order of the sources.
+  // Incarnations of the workers that sent the sources in steps_, in the order
+  // of these sources.
   std::vector<int64_t> contributors_;
   int depth_ = 0;
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
@@ -97,8 +103,8 @@ class TreeSum {
   int64_t nan_loss_contributor_ = 0;
 };
 
-// Collects the contributions of one step. Not thread-safe. Holds at most one
-// contribution per leaf.
+// Collects the contributions to one chunk in one step. Not thread-safe. Holds
+// at most one contribution per leaf.
 //
 // Contributions of different nodes may overlap if leaves were reassigned during
 // the step and two workers computed the same leaves. Both computed the same
@@ -114,7 +120,8 @@ class ChunkAggregator {
   // `sum.node` must be a node of the tree.
   bool Add(NodeSum sum);
 
-  // Returns true if every leaf is covered; Take may then be called.
+  // Returns true if the contributions cover every leaf, so that Take may be
+  // called.
   bool complete() const { return covered_[1]; }
 
   // Returns the contributions and leaves the aggregator empty. Call it only if

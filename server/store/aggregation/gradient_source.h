@@ -1,5 +1,6 @@
-// The gradient of a contribution until it is summed: an array in the memory of
-// the host or of a GPU, or a received message that is decoded when it is read.
+// The gradient of a contribution (the gradient sum of one chunk that a worker
+// sends), as it is kept until it is summed: an array in the memory of the host
+// or of a GPU, or a received message that is decoded when it is read.
 #ifndef TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 #define TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 
@@ -9,7 +10,8 @@
 
 namespace tributary {
 
-// Provides the elements of one gradient. Immutable and thread-safe.
+// Provides the elements of the gradient of one chunk. Immutable and
+// thread-safe.
 class GradientSource {
  public:
   virtual ~GradientSource() = default;
@@ -26,8 +28,9 @@ class GradientSource {
   virtual const float* InOnePiece() const { return nullptr; }
 
   // Returns all elements as one array in the memory of the device that runs the
-  // passes (see DeviceShare), which the host cannot access. Returns null if
-  // they are not there. The result is valid as long as the source exists.
+  // passes (see DeviceShare), which the host cannot access. Returns null if the
+  // elements are not in that memory. The result is valid as long as the source
+  // exists.
   virtual const float* OnDevice() const { return nullptr; }
 
   // Returns true if most elements usually are 0, so that Add takes less time

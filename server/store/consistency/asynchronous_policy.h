@@ -9,11 +9,12 @@
 
 namespace tributary {
 
-// Applies contributions, each of a whole batch, in the order of arrival. Drops
-// a contribution if the chunk has already applied its step. Refuses a
-// contribution if its staleness is above `max_staleness`; the staleness is the
-// number of versions by which the chunk is ahead of the version that the
-// gradient was computed from. The sender receives the outcome. With
+// Applies contributions, each of which is the gradient of a whole batch for one
+// chunk, in the order of arrival. Drops a contribution if its step has already
+// been applied to the chunk. Refuses a contribution if its staleness is above
+// `max_staleness`; the staleness is the number of versions by which the chunk
+// is ahead of the version that the gradient was computed from. The worker that
+// sent the contribution receives the outcome. With
 // `learning_rate_by_staleness`, the learning rate of an update is divided by
 // the contribution's staleness if that is above 1. A queue holds at most 4096
 // contributions.

@@ -1,5 +1,6 @@
-// The interface of consistency modes: which contributions are accepted, and
-// when they become a new version of a chunk.
+// The interface of consistency modes. A consistency mode decides which
+// contributions (gradient sums of a chunk that workers send) are accepted, and
+// when they become a new version of the chunk.
 #ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_CONSISTENCY_POLICY_H_
 #define TRIBUTARY_SERVER_STORE_CONSISTENCY_CONSISTENCY_POLICY_H_
 
@@ -14,7 +15,8 @@
 
 namespace tributary {
 
-// The outcome of a contribution, to be sent to its worker.
+// Whether a contribution was applied. The server sends this outcome to the
+// worker that sent the contribution. Used only in mode `asynchronous`.
 struct ContributionOutcome {
   int64_t step = 0;
   // True if the contribution is too stale and must be computed again. False if
@@ -28,7 +30,8 @@ struct ContributionOutcome {
 struct ChunkUpdate {
   int64_t step = 0;  // The step of the gradient.
   TreeSum sum;
-  // Norm of the batch's mean gradient, in modes whose contributions contain it.
+  // L2 norm of the batch's mean gradient. Used only in modes in which
+  // contributions contain this norm.
   double gradient_norm = 0;
   // The learning rate is divided by this number. A divisor of 1 leaves the bits
   // of the learning rate unchanged.
@@ -42,7 +45,7 @@ struct ChunkUpdate {
 // contributions are accepted and when a step is complete. Each step is applied
 // to the chunk exactly once, for any order and any repetition of contributions.
 //
-// The caller promises that
+// The caller must ensure that
 // - calls do not overlap (the queue is not thread-safe, and never blocks);
 // - `version` is the newest version of the chunk, or -1 while it has none, and
 //   increases by one for each update that Next returned;
@@ -53,11 +56,11 @@ class ContributionQueue {
   virtual ~ContributionQueue() = default;
 
   // Accepts a contribution, or drops it if it is no longer needed. May be
-  // called while an update is under way. Errors are the sender's fault and
-  // leave the queue unchanged. Returns FailedPrecondition for a step that the
-  // sender cannot have reached, InvalidArgument for a contribution that is
-  // invalid for every step, and ResourceExhausted if too many contributions
-  // wait.
+  // called while an update is under way. An error means that the sender is at
+  // fault, and leaves the queue unchanged. Returns FailedPrecondition for a
+  // step that the sender cannot have reached, InvalidArgument for a
+  // contribution that is invalid for every step, and ResourceExhausted if the
+  // queue contains too many contributions.
   virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
 
   // What the caller must do next: apply an update, send the outcome of a

@@ -10,12 +10,14 @@
 
 namespace tributary {
 
-// Applies steps in order. Applies each step when its contributions cover the
-// reduction tree. Accepts contributions to a step while the chunk is at most
-// `staleness` versions behind that step. A staleness of 0 is synchronous
-// training; otherwise this is stale synchronous parallel (Ho et al., "More
-// effective distributed ML via a stale synchronous parallel parameter server",
-// 2013). A queue holds the contributions of at most `staleness` + 1 steps.
+// Applies steps in order. Applies each step when its contributions (gradient
+// sums that workers send) cover all micro-batches of the step, which are the
+// leaves of the reduction tree. Accepts contributions to a step while the chunk
+// is at most `staleness` versions behind that step. A staleness of 0 is
+// synchronous training; otherwise this is stale synchronous parallel (Ho et
+// al., "More effective distributed ML via a stale synchronous parallel
+// parameter server", 2013). A queue holds the contributions of at most
+// `staleness` + 1 steps.
 class OrderedPolicy final : public ConsistencyPolicy {
  public:
   OrderedPolicy(const Options& options, int64_t staleness)

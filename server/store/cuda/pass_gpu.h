@@ -19,9 +19,9 @@ namespace tributary::cuda {
 struct MemoryPlan {
   int64_t weights = 0;
   int64_t state = 0;
-  int64_t sums = 0;  // Sums of chunks that wait for the norm.
-  int64_t rows = 0;
-  int64_t working = 0;
+  int64_t sums = 0;     // Sums of chunks that wait for the norm.
+  int64_t rows = 0;     // Tables of the parameters in each chunk (ChunkRow).
+  int64_t working = 0;  // Working memory of the PassStreams.
   int pass_streams = 1;
   // True if workers may map the weights. The weights are then allocated
   // separately, as two arenas of `weights` elements each, and the other memory
@@ -49,16 +49,17 @@ class PassGpu {
   PassGpu& operator=(const PassGpu&) = delete;
 
   // Returns the weights that workers may map. Null if workers may not map the
-  // weights, which are then part of the memory of Take.
+  // weights; the weights are then allocated with Take.
   const std::shared_ptr<PassShare>& share() const { return share_; }
 
-  // Allocates zeroed memory. The total must not exceed the plan. Not
-  // thread-safe: call it only while the passes are created.
+  // Allocates memory for `elements` floats, all of which are 0. The total must
+  // not exceed the plan. Not thread-safe: call it only while the passes are
+  // created.
   float* Take(int64_t elements);
 
   // Takes a PassStream for the lifetime of this object. Blocks until one is
-  // free. A thread that holds one waits for no other thread, so this cannot
-  // deadlock.
+  // free. A thread that has taken a PassStream does not wait for other threads,
+  // so this cannot deadlock.
   class PassStreamUse {
    public:
     explicit PassStreamUse(PassGpu* gpu)

@@ -16,8 +16,8 @@ namespace tributary::cuda {
 // The DeviceShare of passes on a GPU. The passes write the weights.
 class PassShare final : public DeviceShare {
  public:
-  // Allocates the two arenas of weights, each of `elements` floats, on GPU
-  // `ordinal`. Returns the errors of AllocateSharedMemory.
+  // Allocates two arenas, each for a version of the weights with `elements`
+  // floats, on GPU `ordinal`. Returns the errors of AllocateSharedMemory.
   static absl::StatusOr<std::shared_ptr<PassShare>> Create(int ordinal,
                                                            int64_t elements);
 

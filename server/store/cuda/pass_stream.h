@@ -19,9 +19,9 @@
 namespace tributary::cuda {
 
 // Queues the work of up to kGroupChunks passes on a CUDA stream. The passes of
-// all chunks take turns using it. Calls must not overlap but may come from any
-// thread. Only these operations block: Wait, copies from memory that is not
-// pinned, and Sum if contributions must be decoded.
+// all chunks take turns using a PassStream. Calls must not overlap but may come
+// from any thread. Only these operations block: Wait, copies from memory that
+// is not pinned, and Sum if contributions must be decoded.
 class PassStream {
  public:
   // Returns the number of floats of device memory that a PassStream needs for
@@ -44,15 +44,16 @@ class PassStream {
   // device.
   void CopyIn(const float* host, int64_t elements, float* device);
   void CopyOut(const float* device, int64_t elements, float* host);
-  // Like CopyIn, from device memory.
+  // Queues a copy of `elements` floats from device memory to device memory.
   void CopyOnDevice(const float* from, int64_t elements, float* to);
 
   // Queues the sum of `elements` elements of all contributions, in the tree's
   // order. Contributions that are arrays in host memory are copied from there,
   // and must stay valid until Wait returns. Contributions in device memory are
   // read there. Other contributions are decoded on the calling thread, each
-  // while the previous one is being copied. Returns where the sum is: `to`, or
-  // the only contribution if it is in device memory.
+  // while the previous one is being copied. Returns a pointer to the sum: `to`,
+  // or the gradient itself if there is only one contribution and it is in
+  // device memory.
   const float* Sum(const TreeSum& sum, int64_t elements, float* to);
   // Returns working memory for the sum of pass number `place` of a group.
   float* sum(int place) const { return sums_ + place * chunk_elements_; }
@@ -73,7 +74,8 @@ class PassStream {
   absl::Status Wait();
 
  private:
-  // Pinned host memory, and an event that tells when the GPU has read it.
+  // Pinned host memory, and an event that completes when the GPU has read this
+  // memory.
   struct Staging {
     float* memory = nullptr;
     cudaEvent_t copied = nullptr;
