@@ -58,7 +58,8 @@ struct ExchangeParts {
   std::unique_ptr<ExchangeTrace> trace;  // Null if no step is traced.
   // Shared memory for gradients. Null if no server can map it.
   std::shared_ptr<SharedMemory> memory;
-  // Maps the memory of the server's GPU. Null if this worker uses none.
+  // Maps the memory of the server's GPU. Null if this worker does not use such
+  // memory.
   MapDeviceMemory map_device;
   // Logs a line that says whether gradients and weights stay in GPU memory. May
   // be null.
@@ -82,10 +83,10 @@ struct ExchangeParts {
   std::vector<ServerConnection*> parked ABSL_GUARDED_BY(parked_mu);
 };
 
-// Sends contributions to a server, older steps first, and within a step the
-// first layers first. Writes the weights that the server sends to the sink.
-// Between processes that share memory, the stream carries only notices of
-// contributions and of weights. Thread-safe.
+// Sends contributions (gradient sums) to a server, older steps first, and
+// within a step the first layers first. Writes the weights that it receives
+// from the server to the sink. Between processes that share memory, the stream
+// carries only notices of contributions and of weights. Thread-safe.
 class ServerConnection final
     : private ClientSession<ServerMessage, WorkerMessage> {
  public:
@@ -104,9 +105,9 @@ class ServerConnection final
   // notice.
   void Push(int64_t step, NodeChunk sum) ABSL_LOCKS_EXCLUDED(memory_mu_);
   // Unmaps the memory of the server's GPU, except for arenas that the caller
-  // holds. Further sums must not be in it. The server frees the memory after
-  // the end of the stream; CUDA requires that no process maps it by then. Must
-  // be called only if this is the only connection.
+  // holds. Sums that are pushed later must not be in this memory. The server
+  // frees the memory after the end of the stream; CUDA requires that no process
+  // maps it by then. Must be called only if this is the only connection.
   void ReleaseDevice() ABSL_LOCKS_EXCLUDED(handling_mu_, memory_mu_);
   void HalfClose() { stream_->HalfClose(); }
   void AwaitDone() { (void)stream_->AwaitDone(); }
@@ -144,7 +145,8 @@ class ServerConnection final
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool Write(const Weights& weights, ReceivedFloats floats)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
-  // Tells the sink that the weights, whose writing began at `begin`, are there.
+  // Reports to the sink that the weights have been written. Writing began at
+  // `begin`.
   void EndWrite(const Weights& weights, absl::Time begin);
   bool OnVersions(const WeightsInMemory& versions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
