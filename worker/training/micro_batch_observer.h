@@ -34,7 +34,7 @@ class MicroBatchObserver final : public StepObserver {
   struct MicroBatch {
     const Task* task = nullptr;
     int number = 0;
-    int64_t sample_count = 0;  // Samples (tokens).
+    int64_t sample_count = 0;  // For texts: number of tokens.
     // Arena for the gradients, or for the sum that the micro-batch completes.
     // Null if the micro-batch completes no sum.
     Buffer arena;
@@ -44,7 +44,8 @@ class MicroBatchObserver final : public StepObserver {
     // See Exchange::on_device and Exchange::DeviceWeights.
     bool on_device = false;
     const float* device_weights = nullptr;
-    // Device arenas and sums. Both are null if the model computes in `arena`.
+    // The compute thread's arenas and sums in device memory. Both are null if
+    // the model computes in `arena`.
     DeviceArenas* device = nullptr;
     DeviceSums* sums = nullptr;
     // See StepObserver::layers.

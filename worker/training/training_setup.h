@@ -47,13 +47,14 @@ class TrainingSetup {
  public:
   // Opens the job's data and plans the model for each compute thread, or for as
   // many threads as memory permits. If the models queue micro-batches for a
-  // thread of the program (see TrainingSources::queues_micro_batches) and the
-  // job's consistency mode is local_steps, uses one thread, so that the program
-  // computes all local steps of a micro-batch before those of the next one.
-  // `job` must be resolved, including batch.micro_batches. Returns the errors
-  // of `sources` and `make_device`, which say what to change, ResourceExhausted
-  // if memory does not suffice for one micro-batch, and InvalidArgument if the
-  // job compresses gradients of a model with running statistics.
+  // thread of the user's program (see TrainingSources::queues_micro_batches)
+  // and the job's consistency mode is local_steps, uses one thread, so that the
+  // program computes all local steps of a micro-batch before those of the next
+  // one. `job` must be resolved, including batch.micro_batches. Returns the
+  // errors of `sources` and `make_device`, which say what to change,
+  // ResourceExhausted if memory does not suffice for one micro-batch, and
+  // InvalidArgument if the job compresses gradients of a model with running
+  // statistics.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int threads,
       const DeviceMaker& make_device = &MakeCpuDevice,
@@ -70,7 +71,7 @@ class TrainingSetup {
   const Rounds& rounds() const { return *rounds_; }
   int threads() const { return static_cast<int>(threads_.size()); }
   // Invalidates the WeightCopies of all threads (bfloat16 copies of the weights
-  // for matrix products). Each copy is made again when it is next used. Must be
+  // for matrix products). Each copy is renewed when it is next used. Must be
   // called whenever the weights have changed, while no thread computes.
   void RenewWeightCopies() const;
   // Releases compute threads, and their memory, until `count` (at least one)
@@ -95,10 +96,10 @@ class TrainingSetup {
   }
   // See TrainingSources. False in mode local_steps.
   bool queues_micro_batches() const { return queues_micro_batches_; }
-  // Writes version 0 to `arena`, a host arena with the layout layout(): the
-  // model's initial values, or those of the files that the job names. Returns
-  // the errors of LoadInitialWeights. May block on the disk. No thread may be
-  // computing.
+  // Writes version 0 of the weights to `arena`, a host arena with the layout
+  // layout(): the model's initial values, or those of the files that the job
+  // names. Returns the errors of LoadInitialWeights. May block on the disk. No
+  // thread may be computing.
   absl::Status MakeInitialWeights(float* arena) const;
   // Distributes the items of a task over the compute threads.
   ComputeThreadItems Distribute(std::vector<int64_t> items) const;
