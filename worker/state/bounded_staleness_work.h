@@ -18,8 +18,9 @@ namespace tributary {
 //
 // The exchange writes the newest version of each chunk to the back arena. When
 // a task first needs a chunk, it copies the chunk to the front arena, which
-// only tasks access. A task therefore computes from stable weights, each chunk
-// at a single version; later layers may be newer than earlier ones.
+// only tasks access. While a task computes, its weights therefore do not
+// change. Each chunk is at a single version, but later layers may be at newer
+// versions than earlier ones.
 //
 // Server memory is never mapped here, unlike in synchronous mode, because a
 // server could overwrite a mapped chunk while a task computes from it.

@@ -48,7 +48,7 @@ class StaleSynchronousWork final : public BoundedStalenessWork {
   absl::Duration computing_ ABSL_GUARDED_BY(mu_);
   // Start of the task under way.
   absl::Time begin_ ABSL_GUARDED_BY(mu_);
-  // Deadline of all waits of the task; set by the first wait.
+  // Deadline that all waits of the task share. The first wait sets it.
   absl::Time patience_end_ ABSL_GUARDED_BY(mu_);
   int threads_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time waiting_since_ ABSL_GUARDED_BY(mu_);

@@ -42,16 +42,18 @@ struct Task {
   int64_t next_step = -1;
 };
 
-// Decides the worker's next task. The exchange writes chunks, the membership
-// client sets assignments, and the trainer takes tasks. Subclasses implement
-// the consistency mode: where weights are stored and which steps may be
-// computed from them. Fail ends every wait.
+// Decides the worker's next task. The exchange writes chunks of weights, the
+// membership client sets the assignment (which micro-batches this worker
+// computes), and the trainer takes tasks. Subclasses implement the consistency
+// mode: where weights are stored and which steps may be computed from them.
+// Fail ends every wait.
 //
 // Thread-safe.
 class WorkState : public WeightsSink {
  public:
   struct Options {
-    // Number of rounds of the job. Servers count each round as a step.
+    // Number of rounds of the job. A round is one step or, with local SGD,
+    // several local steps; servers count each round as one step.
     int64_t steps = 0;
     // True if the job evaluates: at the last version and, unless
     // `evaluate_every` is 0, at every other positive version that is a multiple
@@ -65,7 +67,7 @@ class WorkState : public WeightsSink {
   // ---- Called by the membership client.
   // Requests a kInitialize task: this worker must send version 0.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
-  // Replaces the assignment if `assignment` has a higher generation.
+  // Replaces the current assignment if `assignment` has a higher generation.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
@@ -98,7 +100,8 @@ class WorkState : public WeightsSink {
   // Returns false if the task must be given up; the caller then calls Next. May
   // be called from several threads at once.
   virtual bool AwaitWeights(const Task& task, int64_t begin, int64_t end) = 0;
-  // Returns true if the task must be given up. Call this between two items of a
+  // Returns true if the task must be given up, for example because its step is
+  // already complete or the job has ended. Call this between two items of a
   // task; during an item, AwaitWeights reports the same.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the arena for this version. The pointer is valid until the next
