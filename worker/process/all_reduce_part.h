@@ -27,7 +27,8 @@ struct AllReducePartOptions {
   // different machines then requires `insecure_network`.
   bool secured = false;
   int64_t attempt = 0;
-  // How long a member may be silent before the coordinator removes it.
+  // How long a member may be silent before the coordinator removes it from the
+  // job.
   absl::Duration lease;
   // Name or address of this machine that other workers use to reach it. Empty
   // selects the local address of the connection to the coordinator.
@@ -46,14 +47,14 @@ struct AllReducePartOptions {
 };
 
 // Joins the all-reduce group, after MembershipClient::AwaitOpen has returned
-// `open`: creates version 0 of the weights or reads a later version from the
-// server, reports Synced, waits without a time limit until the coordinator has
-// formed the group, and connects to the members.
+// `open`: creates version 0 of the weights, or reads a later version from
+// server 0 (the coordinator), reports Synced, waits without a time limit until
+// the coordinator has formed the group, and connects to the members.
 //
 // On failure, returns OutOfRange if the job finished without this worker, or
 // else the first error. `setup`, `membership`, `state` and the objects that
-// `options` points to must outlive the exchange, which receives Save orders
-// until it is destroyed.
+// `options` points to must outlive the exchange, which receives the
+// coordinator's Save orders until it is destroyed.
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
     const AllReducePartOptions& options, const Open& open, TrainingSetup* setup,
     MembershipClient* membership, WorkState* state);
