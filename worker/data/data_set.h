@@ -12,8 +12,9 @@
 
 namespace tributary {
 
-// Maximum size of DataSet::encoding, which travels in one message
-// (Limits::message_bytes). The tokenizer of the multilingual BERT has 2.2 MB.
+// Maximum size of DataSet::encoding in bytes. It is sent in one message (see
+// Limits::message_bytes). For comparison, the tokenizer of multilingual BERT
+// has 2.2 MB.
 inline constexpr size_t kMaxEncodingBytes = size_t{3} << 20;
 
 // A source of samples, which are read by index. Data are verified when the data
@@ -36,7 +37,8 @@ class DataSet {
   // Returns what the data set has learned from the training samples and what a
   // later use of the model needs to prepare other inputs in the same way, such
   // as the means by which numbers are scaled: a JSON object in UTF-8, of at
-  // most kMaxEncodingBytes. It is stored with the model. Empty: nothing.
+  // most kMaxEncodingBytes. It is stored with the model. Returns an empty
+  // string if there is nothing to store.
   virtual std::string encoding() const { return ""; }
 
   // Fills `batch` with the given training samples in the given order. The same

@@ -34,13 +34,13 @@ class ImageDataSet final : public DataSet {
   int64_t train_samples() const override { return train_.size(); }
   int64_t evaluation_samples() const override { return held_out_.size(); }
   uint64_t fingerprint() const override { return fingerprint_; }
-  // A PictureEncoding.
+  // Returns a PictureEncoding as JSON.
   std::string encoding() const override { return encoding_; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override;
   void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
-  // Names the pictures that were left out, and their errors.
+  // Returns the names of the pictures that were left out, with their errors.
   std::vector<std::string> warnings() const override;
 
  private:

@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Yields batches that contain only the indexes of samples; the model knows the
-// samples. Reads no files. Immutable and thread-safe.
+// Yields batches that contain only the indexes of samples, for models that
+// obtain the samples themselves. Reads no files. Immutable and thread-safe.
 class IndexDataSet final : public DataSet {
  public:
   // `spec` must be valid and without a name.
