@@ -11,7 +11,8 @@
 
 namespace tributary {
 
-// The resolved job, and the numbers of its servers, workers and threads.
+// The resolved job (see ResolveJob), and the numbers of its servers, workers
+// and threads.
 struct JobPlan {
   JobSpec job;
   int servers = 1;
