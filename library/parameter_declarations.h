@@ -13,7 +13,7 @@
 namespace tributary {
 
 // The parameters that a program has declared, after validation, and their
-// layout in an arena. Immutable.
+// layout in an arena, a buffer for all parameters. Immutable.
 class ParameterDeclarations {
  public:
   // Validates the declarations. Returns InvalidArgument, naming the parameter,

@@ -22,9 +22,9 @@ namespace tributary {
 // If a picture cannot be decoded while a batch is read, Batch::error names it.
 class ImageDataSet final : public DataSet {
  public:
-  // Lists the pictures, and hashes them on `threads` threads. Also decodes
-  // them if on_corrupt is SKIP, to leave out those that fail (see warnings), or
-  // if height and width are not set, to learn their sizes. Returns NotFound if
+  // Lists the pictures, and hashes them on `threads` threads. Also decodes them
+  // if on_corrupt is SKIP, to leave out those that fail (see warnings), or if
+  // height and width are not set, to determine their sizes. Returns NotFound if
   // a file does not exist, and InvalidArgument, naming the file or the field,
   // if the data are invalid or do not fit `spec`. `seed` is that of the job.
   static absl::StatusOr<std::unique_ptr<ImageDataSet>> Open(

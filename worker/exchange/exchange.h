@@ -13,8 +13,8 @@
 namespace tributary {
 
 // Sends a worker's gradients and delivers the weights that result from them.
-// Both are divided into chunks. Version v of a chunk is its value after v steps
-// of the optimizer.
+// Both are divided into chunks, which are slices of the parameters. Version v
+// of a chunk is its value after v steps of the optimizer.
 //
 // To send gradients, the trainer computes them in an arena (a buffer for the
 // whole model) that TakeArena has returned, and calls Push for each finished
@@ -42,8 +42,8 @@ namespace tributary {
 // returned.
 //
 // In synchronous mode every version has the same bits with every
-// implementation: sums are added in the order of the reduction tree. See
-// tests/worker/exchange/conformance.
+// implementation: sums are added in the order of a fixed binary tree, the
+// reduction tree. See tests/worker/exchange/conformance.
 //
 // Thread-safe. Finish and the destructor block. If device() is not null,
 // PushInitial blocks, too, and so does TakeArena when it allocates memory.

@@ -26,9 +26,9 @@ namespace tributary {
 struct NodeChunk {
   int node = 0;
   int chunk = 0;
-  // An arena that holds the sum: the chunk's elements start at index
-  // layout.ChunkBegin(chunk). The arena does not change while this reference is
-  // held.
+  // An arena (a buffer for the whole model) that holds the sum: the chunk's
+  // elements start at index layout.ChunkBegin(chunk). The arena does not change
+  // while this reference is held.
   Buffer arena;
   int64_t sample_count = 0;
   double loss_sum = 0;

@@ -35,7 +35,8 @@ struct AllReducePartOptions {
   std::string host;
   // True to permit unencrypted traffic between workers on different machines.
   bool insecure_network = false;
-  // Pins the memory of gradient arenas. If null, the memory is not pinned.
+  // Pins the memory in which gradients are computed, so that GPUs copy to it
+  // directly. If null, the memory is not pinned.
   PinMemory pin;
   // Records the traced steps. Null if no step is traced. Must outlive the
   // exchange.

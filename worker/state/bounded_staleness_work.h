@@ -16,11 +16,12 @@ namespace tributary {
 // Double-buffers the weights, so that chunks of any version may arrive at any
 // time. See WorkState for thread safety.
 //
-// The exchange writes the newest version of each chunk to the back arena. When
-// a task first needs a chunk, it copies the chunk to the front arena, which
-// only tasks access. While a task computes, its weights therefore do not
-// change. Each chunk is at a single version, but later layers may be at newer
-// versions than earlier ones.
+// There are two arenas, which are buffers for the whole model. The exchange
+// writes the newest version of each chunk (a slice of an arena) to the back
+// arena. When a task first needs a chunk, it copies the chunk to the front
+// arena, which only tasks access. While a task computes, its weights therefore
+// do not change. Each chunk is at a single version, but later layers may be at
+// newer versions than earlier ones.
 //
 // Server memory is never mapped here, unlike in synchronous mode, because a
 // server could overwrite a mapped chunk while a task computes from it.

@@ -11,10 +11,10 @@
 namespace tributary {
 
 // Implements bounded staleness: the micro-batches of a step may be computed as
-// soon as every chunk includes all but the last `staleness` preceding steps. A
-// task prefers chunks that include these last steps, too: it waits for them,
-// but in total for at most `patience` times the compute time of the previous
-// task. See WorkState for thread safety.
+// soon as every chunk (slice of the weights) includes the updates of all but
+// the last `staleness` preceding steps. A task prefers chunks that include
+// these last steps, too: it waits for them, but in total for at most `patience`
+// times the compute time of the previous task. See WorkState for thread safety.
 class StaleSynchronousWork final : public BoundedStalenessWork {
  public:
   // Requires spec.staleness() >= 1.

@@ -52,10 +52,10 @@ class WeightsSink {
   // Returns the arena that holds this version of the weights. Used by exchanges
   // that compute the next version from this version.
   virtual const float* Weights(int64_t version) const = 0;
-  // Sets the callback that runs whenever BeginWrite may be retried for parked
-  // chunks. No locks are held during the callback. An exchange that retries
-  // parked chunks must call this before its first BeginWrite. Null removes the
-  // callback.
+  // Sets the callback that runs whenever BeginWrite may be retried for chunks
+  // for which it has returned kPark. No locks are held during the callback. An
+  // exchange that retries parked chunks must call this before its first
+  // BeginWrite. Null removes the callback.
   virtual void SetUnparked(std::function<void()> unparked) = 0;
   // Reports whether a server applied or refused a gradient of this worker.
   // Ignored except in asynchronous mode.

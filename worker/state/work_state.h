@@ -104,8 +104,8 @@ class WorkState : public WeightsSink {
   // already complete or the job has ended. Call this between two items of a
   // task; during an item, AwaitWeights reports the same.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the arena for this version. The pointer is valid until the next
-  // call of Next.
+  // Returns the arena, a buffer with all parameters, for this version of the
+  // weights. The pointer is valid until the next call of Next.
   const float* Weights(int64_t version) const override = 0;
   // Returns the host memory of all arenas that Weights may return, as whole
   // pages, for example to pin it. Returns nothing if SetArenas has replaced the
@@ -129,8 +129,8 @@ class WorkState : public WeightsSink {
   // Returns true if the task under way must be given up.
   virtual bool MustGiveUp(const Task& task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // Called when the previous task ends. Returns true if parked chunks may be
-  // retried.
+  // Called when the previous task ends. Returns true if BeginWrite may be
+  // retried for parked chunks.
   virtual bool OnTaskEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return false; }
   // Called when Next has chosen `task`, before it returns.
   virtual void OnTaskBegin(const Task& /*task*/)

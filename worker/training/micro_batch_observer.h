@@ -27,8 +27,8 @@ void LoadWeights(const WorkState& state, const Task& task,
 // Waits for the weights of one micro-batch and passes its gradients to the
 // reducer chunk by chunk. Runs on the compute thread, like every StepObserver.
 // On a device with its own memory the host runs ahead of backward, so a chunk
-// is passed on once its copy to the exchange's arena is complete. Most chunks
-// are passed on in Finish.
+// is passed on once its copy to an arena (a gradient buffer) of the exchange is
+// complete. Most chunks are passed on in Finish.
 class MicroBatchObserver final : public StepObserver {
  public:
   struct MicroBatch {

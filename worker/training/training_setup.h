@@ -81,8 +81,9 @@ class TrainingSetup {
   int64_t thread_bytes() const { return micro_batch_memory_.total(); }
   Device* device(int thread) const { return threads_[thread].device.get(); }
   Model* model(int thread) const { return threads_[thread].model.get(); }
-  // Returns the arenas of the thread in device memory, or null if the device
-  // works in host memory; models then compute in host arenas.
+  // Returns the thread's buffers for weights and gradients in device memory.
+  // Returns null if the device works in host memory; models then compute in
+  // host arenas.
   DeviceArenas* arenas(int thread) const {
     return threads_[thread].arenas.get();
   }

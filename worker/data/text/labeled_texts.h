@@ -20,7 +20,7 @@ inline constexpr int64_t kMaxTextClasses = 1 << 16;
 struct LabeledTexts {
   std::string path;
   std::vector<std::string> texts;
-  std::vector<std::string> seconds;  // Empty if there are no pairs.
+  std::vector<std::string> seconds;  // Second texts of pairs, or empty.
   std::vector<std::string> labels;   // Empty if the file has no such column.
   std::vector<int64_t> lines;        // Line numbers, from 1.
 

@@ -15,8 +15,9 @@
 
 namespace tributary {
 
-// The gradient sum of a batch for one chunk: half + other_half, added element
-// by element, or `half` alone if `other_half` is null.
+// The gradient sum of a batch for one chunk (a slice of the parameters): half +
+// other_half, added element by element, or `half` alone if `other_half` is
+// null.
 struct ChunkGradient {
   const float* half = nullptr;
   // The second part of the sum; null if `half` is the whole sum.
@@ -39,9 +40,9 @@ class MemberOptimizer {
   virtual ~MemberOptimizer() = default;
 
   // Adds up the gradient sums `parts` of one chunk, in place, in the order of
-  // the reduction tree. `parts` is indexed by node; each array has `count`
-  // elements. If `whole` is false, may leave the last addition to the caller;
-  // see ChunkGradient.
+  // the reduction tree. `parts` is indexed by node of the tree; each array has
+  // `count` elements. If `whole` is false, may leave the last addition to the
+  // caller; see ChunkGradient.
   virtual ChunkGradient AddUp(int64_t count, const std::map<int, float*>& parts,
                               bool whole) = 0;
 

@@ -46,8 +46,9 @@ class ParameterServerExchange final : public Exchange {
     std::vector<Server> servers;  // Indexed by shard.
     ExchangeSpec exchange;        // Field `exchange` of the resolved job.
     ExchangeTraits traits;        // Result of ResolveExchange for the job.
-    // Number of gradient arenas to place in shared memory. Gradients in all
-    // further arenas are sent over the stream.
+    // Number of gradient arenas (buffers for the gradients of the whole model)
+    // to place in shared memory. Gradients in all further arenas are sent over
+    // the stream.
     int shared_arenas = 16;
     int64_t incarnation = 0;
     int64_t attempt = 0;
@@ -117,7 +118,8 @@ class ParameterServerExchange final : public Exchange {
   }
   // Unmaps the memory of the server's GPU.
   void ReleaseDevice();
-  // Calls Retry on the connections that have parked a chunk.
+  // Calls Retry on the connections that have parked a chunk, that is, received
+  // weights that could not be written yet.
   void RetryParked();
 
   ExchangeParts parts_;

@@ -112,12 +112,14 @@ class ServerConnection final
   void HalfClose() { stream_->HalfClose(); }
   void AwaitDone() { (void)stream_->AwaitDone(); }
 
-  // Delivers the parked chunk to the sink, then resumes reading the stream. If
-  // the sink parks a chunk again, reading stays paused.
+  // Delivers the parked chunk, whose destination was still being read when it
+  // arrived, to the sink, then resumes reading the stream. If the sink parks a
+  // chunk again, reading stays paused.
   void Retry() ABSL_LOCKS_EXCLUDED(handling_mu_);
 
  private:
-  // Weights that wait because a task is still reading their destination.
+  // Received weights that cannot be written yet, because a task is still
+  // reading their destination.
   struct Parked {
     Weights weights;  // The message without its payload.
     ReceivedFloats floats;
@@ -178,8 +180,8 @@ class ServerConnection final
   const std::string address_;
   const bool in_memory_;
   const std::unique_ptr<ExchangeStream> stream_;
-  // True once both sides share memory. Gradients in shared memory are then not
-  // sent over the stream.
+  // True once both sides have agreed to share memory. Gradients in shared
+  // memory are then not sent over the stream.
   std::atomic<bool> agreed_{false};
 
   // Serializes message handling: Retry may run while the handler that has
