@@ -1,4 +1,5 @@
-// Decides what a Job starts.
+// Decides which servers, workers and threads a Job starts, and on which
+// devices.
 #ifndef TRIBUTARY_LIBRARY_JOB_PLAN_H_
 #define TRIBUTARY_LIBRARY_JOB_PLAN_H_
 

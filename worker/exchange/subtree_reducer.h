@@ -51,13 +51,13 @@ class SubtreeReducer {
  public:
   // `layout` must outlive this object. `leaves` lists the micro-batches to sum,
   // in ascending order; the tree has `tree_leaves` leaves. Each run of
-  // consecutive leaves is divided into the fewest possible nodes. `send`
-  // receives the sum of each of these nodes once, on the thread that completes
-  // it, and must be thread-safe. Leaves and sums are rounded to `dtype`, except
-  // for a leaf that is sent individually: the receiver rounds it, which yields
-  // the same bits and saves a pass over the memory. If `device` is not null,
-  // arenas are in its memory, `dtype` is FLOAT32, and sums may be sent before
-  // they are complete: see NodeChunk::ready.
+  // consecutive leaves is covered by the fewest possible nodes of the tree.
+  // `send` receives the sum of each of these nodes once, on the thread that
+  // completes it, and must be thread-safe. Leaves and sums are rounded to
+  // `dtype`, except for a leaf that is sent individually: the receiver rounds
+  // it, which yields the same bits and saves a pass over the memory. If
+  // `device` is not null, arenas are in its memory, `dtype` is FLOAT32, and
+  // sums may be sent before they are complete: see NodeChunk::ready.
   SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
                  const std::vector<int64_t>& leaves,
                  std::function<void(NodeChunk)> send,

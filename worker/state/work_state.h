@@ -55,9 +55,9 @@ class WorkState : public WeightsSink {
     // Number of rounds of the job. A round is one step or, with local SGD,
     // several local steps; servers count each round as one step.
     int64_t steps = 0;
-    // True if the job evaluates: at the last version and, unless
-    // `evaluate_every` is 0, at every other positive version that is a multiple
-    // of `evaluate_every`.
+    // True if the job evaluates the model: at the last version of the weights
+    // and, unless `evaluate_every` is 0, at every other positive version that
+    // is a multiple of `evaluate_every`.
     bool evaluates = false;
     int64_t evaluate_every = 0;
   };

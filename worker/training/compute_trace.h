@@ -19,7 +19,8 @@ namespace tributary {
 // may construct the object.
 class ComputeTrace final : public ActivityObserver, public LayerObserver {
  public:
-  // `recorder` must outlive this object. `layers` is Model::LayerNames.
+  // `recorder` must outlive this object. `layers` is the result of
+  // Model::LayerNames.
   ComputeTrace(TraceRecorder* recorder, int thread,
                const std::vector<std::string>& layers);
 

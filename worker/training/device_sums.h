@@ -45,8 +45,8 @@ class DeviceSums {
   // must compute the final gradients of these chunks.
   void Add(int first, int last);
   // Returns true if the micro-batch completes a sum that must be copied to an
-  // arena of the exchange: the sum of a largest node of the task or, if memory
-  // does not suffice, of a lower node.
+  // arena of the exchange: the sum of one of the task's largest nodes or, if
+  // memory does not suffice, of a lower node.
   bool complete() const { return complete_; }
   // Returns the node whose sum the micro-batch contributes to.
   int node() const { return node_; }

@@ -75,9 +75,9 @@ struct ExchangeParts {
   std::atomic<int64_t> shared_bytes_received{0};
   std::atomic<bool> finishing{false};
 
-  // Guards `parked`, and is held during WeightsSink::BeginWrite, so that a
-  // connection whose chunk is parked is in `parked` before Retry can be called.
-  // Acquired before the sink's lock.
+  // Guards `parked`. Held during WeightsSink::BeginWrite, so that a connection
+  // that parks a chunk is in `parked` before Retry can be called. Acquired
+  // before the sink's lock.
   absl::Mutex parked_mu;
   // The connections that have parked a chunk.
   std::vector<ServerConnection*> parked ABSL_GUARDED_BY(parked_mu);
