@@ -1,4 +1,5 @@
-// Data set whose samples are only indexes, for data.external without a name.
+// Data set whose samples are only indexes, for jobs that set data.external
+// without a name.
 #ifndef TRIBUTARY_WORKER_DATA_INDEX_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_INDEX_DATA_SET_H_
 

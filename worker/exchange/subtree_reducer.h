@@ -91,7 +91,7 @@ class SubtreeReducer {
   std::set<int> tops_;  // The nodes whose sums are sent.
 
   absl::Mutex mu_;
-  // Sums that wait for their sibling, by (chunk, node).
+  // Sums whose sibling node has no sum yet, by (chunk, node).
   std::map<std::pair<int, int>, NodeChunk> waiting_ ABSL_GUARDED_BY(mu_);
 };
 

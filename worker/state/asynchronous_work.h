@@ -67,7 +67,7 @@ class AsynchronousWork final : public BoundedStalenessWork {
   std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);
   // Number of gradients that have been sent and whose outcome has not arrived,
   // indexed by chunk. MarkDone counts a gradient as sent, so an outcome that
-  // arrives before MarkDone makes the number -1 for a moment.
+  // arrives before MarkDone temporarily makes the number -1.
   std::vector<int> unanswered_ ABSL_GUARDED_BY(mu_);
   // Number of step leases that have been requested and not yet granted.
   int asked_ ABSL_GUARDED_BY(mu_) = 0;

@@ -81,8 +81,8 @@ class BoundedStalenessWork : public WorkState {
   // Number of chunks that have each version in the back arena, indexed by
   // version.
   std::map<int64_t, int> versions_ ABSL_GUARDED_BY(mu_);
-  // True if a version of a chunk is parked, because a task is copying that
-  // chunk to the front arena.
+  // True if the exchange has parked a version of a chunk, because a task is
+  // copying that chunk to the front arena.
   bool parked_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -36,7 +36,8 @@ struct Task {
   int64_t version = 0;
   // Numbers of micro-batches or of pieces of the evaluation data, ascending.
   std::vector<int64_t> items;
-  // Generation of the assignment that the task belongs to.
+  // Generation of the assignment that the task belongs to. Each new assignment
+  // has a higher generation.
   int64_t generation = 0;
   // The expected next step, whose data should be read ahead, or -1 if unknown.
   int64_t next_step = -1;

@@ -23,7 +23,7 @@ inline constexpr int kActivities = 6;
 // Returns the name used in Heartbeat.phase: "idle", "data", ...
 const char* ActivityName(Activity activity);
 
-// Receives the changes of a thread's activity.
+// Observes the changes of a thread's activity.
 class ActivityObserver {
  public:
   virtual ~ActivityObserver() = default;

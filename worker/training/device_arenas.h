@@ -66,10 +66,10 @@ class DeviceArenas {
   enum class Memory { kHost, kDevice };
   // Queues copies of the chunks [first, first + versions.size()) from the arena
   // `from` to weights(). `versions` lists the versions of these chunks in
-  // `from`. Makes one copy for each run of neighbouring chunks that weights()
-  // does not hold in these versions. Operations queued from now on run after
-  // the copies; operations queued before must not read the chunks. The chunks
-  // must not change in `from` until Synchronize.
+  // `from`. Makes one copy for each run of adjacent chunks that weights() does
+  // not hold in these versions. Operations queued from now on run after the
+  // copies; operations queued before must not read the chunks. The chunks must
+  // not change in `from` until Synchronize.
   void Load(int first, absl::Span<const Version> versions, const float* from,
             Memory memory = Memory::kHost);
   // Like Load, for all chunks, even if weights() already holds them. Discards

@@ -60,7 +60,8 @@ class DeviceSums {
   double EndMicroBatch(double loss_sum);
 
  private:
-  // A sum that waits for its sibling.
+  // The sum of a node, which is kept until the sum of the sibling node is
+  // known.
   struct Waiting {
     float* arena = nullptr;
     int64_t sample_count = 0;

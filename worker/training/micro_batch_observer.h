@@ -63,7 +63,8 @@ class MicroBatchObserver final : public StepObserver {
   void DeviceBusy() override {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
-  // Called only by models that compute in `arena`.
+  // Replaces MicroBatch::sample_count. Called only by models that compute in
+  // `arena`.
   void SetSampleCount(int64_t sample_count) override {
     micro_batch_.sample_count = sample_count;
   }

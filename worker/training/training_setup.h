@@ -95,7 +95,8 @@ class TrainingSetup {
   LocalSgd* local_sgd(int thread) const {
     return threads_[thread].local_sgd.get();
   }
-  // See TrainingSources. False in mode local_steps.
+  // Returns TrainingSources::queues_micro_batches, or false if the job's
+  // consistency mode is local_steps.
   bool queues_micro_batches() const { return queues_micro_batches_; }
   // Writes version 0 of the weights to `arena`, a host arena with the layout
   // layout(): the model's initial values, or those of the files that the job

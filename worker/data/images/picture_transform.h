@@ -46,8 +46,8 @@ class PictureTransform {
     int64_t width;
   };
   Size ScaledSize(int64_t height, int64_t width) const;
-  // Scales so that the shorter side is `resize`, or so that the picture covers
-  // the sample.
+  // Scales a picture so that its shorter side has the length that the job's
+  // field `resize` sets or, without this field, so that it covers the sample.
   Picture Scaled(const Picture& picture) const;
   // Cuts the sample out of `picture` at (top, left), which may lie outside of
   // it; pixels outside are black.

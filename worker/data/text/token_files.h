@@ -15,9 +15,9 @@ namespace tributary {
 // The files stay open, and tokens are read from the disk when they are needed.
 // The files must not change while the job runs: TokenSource::Copy returns an
 // error if one has become shorter, or has a token that is not below the model's
-// vocabulary. Every token is also checked here. Returns NotFound if a file does
-// not exist, and InvalidArgument if a field or a file is invalid, or a token is
-// not below the model's vocabulary.
+// vocabulary. This function also checks every token. Returns NotFound if a file
+// does not exist, and InvalidArgument if a field or a file is invalid, or a
+// token is not below the model's vocabulary.
 absl::StatusOr<TokenData> OpenTokenFiles(const TokensSpec& spec,
                                          const TextModel& model);
 

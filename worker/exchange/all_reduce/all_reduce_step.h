@@ -94,8 +94,8 @@ class AllReduceExchange::Step {
   absl::Status Reduce(int chunk);
   absl::Status Gather(int chunk);
   // Waits for the gradient sums of all members for the chunk, and adds them in
-  // the order of the tree. May leave the last addition to the caller; see
-  // ChunkGradient.
+  // the order of the reduction tree. May leave the last addition to the caller;
+  // see ChunkGradient.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
   // Waits for the Facts of the chunks that this member reduces, and sends them

@@ -49,8 +49,8 @@ struct ExchangeParts {
   WeightsSink* const sink;
   const int servers;
   const ExchangeSpec::Transport transport;
-  // True if servers answer each contribution with an Outcome; see
-  // ExchangeTraits::contributions_answered.
+  // True if servers answer each contribution (gradient sum) with an Outcome;
+  // see ExchangeTraits::contributions_answered.
   const bool answered;
   GradientEncoder encoder;
   ReceivedWeights weights;
