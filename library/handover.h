@@ -1,5 +1,5 @@
 // The connection between the trainer's compute threads, which decide what is
-// computed, and the program's thread, which computes it.
+// computed, and the thread of the user's program, which computes it.
 #ifndef TRIBUTARY_LIBRARY_HANDOVER_H_
 #define TRIBUTARY_LIBRARY_HANDOVER_H_
 
@@ -19,10 +19,12 @@
 
 namespace tributary {
 
-// A micro-batch whose gradient is to be computed, or a piece of the evaluation
-// data. The trainer owns all memory that the pointers refer to.
+// An item that the user's program computes: a micro-batch whose gradient is
+// needed, or a piece of the evaluation data. The trainer owns all memory that
+// the pointers refer to.
 struct Work {
-  // Result of the item; unset until Handover::Done.
+  // Status with which the program has finished the item; unset until
+  // Handover::Done.
   std::optional<absl::Status> done;
   // True for a piece of the evaluation data.
   bool evaluates = false;
@@ -39,15 +41,16 @@ struct Work {
 };
 
 // Passes the job, and then items of work, from the trainer's compute threads to
-// the program's thread, and passes the results back. Each compute thread waits
-// while its item is queued or computed, so the program may use the item's
-// memory and its observer without further locks. With two compute threads, the
-// next item is queued before the program finishes one: the program does not
-// wait for the trainer between the micro-batches of a step.
+// one thread of the user's program, which computes them, and passes the results
+// back. Each compute thread waits while its item is queued or computed, so the
+// program may use the item's memory and its observer without further locks.
+// With two compute threads, the next item is queued before the program finishes
+// one: the program does not wait for the trainer between the micro-batches of a
+// step.
 //
 // Thread-safe, but only one thread at a time may call the methods of the
-// program's thread. No wait has a timeout: Close ends the trainer's waits, and
-// End ends the program's waits.
+// program's thread. Waits have no timeout: Close ends the waits of the trainer,
+// and End ends the waits of the program.
 class Handover {
  public:
   // ---- Called by the trainer's threads.
@@ -61,7 +64,7 @@ class Handover {
   // one, and blocks until the program has finished it. Returns the status that
   // the program passed to Done, or Cancelled after Close.
   absl::Status Do(Work* work);
-  // States that there will be no more work, for the reason `status`.
+  // Signals that there will be no more work. `status` is the reason.
   void End(const absl::Status& status);
 
   // ---- Called by the program's thread.

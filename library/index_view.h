@@ -14,8 +14,9 @@ namespace tributary {
 // `data`, but yields batches that contain only the indexes of samples, because
 // the program reads the samples itself. The program can therefore take part in
 // a job together with built-in workers, which read `data`. A batch has
-// `indexes`, `epoch`, and one label of 0 for each sample (for text, token),
-// from which its sample count follows.
+// `indexes`, `epoch`, and a label of 0 for each sample or, if the data have a
+// label for each token, for each token. The sample count is the number of
+// labels.
 class IndexView final : public DataSet {
  public:
   explicit IndexView(std::unique_ptr<DataSet> data) : data_(std::move(data)) {}

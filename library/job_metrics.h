@@ -12,9 +12,11 @@
 namespace tributary {
 
 // Returns the number that is the value of `name` in `object`, or NaN if there
-// is no such number. JSON has no numbers that are not finite.
+// is no such number. JSON cannot represent a value that is not finite, so the
+// member is then not a number.
 double NumberOf(const nlohmann::json& object, const char* name);
 
+// Calls the callbacks of a Job with the metrics of its steps and evaluations.
 // Calls each callback at most once for a step, even if the step is repeated
 // because a server was lost. Not thread-safe.
 class JobMetrics {

@@ -1,4 +1,5 @@
-// Decides what a Job starts.
+// Decides which servers, workers and threads a Job starts, and on which
+// devices.
 #ifndef TRIBUTARY_LIBRARY_JOB_PLAN_H_
 #define TRIBUTARY_LIBRARY_JOB_PLAN_H_
 
@@ -11,7 +12,8 @@
 
 namespace tributary {
 
-// The resolved job, and the numbers of its servers, workers and threads.
+// The resolved job (see ResolveJob), and the numbers of its servers, workers
+// and threads.
 struct JobPlan {
   JobSpec job;
   int servers = 1;

@@ -17,13 +17,13 @@
 
 namespace tributary {
 
-// Implements MicroBatch for one Work: maps parameters to their places in the
-// arenas, tells the observer which weights are needed and which gradients are
-// final, and checks the calls. Records the first error, and ignores later
-// calls. The spans that weights() and gradient() return are always usable:
-// after an error or Finish, both methods return memory of this object, and
-// weights() also does so if the micro-batch was given up. Used by the program's
-// thread only.
+// Implements MicroBatch, through which the user's program computes one item of
+// work: maps parameters to their places in the arenas, reports to the observer
+// which weights are needed and which gradients are final, and checks the
+// program's calls. Records the first error, and ignores later calls. The spans
+// that weights() and gradient() return are always usable: after an error or
+// Finish, both methods return memory of this object, and weights() also does so
+// if the micro-batch was given up. Used by the program's thread only.
 class MicroBatchState {
  public:
   // Calls `done` once, when the micro-batch ends, with its status: OK, the
@@ -46,7 +46,7 @@ class MicroBatchState {
   void Finish(double loss_sum);
   bool aborted() const { return aborted_; }
 
-  // Ends the micro-batch. Called when the program has moved on to the next
+  // Ends the micro-batch. Called when the program requests the next item of
   // work. Records an error if the program has not called Finish, unless the
   // micro-batch was given up.
   void Leave();
@@ -100,8 +100,9 @@ class MicroBatchState {
   std::vector<float> spare_;
 };
 
-// Implements EvaluationPiece for one Work. See MicroBatchState for `done`,
-// errors and threads.
+// Implements EvaluationPiece, through which the user's program evaluates one
+// piece of the evaluation data. See MicroBatchState for `done`, errors and
+// threads.
 class PieceState {
  public:
   PieceState(Work* work, const ArenaLayout* layout,

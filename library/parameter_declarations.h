@@ -13,7 +13,7 @@
 namespace tributary {
 
 // The parameters that a program has declared, after validation, and their
-// layout in an arena. Immutable.
+// layout in an arena, a buffer for all parameters. Immutable.
 class ParameterDeclarations {
  public:
   // Validates the declarations. Returns InvalidArgument, naming the parameter,
@@ -26,7 +26,8 @@ class ParameterDeclarations {
   // Returns the layout of the parameters. Its chunk size is arbitrary; use only
   // the places of the parameters.
   const ArenaLayout& layout() const { return layout_; }
-  // Writes the initial values of all parameters to an arena; gaps become zero.
+  // Writes the initial values of all parameters to an arena, and zeros to the
+  // gaps between parameters.
   void Initialize(uint64_t seed, float* arena) const;
 
  private:

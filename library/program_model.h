@@ -11,9 +11,9 @@
 
 namespace tributary {
 
-// Passes each micro-batch, and each piece of the evaluation data, to the
-// program and waits for the result. Does not pass on micro-batches without
-// samples, whose gradients are zero.
+// A model that the user's program computes. Passes each micro-batch, and each
+// piece of the evaluation data, to the program and waits for the result. Does
+// not pass on micro-batches without samples, whose gradients are zero.
 class ProgramModel final : public Model {
  public:
   // `handover` must outlive this object.

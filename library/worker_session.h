@@ -20,17 +20,18 @@
 
 namespace tributary {
 
-// Implements Worker. Runs RunWorker on a thread of its own, with ProgramModels,
-// which pass their work to the program's thread, and with data that consist
-// only of the indexes of samples. Leases, exchanges, consistency modes and
-// joining again use the same code as `tributary worker`. Methods must be called
+// Implements Worker, the class with which a program takes part in a job. Runs
+// RunWorker on a separate thread, with ProgramModels, which pass their work to
+// the program's thread, and with data that consist only of the indexes of
+// samples. Leases, exchanges, consistency modes and joining again are therefore
+// implemented by the same code as in `tributary worker`. Methods must be called
 // by the program's thread, unless noted otherwise.
 class WorkerSession {
  public:
   // Starts the worker's threads. The `threads`, `sources` and `log` of
   // `process` are not used.
   WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log);
-  // Leaves the job. Blocks until the connections are closed.
+  // Leaves the job. Blocks until the worker's connections are closed.
   ~WorkerSession();
 
   // Blocks until the job is known or the worker has ended. Must be called

@@ -35,8 +35,8 @@ struct DataInfo {
 // The label -1 marks padding: it contributes nothing to the loss, the correct
 // predictions or the sample count. With kTokens, padding occurs only in
 // evaluation, at the end of a text whose last window is shorter than the
-// context. The padded tokens are 0. With kSequences, tokens that are not to be
-// predicted have this label, too.
+// context. The padded tokens are 0. With kSequences, tokens that the model does
+// not predict have this label, too.
 struct Batch {
   int64_t samples = 0;
   // Inputs, [samples, product of DataInfo::sample_shape].
@@ -56,11 +56,11 @@ struct Batch {
   std::vector<int64_t> indexes;
   // Epoch of the samples. Meaningful for training samples only.
   int64_t epoch = 0;
-  // OK, or why a sample could not be read; it names the sample. The other
-  // fields then must not be used, and the job fails with this error.
+  // OK, or an error that names a sample that could not be read. After an error,
+  // the other fields must not be used, and the job fails with this error.
   absl::Status error;
   // kSequences only. The type of each token, [samples, context], and the number
-  // of tokens of each sample that are no padding, [samples], at least 1.
+  // of tokens of each sample without padding, [samples], at least 1.
   std::vector<int32_t> token_types;
   std::vector<int32_t> lengths;
 };

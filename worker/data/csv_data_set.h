@@ -15,9 +15,9 @@
 
 namespace tributary {
 
-// Reads CSV files. The features of a sample are those of CsvEncoding, which is
-// learned from the training file. Samples have shape {features}. Keeps all data
-// in memory as floats.
+// Reads CSV files. A CsvEncoding, which is learned from the training file,
+// determines the features of a sample. Samples have shape {features}. Keeps all
+// data in memory as floats.
 class CsvDataSet final : public DataSet {
  public:
   // Reads and parses the files that `spec` names. If `regression` is true,
@@ -31,7 +31,8 @@ class CsvDataSet final : public DataSet {
   int64_t train_samples() const override { return train_.rows; }
   int64_t evaluation_samples() const override { return test_.rows; }
   uint64_t fingerprint() const override { return fingerprint_; }
-  // Empty if numbers are not changed and there are no categories.
+  // Returns the CsvEncoding as JSON, or an empty string if numbers are not
+  // changed and there are no categories.
   std::string encoding() const override { return encoding_; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override;
@@ -55,7 +56,8 @@ class CsvDataSet final : public DataSet {
   const std::string encoding_;
 };
 
-// Returns how to parse a file of `spec`'s training columns.
+// Returns the options for parsing a file that has the columns of the training
+// file of `spec`.
 CsvOptions ParseOptions(const CsvSpec& spec, bool regression);
 
 }  // namespace tributary

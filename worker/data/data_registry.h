@@ -16,16 +16,16 @@
 
 namespace tributary {
 
-// Opens a data set. `config` holds data.external.config of the job. The caller
-// reports invalid members of `config`, and members that the factory has not
-// read. Every worker calls the factory; equal arguments must yield the same
-// samples on every machine. Error messages should name what the user has to
-// change.
+// Opens a data set that a program has registered. `config` holds the job's
+// field data.external.config. The caller reports invalid members of `config`,
+// and members that the factory has not read. Every worker calls the factory;
+// equal arguments must yield the same samples on every machine. Error messages
+// should name what the user has to change.
 using DataFactory =
     std::function<absl::StatusOr<std::unique_ptr<DataSet>>(Config* config)>;
 
-// A list of data sets by name, which a job selects by data.external.name. A
-// value: copies are independent. Not thread-safe while it changes.
+// The data sets that a program has registered, by name. A job selects one of
+// them with data.external.name. Copies are independent. Thread-compatible.
 class DataRegistry {
  public:
   // Adds a data set and returns *this. Adding a name twice is an error, which

@@ -12,8 +12,9 @@
 
 namespace tributary {
 
-// Maximum size of DataSet::encoding, which travels in one message
-// (Limits::message_bytes). The tokenizer of the multilingual BERT has 2.2 MB.
+// Maximum size of DataSet::encoding in bytes. It is sent in one message (see
+// Limits::message_bytes). For comparison, the tokenizer of multilingual BERT
+// has 2.2 MB.
 inline constexpr size_t kMaxEncodingBytes = size_t{3} << 20;
 
 // A source of samples, which are read by index. Data are verified when the data
@@ -33,10 +34,11 @@ class DataSet {
   // Returns a number that is equal on two machines if their data are equal. For
   // files, it is the XXH3-64 hash of their sizes and contents.
   virtual uint64_t fingerprint() const = 0;
-  // Returns what the data set has learned from the training samples and what a
-  // later use of the model needs to prepare other inputs in the same way, such
-  // as the means by which numbers are scaled: a JSON object in UTF-8, of at
-  // most kMaxEncodingBytes. It is stored with the model. Empty: nothing.
+  // Returns the facts about the training samples that are needed to prepare
+  // other inputs in the same way when the model is used later, such as the
+  // means by which numbers are scaled. The result is a JSON object in UTF-8, of
+  // at most kMaxEncodingBytes. It is stored with the model. Returns an empty
+  // string if there is nothing to store.
   virtual std::string encoding() const { return ""; }
 
   // Fills `batch` with the given training samples in the given order. The same
@@ -49,8 +51,8 @@ class DataSet {
   virtual void ReadEvaluation(int64_t begin, int64_t end,
                               Batch* batch) const = 0;
 
-  // Returns what the user should know about the data, such as samples that were
-  // left out. Workers write it to their logs.
+  // Returns warnings about the data for the user, such as the names of samples
+  // that were left out. Workers write them to their logs.
   virtual std::vector<std::string> warnings() const { return {}; }
 };
 

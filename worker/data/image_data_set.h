@@ -22,9 +22,9 @@ namespace tributary {
 // If a picture cannot be decoded while a batch is read, Batch::error names it.
 class ImageDataSet final : public DataSet {
  public:
-  // Lists the pictures, and hashes them on `threads` threads. Also decodes
-  // them if on_corrupt is SKIP, to leave out those that fail (see warnings), or
-  // if height and width are not set, to learn their sizes. Returns NotFound if
+  // Lists the pictures, and hashes them on `threads` threads. Also decodes them
+  // if on_corrupt is SKIP, to leave out those that fail (see warnings), or if
+  // height and width are not set, to determine their sizes. Returns NotFound if
   // a file does not exist, and InvalidArgument, naming the file or the field,
   // if the data are invalid or do not fit `spec`. `seed` is that of the job.
   static absl::StatusOr<std::unique_ptr<ImageDataSet>> Open(
@@ -34,13 +34,13 @@ class ImageDataSet final : public DataSet {
   int64_t train_samples() const override { return train_.size(); }
   int64_t evaluation_samples() const override { return held_out_.size(); }
   uint64_t fingerprint() const override { return fingerprint_; }
-  // A PictureEncoding.
+  // Returns a PictureEncoding as JSON.
   std::string encoding() const override { return encoding_; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override;
   void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
-  // Names the pictures that were left out, and their errors.
+  // Returns the names of the pictures that were left out, with their errors.
   std::vector<std::string> warnings() const override;
 
  private:

@@ -1,4 +1,5 @@
-// Data set whose samples are only indexes, for data.external without a name.
+// Data set whose samples are only indexes, for jobs that set data.external
+// without a name.
 #ifndef TRIBUTARY_WORKER_DATA_INDEX_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_INDEX_DATA_SET_H_
 
@@ -9,8 +10,8 @@
 
 namespace tributary {
 
-// Yields batches that contain only the indexes of samples; the model knows the
-// samples. Reads no files. Immutable and thread-safe.
+// Yields batches that contain only the indexes of samples, for models that
+// obtain the samples themselves. Reads no files. Immutable and thread-safe.
 class IndexDataSet final : public DataSet {
  public:
   // `spec` must be valid and without a name.

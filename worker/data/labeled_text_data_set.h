@@ -29,7 +29,7 @@ class LabeledTextDataSet final : public DataSet {
   int64_t train_samples() const override { return train_.sequences.size(); }
   int64_t evaluation_samples() const override { return test_.sequences.size(); }
   uint64_t fingerprint() const override { return fingerprint_; }
-  // The tokenizer and the names of the classes.
+  // Returns the tokenizer and the names of the classes (see TextEncoding).
   std::string encoding() const override { return encoding_; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override;

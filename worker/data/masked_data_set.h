@@ -15,9 +15,10 @@
 
 namespace tributary {
 
-// A sample is [CLS], a window of `context` - 2 tokens (see TokenWindows), and
-// [SEP]. TokenMasking chooses the tokens that are predicted: anew in each epoch
-// for training samples, and always the same for held-out samples. The held-out
+// Data set for the training of a masked language model such as BERT. A sample
+// is [CLS], a window of `context` - 2 tokens (see TokenWindows), and [SEP].
+// TokenMasking chooses the tokens that are predicted: anew in each epoch for
+// training samples, and always the same for held-out samples. The held-out
 // windows contain each held-out token exactly once; the last is padded with
 // [PAD].
 class MaskedDataSet final : public DataSet {
@@ -28,8 +29,8 @@ class MaskedDataSet final : public DataSet {
     uint64_t seed = 0;
   };
   // `data` must have a tokenizer. Returns InvalidArgument, naming the field, if
-  // it is not WordPiece with the special tokens of BERT, or has more tokens
-  // than the model, or there are too few tokens.
+  // the tokenizer is not WordPiece with the special tokens of BERT, if its
+  // vocabulary is larger than the model's, or if the data have too few tokens.
   static absl::StatusOr<std::unique_ptr<MaskedDataSet>> Create(
       TokenData data, const TextModel& model, const Options& options);
 
@@ -39,7 +40,7 @@ class MaskedDataSet final : public DataSet {
     return windows_.evaluation_windows();
   }
   uint64_t fingerprint() const override { return data_.fingerprint; }
-  // The tokenizer.
+  // Returns the tokenizer (see TextEncoding).
   std::string encoding() const override { return encoding_; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override;
@@ -51,7 +52,8 @@ class MaskedDataSet final : public DataSet {
                 const TokenMasking::Options& masking, std::string encoding);
 
   void Resize(int64_t samples, Batch* batch) const;
-  // Writes sample `index`, which consists of `window`, to place `place`.
+  // Writes sample `index`, which consists of `window`, to place `place` of the
+  // batch.
   absl::Status CopySample(int64_t epoch, int64_t index,
                           TokenWindows::Window window, int64_t place,
                           Batch* batch) const;

@@ -28,10 +28,10 @@ class ReadAhead {
   // Schedules a read of the micro-batch. Never blocks. Has no effect if the
   // micro-batch is already expected.
   void Expect(int64_t step, int micro_batch);
-  // Returns the micro-batch's data and forgets the micro-batch; if it is taken
-  // again, it is read again. If a background thread is reading the micro-batch,
-  // waits for that thread. If no thread has begun to read it, reads it on the
-  // calling thread.
+  // Returns the micro-batch's data and stops holding it; if it is taken again,
+  // it is read again. If a background thread is reading the micro-batch, waits
+  // for that thread. If no thread has begun to read it, reads it on the calling
+  // thread.
   std::shared_ptr<const Batch> Take(int64_t step, int micro_batch);
   // Like Take, but returns null, without any effect, if the micro-batch has not
   // been read. Never waits.

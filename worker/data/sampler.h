@@ -9,9 +9,9 @@
 
 namespace tributary {
 
-// Name of this selection of samples, reported in DataFacts.sampler. A change of
-// the code that assigns different samples to a micro-batch must also change the
-// name.
+// Name of the algorithm that selects the samples, reported in
+// DataFacts.sampler. Must be changed together with any change of the code that
+// assigns different samples to a micro-batch.
 inline constexpr char kSamplerName[] = "tributary-1";
 
 // Orders the samples of each epoch by a permutation keyed by (seed, epoch).

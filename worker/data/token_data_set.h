@@ -1,4 +1,5 @@
-// Data set of tokens, each of which is predicted from those before it.
+// Data set of a language model that predicts each token from the tokens before
+// it.
 #ifndef TRIBUTARY_WORKER_DATA_TOKEN_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_TOKEN_DATA_SET_H_
 
@@ -14,7 +15,7 @@ namespace tributary {
 
 // A sample is a window of `context` tokens (see TokenWindows); the label of
 // each token is the token after it. The last held-out window is padded with
-// token 0 and labels -1 (not counted).
+// token 0 and label -1, which is not counted.
 class TokenDataSet final : public DataSet {
  public:
   // `seed` determines where windows begin. Returns InvalidArgument, naming the

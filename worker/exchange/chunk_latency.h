@@ -13,10 +13,11 @@
 
 namespace tributary {
 
-// Measures chunk latency: the time from pushing a chunk's gradient (the last
-// push, if a step pushes several nodes) until the chunk's next version has been
-// written. In modes in which workers do not wait for each other, that version
-// may result from the gradient of a different worker.
+// Measures the latency of chunks, which are slices of the parameters: the time
+// from pushing a chunk's gradient (the last push, if a step pushes several
+// sums) until the chunk's next version has been written. In modes in which
+// workers do not wait for each other, that version may result from the gradient
+// of a different worker.
 //
 // Thread-safe.
 class ChunkLatency {

@@ -1,4 +1,4 @@
-// Interface for exchanging gradients for weights.
+// Interface through which a worker sends gradients and receives weights.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_EXCHANGE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_EXCHANGE_H_
 
@@ -13,23 +13,25 @@
 namespace tributary {
 
 // Sends a worker's gradients and delivers the weights that result from them.
+// Both are divided into chunks, which are slices of the parameters. Version v
+// of a chunk is its value after v steps of the optimizer.
 //
-// Gradients out: the trainer computes into an arena that TakeArena returned and
-// calls Push for each finished sum, from any thread.
+// To send gradients, the trainer computes them in an arena (a buffer for the
+// whole model) that TakeArena has returned, and calls Push for each finished
+// sum, from any thread.
 //
-// Weights in: an implementation is created with Create(options, layout, sink,
-// connections), where `sink` is a WeightsSink, which the WorkState implements.
-// For each version of each chunk, the implementation calls sink->BeginWrite,
-// writes the values, and calls sink->EndWrite, on its own threads. If
-// BeginWrite returns kPark, the implementation keeps the version, reads no more
-// versions from the same peer, and calls BeginWrite again when the callback
-// that it has passed to sink->SetUnparked runs. Some implementations begin to
-// write a version only after Push was called for the step before; no task reads
-// the destination then, so they treat kPark as an error. Versions of one chunk
-// arrive in order; chunks arrive in any order. In asynchronous mode the
-// implementation also reports with sink->SetOutcome whether a server applied or
-// refused each sum. The trainer learns from the WorkState which weights have
-// arrived.
+// To deliver weights, an implementation uses the WeightsSink `sink` that it was
+// created with, which the WorkState implements. For each version of each chunk,
+// it calls sink->BeginWrite, writes the values, and calls sink->EndWrite, on
+// its own threads. If BeginWrite returns kPark, because a task is still reading
+// the destination, the implementation keeps the version, reads no more versions
+// from the same peer, and calls BeginWrite again when the callback that it has
+// passed to sink->SetUnparked runs. Implementations that write a version only
+// after Push was called for the step before treat kPark as an error, because no
+// task reads the destination then. Versions of one chunk arrive in order;
+// chunks arrive in any order. In asynchronous mode the implementation also
+// reports with sink->SetOutcome whether a server applied or refused each sum.
+// The trainer learns from the WorkState which weights have arrived.
 //
 // If a peer is lost, or sends an invalid message, the exchange ends and calls
 // sink->Fail. This happens at the latest when all sums of a step have been
@@ -40,8 +42,8 @@ namespace tributary {
 // returned.
 //
 // In synchronous mode every version has the same bits with every
-// implementation: sums are added in the order of the reduction tree. See
-// tests/worker/exchange/conformance.
+// implementation: sums are added in the order of a fixed binary tree, the
+// reduction tree. See tests/worker/exchange/conformance.
 //
 // Thread-safe. Finish and the destructor block. If device() is not null,
 // PushInitial blocks, too, and so does TakeArena when it allocates memory.
@@ -69,27 +71,28 @@ class Exchange {
   virtual Buffer TakeDeviceArena() { return nullptr; }
   // Returns the arena in the GPU's memory that holds this version of the
   // weights, and that the trainer must read instead of WorkState::Weights. A
-  // chunk is there once WorkState::AwaitWeights has returned true for it.
+  // chunk may be read once WorkState::AwaitWeights has returned true for it.
   virtual const float* DeviceWeights(int64_t /*version*/) const {
     return nullptr;
   }
 
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
-  // Sends the sum of one node for one chunk of step `step`. Keeps a reference
-  // to the sum's arena until the sum has been sent. The chunks of a node must
-  // be pushed in the order of backward, chunk 0 last, because the exchange may
-  // hold back notices of other chunks to send several in one message.
+  // Sends the gradient sum of one node of the reduction tree for one chunk,
+  // computed in step `step`. Keeps a reference to the sum's arena until the sum
+  // has been sent. The chunks of a node must be pushed in the order of
+  // backward, chunk 0 last, because the exchange may delay the notices of other
+  // chunks to send several of them in one message.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
-  // Ends the exchange after everything pushed has been sent. Blocks until the
+  // Ends the exchange once all pushed sums have been sent. Blocks until the
   // connections to servers are closed or, for an all-reduce, the last step is
   // complete.
   virtual void Finish() = 0;
 
   virtual int64_t bytes_sent() const = 0;
   virtual int64_t bytes_received() const = 0;
-  // Bytes in memory that this process shares with a server. They do not count
-  // as bytes_sent and bytes_received.
+  // Return the bytes exchanged through memory that this process shares with a
+  // server. They are not included in bytes_sent and bytes_received.
   virtual int64_t shared_bytes_sent() const { return 0; }
   virtual int64_t shared_bytes_received() const { return 0; }
   // Returns the round-trip times of chunks; see

@@ -10,22 +10,26 @@
 
 namespace tributary {
 
-// Records the traced steps' contributions, arrivals and, in an all-reduce,
-// updates. Thread-safe and wait-free.
+// Records, for each traced step, when the worker sends contributions (gradient
+// sums), when new weights arrive and, in an all-reduce, when it updates chunks.
+// Each recorded interval ends at the time of the call. Thread-safe and
+// wait-free.
 class ExchangeTrace {
  public:
-  // `receiver` is the worker's incarnation or, in an all-reduce, its number
-  // among the members. `recorder` must outlive this object.
+  // `receiver` identifies the worker: its incarnation (the number of its
+  // membership in the job) or, in an all-reduce, its number among the members.
+  // `recorder` must outlive this object.
   ExchangeTrace(TraceRecorder* recorder, int64_t receiver);
 
-  // Records that the worker has passed a contribution on, since `begin`.
+  // Records that the worker has sent a contribution. Sending began at `begin`.
   void Pushed(int64_t step, int chunk, int node, absl::Time begin);
-  // Records that the weights of this version have been taken or written, since
-  // `begin`.
+  // Records that this version of a chunk has arrived. The worker began at
+  // `begin` to write it or, if it is in shared memory, to take it over.
   void Arrived(int64_t version, int chunk, absl::Time begin);
-  // All-reduce: records that this member has summed the contributions of
-  // `nodes` and updated the chunk, since `begin`. The weights then go to all
-  // other receivers below `receivers`.
+  // For an all-reduce: records that this member has summed the contributions of
+  // `nodes`, indexed by member, and updated the chunk. This began at `begin`.
+  // The trace shows a transfer to each other member, whose numbers are below
+  // `receivers`.
   void Updated(int64_t step, int chunk,
                const std::vector<std::vector<int>>& nodes, int receivers,
                absl::Time begin);

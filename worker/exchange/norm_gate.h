@@ -14,8 +14,9 @@
 
 namespace tributary {
 
-// Holds back the chunks of one step until all of them are present. Add may be
-// called from several threads at once.
+// Holds back the gradient chunks of one step until all of them have been added.
+// Then computes the norm of the gradient and sends the chunks with it. Add may
+// be called from several threads at once.
 class NormGate {
  public:
   // `layout` must outlive this object. The norm is computed from the sums

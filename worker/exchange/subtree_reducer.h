@@ -21,13 +21,14 @@
 
 namespace tributary {
 
-// The gradient sum of one tree node for one chunk.
+// The gradient sum of one node of the reduction tree, for one chunk of the
+// parameters.
 struct NodeChunk {
   int node = 0;
   int chunk = 0;
-  // An arena that holds the sum: the chunk's elements start at index
-  // layout.ChunkBegin(chunk). The arena does not change while this reference is
-  // held.
+  // An arena (a buffer for the whole model) that holds the sum: the chunk's
+  // elements start at index layout.ChunkBegin(chunk). The arena does not change
+  // while this reference is held.
   Buffer arena;
   int64_t sample_count = 0;
   double loss_sum = 0;
@@ -43,20 +44,20 @@ struct NodeChunk {
   std::vector<Buffer> summands = {};
 };
 
-// Sums the gradients of one step's micro-batches, which are the leaves of the
-// reduction tree. ChunkReady and NodeReady may be called from several threads
-// at once.
+// Sums the gradients of one step's micro-batches along the reduction tree, a
+// binary tree whose leaves are the micro-batches. ChunkReady and NodeReady may
+// be called from several threads at once.
 class SubtreeReducer {
  public:
   // `layout` must outlive this object. `leaves` lists the micro-batches to sum,
   // in ascending order; the tree has `tree_leaves` leaves. Each run of
-  // consecutive leaves is divided into the fewest possible nodes. `send`
-  // receives the sum of each of these nodes once, on the thread that completes
-  // it, and must be thread-safe. Leaves and sums are rounded to `dtype`, except
-  // for a leaf that is sent individually: the receiver rounds it, which yields
-  // the same bits and saves a pass. If `device` is not null, arenas are in its
-  // memory, `dtype` is FLOAT32, and sums may be sent before they are complete:
-  // see NodeChunk::ready.
+  // consecutive leaves is covered by the fewest possible nodes of the tree.
+  // `send` receives the sum of each of these nodes once, on the thread that
+  // completes it, and must be thread-safe. Leaves and sums are rounded to
+  // `dtype`, except for a leaf that is sent individually: the receiver rounds
+  // it, which yields the same bits and saves a pass over the memory. If
+  // `device` is not null, arenas are in its memory, `dtype` is FLOAT32, and
+  // sums may be sent before they are complete: see NodeChunk::ready.
   SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
                  const std::vector<int64_t>& leaves,
                  std::function<void(NodeChunk)> send,
@@ -72,8 +73,9 @@ class SubtreeReducer {
   // rounded in the same way (see DeviceSums).
   void NodeReady(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
   // Sends the sum of a node as it is, even if the sum of its sibling is also
-  // passed to this object. For sums in device memory, which only the server can
-  // add. Either all sums of a step or none must be passed in this way.
+  // passed to this object. Used for sums in device memory, which only the
+  // server can add. Either all sums of a step or none must be passed in this
+  // way.
   void Send(NodeChunk sum) const { send_(std::move(sum)); }
 
  private:
@@ -89,7 +91,7 @@ class SubtreeReducer {
   std::set<int> tops_;  // The nodes whose sums are sent.
 
   absl::Mutex mu_;
-  // Sums that wait for their sibling, by (chunk, node).
+  // Sums whose sibling node has no sum yet, by (chunk, node).
   std::map<std::pair<int, int>, NodeChunk> waiting_ ABSL_GUARDED_BY(mu_);
 };
 

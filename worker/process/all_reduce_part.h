@@ -27,14 +27,16 @@ struct AllReducePartOptions {
   // different machines then requires `insecure_network`.
   bool secured = false;
   int64_t attempt = 0;
-  // How long a member may be silent before the coordinator removes it.
+  // How long a member may be silent before the coordinator removes it from the
+  // job.
   absl::Duration lease;
   // Name or address of this machine that other workers use to reach it. Empty
   // selects the local address of the connection to the coordinator.
   std::string host;
   // True to permit unencrypted traffic between workers on different machines.
   bool insecure_network = false;
-  // Pins the memory of gradient arenas. If null, the memory is not pinned.
+  // Pins the memory in which gradients are computed, so that GPUs copy to it
+  // directly. If null, the memory is not pinned.
   PinMemory pin;
   // Records the traced steps. Null if no step is traced. Must outlive the
   // exchange.
@@ -46,14 +48,15 @@ struct AllReducePartOptions {
 };
 
 // Joins the all-reduce group, after MembershipClient::AwaitOpen has returned
-// `open`: creates version 0 of the weights or reads a later version from the
-// server, reports Synced, waits without a time limit until the coordinator has
-// formed the group, and connects to the members.
+// `open`: creates version 0 of the weights, or reads a later version from
+// server 0 (the coordinator), reports Synced to the coordinator, waits without
+// a time limit until the coordinator has formed the group, and connects to the
+// members.
 //
 // On failure, returns OutOfRange if the job finished without this worker, or
 // else the first error. `setup`, `membership`, `state` and the objects that
-// `options` points to must outlive the exchange, which receives Save orders
-// until it is destroyed.
+// `options` points to must outlive the exchange, which receives the
+// coordinator's Save orders until it is destroyed.
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
     const AllReducePartOptions& options, const Open& open, TrainingSetup* setup,
     MembershipClient* membership, WorkState* state);

@@ -22,21 +22,23 @@ namespace tributary {
 
 using MembershipStream = ClientStream<CoordinatorOrder, WorkerReport>;
 
-// Joins the job, passes orders to the WorkState, and sends reports. Every
-// report renews the worker's lease; the caller must send heartbeats in time. If
-// the connection ends, the methods that wait return Unavailable or the code
-// with which the coordinator ended the stream; the message names the
-// coordinator. Must stay alive until AwaitDone has returned. Thread-safe.
+// Joins the job, passes the coordinator's orders to the WorkState, and sends
+// reports. Every report renews the worker's lease, which is how long the worker
+// may be silent before the coordinator treats it as lost; the caller must send
+// heartbeats in time. If the connection ends, the methods that wait return
+// Unavailable or the code with which the coordinator ended the stream; the
+// message names the coordinator. Must stay alive until AwaitDone has returned.
+// Thread-safe.
 class MembershipClient final
     : private ClientSession<CoordinatorOrder, WorkerReport> {
  public:
-  // Starts the stream and joins. Call it once, before the other methods.
-  // `address` appears in error messages.
+  // Starts the stream and sends `join` to the coordinator. Must be called once,
+  // before the other methods. `address` appears in error messages.
   void Begin(std::unique_ptr<MembershipStream> stream,
              const std::string& address, const Join& join);
 
   void Send(const WorkerReport& report) { stream_->Send(report); }
-  // Announces to the coordinator that no further report follows.
+  // Closes this side of the stream: no further report may be sent.
   void HalfClose() { stream_->HalfClose(); }
   // Ends the connection immediately.
   void Cancel() { stream_->Cancel(); }

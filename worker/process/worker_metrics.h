@@ -10,15 +10,16 @@
 
 namespace tributary {
 
-// Adds the families of the worker with this rank, from a heartbeat with
-// statistics.
+// Adds the metrics of the worker with this rank to `page`. `heartbeat` must
+// contain the worker's statistics.
 void AddWorkerMetrics(int rank, const Heartbeat& heartbeat, MetricsPage* page);
 
-// Adds what NVIDIA's management library reports about a GPU.
+// Adds the metrics of a GPU to `page`. `gpu` contains what NVIDIA's management
+// library (NVML) has reported.
 void AddGpuMetrics(const GpuReport& gpu, MetricsPage* page);
 
-// Adds the metrics of the GPU with this PCI address, in lower case. Adds
-// nothing if the driver does not know the GPU.
+// Adds the metrics of the GPU with the PCI address `bus_id` (in lower case) to
+// `page`. Adds nothing if the driver does not know the GPU.
 void AddGpuMetrics(const std::string& bus_id, MetricsPage* page);
 
 }  // namespace tributary

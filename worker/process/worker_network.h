@@ -37,8 +37,8 @@ class WorkerNetwork {
       const std::string& address, absl::Time deadline,
       const std::function<bool()>& stop) = 0;
 
-  // All-reduce only. Write and read the replica of the workers' state on server
-  // 0, like the functions of the same names in
+  // For an all-reduce only: write and read the replica of the workers' state on
+  // server 0 (the coordinator), like the functions of the same names in
   // common/transport/replica_client.h.
   virtual std::unique_ptr<ReplicaStream> OpenReplicaStream(
       const std::string& address, const JournalHello& hello,
@@ -46,8 +46,8 @@ class WorkerNetwork {
   virtual absl::Status ReadReplica(const std::string& address,
                                    const ReadJournalRequest& request,
                                    Snapshot* snapshot) = 0;
-  // All-reduce only: connects this worker to the other members of its group, as
-  // ConnectGlooMesh does.
+  // For an all-reduce only: connects this worker to the other members of its
+  // group, as ConnectGlooMesh does.
   virtual absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
       const GlooMeshOptions& options) = 0;
 };

@@ -1,5 +1,5 @@
-// A worker process: joins, opens its data, trains its micro-batches, and
-// leaves.
+// A worker process: joins a job, opens its data, computes gradients until the
+// job is done, and leaves.
 #ifndef TRIBUTARY_WORKER_PROCESS_WORKER_PROCESS_H_
 #define TRIBUTARY_WORKER_PROCESS_WORKER_PROCESS_H_
 
@@ -45,16 +45,17 @@ struct WorkerOptions {
   // Opens the streams to the other processes of the job. Null selects gRPC with
   // `security`. Must outlive the call of RunWorker.
   WorkerNetwork* network = nullptr;
-  // All-reduce only. `host` is the name or address of this machine that other
-  // workers use to reach it; empty selects the local address of the connection
-  // to the coordinator. `insecure_network` is true to permit unencrypted
-  // gradients even if `security` is set.
+  // Used by an all-reduce only. `host` is the name or address of this machine
+  // that other workers use to reach it; empty selects the local address of the
+  // connection to the coordinator. `insecure_network` is true to permit
+  // unencrypted gradients even if `security` is set.
   std::string host;
   bool insecure_network = false;
   // The worker's log. Required; must outlive the call of RunWorker.
   Logger* log = nullptr;
   // Time limit for connecting to the coordinator until it first admits this
-  // worker and, in each attempt, for connecting to all servers.
+  // worker and, in each attempt, for connecting to all servers. An attempt
+  // begins at the start of the job and after each loss of a server.
   absl::Duration connect_timeout = absl::Seconds(60);
   // Time limit for connecting to the coordinator again after a lost connection.
   absl::Duration reconnect_timeout = absl::Minutes(10);

@@ -10,8 +10,9 @@
 
 namespace tributary {
 
-// Schedules whole batches: every task computes all micro-batches of a step that
-// this worker has leased. See WorkState for thread safety.
+// Schedules whole batches: every task computes all micro-batches of one step,
+// for which this worker holds a step lease, the right of one worker to compute
+// that step. See WorkState for thread safety.
 //
 // The server of a chunk answers each gradient with an outcome: applied, or
 // refused as too stale. When the outcomes of a step have arrived for all
@@ -66,9 +67,9 @@ class AsynchronousWork final : public BoundedStalenessWork {
   std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);
   // Number of gradients that have been sent and whose outcome has not arrived,
   // indexed by chunk. MarkDone counts a gradient as sent, so an outcome that
-  // arrives before MarkDone makes the number -1 for a moment.
+  // arrives before MarkDone temporarily makes the number -1.
   std::vector<int> unanswered_ ABSL_GUARDED_BY(mu_);
-  // Number of step leases requested and not yet granted.
+  // Number of step leases that have been requested and not yet granted.
   int asked_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

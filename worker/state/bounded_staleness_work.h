@@ -16,10 +16,12 @@ namespace tributary {
 // Double-buffers the weights, so that chunks of any version may arrive at any
 // time. See WorkState for thread safety.
 //
-// The exchange writes the newest version of each chunk to the back arena. When
-// a task first needs a chunk, it copies the chunk to the front arena, which
-// only tasks access. A task therefore computes from stable weights, each chunk
-// at a single version; later layers may be newer than earlier ones.
+// There are two arenas, which are buffers for the whole model. The exchange
+// writes the newest version of each chunk (a slice of an arena) to the back
+// arena. When a task first needs a chunk, it copies the chunk to the front
+// arena, which only tasks access. While a task computes, its weights therefore
+// do not change. Each chunk is at a single version, but later layers may be at
+// newer versions than earlier ones.
 //
 // Server memory is never mapped here, unlike in synchronous mode, because a
 // server could overwrite a mapped chunk while a task computes from it.
@@ -79,8 +81,8 @@ class BoundedStalenessWork : public WorkState {
   // Number of chunks that have each version in the back arena, indexed by
   // version.
   std::map<int64_t, int> versions_ ABSL_GUARDED_BY(mu_);
-  // True if a version of a chunk is parked, because a task is copying that
-  // chunk to the front arena.
+  // True if the exchange has parked a version of a chunk, because a task is
+  // copying that chunk to the front arena.
   bool parked_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -9,8 +9,9 @@
 
 namespace tributary {
 
-// Returns the work state for the job's consistency mode. `job` must be
-// resolved. `layout` must outlive the result.
+// Creates the WorkState that implements the job's consistency mode, such as
+// `synchronous`. `job` must be resolved (see ResolveJob). `layout` must outlive
+// the result.
 std::unique_ptr<WorkState> CreateWorkState(const JobSpec& job,
                                            const WorkState::Options& options,
                                            const ArenaLayout* layout);

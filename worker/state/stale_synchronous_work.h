@@ -11,10 +11,10 @@
 namespace tributary {
 
 // Implements bounded staleness: the micro-batches of a step may be computed as
-// soon as every chunk includes all but the last `staleness` preceding steps. A
-// task prefers chunks that include these last steps, too: it waits for them,
-// but in total for at most `patience` times the compute time of the previous
-// task. See WorkState for thread safety.
+// soon as every chunk (slice of the weights) includes the updates of all but
+// the last `staleness` preceding steps. A task prefers chunks that include
+// these last steps, too: it waits for them, but in total for at most `patience`
+// times the compute time of the previous task. See WorkState for thread safety.
 class StaleSynchronousWork final : public BoundedStalenessWork {
  public:
   // Requires spec.staleness() >= 1.
@@ -48,7 +48,7 @@ class StaleSynchronousWork final : public BoundedStalenessWork {
   absl::Duration computing_ ABSL_GUARDED_BY(mu_);
   // Start of the task under way.
   absl::Time begin_ ABSL_GUARDED_BY(mu_);
-  // Deadline of all waits of the task; set by the first wait.
+  // Deadline that all waits of the task share. The first wait sets it.
   absl::Time patience_end_ ABSL_GUARDED_BY(mu_);
   int threads_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time waiting_since_ ABSL_GUARDED_BY(mu_);

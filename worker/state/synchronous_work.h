@@ -12,15 +12,16 @@
 
 namespace tributary {
 
-// Keeps two consecutive versions of the weights. See WorkState for thread
-// safety.
+// Keeps two consecutive versions of the weights, each in an arena, a buffer for
+// the whole model. See WorkState for thread safety.
 //
 // Version v is in arena v % 2, so version v stays intact while chunks of
 // version v + 1 arrive, and a micro-batch that is reassigned after a worker
 // failure can still be computed. A chunk of version v + 2 proves that step v is
 // complete on all servers (see ParameterStore). Version v may therefore be
-// overwritten once no task reads it: the version of the task under way is
-// pinned, and chunks that would replace it are parked until the task ends.
+// overwritten once no task reads it. The version of the task under way is
+// pinned: chunks that would replace it are parked, which means that the
+// exchange keeps them until the task ends.
 //
 // If the chunks of a server on this host are mapped into the arenas (see
 // MapChunks), the server overwrites them directly. The same proof holds: when a

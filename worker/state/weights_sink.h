@@ -12,8 +12,9 @@
 
 namespace tributary {
 
-// The part of a WorkState that an Exchange uses: the arenas of the weights, and
-// the first error. Thread-safe; no method blocks.
+// The part of a WorkState that an Exchange uses: the arenas (buffers for the
+// weights of the whole model), and the first error. Thread-safe; no method
+// blocks.
 class WeightsSink {
  public:
   virtual ~WeightsSink() = default;
@@ -22,14 +23,14 @@ class WeightsSink {
   // the server's memory into this worker's arenas. `memory` holds two arenas,
   // each rounded up to whole pages. Must be called before the first BeginWrite
   // for any of these chunks. Returns FailedPrecondition, with the reason, if
-  // the mode or the chunk size does not permit mapping, `memory` has the wrong
-  // size, or the system cannot map it.
+  // the consistency mode or the chunk size does not permit mapping, `memory`
+  // has the wrong size, or the system cannot map it.
   virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
                                  int servers) = 0;
   // Makes `even` and `odd`, whose memory may belong to a device, the arenas of
-  // the weights of even and odd versions. They must hold the weights that have
-  // been written. Must be called before the first task. Returns
-  // FailedPrecondition if the mode does not permit it.
+  // the weights of even and odd versions. They must already hold the weights
+  // that have been written so far. Must be called before the first task.
+  // Returns FailedPrecondition if the consistency mode does not permit it.
   virtual absl::Status SetArenas(Buffer /*even*/, Buffer /*odd*/) {
     return absl::FailedPreconditionError("this mode keeps its own arenas");
   }
@@ -51,10 +52,10 @@ class WeightsSink {
   // Returns the arena that holds this version of the weights. Used by exchanges
   // that compute the next version from this version.
   virtual const float* Weights(int64_t version) const = 0;
-  // Sets the callback that runs whenever BeginWrite may be retried for parked
-  // chunks. No locks are held during the callback. An exchange that retries
-  // parked chunks must call this before its first BeginWrite. Null removes the
-  // callback.
+  // Sets the callback that runs whenever BeginWrite may be retried for chunks
+  // for which it has returned kPark. No locks are held during the callback. An
+  // exchange that retries parked chunks must call this before its first
+  // BeginWrite. Null removes the callback.
   virtual void SetUnparked(std::function<void()> unparked) = 0;
   // Reports whether a server applied or refused a gradient of this worker.
   // Ignored except in asynchronous mode.

@@ -36,26 +36,29 @@ struct Task {
   int64_t version = 0;
   // Numbers of micro-batches or of pieces of the evaluation data, ascending.
   std::vector<int64_t> items;
-  // Generation of the assignment that the task belongs to.
+  // Generation of the assignment that the task belongs to. Each new assignment
+  // has a higher generation.
   int64_t generation = 0;
   // The expected next step, whose data should be read ahead, or -1 if unknown.
   int64_t next_step = -1;
 };
 
-// Decides the worker's next task. The exchange writes chunks, the membership
-// client sets assignments, and the trainer takes tasks. Subclasses implement
-// the consistency mode: where weights are stored and which steps may be
-// computed from them. Fail ends every wait.
+// Decides the worker's next task. The exchange writes chunks of weights, the
+// membership client sets the assignment (which micro-batches this worker
+// computes), and the trainer takes tasks. Subclasses implement the consistency
+// mode: where weights are stored and which steps may be computed from them.
+// Fail ends every wait.
 //
 // Thread-safe.
 class WorkState : public WeightsSink {
  public:
   struct Options {
-    // Number of rounds of the job. Servers count each round as a step.
+    // Number of rounds of the job. A round is one step or, with local SGD,
+    // several local steps; servers count each round as one step.
     int64_t steps = 0;
-    // True if the job evaluates: at the last version and, unless
-    // `evaluate_every` is 0, at every other positive version that is a multiple
-    // of `evaluate_every`.
+    // True if the job evaluates the model: at the last version of the weights
+    // and, unless `evaluate_every` is 0, at every other positive version that
+    // is a multiple of `evaluate_every`.
     bool evaluates = false;
     int64_t evaluate_every = 0;
   };
@@ -65,7 +68,7 @@ class WorkState : public WeightsSink {
   // ---- Called by the membership client.
   // Requests a kInitialize task: this worker must send version 0.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
-  // Replaces the assignment if `assignment` has a higher generation.
+  // Replaces the current assignment if `assignment` has a higher generation.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
@@ -98,11 +101,12 @@ class WorkState : public WeightsSink {
   // Returns false if the task must be given up; the caller then calls Next. May
   // be called from several threads at once.
   virtual bool AwaitWeights(const Task& task, int64_t begin, int64_t end) = 0;
-  // Returns true if the task must be given up. Call this between two items of a
+  // Returns true if the task must be given up, for example because its step is
+  // already complete or the job has ended. Call this between two items of a
   // task; during an item, AwaitWeights reports the same.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the arena for this version. The pointer is valid until the next
-  // call of Next.
+  // Returns the arena, a buffer with all parameters, for this version of the
+  // weights. The pointer is valid until the next call of Next.
   const float* Weights(int64_t version) const override = 0;
   // Returns the host memory of all arenas that Weights may return, as whole
   // pages, for example to pin it. Returns nothing if SetArenas has replaced the
@@ -126,8 +130,8 @@ class WorkState : public WeightsSink {
   // Returns true if the task under way must be given up.
   virtual bool MustGiveUp(const Task& task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // Called when the previous task ends. Returns true if parked chunks may be
-  // retried.
+  // Called when the previous task ends. Returns true if BeginWrite may be
+  // retried for parked chunks.
   virtual bool OnTaskEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return false; }
   // Called when Next has chosen `task`, before it returns.
   virtual void OnTaskBegin(const Task& /*task*/)

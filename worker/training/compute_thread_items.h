@@ -13,8 +13,9 @@
 
 namespace tributary {
 
-// Distributes the items of one task over compute threads; each item goes to one
-// thread. Several threads may call methods at the same time, each with its own
+// Distributes the items of one task (micro-batches, or pieces of the evaluation
+// data) over a worker's compute threads. Each item goes to one thread. Several
+// threads may call methods at the same time; each must pass its own thread
 // number.
 class ComputeThreadItems {
  public:
@@ -32,7 +33,7 @@ class ComputeThreadItems {
   ComputeThreadItems(std::vector<int64_t> items, int threads,
                      Schedule schedule = Schedule::kDynamic);
 
-  // Returns the number of threads that have a first item.
+  // Returns the number of threads that take part: at most one for each item.
   int threads() const { return static_cast<int>(own_.size()); }
   // Returns the items that are assigned to the thread at the beginning: its
   // range for kStatic, its first item for kDynamic, none for kInOrder.
@@ -42,10 +43,11 @@ class ComputeThreadItems {
   std::vector<int64_t> InOrder() const;
 
   // Returns the thread's next item, or nullopt if none is left. With kInOrder,
-  // blocks until no item of another thread is starting.
+  // first blocks until the items that other threads have taken have started
+  // (see Started).
   std::optional<int64_t> Take(int thread);
-  // States that the item which the thread has taken has started, or that the
-  // thread has left it. Has an effect for kInOrder only.
+  // Records that the thread has started the item that it has taken, or has
+  // abandoned it. Has an effect with kInOrder only.
   void Started(int thread);
   // Returns the item that this thread's next Take will return, and reserves it
   // for the thread. Returns nullopt if none is left. Must not be called with

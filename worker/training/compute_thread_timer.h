@@ -23,11 +23,12 @@ inline constexpr int kActivities = 6;
 // Returns the name used in Heartbeat.phase: "idle", "data", ...
 const char* ActivityName(Activity activity);
 
-// Receives the changes of a thread's activity.
+// Observes the changes of a thread's activity.
 class ActivityObserver {
  public:
   virtual ~ActivityObserver() = default;
-  // Called on the thread, when it has ended the activity `was`.
+  // Called on the measured thread when it ends the activity `was` and begins
+  // another.
   virtual void OnSwitch(Activity was) = 0;
 };
 
@@ -57,8 +58,8 @@ class ComputeThreadTimer {
   using Clock = std::function<absl::Time()>;
   explicit ComputeThreadTimer(Clock clock);
 
-  // Reports every Switch to `observer`, which must outlive the calls, unless it
-  // is null (the default).
+  // Sets the observer that every Switch calls. Null, the default, stands for no
+  // observer. `observer` must outlive these calls.
   void SetObserver(ActivityObserver* observer) { observer_ = observer; }
 
   // Ends the current activity and begins `next`.

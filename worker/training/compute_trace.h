@@ -15,21 +15,22 @@
 namespace tributary {
 
 // Records what a compute thread does in the traced steps: its activities, and
-// within them the layers. Used by that thread only, except for the
-// constructor, which must run before.
+// within them the layers. Only that thread may call the methods; another thread
+// may construct the object.
 class ComputeTrace final : public ActivityObserver, public LayerObserver {
  public:
-  // `recorder` must outlive this object. `layers` is Model::LayerNames.
+  // `recorder` must outlive this object. `layers` is the result of
+  // Model::LayerNames.
   ComputeTrace(TraceRecorder* recorder, int thread,
                const std::vector<std::string>& layers);
 
-  // Begins the micro-batch, or the piece of an evaluation, of this step. What
-  // follows is recorded if the step is traced.
+  // Begins a micro-batch, or a piece of the evaluation data, in step `step`. If
+  // this step is traced, the activities and layers that follow are recorded.
   void Begin(int64_t step, int micro_batch);
   // Ends the micro-batch. Nothing is recorded until the next Begin.
   void End() { active_ = false; }
-  // Records that the thread has waited, since `begin`, until it could begin
-  // the step.
+  // Records that the thread has waited from `begin` until now to begin the
+  // step.
   void Waited(int64_t step, absl::Time begin);
 
   // Returns this object if the step is traced, otherwise null.

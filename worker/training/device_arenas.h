@@ -17,11 +17,12 @@
 
 namespace tributary {
 
-// Holds one arena of weights and one of gradients in device memory. Each
-// direction of transfer has its own copy stream, so that transfers overlap with
-// computation: weights arrive while the first layers compute, and gradients
-// leave while backward proceeds. Host arenas should be pinned (see
-// Copies::PinHostMemory); otherwise the host takes part in the copies.
+// Holds one arena of weights and one of gradients in device memory. An arena is
+// a buffer for the whole model, divided into chunks. Each direction of transfer
+// has its own copy stream, so that transfers overlap with computation: weights
+// arrive while the first layers compute, and gradients leave while backward
+// proceeds. Host arenas should be pinned (see Copies::PinHostMemory); otherwise
+// the host takes part in the copies.
 //
 // If the exchange works in the device's memory (see UseDeviceArenas), the "host
 // arenas" of the comments are in that memory.
@@ -40,7 +41,7 @@ class DeviceArenas {
   // outlive this object. Returns ResourceExhausted when device memory is full.
   static absl::StatusOr<std::unique_ptr<DeviceArenas>> Create(
       Device* device, const ArenaLayout* layout);
-  // Waits for transfers and operations under way.
+  // Blocks until all transfers and operations are complete.
   ~DeviceArenas();
   DeviceArenas(const DeviceArenas&) = delete;
   DeviceArenas& operator=(const DeviceArenas&) = delete;
@@ -65,14 +66,14 @@ class DeviceArenas {
   enum class Memory { kHost, kDevice };
   // Queues copies of the chunks [first, first + versions.size()) from the arena
   // `from` to weights(). `versions` lists the versions of these chunks in
-  // `from`. Makes one copy for each run of neighbouring chunks that weights()
-  // does not hold in these versions. Operations queued from now on run after
-  // the copies; operations queued before must not read the chunks. The chunks
-  // must not change in `from` until Synchronize.
+  // `from`. Makes one copy for each run of adjacent chunks that weights() does
+  // not hold in these versions. Operations queued from now on run after the
+  // copies; operations queued before must not read the chunks. The chunks must
+  // not change in `from` until Synchronize.
   void Load(int first, absl::Span<const Version> versions, const float* from,
             Memory memory = Memory::kHost);
-  // Like Load, for all chunks, even if weights() already holds them. Forgets
-  // their versions, so that the next Load of each chunk copies it again.
+  // Like Load, for all chunks, even if weights() already holds them. Discards
+  // the recorded versions, so that the next Load of each chunk copies it again.
   void LoadAll(const float* host);
 
   // Queues copies of the chunks [first, last) from `from`, an arena in device

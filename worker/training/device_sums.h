@@ -14,13 +14,14 @@
 namespace tributary {
 
 // Sums the gradients of one compute thread's micro-batches along the reduction
-// tree. The sums are bit-identical to the sums of SubtreeReducer. Only complete
-// sums are copied to an arena of the exchange and passed to SubtreeReducer: one
-// copy per sum instead of one per micro-batch.
+// tree, a binary tree whose leaves are the micro-batches. The sums are
+// bit-identical to the sums of SubtreeReducer. Only complete sums are copied to
+// an arena of the exchange and passed to SubtreeReducer: one copy per sum
+// instead of one per micro-batch.
 //
 // Uses one arena of device memory for each level of the tree. If memory does
-// not suffice for all levels, the sums of lower nodes count as complete, and
-// SubtreeReducer or the server adds them.
+// not suffice for all levels, the sums of lower nodes are treated as complete,
+// and SubtreeReducer or the server adds them.
 //
 // Not thread-safe: used by the device's thread. Additions are queued like all
 // device operations.
@@ -44,8 +45,8 @@ class DeviceSums {
   // must compute the final gradients of these chunks.
   void Add(int first, int last);
   // Returns true if the micro-batch completes a sum that must be copied to an
-  // arena of the exchange: the sum of a largest node of the task or, if memory
-  // does not suffice, of a lower node.
+  // arena of the exchange: the sum of one of the task's largest nodes or, if
+  // memory does not suffice, of a lower node.
   bool complete() const { return complete_; }
   // Returns the node whose sum the micro-batch contributes to.
   int node() const { return node_; }
@@ -59,7 +60,8 @@ class DeviceSums {
   double EndMicroBatch(double loss_sum);
 
  private:
-  // A sum that waits for its sibling.
+  // The sum of a node, which is kept until the sum of the sibling node is
+  // known.
   struct Waiting {
     float* arena = nullptr;
     int64_t sample_count = 0;

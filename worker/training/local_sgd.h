@@ -1,4 +1,5 @@
-// Local SGD: the weights of one micro-batch during a round of local steps.
+// Local SGD: each micro-batch takes several optimizer steps on its own copy of
+// the weights (a round) between two exchanges.
 #ifndef TRIBUTARY_WORKER_TRAINING_LOCAL_SGD_H_
 #define TRIBUTARY_WORKER_TRAINING_LOCAL_SGD_H_
 
@@ -15,14 +16,16 @@
 
 namespace tributary {
 
-// Implements the inner loop of DiLoCo (Douillard et al., 2023): takes the H
-// steps of a round with the job's optimizer, from the round's weights w_0 to
-// w_H, then computes the outer gradient w_0 - w_H. The optimizer's state starts
-// at zero in each round. The result is therefore a pure function of the round's
-// weights and the gradients, bit-identical on every worker.
+// Implements the inner loop of DiLoCo (Douillard et al., 2023) for one
+// micro-batch: takes the H local steps of a round with the job's optimizer,
+// from the round's initial weights w_0 to w_H, then computes the outer gradient
+// w_0 - w_H. The optimizer's state starts at zero in each round. The result is
+// therefore a pure function of w_0 and the gradients, bit-identical on every
+// worker.
 //
-// Not thread-safe. Owns two arenas, plus one for each of the optimizer's slots,
-// and reuses them across rounds.
+// Not thread-safe. Owns two arenas (buffers for the whole model), plus one for
+// each state array of the optimizer, such as momentum, and reuses them across
+// rounds.
 class LocalSgd {
  public:
   // `job` must be resolved. `steps` is the number of steps of the whole job,
@@ -41,12 +44,14 @@ class LocalSgd {
   int64_t step() const { return first_step_ + taken_; }
 
   // Takes one step. `gradient_sum` is an arena with the gradient sum of
-  // `sample_count` samples (tokens) and zeros in gaps. If the job clips
-  // gradients, clips by the norm of the mean gradient of these samples. With
-  // `sample_count` 0 the weights stay unchanged, but the step counts.
+  // `sample_count` samples (for texts, tokens) and zeros in the gaps between
+  // parameters. If the job clips gradients, clips by the norm of the mean
+  // gradient of these samples. If `sample_count` is 0, the weights do not
+  // change, but the step is counted.
   void Step(const float* gradient_sum, int64_t sample_count);
 
-  // Returns the number of samples (tokens) in all steps of the round so far.
+  // Returns the number of samples (for texts, tokens) in all steps of the round
+  // so far.
   int64_t total_sample_count() const { return total_sample_count_; }
   // Computes out = total_sample_count() * (start - weights()), element by
   // element for the whole arena. The sum of the results of all micro-batches,

@@ -18,7 +18,7 @@ namespace tributary {
 struct MicroBatchMemory {
   int64_t weights = 0;
   int64_t gradients = 0;
-  int64_t activations = 0;  // Includes saved tensors and the next micro-batch.
+  int64_t activations = 0;  // Includes saved tensors and the next inputs.
   int64_t working = 0;      // Allowance for the device's libraries.
 
   int64_t total() const { return weights + gradients + activations + working; }

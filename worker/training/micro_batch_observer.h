@@ -27,14 +27,14 @@ void LoadWeights(const WorkState& state, const Task& task,
 // Waits for the weights of one micro-batch and passes its gradients to the
 // reducer chunk by chunk. Runs on the compute thread, like every StepObserver.
 // On a device with its own memory the host runs ahead of backward, so a chunk
-// is passed on once its copy to the exchange's arena is complete. Most chunks
-// are passed on in Finish.
+// is passed on once its copy to an arena (a gradient buffer) of the exchange is
+// complete. Most chunks are passed on in Finish.
 class MicroBatchObserver final : public StepObserver {
  public:
   struct MicroBatch {
     const Task* task = nullptr;
     int number = 0;
-    int64_t sample_count = 0;  // Samples (tokens).
+    int64_t sample_count = 0;  // For texts: number of tokens.
     // Arena for the gradients, or for the sum that the micro-batch completes.
     // Null if the micro-batch completes no sum.
     Buffer arena;
@@ -44,7 +44,8 @@ class MicroBatchObserver final : public StepObserver {
     // See Exchange::on_device and Exchange::DeviceWeights.
     bool on_device = false;
     const float* device_weights = nullptr;
-    // Device arenas and sums. Both are null if the model computes in `arena`.
+    // The compute thread's arenas and sums in device memory. Both are null if
+    // the model computes in `arena`.
     DeviceArenas* device = nullptr;
     DeviceSums* sums = nullptr;
     // See StepObserver::layers.
@@ -62,7 +63,8 @@ class MicroBatchObserver final : public StepObserver {
   void DeviceBusy() override {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
-  // Called only by models that compute in `arena`.
+  // Replaces MicroBatch::sample_count. Called only by models that compute in
+  // `arena`.
   void SetSampleCount(int64_t sample_count) override {
     micro_batch_.sample_count = sample_count;
   }

@@ -34,8 +34,8 @@ class Trainer {
   struct Hooks {
     // Sends a report to the coordinator. Called from any thread.
     std::function<void(const WorkerReport&)> report;
-    // Called when a step's micro-batches are complete and included in Progress.
-    // May be null.
+    // Called when this worker has computed its micro-batches of a step and
+    // Progress includes them. May be null.
     std::function<void()> step_done;
     // Logs a warning. If null, warnings are dropped.
     std::function<void(const std::string&)> warn;
@@ -75,8 +75,9 @@ class Trainer {
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
-  // Takes an arena of the exchange for the sum that `work` completes, and sets
-  // where the task's weights are.
+  // Sets `work->arena` to an arena of the exchange, unless the gradients are
+  // summed in device memory and `work` does not complete a sum. Sets the fields
+  // of `work` that state where the task's weights are.
   void TakeArena(const Task& task, MicroBatchObserver::MicroBatch* work);
   // Like TrainMicroBatch, but takes the local steps of a round, and passes the
   // outer gradient to `reducer`.
@@ -100,7 +101,8 @@ class Trainer {
   absl::StatusOr<LossSums> LocalStep(const Batch& batch, int thread,
                                      int micro_batch, float* gradients,
                                      StepObserver* observer);
-  // Logs a warning once if a device stopped capturing its operations.
+  // Logs a warning once if a device has stopped capturing its operations as
+  // CUDA graphs.
   void WarnOfCaptures();
   absl::Status Evaluate(const Task& task);
   absl::Status EvaluatePiece(const Task& task, int thread, int64_t piece);

@@ -47,13 +47,14 @@ class TrainingSetup {
  public:
   // Opens the job's data and plans the model for each compute thread, or for as
   // many threads as memory permits. If the models queue micro-batches for a
-  // thread of the program (see TrainingSources::queues_micro_batches) and the
-  // job's consistency mode is local_steps, uses one thread, so that the program
-  // computes all local steps of a micro-batch before those of the next one.
-  // `job` must be resolved, including batch.micro_batches. Returns the errors
-  // of `sources` and `make_device`, which say what to change, ResourceExhausted
-  // if memory does not suffice for one micro-batch, and InvalidArgument if the
-  // job compresses gradients of a model with running statistics.
+  // thread of the user's program (see TrainingSources::queues_micro_batches)
+  // and the job's consistency mode is local_steps, uses one thread, so that the
+  // program computes all local steps of a micro-batch before those of the next
+  // one. `job` must be resolved, including batch.micro_batches. Returns the
+  // errors of `sources` and `make_device`, which say what to change,
+  // ResourceExhausted if memory does not suffice for one micro-batch, and
+  // InvalidArgument if the job compresses gradients of a model with running
+  // statistics.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int threads,
       const DeviceMaker& make_device = &MakeCpuDevice,
@@ -70,7 +71,7 @@ class TrainingSetup {
   const Rounds& rounds() const { return *rounds_; }
   int threads() const { return static_cast<int>(threads_.size()); }
   // Invalidates the WeightCopies of all threads (bfloat16 copies of the weights
-  // for matrix products). Each copy is made again when it is next used. Must be
+  // for matrix products). Each copy is renewed when it is next used. Must be
   // called whenever the weights have changed, while no thread computes.
   void RenewWeightCopies() const;
   // Releases compute threads, and their memory, until `count` (at least one)
@@ -80,8 +81,9 @@ class TrainingSetup {
   int64_t thread_bytes() const { return micro_batch_memory_.total(); }
   Device* device(int thread) const { return threads_[thread].device.get(); }
   Model* model(int thread) const { return threads_[thread].model.get(); }
-  // Returns the arenas of the thread in device memory, or null if the device
-  // works in host memory; models then compute in host arenas.
+  // Returns the thread's buffers for weights and gradients in device memory.
+  // Returns null if the device works in host memory; models then compute in
+  // host arenas.
   DeviceArenas* arenas(int thread) const {
     return threads_[thread].arenas.get();
   }
@@ -93,12 +95,13 @@ class TrainingSetup {
   LocalSgd* local_sgd(int thread) const {
     return threads_[thread].local_sgd.get();
   }
-  // See TrainingSources. False in mode local_steps.
+  // Returns TrainingSources::queues_micro_batches, or false if the job's
+  // consistency mode is local_steps.
   bool queues_micro_batches() const { return queues_micro_batches_; }
-  // Writes version 0 to `arena`, a host arena with the layout layout(): the
-  // model's initial values, or those of the files that the job names. Returns
-  // the errors of LoadInitialWeights. May block on the disk. No thread may be
-  // computing.
+  // Writes version 0 of the weights to `arena`, a host arena with the layout
+  // layout(): the model's initial values, or those of the files that the job
+  // names. Returns the errors of LoadInitialWeights. May block on the disk. No
+  // thread may be computing.
   absl::Status MakeInitialWeights(float* arena) const;
   // Distributes the items of a task over the compute threads.
   ComputeThreadItems Distribute(std::vector<int64_t> items) const;

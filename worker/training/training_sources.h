@@ -33,9 +33,9 @@ struct TrainingSources {
       create_model;
   // Plans the memory of the model that `create_model` returns.
   ModelPlanner plan_model;
-  // True if the models do not compute, but queue micro-batches for one thread
-  // of the program, and call StepObserver::DeviceBusy when a micro-batch is in
-  // the queue. Their micro-batches are queued in order.
+  // True if the models do not compute, but queue micro-batches, in order, for
+  // one thread of the user's program, which computes them. These models call
+  // StepObserver::DeviceBusy when a micro-batch is in the queue.
   bool queues_micro_batches = false;
 };
 

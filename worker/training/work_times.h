@@ -55,7 +55,8 @@ class WorkTimes {
   std::vector<std::unique_ptr<ComputeThreadTimer>> timers_;
 
   mutable absl::Mutex mu_;
-  // Round of the newest task; -1 before the first.
+  // Round of the newest task; -1 before the first. A round consists of several
+  // steps with local SGD, and otherwise of one.
   int64_t round_ ABSL_GUARDED_BY(mu_) = -1;
   // The activity to which time between tasks is attributed.
   Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;

@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// Maximum size of a data set in bytes. Data sets are held in memory.
+// Maximum size, in bytes, of a data file or a data set that is held in memory.
 inline constexpr int64_t kMaxDataBytes = int64_t{64} << 30;
 
 // Returns the error of a system call that has failed with errno `error`:

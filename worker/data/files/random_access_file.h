@@ -11,9 +11,9 @@
 
 namespace tributary {
 
-// An open regular file, of which each Read states the offset. Keeps a file
-// descriptor. Thread-safe. Errors are NotFound if the file does not exist,
-// otherwise InvalidArgument, and begin with the path.
+// An open regular file that can be read at any offset. Holds a file descriptor.
+// Thread-safe. Errors are NotFound if the file does not exist, otherwise
+// InvalidArgument, and begin with the path.
 class RandomAccessFile {
  public:
   static absl::StatusOr<std::unique_ptr<RandomAccessFile>> Open(
@@ -25,9 +25,9 @@ class RandomAccessFile {
   const std::string& path() const { return path_; }
   // Returns the size in bytes that the file had when it was opened.
   int64_t size() const { return size_; }
-  // Replaces `bytes` by the `count` bytes at `offset`. It is an error if the
-  // file ends before that, also if it has become shorter since it was opened.
-  // Blocks on the file system.
+  // Replaces `bytes` by the `count` bytes at `offset`. Returns an error if the
+  // file ends before that, for example because it has become shorter since it
+  // was opened. Blocks on the file system.
   absl::Status Read(int64_t offset, int64_t count, std::string* bytes) const;
 
  private:

@@ -13,11 +13,11 @@
 
 namespace tributary {
 
-// Maps the columns of a table to features, in the order of the columns and
-// without the label's. A column of numbers is one feature, (value - mean) /
-// deviation, computed in float64 and rounded to float32. A category column is
-// one feature for each of its categories: 1 for the row's category, and 0 for
-// the others. Immutable.
+// Maps the columns of a table to features, in the order of the columns. Leaves
+// out the label's column. A column of numbers becomes one feature, (value -
+// mean) / deviation, computed in float64 and rounded to float32. A category
+// column becomes one feature for each of its categories: 1 for the row's
+// category, and 0 for the others. Immutable.
 class CsvEncoding {
  public:
   // Learns the encoding from the training part: the categories of each category
@@ -26,35 +26,37 @@ class CsvEncoding {
   // constant column has deviation 1. Without `standardize`, numbers are not
   // changed.
   static CsvEncoding Learn(const CsvTable& train, bool standardize);
-  // Reads what ToJson has written. Accepts arbitrary bytes. Returns
-  // InvalidArgument, which says what is wrong, if `json` is anything else.
+  // Parses a string that ToJson has returned. Accepts arbitrary bytes. Returns
+  // InvalidArgument, with the reason, if `json` is malformed.
   static absl::StatusOr<CsvEncoding> FromJson(absl::string_view json);
 
-  // Returns the encoding as a JSON object. The encoding read back by FromJson
-  // has the same bits.
+  // Returns the encoding as a JSON object. FromJson restores it exactly, bit
+  // for bit.
   std::string ToJson() const;
 
-  // Number of columns of a table, including the label's.
+  // Returns the number of columns of a table, including the label's.
   int64_t columns() const { return static_cast<int64_t>(columns_.size()); }
-  // Index of the label's column, counted from 0.
+  // Returns the index of the label's column, counted from 0.
   int64_t label() const { return label_; }
-  // Number of features of a sample.
+  // Returns the number of features of a sample.
   int64_t features() const;
-  // The indexes, counted from 0 and without the label's, of the columns with
-  // categories in a table with the label (`labeled` is true) or without it.
+  // Returns the indexes, counted from 0, of the category columns of a table
+  // that has the label's column (`labeled` is true) or lacks it. The label's
+  // column is included if it is present and holds categories.
   std::vector<int32_t> CategoryColumns(bool labeled) const;
-  // The classes' names, if the labels are categories; otherwise empty.
+  // Returns the names of the classes if the labels are categories, otherwise
+  // nothing.
   const std::vector<std::string>& classes() const {
     return columns_[static_cast<size_t>(label_)].categories;
   }
 
   // Replaces table->cells by the features, [rows, features()], and, if the
   // labels are categories, sets table->labels. `table` must have been parsed
-  // from a file with the columns of the training part; with columns() - 1
-  // columns, the label's is absent. `name` is the file's name. Returns
-  // InvalidArgument, naming file, line and column, if the table has a category
-  // that the training part does not have, or a number whose feature is not
-  // finite, or if the features would need more than kMaxDataBytes.
+  // from a file with the columns of the training part; if it has only columns()
+  // - 1 columns, it lacks the label's column. `name` is the file's name.
+  // Returns InvalidArgument, naming file, line and column, if the table has a
+  // category that the training part does not have, or a number whose feature is
+  // not finite, or if the features would need more than kMaxDataBytes.
   absl::Status Encode(absl::string_view name, CsvTable* table) const;
 
  private:

@@ -15,7 +15,8 @@ namespace tributary {
 inline constexpr int64_t kMaxCsvLineBytes = 16 << 20;
 // Maximum number of classes. The model has one output for each class.
 inline constexpr int64_t kMaxCsvClasses = 16 << 20;
-// Maximum number of different values of a category column. Each is a feature.
+// Maximum number of different values of a category column. Each value becomes a
+// feature.
 inline constexpr int64_t kMaxCsvCategories = 1 << 16;
 
 struct CsvOptions {
@@ -70,12 +71,11 @@ struct CsvTable {
 // Parses a whole file.
 //
 // Skips lines that begin with `#` as comments. The first line that is not a
-// comment is a header if one of its columns that should be a number is not, and
-// also if all columns hold categories; only the number of its columns is then
-// used. Columns may be quoted and then may contain delimiters; a doubled
-// quotation mark within them stands for one.
-// Lines end in "\n" or "\r\n". Blanks around a column, a byte order mark and
-// empty lines at the end are ignored.
+// comment is a header if it contains something other than a number in a column
+// of numbers, or if all columns hold categories. Only the number of columns of
+// a header is used. A quoted column may contain delimiters; two quotation marks
+// in a row within it stand for one. Lines end in "\n" or "\r\n". Blanks around
+// a column, a byte order mark and empty lines at the end are ignored.
 //
 // A pure function that accepts arbitrary bytes. Returns InvalidArgument if
 // `bytes` is malformed. The message starts with `name:line:`, where `name` is

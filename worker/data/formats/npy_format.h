@@ -14,16 +14,18 @@ namespace tributary {
 struct NpyHeader {
   std::string type;  // NumPy's name of the element type, such as "<i4".
   std::vector<int64_t> shape;
-  int64_t bytes = 0;  // Of the header: the offset of the first element.
+  int64_t bytes = 0;  // Size of the header: offset of the first element.
   // Bytes of an element if the elements are integers of 1, 2, 4 or 8 bytes that
   // this machine can read (little-endian or of one byte), otherwise 0.
   int64_t integer_bytes = 0;
   bool is_signed = false;
 };
 
-// Parses the header of a file that begins with `start`, which contains at least
-// the header: format versions 1 to 3, C order. Accepts any bytes. Returns
-// InvalidArgument with a message that begins with `name`, the file's name.
+// Parses the header of a NumPy array file. `start` is the beginning of the file
+// and must contain the whole header. Supports format versions 1 to 3 and C
+// order. Accepts arbitrary bytes. If the header is malformed or unsupported,
+// returns InvalidArgument with a message that begins with `name`, the file's
+// name.
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start,
                                          absl::string_view name);
 

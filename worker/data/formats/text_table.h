@@ -37,9 +37,9 @@ struct TextTable {
 // commas: a field that begins with a quotation mark ends at the next one that
 // is not doubled; it may contain delimiters and line ends, and a doubled
 // quotation mark stands for one. Quotation marks within other fields are
-// ordinary. Lines end in "\n" or "\r\n". A byte order mark and empty lines are
-// ignored. Blanks around names of columns are ignored; blanks around other
-// fields belong to them.
+// ordinary characters. Lines end in "\n" or "\r\n". A byte order mark and empty
+// lines are ignored. Blanks around names of columns are ignored; blanks around
+// other fields belong to them.
 //
 // A pure function that accepts arbitrary bytes. Returns InvalidArgument if
 // `bytes` is malformed, has no rows, or lacks a required column. The message

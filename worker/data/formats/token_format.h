@@ -11,7 +11,8 @@
 
 namespace tributary {
 
-// Where the tokens of a file are. All numbers are little-endian.
+// The position, number and type of the tokens in a file. Tokens are
+// little-endian integers.
 struct TokenFormat {
   int64_t begin = 0;        // Offset of the first token, in bytes.
   int64_t token_bytes = 2;  // Bytes of a token: 1, 2, 4 or 8.

@@ -10,9 +10,9 @@
 
 namespace tributary {
 
-// Decodes a JPEG or PNG file, which its first bytes tell apart, into a picture
-// with `channels` (1 or 3) channels. Returns InvalidArgument for other file
-// types, and the errors of the decoders.
+// Decodes a JPEG or PNG file into a picture with `channels` (1 or 3) channels.
+// Determines the file type from the first bytes. Returns InvalidArgument for
+// other file types, and the errors of the decoders.
 absl::StatusOr<Picture> DecodePicture(absl::string_view bytes,
                                       int64_t channels);
 

@@ -14,7 +14,7 @@
 
 namespace tributary {
 
-// Where a picture of a class is stored.
+// The place where an encoded picture is stored.
 struct EncodedPicture {
   // Empty if the pictures have no labels.
   std::string class_name;
@@ -22,37 +22,38 @@ struct EncodedPicture {
   // file relative to the folder, or the name of the archive's member.
   std::string file_name;
   std::string path;                 // The file, or the archive.
-  const RandomAccessFile* archive;  // Null for a file of its own.
+  const RandomAccessFile* archive;  // Null if it is a separate file.
   int64_t offset = 0;               // In the archive, in bytes.
   int64_t size = 0;                 // In the archive, in bytes.
 };
 
 // The pictures of one part of the data (training or held-out), ordered by
 // class, then by file name, in the order of bytes; labels are the indexes of
-// the classes. Or pictures without labels, all of which have label 0.
+// the classes. Pictures without classes all have the label 0.
 class EncodedPictures final : public PictureSource {
  public:
   // Lists the pictures of `paths`, which are folders with one folder per class.
   // Names that begin with `.` are ignored. Every other file must be a JPEG or
-  // PNG file (.jpg, .jpeg, .png). Returns NotFound or InvalidArgument, naming
-  // the path, otherwise. If `classes` is empty, sets it to the sorted names of
-  // the classes; otherwise a class that it does not contain is an error.
-  // Pictures have `channels` channels.
+  // PNG file (.jpg, .jpeg, .png). Returns NotFound if a path does not exist,
+  // and InvalidArgument, naming the path, if it is unsuitable. If `classes` is
+  // empty, sets it to the sorted names of the classes; otherwise a class that
+  // it does not contain is an error. Pictures have `channels` channels.
   static absl::StatusOr<std::unique_ptr<EncodedPictures>> OpenFolders(
       absl::Span<const std::string> paths, int64_t channels,
       std::vector<std::string>* classes);
-  // The same for uncompressed tar archives, whose members' names end in
-  // CLASS/FILE.
+  // Like OpenFolders, for uncompressed tar archives. The names of their members
+  // end in CLASS/FILE.
   static absl::StatusOr<std::unique_ptr<EncodedPictures>> OpenArchives(
       absl::Span<const std::string> paths, int64_t channels,
       std::vector<std::string>* classes);
 
-  // Lists the pictures below a folder, of a tar archive, or a single picture,
-  // in folders of any names. Otherwise as OpenFolders and OpenArchives.
+  // Lists pictures without labels. `path` is a folder, whose subfolders are
+  // also searched, a tar archive, or a single picture. The names of folders
+  // have no meaning. Returns the same errors as OpenFolders and OpenArchives.
   static absl::StatusOr<std::unique_ptr<EncodedPictures>> OpenUnlabeled(
       const std::string& path, int64_t channels);
 
-  // In the order of the indexes.
+  // Returns the pictures in the order of their indexes.
   absl::Span<const EncodedPicture> pictures() const { return pictures_; }
   int64_t size() const override {
     return static_cast<int64_t>(pictures_.size());

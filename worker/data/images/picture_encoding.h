@@ -12,19 +12,20 @@
 
 namespace tributary {
 
-// The facts about the training pictures that are stored with the model.
+// The facts about the training pictures that are stored with the model, so that
+// other pictures can be prepared in the same way.
 struct PictureEncoding {
   // Size of a sample, in pixels.
   int64_t height = 0;
   int64_t width = 0;
-  // The classes' names, if the data name them; otherwise empty.
+  // The names of the classes. Empty if the data do not name them.
   std::vector<std::string> classes;
 
   // Returns a JSON object. If it would have more than `max_bytes`, the names
   // are left out.
   std::string ToJson(size_t max_bytes) const;
-  // Reads what ToJson has written. Accepts arbitrary bytes. Returns
-  // InvalidArgument, which says what is wrong, if `json` is anything else.
+  // Parses a string that ToJson has returned. Accepts arbitrary bytes. Returns
+  // InvalidArgument, with the reason, if `json` is malformed.
   static absl::StatusOr<PictureEncoding> FromJson(absl::string_view json);
 };
 

@@ -24,7 +24,7 @@ class PictureSource {
   // the file system.
   virtual absl::StatusOr<Picture> Read(int64_t index) const = 0;
   // Returns a hash of the picture, for the fingerprint of the data (see
-  // proto/DATA.md). Errors as Read.
+  // proto/DATA.md). Returns the same errors as Read.
   virtual absl::StatusOr<uint64_t> Hash(int64_t index) const = 0;
 };
 

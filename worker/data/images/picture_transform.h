@@ -24,16 +24,19 @@ class PictureTransform {
                    uint64_t seed);
 
   // Returns InvalidArgument if scaling a picture of height x width pixels would
-  // make more than kMaxPicturePixels, because it is extremely long.
+  // result in more than kMaxPicturePixels pixels, because one side is extremely
+  // long.
   absl::Status Check(int64_t height, int64_t width) const;
 
-  // Write the sample [channels, height, width] to `sample`.
+  // Write the sample that results from a training or held-out picture, of shape
+  // [channels, height, width], to `sample`.
   void Train(const Picture& picture, int64_t epoch, int64_t index,
              float* sample) const;
   void HeldOut(const Picture& picture, float* sample) const;
 
-  // Returns the rectangle that resized_crop cuts out of a picture of height x
-  // width pixels: torchvision's RandomResizedCrop.get_params.
+  // Returns the random rectangle that is cut out of a picture of height x width
+  // pixels if the job sets resized_crop. Corresponds to torchvision's
+  // RandomResizedCrop.get_params.
   PictureRectangle ResizedCrop(int64_t height, int64_t width, int64_t epoch,
                                int64_t index) const;
 
@@ -43,8 +46,8 @@ class PictureTransform {
     int64_t width;
   };
   Size ScaledSize(int64_t height, int64_t width) const;
-  // Scales so that the shorter side is `resize`, or so that the picture covers
-  // the sample.
+  // Scales a picture so that its shorter side has the length that the job's
+  // field `resize` sets or, without this field, so that it covers the sample.
   Picture Scaled(const Picture& picture) const;
   // Cuts the sample out of `picture` at (top, left), which may lie outside of
   // it; pixels outside are black.

@@ -19,8 +19,8 @@ namespace tributary {
 inline constexpr int64_t kCifar10Bytes = 3073;
 inline constexpr int64_t kCifar100Bytes = 3074;
 
-// Parses a binary file of CIFAR-10 or, if `fine` is true, of CIFAR-100, whose
-// fine labels are the labels.
+// Parses a binary file of CIFAR-10 or, if `fine` is true, of CIFAR-100, of
+// which only the fine labels are used.
 absl::StatusOr<RawLayout> ParseCifar(absl::string_view bytes, bool fine,
                                      absl::string_view name);
 

@@ -10,7 +10,8 @@
 
 namespace tributary {
 
-// Where the pictures are in the bytes of a file. All sizes in bytes.
+// The positions of the pictures in a file. A pixel has `channels` bytes;
+// `first` and `stride` are in bytes.
 struct RawLayout {
   int64_t count = 0;
   int64_t height = 0;
@@ -33,7 +34,8 @@ struct RawFile {
 // The pictures of several files, one after the other.
 class RawPictures final : public PictureSource {
  public:
-  // The layouts must lie within the bytes. Pictures have `channels` channels.
+  // The layout of each file must lie within its bytes. Read returns pictures
+  // with `channels` channels.
   RawPictures(std::vector<RawFile> files, int64_t channels);
 
   int64_t size() const override { return ends_.back(); }

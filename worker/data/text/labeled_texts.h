@@ -13,33 +13,34 @@
 
 namespace tributary {
 
-// The largest number of classes of texts. More different labels show that the
-// label's column is not one of classes.
+// Maximum number of classes of texts. If there are more different labels, the
+// label's column probably does not contain classes.
 inline constexpr int64_t kMaxTextClasses = 1 << 16;
 
 struct LabeledTexts {
   std::string path;
   std::vector<std::string> texts;
-  std::vector<std::string> seconds;  // Empty if there are no pairs.
+  std::vector<std::string> seconds;  // Second texts of pairs, or empty.
   std::vector<std::string> labels;   // Empty if the file has no such column.
-  std::vector<int64_t> lines;        // Of the file, from 1.
+  std::vector<int64_t> lines;        // Line numbers, from 1.
 
   int64_t size() const { return static_cast<int64_t>(lines.size()); }
 };
 
 // Parses a CSV or TSV file with the columns that `spec` names. If
 // `needs_labels` is false, the label's column may be absent, and labels may be
-// empty. `path` is the file's name; it decides the delimiter. Accepts arbitrary
-// bytes. Returns InvalidArgument, naming the file and the line, if `bytes` is
-// malformed, lacks a column, or has an empty text or label.
+// empty. `path` is the file's name, which determines the delimiter. Accepts
+// arbitrary bytes. Returns InvalidArgument, naming the file and the line, if
+// `bytes` is malformed, lacks a column, or has an empty text or label.
 absl::StatusOr<LabeledTexts> ParseLabeledTexts(const LabeledTextSpec& spec,
                                                bool needs_labels,
                                                const std::string& path,
                                                absl::string_view bytes);
 
-// Reads the file `path` for ParseLabeledTexts, or, if its name ends in .txt, a
-// text from each line (not for pairs). Also returns the errors of
-// AppendWholeFile.
+// Reads texts for prediction from the file `path`. If its name ends in .txt or
+// .txt.gz, each line is a text, and InvalidArgument is returned if `spec`
+// requires pairs of texts. Otherwise parses the file with ParseLabeledTexts.
+// Also returns the errors of AppendWholeFile.
 absl::StatusOr<LabeledTexts> ReadTextsToPredict(const LabeledTextSpec& spec,
                                                 const std::string& path);
 

@@ -33,13 +33,16 @@ struct Sequences {
                int32_t* types) const;
 };
 
-// A text becomes [CLS] text [SEP], and a pair becomes [CLS] text [SEP] second
-// [SEP], in which the second text and the last [SEP] have type 1. A text that
-// is too long loses its last tokens. If a pair is too long, the longer text
-// loses its last tokens until both texts have the same number of tokens; then
-// both lose tokens. If the remaining number is odd, the text that was longer
-// keeps one token more, or the second text if they were equally long. Hugging
-// Face's tokenizers do the same with the strategy longest_first. Thread-safe.
+// Converts texts and pairs of texts to sequences of tokens. A text becomes
+// [CLS] text [SEP], and a pair becomes [CLS] text [SEP] second [SEP], in which
+// the second text and the last [SEP] have type 1.
+//
+// A text that is too long is truncated at its end. If a pair is too long, the
+// longer text is truncated until both texts have the same number of tokens;
+// then both are truncated. If the remaining number of tokens is odd, the text
+// that was longer keeps one token more, or the second text if they were equally
+// long. Hugging Face's tokenizers do the same with the strategy longest_first.
+// Thread-safe.
 class SequenceEncoder {
  public:
   // `tokenizer` must be WordPiece; the job's field `field` names it. Returns

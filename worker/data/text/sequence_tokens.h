@@ -20,10 +20,11 @@ struct SequenceTokens {
   int32_t padding = kAbsent;
   int32_t unknown = kAbsent;
 
-  // True if `token` is one of them.
+  // Returns true if `token` is one of the special tokens.
   bool Contains(int32_t token) const;
-  // What the tokens after the end of a sample are: the padding token or, if
-  // there is none, token 0. They do not change the result.
+  // Returns the token with which samples are filled up to the context length:
+  // the padding token or, if there is none, token 0. It does not affect the
+  // result.
   int32_t filler() const { return padding == kAbsent ? 0 : padding; }
 };
 

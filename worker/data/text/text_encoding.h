@@ -1,4 +1,5 @@
-// What prediction needs to know about the texts that a model was trained on.
+// The facts about the training texts that are stored with a model, for
+// prediction.
 #ifndef TRIBUTARY_WORKER_DATA_TEXT_TEXT_ENCODING_H_
 #define TRIBUTARY_WORKER_DATA_TEXT_TEXT_ENCODING_H_
 
@@ -21,9 +22,9 @@ struct TextEncoding {
   // Returns the JSON object {"classes": [...], "format": "tributary-text-1",
   // "tokenizer": {...}}.
   std::string ToJson() const;
-  // Reads what ToJson has written. Accepts arbitrary bytes. Returns
-  // InvalidArgument, which says what is wrong, if `json` is anything else. The
-  // tokenizer itself is not checked.
+  // Parses a string that ToJson has returned. Accepts arbitrary bytes. Returns
+  // InvalidArgument, with the reason, if `json` is malformed. The tokenizer
+  // itself is not checked.
   static absl::StatusOr<TextEncoding> FromJson(absl::string_view json);
 };
 

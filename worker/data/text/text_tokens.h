@@ -25,8 +25,9 @@ absl::StatusOr<TokenData> OpenTextTokens(const TextSpec& spec);
 absl::StatusOr<std::unique_ptr<Tokenizer>> OpenTokenizerOf(
     const std::string& field, const std::string& path);
 
-// Returns InvalidArgument, naming the field, if the model has fewer tokens than
-// the tokenizer, which has `tokens` and is named by the field `field`.
+// Returns InvalidArgument, naming the field of the model's vocabulary, if this
+// vocabulary has fewer than `tokens` tokens, the number of tokens of the
+// tokenizer that the job's field `field` names.
 absl::Status CheckVocabulary(int64_t tokens, const std::string& field,
                              const TextModel& model);
 

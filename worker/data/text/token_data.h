@@ -31,18 +31,18 @@ struct TokenData {
   // Every token is below this number.
   int64_t vocabulary = 0;
   uint64_t fingerprint = 0;
-  // What has made the tokens. Null if they are bytes, or if no tokenizer is
-  // named.
+  // The tokenizer that has produced the tokens. Null if the tokens are bytes,
+  // or if the job names no tokenizer.
   std::unique_ptr<Tokenizer> tokenizer;
-  // For messages: the field that names the tokenizer, the beginning of the
-  // error that there are too few tokens, and the plural noun, with a blank
-  // before it, for tokens in this error.
+  // Used in error messages: the job's field that names the tokenizer; the
+  // beginning of the message that there are too few tokens; and the plural noun
+  // for tokens in this message, with a blank before it.
   std::string tokenizer_field;
   std::string too_short;
   std::string unit;
 };
 
-// The sizes of the model that reads tokens.
+// The properties of a language model that its data set depends on.
 struct TextModel {
   std::string field;  // The field with the model, such as `model.gpt`.
   int64_t context = 0;

@@ -9,15 +9,15 @@
 namespace tributary {
 
 // Concatenates the tokens of all files that `spec` names. The held-out part
-// consists of the files of validation_path or, without these, of the end of the
-// training files, as with OpenTextTokens. Does not open the tokenizer.
+// consists of the files of validation_path. If there are none, it is the end of
+// the training files, as in OpenTextTokens. Does not open the tokenizer.
 //
 // The files stay open, and tokens are read from the disk when they are needed.
 // The files must not change while the job runs: TokenSource::Copy returns an
 // error if one has become shorter, or has a token that is not below the model's
-// vocabulary. Every token is also checked here. Returns NotFound if a file does
-// not exist, and InvalidArgument if a field or a file is invalid, or a token is
-// not below the model's vocabulary.
+// vocabulary. This function also checks every token. Returns NotFound if a file
+// does not exist, and InvalidArgument if a field or a file is invalid, or a
+// token is not below the model's vocabulary.
 absl::StatusOr<TokenData> OpenTokenFiles(const TokensSpec& spec,
                                          const TextModel& model);
 

@@ -9,13 +9,14 @@
 
 namespace tributary {
 
-// Masks tokens as Devlin et al. (2019): each token that is not special is
-// predicted with a fixed probability. A predicted token becomes [MASK] in 80 %
-// of the cases, and any token of the vocabulary in 10 %; otherwise, it stays.
+// Masks tokens as BERT does (Devlin et al., 2019). Each token that is not
+// special is selected for prediction with a fixed probability. A selected token
+// is replaced by [MASK] in 80 % of the cases and by a random token of the
+// vocabulary in 10 %; otherwise, it is not changed.
 //
-// At least one token of each sample is predicted: if chance selects none, the
-// token with the smallest random word is. If all tokens are special, they count
-// as tokens that are not.
+// At least one token of each sample is selected: if none is selected at random,
+// the token with the smallest random number is. If all tokens of a sample are
+// special, they are treated like other tokens.
 //
 // The result is a pure function of the seed, the epoch, the index of the sample
 // and the tokens. proto/SAMPLING.md defines it. Immutable and therefore

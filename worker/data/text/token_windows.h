@@ -9,15 +9,17 @@
 
 namespace tributary {
 
-// Training: the windows of an epoch are contiguous and do not overlap. Window i
-// begins at token phase + i * size. The phase, in [0, size), is drawn from the
-// seed for each epoch, so that a token appears at different positions of a
-// window in different epochs. An epoch has floor(train_tokens / size) - 1
+// Divides a sequence of tokens into windows of equal length.
+//
+// For training, the windows of an epoch are contiguous and do not overlap.
+// Window i begins at token phase + i * size. The phase, in [0, size), is drawn
+// from the seed for each epoch, so that a token appears at different positions
+// of a window in different epochs. An epoch has floor(train_tokens / size) - 1
 // windows, which fit into the training part for every phase, together with the
 // token after the last window.
 //
-// Evaluation: windows are contiguous from the start of the held-out part. The
-// last one may be shorter. If the model predicts the next token, the last
+// For evaluation, windows are contiguous from the start of the held-out part.
+// The last one may be shorter. If the model predicts the next token, the last
 // held-out token is only a label, and part of no window.
 //
 // Immutable and therefore thread-safe.

@@ -35,11 +35,14 @@
 namespace tributary {
 
 // Performs an all-reduce as a reduce-scatter followed by an all-gather, one
-// chunk at a time. Each of n workers sends and receives 2 (n - 1) / n times the
-// size of the model, as in a ring all-reduce (Patarasuk and Yuan, 2009), but in
-// two hops for any n. Member c % n reduces chunk c: it receives the sums of all
-// nodes that other members have computed and adds them in the order of the
-// reduction tree, which a ring cannot do. For any number of workers, the
+// chunk (a slice of the parameters) at a time. Each of n workers sends and
+// receives 2 (n - 1) / n times the size of the model, as in a ring all-reduce
+// (Patarasuk and Yuan, 2009), but in two hops for any n.
+//
+// Gradients are added along the reduction tree, a binary tree whose leaves are
+// the micro-batches. Member c % n reduces chunk c: it receives the gradient
+// sums of all tree nodes that other members have computed, and adds them in the
+// order of the tree, which a ring cannot do. For any number of workers, the
 // weights are therefore bit-identical to the weights that parameter servers
 // compute in synchronous mode.
 //
@@ -53,11 +56,11 @@ namespace tributary {
 // they are in a GPU's memory, only sums of squares, losses, counts and the
 // chunks that Options::save receives pass through the host.
 //
-// Communication overlaps with backward: a chunk is sent when its last local
-// node is complete. One thread receives, adds, updates and forwards chunks. New
-// weights are written to the WeightsSink chunk by chunk. Steps follow each
-// other without waiting for the coordinator, to which member 0 reports each
-// step.
+// Communication overlaps with backward: a member sends its sums of a chunk
+// while backward still computes other chunks. One thread receives, adds,
+// updates and forwards chunks. New weights are written to the WeightsSink chunk
+// by chunk. Steps follow each other without waiting for the coordinator, to
+// which member 0 reports each step.
 class AllReduceExchange final : public Exchange {
  public:
   struct Options {
@@ -65,7 +68,7 @@ class AllReduceExchange final : public Exchange {
     int64_t steps = 0;
     // First step to compute. Equals the version of the initial weights.
     int64_t first_step = 0;
-    int64_t attempt = 0;  // Number of the attempt, for the ledger of tests.
+    int64_t attempt = 0;  // Number of the job's attempt; used by tests only.
     // Optimizer state at version first_step. Must include all chunks whose
     // optimizer state this member keeps. Unused if first_step is 0.
     Snapshot first;
@@ -88,15 +91,16 @@ class AllReduceExchange final : public Exchange {
     // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
     // null, the memory is not pinned.
     PinMemory pin;
-    // For CreateOnDevice: the number of gradient arenas that the trainer uses
-    // at a time. If the trainer takes more, the exchange allocates them during
-    // a step; such an allocation can wait for other members (see
-    // ConnectNcclMesh).
+    // For CreateOnDevice: the number of gradient arenas (buffers for the
+    // gradients of the whole model) that the trainer uses at a time. If the
+    // trainer takes more, the exchange allocates them during a step; such an
+    // allocation can wait for other members (see ConnectNcclMesh).
     int arenas = 0;
   };
-  // `layout` and `sink` must outlive the exchange. Returns InvalidArgument if
-  // the assignments do not match the members of the mesh or do not cover the
-  // micro-batches of the job, and the errors of Optimizer::Create.
+  // Creates an exchange that works in host memory. `layout` and `sink` must
+  // outlive the exchange. Returns InvalidArgument if the assignments do not
+  // match the members of the mesh or do not cover the micro-batches of the job,
+  // and the errors of Optimizer::Create.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> Create(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<PeerMesh> mesh);
@@ -123,13 +127,14 @@ class AllReduceExchange final : public Exchange {
   // version or is computing it. Thread-safe.
   bool SaveAt(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes version 0, which `arena` holds, to the WeightsSink. All members must
-  // push the same values.
+  // Writes version 0 of the weights, which `arena` holds, to the WeightsSink.
+  // All members must push the same values.
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until this member has completed the last step and its messages have
-  // been delivered, or the exchange has failed. A step to which this member has
-  // pushed nothing is given up: the job has stopped early, before this step.
+  // been delivered, or the exchange has failed. If this member has pushed
+  // nothing for a step, the job has stopped before that step, and the exchange
+  // abandons the step.
   void Finish() override ABSL_LOCKS_EXCLUDED(mu_);
   int64_t bytes_sent() const override { return bytes_sent_; }
   int64_t bytes_received() const override { return bytes_received_; }
@@ -146,7 +151,7 @@ class AllReduceExchange final : public Exchange {
     std::map<int, int64_t> sample_counts;  // Indexed by node.
     int64_t sample_count = 0;              // Sum over all nodes.
     std::map<int, double> losses;          // Indexed by node.
-    std::vector<Transfer> sends;           // Transfers that send the above.
+    std::vector<Transfer> sends;           // Transfers that send these results.
     int pushing = 0;  // Number of calls of Push in progress for this step.
   };
 

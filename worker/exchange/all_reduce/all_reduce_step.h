@@ -94,8 +94,8 @@ class AllReduceExchange::Step {
   absl::Status Reduce(int chunk);
   absl::Status Gather(int chunk);
   // Waits for the gradient sums of all members for the chunk, and adds them in
-  // the order of the tree. May leave the last addition to the caller; see
-  // ChunkGradient.
+  // the order of the reduction tree. May leave the last addition to the caller;
+  // see ChunkGradient.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
   // Waits for the Facts of the chunks that this member reduces, and sends them
@@ -114,7 +114,7 @@ class AllReduceExchange::Step {
   absl::Status Save(int chunk, const float* weights);
   // Appends a chunk and its `ready` to writes_, then calls EndWrites. `ready`
   // is reached when the chunk's new weights are complete; null means that they
-  // are.
+  // are already complete.
   absl::Status EndWrite(int chunk, std::shared_ptr<Event> ready);
   // Makes the new weights of the chunks in writes_ available to the trainer, in
   // order, up to the first chunk whose event has not been reached. With `wait`,

@@ -13,9 +13,10 @@
 
 namespace tributary {
 
-// Creates the optimizer for a job of `steps` steps. It queues its operations on
-// `stream`, which keeps the state of the chunks. `layout` and `stream` must
-// outlive the result. Returns the errors of Optimizer::Create.
+// Creates a MemberOptimizer for a job of `steps` steps. It queues its
+// operations on `stream`, which holds the optimizer state in its device's
+// memory. `layout` and `stream` must outlive the result. Returns the errors of
+// Optimizer::Create.
 absl::StatusOr<std::unique_ptr<MemberOptimizer>> CreateDeviceOptimizer(
     const JobSpec& job, int64_t steps, const ArenaLayout* layout,
     ReductionStream* stream);

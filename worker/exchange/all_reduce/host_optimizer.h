@@ -13,9 +13,10 @@
 
 namespace tributary {
 
-// Creates the optimizer, with the state of `chunks`, initialized to zero, for a
-// job of `steps` steps. `layout` must outlive the result. All operations are
-// complete when the calls return. Returns the errors of Optimizer::Create.
+// Creates a MemberOptimizer for a job of `steps` steps. It works in host memory
+// and holds the optimizer state of `chunks`, initialized to zero. Its calls
+// return when their operations are complete. `layout` must outlive the result.
+// Returns the errors of Optimizer::Create.
 absl::StatusOr<std::unique_ptr<MemberOptimizer>> CreateHostOptimizer(
     const JobSpec& job, int64_t steps, const ArenaLayout* layout,
     const std::vector<int>& chunks);

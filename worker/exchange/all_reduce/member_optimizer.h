@@ -15,22 +15,24 @@
 
 namespace tributary {
 
-// The gradient sum of a batch for one chunk: half + other_half, added element
-// by element, or `half` alone if `other_half` is null.
+// The gradient sum of a batch for one chunk (a slice of the parameters): half +
+// other_half, added element by element, or `half` alone if `other_half` is
+// null.
 struct ChunkGradient {
   const float* half = nullptr;
   // The second part of the sum; null if `half` is the whole sum.
   const float* other_half = nullptr;
 };
 
-// Adds gradients, and updates weights as UpdateRecipe describes. The results
-// are bit-identical to the results of a server's ChunkPass. Gradients and
-// weights are in host memory or in a device's memory. Owns the optimizer state
-// of the chunks that the member updates, in the same memory.
+// Adds gradients, and updates weights as UpdateRecipe describes, for one member
+// of an all-reduce. The results are bit-identical to the results of a parameter
+// server (see ChunkPass). Gradients and weights are in host memory or in a
+// device's memory. Owns the optimizer state of the chunks that the member
+// updates, in the same memory.
 //
-// A device runs the operations after the calls have returned, in the order of
-// the calls; see Record. An error of the device is returned by all later calls
-// that return a status.
+// On a device, operations are asynchronous: the calls queue them, and the
+// device runs them in the order of the calls (see Record). After an error of
+// the device, all later calls that return a status return this error.
 //
 // Not thread-safe.
 class MemberOptimizer {
@@ -38,9 +40,9 @@ class MemberOptimizer {
   virtual ~MemberOptimizer() = default;
 
   // Adds up the gradient sums `parts` of one chunk, in place, in the order of
-  // the reduction tree. `parts` is indexed by node; each array has `count`
-  // elements. If `whole` is false, may leave the last addition to the caller;
-  // see ChunkGradient.
+  // the reduction tree. `parts` is indexed by node of the tree; each array has
+  // `count` elements. If `whole` is false, may leave the last addition to the
+  // caller; see ChunkGradient.
   virtual ChunkGradient AddUp(int64_t count, const std::map<int, float*>& parts,
                               bool whole) = 0;
 
@@ -49,8 +51,9 @@ class MemberOptimizer {
     // Sum of the squares of the gradient's elements, added in the same order as
     // in a server's ChunkPass.
     double squares = 0;
-    // If the sum is not finite, the index within the chunk of the first element
-    // that is not finite, or 0 if all are finite; otherwise -1.
+    // -1 if `squares` is finite. Otherwise the index, within the chunk, of the
+    // first gradient element that is not finite, or 0 if all elements are
+    // finite and only the sum overflows.
     int64_t nonfinite = -1;
   };
   // BeginFacts starts to compute the facts of a chunk, whose gradient must not
@@ -63,7 +66,7 @@ class MemberOptimizer {
   // The values of a step that are the same for all chunks.
   struct Step {
     int64_t number = 0;        // Starts at 0.
-    int64_t sample_count = 0;  // Number of samples (tokens).
+    int64_t sample_count = 0;  // Number of samples; for texts, of tokens.
     // Norm of the mean gradient. Used by jobs that clip gradients or skip steps
     // with gradients that are not finite.
     double norm = 0;
@@ -75,7 +78,7 @@ class MemberOptimizer {
     float* new_weights = nullptr;    // The next version.
   };
   // Updates chunks. On a device, ChunkGradient::other_half must be null. The
-  // contents of gaps between parameters do not matter.
+  // gaps between the parameters of a chunk may have any contents.
   virtual void Update(const Step& step,
                       absl::Span<const ChunkUpdate> updates) = 0;
 

@@ -22,8 +22,9 @@ struct GlooMeshOptions {
   // Host name or address under which the other members can reach this machine.
   std::string host = "127.0.0.1";
   // Time limit for the connection of two members that have both published their
-  // addresses. Nothing else ends the wait for a member that is lost before it
-  // connects. Should exceed the lease, for which a member may be silent.
+  // addresses. If a member is lost before it connects, only this limit ends the
+  // wait for it. Should exceed the lease, which is how long a member may be
+  // silent before the coordinator treats it as lost.
   absl::Duration connect_timeout = absl::Seconds(30);
   // Time after which a message fails if the other member makes no progress with
   // it.

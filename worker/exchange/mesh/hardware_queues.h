@@ -7,8 +7,8 @@
 namespace tributary {
 
 // Checks that the `queues` hardware queues of a GPU suffice for NCCL. With more
-// than one peer, each stream needs a queue of its own: one for each peer, and
-// `other_streams` for the rest of the process.
+// than one peer, each CUDA stream needs a queue of its own. NCCL uses one
+// stream for each peer; the rest of the process uses `other_streams`.
 //
 // The reason: work in a hardware queue waits for all work queued before, even
 // from a different stream, and an operation of NCCL waits for its peer. If the

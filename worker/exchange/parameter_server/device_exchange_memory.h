@@ -1,5 +1,5 @@
-// The memory of the server's GPU in which a worker leaves its gradients and
-// reads the weights.
+// The memory of the server's GPU to which a worker writes its gradients and
+// from which it reads the weights.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_DEVICE_EXCHANGE_MEMORY_H_
 #define TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_DEVICE_EXCHANGE_MEMORY_H_
 
@@ -19,8 +19,10 @@ namespace tributary {
 using MapDeviceMemory = std::function<absl::StatusOr<std::shared_ptr<float>>(
     const DeviceMemoryHandle& handle)>;
 
-// The arenas in the memory of one server's GPU, mapped into this process.
-// Thread-safe. Buffers of Take keep the mapping alive.
+// The arenas for weights and gradients in the memory of one server's GPU,
+// mapped into this process. An arena holds the weights, or the gradients, of
+// the whole model. Buffers that Take has returned keep the mapping alive.
+// Thread-safe.
 class DeviceExchangeMemory {
  public:
   // Maps the memory that `welcome` offers, for arenas of `arena_elements`

@@ -17,11 +17,11 @@ namespace tributary {
 
 // Encodes gradient sums. Thread-safe.
 //
-// With exchange.compression, keeps the part of each chunk that compression has
-// dropped, and adds it to the next sum of that chunk before compressing (error
-// feedback: Seide et al., 2014). The server thus receives the whole gradient
-// eventually, except contributions that the server drops as duplicates, and the
-// residual that remains when the worker exits.
+// With exchange.compression, keeps the part of each chunk's gradient that
+// compression has dropped, and adds it to the next sum of that chunk before
+// compressing it (error feedback: Seide et al., 2014). The server thus receives
+// the whole gradient eventually, except sums that the server drops as
+// duplicates, and the residual that remains when the worker exits.
 class GradientEncoder {
  public:
   // `layout` must outlive this object. `exchange` must be valid.
@@ -41,8 +41,8 @@ class GradientEncoder {
   const ArenaLayout* const layout_;
   BufferPool halves_;
   // The parts of the gradients that compression has dropped so far, laid out as
-  // the arena. Uses huge pages, because every step passes over all of this
-  // memory. Absent without compression.
+  // `layout_` describes. Uses huge pages, because every step passes over all of
+  // this memory. Absent without compression.
   std::optional<PrivatePages> residuals_;
   const std::unique_ptr<absl::Mutex[]> residual_locks_;  // Indexed by chunk.
 };

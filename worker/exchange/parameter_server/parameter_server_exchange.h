@@ -23,8 +23,9 @@
 
 namespace tributary {
 
-// The exchange of a worker with parameter servers. See Exchange for thread
-// safety and errors.
+// The exchange of a worker with parameter servers: sends gradient sums and
+// receives weights over one stream per server. See Exchange for thread safety
+// and errors.
 class ParameterServerExchange final : public Exchange {
  public:
   struct Server {
@@ -45,8 +46,9 @@ class ParameterServerExchange final : public Exchange {
     std::vector<Server> servers;  // Indexed by shard.
     ExchangeSpec exchange;        // Field `exchange` of the resolved job.
     ExchangeTraits traits;        // Result of ResolveExchange for the job.
-    // Number of gradient arenas to place in shared memory. Gradients in all
-    // further arenas are sent over the stream.
+    // Number of gradient arenas (buffers for the gradients of the whole model)
+    // to place in shared memory. Gradients in all further arenas are sent over
+    // the stream.
     int shared_arenas = 16;
     int64_t incarnation = 0;
     int64_t attempt = 0;
@@ -68,11 +70,11 @@ class ParameterServerExchange final : public Exchange {
     // Logs whether GPU memory is used. May be null. Called from any thread.
     std::function<void(const std::string&)> log;
   };
-  // Connects to every server and sends Hello. `layout` and `sink` must outlive
-  // the exchange. Returns Unavailable, naming shard and address, if a server
-  // cannot be reached in time; FailedPrecondition if the requested transport
-  // cannot reach a server or the security settings are incompatible; and
-  // sink->status() if that is an error.
+  // Connects to every server and sends it a Hello message. `layout` and `sink`
+  // must outlive the exchange. Returns Unavailable, naming shard and address,
+  // if a server cannot be reached in time; FailedPrecondition if the requested
+  // transport cannot reach a server or the security settings are incompatible;
+  // and sink->status() if that is an error.
   static absl::StatusOr<std::unique_ptr<ParameterServerExchange>> Create(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       const Connector& connect);
@@ -106,8 +108,8 @@ class ParameterServerExchange final : public Exchange {
   ParameterServerExchange(const Options& options, const ArenaLayout* layout,
                           WeightsSink* sink);
   absl::Status Connect(const Options& options, const Connector& connect);
-  // Creates shared memory for `arenas` gradient arenas, unless it exists. If
-  // this fails, gradients are sent over the streams.
+  // Creates shared memory for `arenas` gradient arenas, unless it already
+  // exists. If this fails, gradients are sent over the streams.
   void MakeMemory(int arenas);
   void MakeArenas(const PinMemory& pin);
   int64_t ArenaBytes() const;
@@ -116,7 +118,8 @@ class ParameterServerExchange final : public Exchange {
   }
   // Unmaps the memory of the server's GPU.
   void ReleaseDevice();
-  // Calls Retry on the connections that have parked a chunk.
+  // Calls Retry on the connections that have parked a chunk, that is, received
+  // weights that could not be written yet.
   void RetryParked();
 
   ExchangeParts parts_;

@@ -18,8 +18,9 @@ namespace tributary {
 
 // Decodes weights from servers. With exchange.compression, servers send deltas,
 // which are relative to the previous version. This class applies them to its
-// own copy of the weights, because an arena may have skipped the version that a
-// delta is relative to. Without compression it keeps no copy.
+// own copy of the weights, because the place to which the weights are written
+// may have skipped the version that a delta is relative to. Without compression
+// it keeps no copy.
 //
 // Calls for different chunks may be concurrent; calls for one chunk must not.
 class ReceivedWeights {
@@ -64,9 +65,9 @@ class ReceivedWeights {
   // True if Write uses non-temporal stores because the arena exceeds the
   // caches.
   const bool streams_;
-  // Weights that deltas apply to, laid out as the arena. Present only with
-  // compression. Uses huge pages because every step touches a little of each
-  // page.
+  // Weights that deltas apply to, laid out as `layout_` describes. Present only
+  // with compression. Uses huge pages because every step touches a little of
+  // each page.
   std::optional<PrivatePages> values_;
   std::vector<Copy> copies_;  // Indexed by chunk.
 };

@@ -49,8 +49,8 @@ struct ExchangeParts {
   WeightsSink* const sink;
   const int servers;
   const ExchangeSpec::Transport transport;
-  // True if servers answer each contribution with an Outcome; see
-  // ExchangeTraits::contributions_answered.
+  // True if servers answer each contribution (gradient sum) with an Outcome;
+  // see ExchangeTraits::contributions_answered.
   const bool answered;
   GradientEncoder encoder;
   ReceivedWeights weights;
@@ -58,7 +58,8 @@ struct ExchangeParts {
   std::unique_ptr<ExchangeTrace> trace;  // Null if no step is traced.
   // Shared memory for gradients. Null if no server can map it.
   std::shared_ptr<SharedMemory> memory;
-  // Maps the memory of the server's GPU. Null if this worker uses none.
+  // Maps the memory of the server's GPU. Null if this worker does not use such
+  // memory.
   MapDeviceMemory map_device;
   // Logs a line that says whether gradients and weights stay in GPU memory. May
   // be null.
@@ -74,18 +75,18 @@ struct ExchangeParts {
   std::atomic<int64_t> shared_bytes_received{0};
   std::atomic<bool> finishing{false};
 
-  // Guards `parked`, and is held during WeightsSink::BeginWrite, so that a
-  // connection whose chunk is parked is in `parked` before Retry can be called.
-  // Acquired before the sink's lock.
+  // Guards `parked`. Held during WeightsSink::BeginWrite, so that a connection
+  // that parks a chunk is in `parked` before Retry can be called. Acquired
+  // before the sink's lock.
   absl::Mutex parked_mu;
   // The connections that have parked a chunk.
   std::vector<ServerConnection*> parked ABSL_GUARDED_BY(parked_mu);
 };
 
-// Sends contributions to a server, older steps first, and within a step the
-// first layers first. Writes the weights that the server sends to the sink.
-// Between processes that share memory, the stream carries only notices of
-// contributions and of weights. Thread-safe.
+// Sends contributions (gradient sums) to a server, older steps first, and
+// within a step the first layers first. Writes the weights that it receives
+// from the server to the sink. Between processes that share memory, the stream
+// carries only notices of contributions and of weights. Thread-safe.
 class ServerConnection final
     : private ClientSession<ServerMessage, WorkerMessage> {
  public:
@@ -104,19 +105,21 @@ class ServerConnection final
   // notice.
   void Push(int64_t step, NodeChunk sum) ABSL_LOCKS_EXCLUDED(memory_mu_);
   // Unmaps the memory of the server's GPU, except for arenas that the caller
-  // holds. Further sums must not be in it. The server frees the memory after
-  // the end of the stream; CUDA requires that no process maps it by then. Must
-  // be called only if this is the only connection.
+  // holds. Sums that are pushed later must not be in this memory. The server
+  // frees the memory after the end of the stream; CUDA requires that no process
+  // maps it by then. Must be called only if this is the only connection.
   void ReleaseDevice() ABSL_LOCKS_EXCLUDED(handling_mu_, memory_mu_);
   void HalfClose() { stream_->HalfClose(); }
   void AwaitDone() { (void)stream_->AwaitDone(); }
 
-  // Delivers the parked chunk to the sink, then resumes reading the stream. If
-  // the sink parks a chunk again, reading stays paused.
+  // Delivers the parked chunk, whose destination was still being read when it
+  // arrived, to the sink, then resumes reading the stream. If the sink parks a
+  // chunk again, reading stays paused.
   void Retry() ABSL_LOCKS_EXCLUDED(handling_mu_);
 
  private:
-  // Weights that wait because a task is still reading their destination.
+  // Received weights that cannot be written yet, because a task is still
+  // reading their destination.
   struct Parked {
     Weights weights;  // The message without its payload.
     ReceivedFloats floats;
@@ -144,7 +147,8 @@ class ServerConnection final
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool Write(const Weights& weights, ReceivedFloats floats)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
-  // Tells the sink that the weights, whose writing began at `begin`, are there.
+  // Reports to the sink that the weights have been written. Writing began at
+  // `begin`.
   void EndWrite(const Weights& weights, absl::Time begin);
   bool OnVersions(const WeightsInMemory& versions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
@@ -176,8 +180,8 @@ class ServerConnection final
   const std::string address_;
   const bool in_memory_;
   const std::unique_ptr<ExchangeStream> stream_;
-  // True once both sides share memory. Gradients in shared memory are then not
-  // sent over the stream.
+  // True once both sides have agreed to share memory. Gradients in shared
+  // memory are then not sent over the stream.
   std::atomic<bool> agreed_{false};
 
   // Serializes message handling: Retry may run while the handler that has
