@@ -1,6 +1,5 @@
 #include "library/job_metrics.h"
 
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -35,7 +34,7 @@ void JobMetrics::AddStep(const nlohmann::json& line) {
   metrics.loss = NumberOf(line, "loss");
   metrics.learning_rate = NumberOf(line, "learning_rate");
   metrics.seconds = NumberOf(line, "step_seconds");
-  metrics.samples = std::llround(NumberOf(line, "samples"));
+  metrics.samples = line.value("samples", int64_t{0});
   last_step_ = metrics.step;
   on_step_(metrics);
 }
