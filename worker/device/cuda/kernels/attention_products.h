@@ -1,6 +1,6 @@
-// Products of tiles of a head's matrices, for forward and backward attention:
-// element by element for float32, by tensor cores for bfloat16. For .cu files
-// only.
+// Products of tiles of a head's matrices, for forward and backward attention.
+// Uses ordinary arithmetic for float32 and tensor cores for bfloat16. For .cu
+// files only.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 
@@ -148,8 +148,9 @@ class alignas(16) TileProducts<float> {
 // Products with operands (including weights) in bfloat16 and sums in float32.
 //
 // Each of the eight warps computes two of the sixteen 16 x 16 parts of a tile.
-// The instructions determine which elements of a part a thread holds, so the
-// sums pass through shared memory.
+// The tensor core instructions, and not the layout of attention_tile.h,
+// determine which elements of a part a thread holds. Add therefore
+// redistributes the sums through shared memory.
 template <>
 class alignas(16) TileProducts<Bfloat16> {
  public:
@@ -249,8 +250,8 @@ class alignas(16) TileProducts<Bfloat16> {
     return SharedAddressOf(matrix + row * kStride + column);
   }
 
-  // Warp (see instructions.h). Adds the product of the parts `a` and `b` to
-  // `sums`.
+  // Adds the product of the parts `a` and `b` to `sums`. All lanes of the warp
+  // must call this function together.
   __device__ static void MultiplyPart(const uint32_t (&a)[4],
                                       const uint32_t (&b)[4],
                                       float (&sums)[2][4]) {
