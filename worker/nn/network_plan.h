@@ -13,7 +13,7 @@
 
 namespace tributary {
 
-// Where each tensor of a network is placed in one block of memory. Tensors are
+// The place of each tensor of a network in one block of memory. Tensors are
 // given as offsets from the start of the block, in bytes; -1 stands for a
 // tensor that does not exist.
 struct NetworkPlan {
@@ -27,7 +27,8 @@ struct NetworkPlan {
     std::array<int64_t, kMaxLayerInputs> evaluation_inputs{-1, -1};
     int64_t saved = -1;
     // True if this layer is a GELU whose output the preceding layer computes,
-    // or a sum that the following layer computes.
+    // or a sum that the following layer computes. Forward of this layer is then
+    // not called.
     bool forward_elsewhere = false;
     // The number of the layer whose sum this layer computes, or -1.
     int sum = -1;
