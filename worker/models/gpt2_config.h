@@ -1,4 +1,4 @@
-// The config.json of a GPT-2 in the format of Hugging Face.
+// Reads the config.json of a GPT-2 model in the format of Hugging Face.
 #ifndef TRIBUTARY_WORKER_MODELS_GPT2_CONFIG_H_
 #define TRIBUTARY_WORKER_MODELS_GPT2_CONFIG_H_
 
@@ -24,10 +24,12 @@ absl::StatusOr<GptSpec> ParseGpt2Config(absl::string_view text,
 // system's error if it cannot be read, and the errors of ParseGpt2Config.
 absl::StatusOr<GptSpec> ReadGpt2Config(const std::string& folder);
 
-// Checks the sizes of a resolved gpt against the config.json that belongs to
-// model.initial_weights.path: in that folder, or beside that file. Returns
-// InvalidArgument, naming each field that differs and both values. Returns OK
-// if there is no config.json or `model` is not a gpt with initial weights.
+// Checks the sizes of a GPT model, in which defaults have been set (see
+// ResolveJob), against the config.json that belongs to
+// model.initial_weights.path. If this path is a folder, config.json is in that
+// folder; otherwise it is in the folder of that file. Returns InvalidArgument,
+// naming each field that differs and both values. Returns OK if there is no
+// config.json, or if `model` is not a GPT model with initial weights.
 absl::Status CheckGpt2Config(const ModelSpec& model);
 
 }  // namespace tributary
