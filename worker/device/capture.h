@@ -10,7 +10,7 @@
 namespace tributary {
 
 // Recorded operations that can be launched as a unit any number of times. Must
-// not outlive the device.
+// not outlive the device that captured them.
 class CapturedWork {
  public:
   virtual ~CapturedWork() = default;

@@ -12,11 +12,11 @@
 namespace tributary {
 
 // Returns the model that `text`, the contents of a config.json, describes:
-// layers, heads, width, context, vocabulary and tied_head. Members that are
-// absent have the values of transformers' GPT2Config. Returns InvalidArgument,
-// beginning with `path` and naming the member, if the text is not a JSON
-// object, a member has a wrong type or range, or the model differs from GPT-2
-// in a way that model.gpt does not support.
+// layers, heads, width, context, vocabulary and tied_head. Absent members have
+// the default values of GPT2Config in Hugging Face's transformers. Returns
+// InvalidArgument, beginning with `path` and naming the member, if the text is
+// not a JSON object, a member has a wrong type or range, or the model differs
+// from GPT-2 in a way that model.gpt does not support.
 absl::StatusOr<GptSpec> ParseGpt2Config(absl::string_view text,
                                         const std::string& path);
 

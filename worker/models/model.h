@@ -35,13 +35,14 @@ class Model {
   virtual ~Model() = default;
 
   // Returns the parameter table, which does not depend on the micro-batch size
-  // or the device. The caller must set its field `chunk_elements`.
+  // or the device. Its field `chunk_elements` is not set: the caller sets it in
+  // a copy.
   virtual const ParameterTable& table() const = 0;
 
-  // Returns the bytes of device memory for activations, for saved tensors, for
-  // the next micro-batch, and for copies of the weights that are not shared
-  // with other models (see CreateModel). Excludes arenas, which the caller
-  // owns.
+  // Returns the bytes of device memory for activations, for tensors that
+  // forward saves for backward, for the next micro-batch, and for copies of the
+  // weights that are not shared with other models (see CreateModel). Excludes
+  // arenas, which the caller owns.
   virtual int64_t memory_bytes() const = 0;
 
   // Writes the initial weights (version 0), a pure function of the seed.
@@ -79,28 +80,30 @@ class Model {
   virtual std::vector<std::string> LayerNames() const { return {}; }
 
   // Computes forward only, in evaluation mode (no dropout; batch norm uses its
-  // running statistics). The batch may be smaller than planned. Returns the
-  // device's error if it has failed.
+  // running statistics). The batch may have fewer samples than `max_samples` of
+  // CreateModel. Returns the device's error if it has failed.
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                             const float* weights) = 0;
 
   // Computes forward only, in evaluation mode, for the inputs of a batch, and
-  // replaces `outputs` by the model's outputs: [samples, classes] logits with
-  // cross-entropy (one row for each token if each has a label, that is, with
-  // the masked-language-model head of bert), [samples, 1] values with mean
-  // squared error. Ignores targets. Returns Unimplemented for models that do
-  // not support it and for those whose input is tokens, InvalidArgument if
-  // `batch` does not suit the model, and the device's error if it has failed.
+  // replaces `outputs` by the model's outputs: [samples, classes] logits if the
+  // loss is cross-entropy, and [samples, 1] values if it is mean squared error.
+  // With the masked-language-model head of BERT, there is a row of logits for
+  // each token. Ignores targets. Returns Unimplemented for models that do not
+  // support it, and for models whose data are of DataInfo::Kind::kTokens, such
+  // as GPT; InvalidArgument if `batch` does not suit the model, and the
+  // device's error if it has failed.
   virtual absl::Status Predict(const Batch& /*batch*/, const float* /*weights*/,
                                std::vector<float>* /*outputs*/) {
     return absl::UnimplementedError("this model cannot predict");
   }
 
   // Computes the logits of the token that follows `tokens`, one for each token
-  // of the vocabulary. If `tokens` is longer than the context, uses only its
-  // end. Returns Unimplemented for models whose input is not tokens,
-  // InvalidArgument if `tokens` is empty, a token is out of range, or `logits`
-  // has the wrong size, and the device's error if it has failed.
+  // of the vocabulary. If `tokens` is longer than the context, uses only the
+  // last tokens. Returns Unimplemented for models whose data are not of
+  // DataInfo::Kind::kTokens, InvalidArgument if `tokens` is empty, a token is
+  // out of range, or `logits` has the wrong size, and the device's error if it
+  // has failed.
   virtual absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                        const float* weights,
                                        absl::Span<float> logits) = 0;

@@ -17,11 +17,11 @@
 namespace tributary {
 
 // Builds a network for the data that `data` describes. `config` holds
-// model.external.config of the job. The caller reports invalid members of
-// `config`, and members that the factory has not read. Every worker calls the
-// factory several times, for example to compute how much memory the network
-// needs, so equal arguments must yield equal networks. Error messages should
-// name what the user has to change.
+// model.external.config of the job. The caller reports errors for invalid
+// members of `config`, and for members that the factory has not read. Every
+// worker calls the factory several times, for example to compute how much
+// memory the network needs, so equal arguments must yield equal networks. Error
+// messages should name what the user has to change.
 using ModelFactory =
     std::function<absl::StatusOr<Graph>(Config* config, const DataInfo& data)>;
 

@@ -1,4 +1,5 @@
-// Model without computation, for measuring the exchange alone.
+// A model without computation, for measuring the exchange of gradients and
+// weights alone.
 #ifndef TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
 #define TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
 

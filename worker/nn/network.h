@@ -146,7 +146,7 @@ class Network {
     bool computed = false;
     std::vector<std::unique_ptr<CapturedWork>> forward, backward;
   };
-  // A micro-batch in progress.
+  // The arguments and the state of a micro-batch in progress.
   struct Pass {
     LayerCall call;
     uint64_t seed = 0;
@@ -189,8 +189,8 @@ class Network {
   // if the pass must neither capture nor launch anything.
   Captures* CapturesOf(const Pass& pass);
   // QueueForward queues the operations between the input and the loss, and
-  // returns false if the micro-batch was given up. QueueBackward queues the
-  // operations after the loss.
+  // returns false if the observer stopped the micro-batch. QueueBackward queues
+  // the operations after the loss.
   bool QueueForward(Pass* pass);
   void QueueBackward(Pass* pass);
   // Launches `*captured`. If it is null or cannot be launched, captures the

@@ -18,12 +18,13 @@ namespace tributary {
 // tensor that does not exist.
 struct NetworkPlan {
   struct Node {
-    int64_t constants = -1;  // Written once, and never overwritten.
-    // Places of the layer's inputs in calls that train.
+    int64_t constants = -1;  // Place of LayerSpec::constants, written once.
+    // Places of the layer's inputs in training.
     std::array<int64_t, kMaxLayerInputs> inputs{-1, -1};
     int64_t output = -1;
-    // Places of the layer's inputs in calls that do not train. These calls skip
-    // layers that are then the identity (LayerSpec::identity_in_evaluation).
+    // Places of the layer's inputs outside of training. Layers that are the
+    // identity outside of training are then skipped
+    // (LayerSpec::identity_in_evaluation).
     std::array<int64_t, kMaxLayerInputs> evaluation_inputs{-1, -1};
     int64_t saved = -1;
     // True if this layer is a GELU whose output the preceding layer computes,
@@ -42,10 +43,10 @@ struct NetworkPlan {
     int64_t output_gradient = -1;
     std::array<int64_t, kMaxLayerInputs> input_gradients{-1, -1};
     std::array<bool, kMaxLayerInputs> accumulate{};
-    // Temporary buffers for the gradients of inputs; -1 for an input that needs
-    // none. An input needs one if a later layer has already written its part of
-    // the input's gradient, and this layer cannot add to that part (see
-    // LayerSpec::accumulates).
+    // Places of temporary buffers for the gradients of inputs; -1 for an input
+    // that needs none. An input needs one if a later layer has already written
+    // its part of the input's gradient, and this layer cannot add to that part
+    // (see LayerSpec::accumulates).
     std::array<int64_t, kMaxLayerInputs> scratch{-1, -1};
     bool accumulate_weight = false;
     // Index of a parameter. When backward of this layer is done, the gradients

@@ -15,7 +15,8 @@ class LayerObserver {
   // Called on the compute thread after it has run forward or backward of layer
   // number `layer` (see Model::LayerNames). On a device with its own memory,
   // `begin` and `end` are the times at which the thread began and finished to
-  // queue the layer.
+  // queue the layer. Not called for layers that are launched as captured
+  // operations (see Capture).
   virtual void OnLayer(int layer, bool backward, absl::Time begin,
                        absl::Time end) = 0;
 };
@@ -35,8 +36,9 @@ class StepObserver {
   // when a thread of the user's program computes the micro-batch. Not called in
   // other cases or for an empty micro-batch.
   virtual void DeviceBusy() {}
-  // Returns the receiver of the layers' times, or null, in which case the times
-  // are not measured. Called for each part of the micro-batch.
+  // Returns the receiver of the layers' times. If it returns null, the times
+  // are not measured. The network calls this for each layer, in forward and in
+  // backward, except for layers that are launched as captured operations.
   virtual LayerObserver* layers() { return nullptr; }
   // Replaces the number of samples (tokens) of the micro-batch, which by
   // default is the number of targets that count (those whose label is not -1).
@@ -60,7 +62,7 @@ struct LossSums {
   // Number of samples (tokens) whose largest logit is the target; 0 for
   // regression.
   int64_t correct = 0;
-  int64_t sample_count = 0;  // Number of samples (tokens).
+  int64_t sample_count = 0;  // Number of samples (tokens) that count.
 };
 
 }  // namespace tributary

@@ -14,7 +14,7 @@ namespace tributary {
 struct Loss {
   double sum = 0;
   int64_t correct = 0;
-  int64_t counted = 0;  // Number of rows that count.
+  int64_t counted = 0;  // Number of rows, except those with label -1.
 };
 
 // Losses and their gradients. After each call that begins a loss, Await must be

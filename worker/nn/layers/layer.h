@@ -16,8 +16,9 @@
 
 namespace tributary {
 
-// The maximum number of inputs of a layer, and of its parameters. With fixed
-// maximums, running a layer needs no memory allocation.
+// The maximum number of inputs of a layer, and the maximum number of its
+// parameters. Because the maximums are fixed, running a layer requires no
+// memory allocation.
 inline constexpr int kMaxLayerInputs = 2;
 inline constexpr int kMaxLayerParameters = 6;
 
@@ -67,7 +68,8 @@ struct LayerSpec {
   // True if Backward can add to the gradient of parameter 0, so that layers may
   // share the parameter.
   bool accumulates_weight = false;
-  // True if the layer computes GELU of its input.
+  // True if the layer computes GELU (see ElementwiseOps::GeluForward) of its
+  // input.
   bool is_gelu = false;
   // True if Forward can also compute GELU of the output
   // (LayerTensors::gelu_output), and Backward can also compute the gradient of
@@ -82,8 +84,8 @@ struct LayerSpec {
   // instead of operations of the device. It then works only on CPU devices with
   // Precision::kFloat32.
   bool host_floats = false;
-  // True if the output equals the input in calls that do not train. Forward is
-  // then not called, and the input is used in place of the output.
+  // True if the output equals the input outside of training, as in dropout.
+  // Forward is then not called, and the input is used in place of the output.
   bool identity_in_evaluation = false;
 };
 
