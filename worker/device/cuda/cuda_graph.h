@@ -24,8 +24,9 @@ class CudaGraph final : public CapturedWork {
   // Begins a capture. If it returns an error, nothing is captured, and End must
   // not be called.
   static absl::Status Begin(Stream& stream);
-  // Ends the capture. Also returns the errors of operations queued since Begin,
-  // which are not reported elsewhere. `growths` is the current value of
+  // Ends the capture and returns the graph. Returns the first error of the
+  // capture or of the operations queued since Begin; the errors of these
+  // operations are not reported elsewhere. `growths` is the current value of
   // CudaContext::growths(). Once that value changes, working memory that the
   // graph uses may have moved.
   static absl::StatusOr<std::unique_ptr<CudaGraph>> End(Stream& stream,

@@ -118,7 +118,8 @@ class alignas(16) TileProducts<float> {
   // Number of elements of a head that AddInner reads at once.
   static constexpr int kDepth = 32;
   // Number of floats from one row to the next. A quarter of kOperandStride is
-  // odd, so the float4s of eight consecutive rows are in different banks.
+  // odd, so the float4s of eight consecutive rows are in different banks of
+  // shared memory.
   static constexpr int kOperandStride = kDepth + 4;
   static constexpr int kStride = kTile + 4;
   static_assert(2 * kOperandStride >= kStride, "one operand is a tile wide");
@@ -208,12 +209,13 @@ class alignas(16) TileProducts<Bfloat16> {
   }
 
  private:
-  // Side of the parts.
+  // Side of a part of a tile; see the comment of this class.
   static constexpr int kPart = 16;
   static_assert(kTileThreads / kWarp * 2 == kTile / kPart * (kTile / kPart),
                 "two parts for each warp");
   // Number of elements from one row to the next. Eight consecutive rows are in
-  // different banks, and every row starts at a multiple of 16 bytes.
+  // different banks of shared memory, and every row starts at a multiple of 16
+  // bytes.
   static constexpr int kStride = kTile + 8;
   static constexpr int kSumStride = kTile + 4;
   // Number of elements that one vector load reads. Vector loads are used if

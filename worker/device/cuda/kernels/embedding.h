@@ -13,7 +13,8 @@ namespace tributary::cuda {
 
 // Computes the sum of the token embedding and the position embedding.
 // `position_table` may be null. With `accumulate`, adds the sum to y instead.
-// In all functions, T is the representation of Real: float or Bfloat16.
+// In all functions of this file, T is the type that represents Real: float or
+// Bfloat16.
 template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                       int64_t width, const int32_t* tokens,
