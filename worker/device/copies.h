@@ -12,9 +12,10 @@
 
 namespace tributary {
 
-// A point in a queue of operations or copies. CopyStream::Record and
-// Copies::Record set the point: it is reached when everything queued before is
-// complete. An event may be recorded any number of times. Not thread-safe.
+// A point in a queue of operations or copies, like a CUDA event.
+// CopyStream::Record and Copies::Record set the point: it is reached when
+// everything that was queued before the call is complete. An event may be
+// recorded any number of times. Not thread-safe.
 class Event {
  public:
   virtual ~Event() = default;
@@ -40,8 +41,9 @@ class CopyStream {
   // earlier ones are complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
-  // `to` and `from` are both in device memory: of this process, or mapped by
-  // Copies::MapMemory.
+  // Queues a copy within device memory. `to` and `from` point to device memory
+  // of this process, or to memory of another process that Copies::MapMemory has
+  // mapped.
   virtual void CopyOnDevice(void* to, const void* from, size_t bytes) = 0;
 
   // Sets `event` to the point after everything queued so far.
@@ -53,12 +55,13 @@ class CopyStream {
   // After an error, all calls return the same error.
   virtual absl::Status Synchronize() = 0;
 
-  // Returns the cudaStream_t of the queue, for calls of the device's libraries.
+  // Returns the queue's cudaStream_t, which libraries such as NCCL take as an
+  // argument.
   virtual void* handle() = 0;
 };
 
-// Creates copy streams and events for a device, and orders its operations
-// relative to them. Owned by the device, like its operations.
+// Creates copy streams and events for a device, and orders the device's
+// operations relative to them. Owned by the device.
 class Copies {
  public:
   virtual ~Copies() = default;
@@ -67,16 +70,17 @@ class Copies {
   // They return CUDA's error if creating a stream or an event fails.
   virtual absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
-  // Pins host memory, so that copies to and from the device run without the
+  // Pins host memory, so that copies to and from the device do not block the
   // host. The memory must consist of whole pages. It stays pinned while the
   // returned handle exists; the handle may outlive the device. Thread-safe.
-  // Returns null if pinning fails; copies still work.
+  // Returns null if pinning fails; copies from and to the memory are then
+  // correct, but may block.
   virtual std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) = 0;
   // Maps device memory of another process of this host, so that copies and
-  // operations can use it. Releasing the last reference ends the mapping. This
-  // must happen before the device is destroyed, and when no queued work uses
-  // the memory any more. Thread-safe. Returns FailedPrecondition, with the
-  // reason, if the memory cannot be mapped.
+  // operations can use it. Releasing the last reference ends the mapping. The
+  // caller must release it before the device is destroyed, and only after all
+  // queued work that uses the memory is complete. Thread-safe. Returns
+  // FailedPrecondition, with the reason, if the memory cannot be mapped.
   virtual absl::StatusOr<std::shared_ptr<float>> MapMemory(
       const DeviceMemoryHandle& handle) = 0;
   // Like CopyStream::Record and CopyStream::Await, but for the queue of the

@@ -6,14 +6,14 @@
 // Conventions of all operations: each takes one struct of arguments. Tensors
 // are dense and row-major in device memory; the start of a buffer is 64-byte
 // aligned. Tensors of type Real have the device's precision. All other tensors
-// are float32. All arithmetic is in float32, except that products may round
-// their operands to bfloat16 or TF32 (see Precision). Pointers to const are
-// inputs, the others outputs; outputs never alias inputs unless a comment
-// permits it. "=" overwrites, "+=" adds to the previous value. On devices with
-// a stream, operations are asynchronous and run in order; only Synchronize,
-// Allocate, the copies from and to the host, and operations that return host
-// values block (cuda_device.h lists exceptions). Layers validate all sizes when
-// they are planned, so arguments are never invalid.
+// are float32. All arithmetic is in float32, except that matrix products and
+// convolutions may round their operands to bfloat16 or TF32 (see Precision).
+// Pointers to const are inputs, the others outputs; outputs never alias inputs
+// unless a comment permits it. "=" overwrites, "+=" adds to the previous value.
+// On devices with a stream, operations are asynchronous and run in order; only
+// Synchronize, Allocate, the copies from and to the host, and operations that
+// return host values block (cuda_device.h lists exceptions). Layers validate
+// all sizes when they are planned, so arguments are never invalid.
 //
 // Determinism: the result of an operation depends only on its arguments, never
 // on other threads or instances.
@@ -35,9 +35,9 @@
 
 namespace tributary {
 
-// A device that executes operations in order. Not thread-safe, but may move
-// between threads. Different instances may work concurrently; they share
-// nothing.
+// A CPU or GPU that runs the operations of layers in the order in which they
+// are queued. Not thread-safe, but different threads may use it one after the
+// other. Different instances may work concurrently; they share nothing.
 class Device {
  public:
   virtual ~Device() = default;
@@ -46,7 +46,8 @@ class Device {
   // exists.
   const Operations& ops() const { return *parts_.ops; }
 
-  // Returns the precision of Real: kFloat32 or kBfloat16.
+  // Returns the precision of Real, the type of activations and their gradients
+  // on this device: kFloat32 or kBfloat16.
   virtual Precision precision() const = 0;
   // Returns the size of a Real in bytes.
   int64_t real_bytes() const {
@@ -58,9 +59,9 @@ class Device {
   // string for other devices.
   virtual std::string bus_id() const { return ""; }
 
-  // Allocates zeroed device memory, aligned to 64 bytes (huge pages for large
-  // sizes). The handle frees it and must not outlive the device. Returns
-  // ResourceExhausted if memory does not suffice.
+  // Allocates zeroed device memory, aligned to 64 bytes. In host memory, large
+  // blocks use huge pages. The returned handle frees the memory, and must not
+  // outlive the device. Returns ResourceExhausted if memory does not suffice.
   using Memory = std::unique_ptr<void, void (*)(void*)>;
   virtual absl::StatusOr<Memory> Allocate(size_t bytes) = 0;
   // Returns the number of bytes of device memory that are currently free, or
@@ -78,8 +79,8 @@ class Device {
   virtual void Zero(float* to, int64_t count) = 0;
   // Blocks until all operations are complete. Returns the first error of this
   // device, or OK. After an error, the device runs no operations, the content
-  // of its memory is undefined, and all calls return the same error. The error
-  // is Internal if the GPU, its driver or a library failed, and
+  // of its memory is undefined, and all later calls return the same error. The
+  // error is Internal if the GPU, its driver or a library failed, and
   // ResourceExhausted if memory did not suffice. Both name the operation and
   // the GPU.
   virtual absl::Status Synchronize() = 0;

@@ -1,4 +1,5 @@
-// Access to numbers of type Real outside of devices.
+// Access to numbers of type Real (float32 or bfloat16; see ops/real.h) outside
+// of devices.
 #ifndef TRIBUTARY_WORKER_DEVICE_REALS_H_
 #define TRIBUTARY_WORKER_DEVICE_REALS_H_
 
@@ -31,8 +32,9 @@ inline float* HostFloats(Real* numbers) {
 // `device`.
 const Real* RealAt(const Device& device, const Real* x, int64_t index);
 
-// Copies `count` numbers to the host, converted to float32. Blocks until they
-// have arrived. Returns the errors of Device::CopyToHost.
+// Copies `count` numbers from `from`, in the memory of `device`, to `to`, in
+// host memory, and converts them to float32. Blocks until the copy is complete.
+// Returns the errors of Device::CopyToHost.
 absl::Status CopyRealsToHost(Device* device, const Real* from, int64_t count,
                              float* to);
 

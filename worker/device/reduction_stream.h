@@ -1,5 +1,6 @@
-// Sums of a model's gradients, and updates of its weights, in a device's
-// memory, for an exchange.
+// Adds gradients and updates weights in a device's memory. Used by workers that
+// hold the weights themselves and exchange gradients with each other
+// (all-reduce).
 #ifndef TRIBUTARY_WORKER_DEVICE_REDUCTION_STREAM_H_
 #define TRIBUTARY_WORKER_DEVICE_REDUCTION_STREAM_H_
 
@@ -20,9 +21,10 @@
 namespace tributary {
 
 // A queue of operations on gradients, weights and the optimizer's state in a
-// device's memory, beside the queues of the compute threads' Devices. Its
-// results have the same bits as the results of the CPU. Operations run in the
-// order of their calls; other queues are ordered relative to it by events only.
+// device's memory. It runs concurrently with the queues of the Devices that
+// compute the gradients. Its results are bit-identical to those of the CPU.
+// Operations run in the order of their calls; other queues are ordered relative
+// to it by events only.
 //
 // After its first error, a stream runs no operations. Synchronize, CopyOut,
 // SumSquares and the Wait of the events that Record returns return the error,
@@ -36,9 +38,9 @@ class ReductionStream {
  public:
   struct Plan {
     const ArenaLayout* layout = nullptr;  // Must outlive the stream.
-    // The chunks whose optimizer state the stream keeps. All state is initially
-    // zero. `slots` is Optimizer::slots(), the number of floats of state for
-    // each weight.
+    // The chunks (slices of the parameters; see ArenaLayout) whose optimizer
+    // state the stream keeps. All state is initially zero. `slots` is
+    // Optimizer::slots(), the number of floats of state for each weight.
     std::vector<int> chunks;
     int slots = 0;
   };
@@ -64,28 +66,31 @@ class ReductionStream {
   // Computes to[i] = x[i], for i < count.
   virtual void Copy(const float* x, int64_t count, float* to) = 0;
 
-  // The sum of a batch's gradients for a chunk.
+  // The sum of a batch's gradients for one chunk, in device memory.
   struct ChunkSum {
     int chunk = 0;
     const float* sum = nullptr;
   };
-  // Returns the sum of squares of each gradient (see GradientSquares).
+  // Returns the sum of the squares of the elements of each of `gradients`, in
+  // their order, computed as by GradientSquares.
   virtual absl::StatusOr<std::vector<double>> SumSquares(
       absl::Span<const ChunkSum> gradients) = 0;
 
-  // The arrays of a chunk's update; see UpdateArguments.
+  // The arrays of the update of one chunk, in device memory. The new weights
+  // are computed from the other two arrays; see UpdateArguments.
   struct ChunkUpdate {
     int chunk = 0;
     const float* gradient_sum = nullptr;
     const float* weights = nullptr;
     float* new_weights = nullptr;
   };
-  // Updates chunks, which must be in Plan::chunks. One kernel updates several
-  // chunks.
+  // Queues the update of the weights and the optimizer state of several chunks,
+  // which must be in Plan::chunks. One kernel updates several chunks.
   virtual void Update(const OptimizerStep& step,
                       absl::Span<const ChunkUpdate> updates) = 0;
-  // Returns the array of a slot of the chunk's state, for copies, or null if
-  // the chunk is not in Plan::chunks.
+  // Returns the array of slot number `slot` of the chunk's optimizer state, in
+  // device memory, so that the caller can copy the state from or to the host.
+  // Returns null if the chunk is not in Plan::chunks.
   virtual float* slot(int chunk, int slot) = 0;
 
   virtual absl::Status Synchronize() = 0;

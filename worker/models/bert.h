@@ -16,12 +16,13 @@ namespace tributary {
 //   dropout ->
 //   [x = norm(x + dropout(dense(attention(query, key, value)(x))));
 //    x = norm(x + dropout(output(gelu(intermediate(x)))))] for each layer.
-// GELU is exact. Attention sees all positions of a sample's length.
+// GELU is computed exactly, without the tanh approximation. Each position
+// attends to all positions of its sample, except padding.
 //
-// MASKED_LANGUAGE_MODEL: -> dense -> gelu -> norm -> decoder, whose weights are
-// those of the word embedding -> cross-entropy of the positions with a label.
-// SEQUENCE_CLASSIFICATION: row of the first token -> dense -> tanh -> dropout
-// -> classifier -> cross-entropy.
+// The head depends on the task. MASKED_LANGUAGE_MODEL: -> dense -> gelu -> norm
+// -> decoder, whose weights are those of the word embedding -> cross-entropy of
+// the positions with a label. SEQUENCE_CLASSIFICATION: -> row of the first
+// token -> dense -> tanh -> dropout -> classifier -> cross-entropy.
 //
 // Names and shapes of the parameters are those of BertForMaskedLM and
 // BertForSequenceClassification. Initial values: matrices and embeddings are

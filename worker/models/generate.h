@@ -45,16 +45,16 @@ absl::Status CheckGenerateOptions(const GenerateOptions& options);
 absl::StatusOr<int> DrawToken(absl::Span<const float> logits,
                               const GenerateOptions& options, double uniform);
 
-// Computes the logits of the token that follows the given tokens. See
-// GptDecoder::NextTokenLogits.
+// Writes to `logits` the logits of the token that follows `tokens`, one for
+// each token of the vocabulary. See GptDecoder::NextTokenLogits.
 using NextLogits = std::function<absl::Status(absl::Span<const int32_t> tokens,
                                               absl::Span<float> logits)>;
 
-// Generates the tokens that follow `prompt`, which must not be empty, with a
-// model of `vocabulary` tokens, and passes each to `take` as soon as it is
-// drawn. Ends after options.tokens tokens, when `take` returns false, or when
-// options.end is drawn, which is not passed to `take`. Returns the errors of
-// CheckGenerateOptions, `next` and DrawToken.
+// Generates the tokens that follow `prompt`, which must not be empty, and
+// passes each of them to `take` as soon as it is drawn. `next` computes the
+// logits; `vocabulary` is their number. Ends after options.tokens tokens, when
+// `take` returns false, or when options.end is drawn, which is not passed to
+// `take`. Returns the errors of CheckGenerateOptions, `next` and DrawToken.
 absl::Status GenerateTokens(const NextLogits& next, int64_t vocabulary,
                             std::vector<int32_t> prompt,
                             const GenerateOptions& options,

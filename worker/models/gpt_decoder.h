@@ -1,4 +1,5 @@
-// Computes the next token of a sequence with a trained gpt, incrementally.
+// Computes the logits of the next token of a sequence with a trained GPT model,
+// incrementally.
 #ifndef TRIBUTARY_WORKER_MODELS_GPT_DECODER_H_
 #define TRIBUTARY_WORKER_MODELS_GPT_DECODER_H_
 
@@ -19,18 +20,18 @@
 namespace tributary {
 
 // Computes the same logits as Model::NextTokenLogits, except for rounding, but
-// keeps the keys and values of the tokens that it has already seen (KV cache),
-// so that each further token costs one row of each matrix product, and
-// attention to the tokens before it. Owns device memory for the cache and for
-// the activations of up to 128 tokens, which are computed together when a
-// prompt is read.
+// keeps the keys and values of the tokens that it has already processed (KV
+// cache). Each further token therefore requires only one row of each matrix
+// product, and attention to the tokens before it. Owns device memory for the
+// cache and for the activations of up to 128 tokens, which are computed
+// together when a prompt is read.
 //
 // Not thread-safe. Blocks until the device has computed the logits.
 class GptDecoder {
  public:
-  // `spec` must be resolved and have a gpt. `device` must outlive the decoder.
-  // Returns the errors of BuildGpt, and ResourceExhausted if memory does not
-  // suffice.
+  // `spec` must describe a GPT model in which defaults have been set (see
+  // ResolveJob). `device` must outlive the decoder. Returns the errors of
+  // BuildGpt, and ResourceExhausted if memory does not suffice.
   static absl::StatusOr<std::unique_ptr<GptDecoder>> Create(
       const ModelSpec& spec, Device* device);
   GptDecoder(const GptDecoder&) = delete;
@@ -40,21 +41,23 @@ class GptDecoder {
   const ArenaLayout& layout() const { return layout_; }
   int64_t vocabulary() const { return spec_.vocabulary(); }
   // Returns the size in bytes of the device memory that this object owns,
-  // without copies of the weights in bfloat16.
+  // except for copies of the weights in bfloat16.
   int64_t memory_bytes() const { return memory_bytes_; }
 
-  // Sets the weights, an arena of layout() in the memory of the device, which
-  // must outlive the decoder, and empties the cache.
+  // Sets the weights, and empties the cache. `weights` is an arena of layout()
+  // in the memory of the device. The decoder does not copy it, so it must
+  // outlive the decoder.
   void SetWeights(const float* weights);
 
   // Computes the logits of the token that follows `tokens`, one for each token
-  // of the vocabulary. If `tokens` begin with the tokens of the previous call,
-  // only the further ones are computed.
+  // of the vocabulary. If `tokens` begins with the tokens of the previous call,
+  // only the remaining tokens are computed.
   //
-  // Positions are learned for model.gpt.context tokens. When there are more,
-  // the cache is emptied, and the last three quarters of the context are
-  // computed again. A prediction therefore sees between three quarters of the
-  // context and the whole context, and a token costs four tokens on average.
+  // The model has position embeddings for model.gpt.context tokens. When a
+  // sequence is longer, the cache is emptied, and as many of the last tokens as
+  // three quarters of the context are computed again. From then on, each
+  // prediction uses between three quarters of the context and the whole
+  // context, and requires the computation of four tokens on average.
   //
   // Returns InvalidArgument if `tokens` is empty, a token is out of range, or
   // `logits` has the wrong size, and the device's error if it has failed.
@@ -62,7 +65,8 @@ class GptDecoder {
                                absl::Span<float> logits);
 
  private:
-  // Positions in layout().parameters(), or -1 for a bias that does not exist.
+  // The parameters of a linear layer or a norm: positions in
+  // layout().parameters(), or -1 for a bias that does not exist.
   struct Affine {
     int weight = -1;
     int bias = -1;
@@ -91,7 +95,8 @@ class GptDecoder {
   // Adds `tokens` to the cache, and computes the logits of the last one if
   // `last` is true.
   void Compute(absl::Span<const int32_t> tokens, bool last);
-  // Normalizes the stream. If `add` is true, first adds the branch to it.
+  // Normalizes Tensors::stream, the residual stream. If `add` is true, first
+  // adds Tensors::branch to it.
   void Norm(const Affine& norm, int64_t rows, bool add);
   void Multiply(const Affine& layer, int64_t rows, int64_t inputs,
                 int64_t outputs, const Real* x, Real* y);

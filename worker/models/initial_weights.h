@@ -1,4 +1,4 @@
-// Weights of a job that come from files: see InitialWeightsSpec.
+// Reads the initial weights of a job from files; see InitialWeightsSpec.
 #ifndef TRIBUTARY_WORKER_MODELS_INITIAL_WEIGHTS_H_
 #define TRIBUTARY_WORKER_MODELS_INITIAL_WEIGHTS_H_
 
@@ -13,14 +13,16 @@
 
 namespace tributary {
 
-// Replaces the values of the parameters in `weights`, a host arena with this
-// layout, by those of the files that `spec` names. Parameters without a tensor
-// keep their values if spec.strict() is false. A tensor belongs to the
-// parameter of the same name. For GPT-2 as Hugging Face stores it, the prefix
-// "transformer." may be absent, the matrices of its Conv1D layers, [inputs,
-// outputs], are transposed, and the masks of attention are skipped; so is a
-// head that repeats the weights of the embedding, and the counter
+// Replaces the values of the parameters in `weights`, an arena in host memory
+// with this layout, by those of the files that `spec` names. A tensor of a file
+// belongs to the parameter of the same name. If spec.strict() is false,
+// parameters without a tensor keep their values. Skips the counter
 // num_batches_tracked of PyTorch's batch norm.
+//
+// For GPT-2 as Hugging Face stores it, the prefix "transformer." may be absent,
+// and the matrices of Conv1D layers, [inputs, outputs], are transposed. Skipped
+// are the masks of attention, and a head that repeats the weights of the
+// embedding.
 //
 // For BERT, the prefix "bert." may be absent, and layer norms may have the old
 // names "gamma" and "beta". Skipped are position_ids, cls.predictions.decoder
@@ -28,9 +30,12 @@ namespace tributary {
 // that the model does not have: `pooler` of a masked language model, and
 // `cls` of a classifier.
 //
-// Returns InvalidArgument, naming the parameters or tensors and the file, if
-// one is missing, left over or has the wrong shape or type, and the errors of
-// TensorFiles. `weights` is unspecified after an error. Blocks on the disk.
+// Returns InvalidArgument, naming the parameters or tensors and the file, if a
+// tensor has the wrong shape or type, or if no tensor belongs to a parameter.
+// If spec.strict() is true, also returns it if any parameter has no tensor, or
+// if a tensor neither belongs to a parameter nor is skipped. Also returns the
+// errors of TensorFiles. `weights` is unspecified after an error. Blocks on the
+// disk.
 absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
                                 const ArenaLayout& layout, float* weights);
 

@@ -21,12 +21,12 @@
 
 namespace tributary {
 
-// A network planned for micro-batches of up to a fixed number of samples. Owns
-// activations and scratch memory, which are planned once; steps do not
-// allocate.
+// A neural network for micro-batches of up to a fixed number of samples. Owns
+// the memory for activations and temporary tensors, which is allocated once, so
+// steps do not allocate device memory.
 //
-// Weights and gradients are arenas laid out by ArenaLayout, in device memory,
-// owned by the caller.
+// Weights and gradients are arenas: each is a block of device memory that
+// ArenaLayout lays out and the caller owns.
 //
 // Not thread-safe. Each compute thread uses an instance of its own; instances
 // share nothing.
@@ -35,32 +35,37 @@ class Model {
   virtual ~Model() = default;
 
   // Returns the parameter table, which does not depend on the micro-batch size
-  // or the device. Its `chunk_elements` is left for the caller to set.
+  // or the device. Its field `chunk_elements` is not set: the caller sets it in
+  // a copy.
   virtual const ParameterTable& table() const = 0;
 
-  // Returns the bytes of device memory for activations, for saved tensors, and
-  // for the next micro-batch. Excludes arenas, which the caller owns.
+  // Returns the bytes of device memory for activations, for tensors that
+  // forward saves for backward, for the next micro-batch, and for copies of the
+  // weights that are not shared with other models (see CreateModel). Excludes
+  // arenas, which the caller owns.
   virtual int64_t memory_bytes() const = 0;
 
   // Writes the initial weights (version 0), a pure function of the seed.
-  // `weights` is a host arena of layout.arena_elements() elements; gaps are set
-  // to zero.
+  // `weights` is an arena in host memory, of layout.arena_elements() elements;
+  // gaps between parameters are set to zero.
   virtual void Initialize(uint64_t seed, const ArenaLayout& layout,
                           float* weights) const = 0;
 
-  // Announces the batch that ForwardBackward will probably receive next. A
-  // device with its own memory transfers it during the current computation.
-  // Never changes the result. May be called from StepObserver::DeviceBusy.
+  // Announces the micro-batch that the next call of ForwardBackward will
+  // probably receive. A device with its own memory transfers it during the
+  // current computation. Never changes the result. May be called from
+  // StepObserver::DeviceBusy.
   virtual void Prefetch(std::shared_ptr<const Batch> /*batch*/) {}
 
   // Computes forward and backward of one micro-batch in training mode. Writes
-  // every element of `gradients` (zero in gaps) with the gradient of the *sum*
-  // of the losses; for parameters of group STATISTICS, OptimizerGroup defines
-  // the values. An empty batch yields zeros. `seed`, `step` and `micro_batch`
-  // select the random numbers of dropout. `observer` may be null. Returns
-  // Aborted if `observer` gave up the micro-batch, InvalidArgument if `batch`
-  // does not suit the model, and the device's error if it has failed; the
-  // gradients are then undefined.
+  // the gradient of the *sum* of the losses to `gradients`, and zeros to the
+  // gaps between parameters. For parameters of group STATISTICS, such as the
+  // running statistics of batch norm, OptimizerGroup defines the values. An
+  // empty batch yields zeros. `seed`, `step` and `micro_batch` select the
+  // random numbers of dropout. `observer` may be null. Returns Aborted if
+  // `observer` stopped the micro-batch, InvalidArgument if `batch` does not
+  // suit the model, and the device's error if it has failed; the gradients are
+  // then undefined.
   virtual absl::StatusOr<LossSums> ForwardBackward(
       const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
       const float* weights, float* gradients, StepObserver* observer) = 0;
@@ -69,69 +74,75 @@ class Model {
   // capturing (see Network). Steps then take longer, with the same result.
   virtual absl::Status capture_status() const { return absl::OkStatus(); }
 
-  // Returns the names of the layers, in the order of LayerObserver's numbers;
-  // empty if the model does not report its layers.
+  // Returns the names of the layers; element i is the name of layer number i of
+  // LayerObserver::OnLayer. Returns an empty list if the model does not report
+  // its layers.
   virtual std::vector<std::string> LayerNames() const { return {}; }
 
   // Computes forward only, in evaluation mode (no dropout; batch norm uses its
-  // running statistics). The batch may be smaller than planned. Returns the
-  // device's error if it has failed.
+  // running statistics). The batch may have fewer samples than `max_samples` of
+  // CreateModel. Returns the device's error if it has failed.
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                             const float* weights) = 0;
 
   // Computes forward only, in evaluation mode, for the inputs of a batch, and
-  // replaces `outputs` by the model's outputs: [samples, classes] logits with
-  // cross-entropy (one row for each token if each has a label, that is, with
-  // the masked-language-model head of bert), [samples, 1] values with mean
-  // squared error. Ignores targets. Returns Unimplemented for models that do
-  // not support it and for those whose input is tokens, InvalidArgument if
-  // `batch` does not suit the model, and the device's error if it has failed.
+  // replaces `outputs` by the model's outputs: [samples, classes] logits if the
+  // loss is cross-entropy, and [samples, 1] values if it is mean squared error.
+  // With the masked-language-model head of BERT, there is a row of logits for
+  // each token. Ignores targets. Returns Unimplemented for models that do not
+  // support it, and for models whose data are of DataInfo::Kind::kTokens, such
+  // as GPT; InvalidArgument if `batch` does not suit the model, and the
+  // device's error if it has failed.
   virtual absl::Status Predict(const Batch& /*batch*/, const float* /*weights*/,
                                std::vector<float>* /*outputs*/) {
     return absl::UnimplementedError("this model cannot predict");
   }
 
   // Computes the logits of the token that follows `tokens`, one for each token
-  // of the vocabulary. If `tokens` is longer than the context, uses only its
-  // end. Returns Unimplemented for models whose input is not tokens,
-  // InvalidArgument if `tokens` is empty, a token is out of range, or `logits`
-  // has the wrong size, and the device's error if it has failed.
+  // of the vocabulary. If `tokens` is longer than the context, uses only the
+  // last tokens. Returns Unimplemented for models whose data are not of
+  // DataInfo::Kind::kTokens, InvalidArgument if `tokens` is empty, a token is
+  // out of range, or `logits` has the wrong size, and the device's error if it
+  // has failed.
   virtual absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                        const float* weights,
                                        absl::Span<float> logits) = 0;
 };
 
-// Memory that a model needs, computed without allocating it.
+// The memory that a model needs. Includes copies of the weights in bfloat16, as
+// if the model did not share them with other models.
 struct ModelMemory {
   int64_t activation_bytes = 0;  // See Model::memory_bytes.
   int64_t arena_bytes = 0;       // Bytes of all weights, or of all gradients.
 };
 
-// Plans the memory of the model that CreateModel creates for the same
-// arguments. Returns the errors of CreateModel.
+// Computes the memory of the model that CreateModel creates for the same
+// arguments, without allocating it. Returns the errors of CreateModel.
 absl::StatusOr<ModelMemory> PlanModelMemory(
     const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
     const Device& device, const ModelRegistry& registered = {});
 
 // Creates the model that `spec` describes, for the data that `info` describes.
-// `max_samples` is the size of the largest batch. `device` must outlive the
-// model. Returns InvalidArgument, naming the job's field or the layer, if the
-// model cannot be built for such data or a size is invalid, and
-// ResourceExhausted if the model does not fit into memory. May return other
+// `max_samples` is the number of samples of the largest micro-batch. `device`
+// must outlive the model. Returns InvalidArgument, naming the job's field or
+// the layer, if the model cannot be built for such data or a size is invalid,
+// and ResourceExhausted if the model does not fit into memory. May return other
 // errors of an external model's factory.
 //
-// `copies`, which must outlive the model, may be shared with other models that
-// have the same spec and receive the same weights. The owner of `copies` calls
-// Renew when the weights change. If `copies` is null, the model copies the
-// weights in every call.
+// `copies` holds the copies of the weights that matrix products read (see
+// WeightCopies). It must outlive the model, and may be shared with other models
+// that have the same spec and receive the same weights. The owner of `copies`
+// must call Renew when the weights change. If `copies` is null, the model
+// copies the weights in every call.
 //
-// An external model is looked up in `registered`.
+// `registered` holds the networks that the user's program has registered. An
+// external model is one of them.
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(
     const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
     Device* device, WeightCopies* copies = nullptr,
     const ModelRegistry& registered = {});
 
-// Returns the precision of the job's devices.
+// Returns the precision of the devices that compute the job's model.
 Precision PrecisionOf(const JobSpec& job);
 
 }  // namespace tributary

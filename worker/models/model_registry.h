@@ -1,4 +1,4 @@
-// The networks that a program adds to those of Tributary.
+// The networks that a user's program adds to those of Tributary.
 #ifndef TRIBUTARY_WORKER_MODELS_MODEL_REGISTRY_H_
 #define TRIBUTARY_WORKER_MODELS_MODEL_REGISTRY_H_
 
@@ -17,15 +17,17 @@
 namespace tributary {
 
 // Builds a network for the data that `data` describes. `config` holds
-// model.external.config of the job. The caller reports invalid members of
-// `config`, and members that the factory has not read. Every worker calls the
-// factory, several times, also to plan memory; equal arguments must yield equal
-// networks. Error messages should name what the user has to change.
+// model.external.config of the job. The caller reports errors for invalid
+// members of `config`, and for members that the factory has not read. Every
+// worker calls the factory several times, for example to compute how much
+// memory the network needs, so equal arguments must yield equal networks. Error
+// messages should name what the user has to change.
 using ModelFactory =
     std::function<absl::StatusOr<Graph>(Config* config, const DataInfo& data)>;
 
-// A list of networks by name, which a job selects by model.external.name. A
-// value: copies are independent. Not thread-safe while it changes.
+// A list of networks by name. A job selects one of them with
+// model.external.name. Copies of a ModelRegistry are independent. Not
+// thread-safe while it changes.
 class ModelRegistry {
  public:
   // Adds a network and returns *this. Adding a name twice is an error, which

@@ -15,9 +15,9 @@
 
 namespace tributary {
 
-// Validates batches and passes them to a Network. Returns InvalidArgument for a
-// batch of the wrong size or with a label or token out of range. See Model for
-// thread safety and ownership.
+// A Model that validates batches and computes them with a Network. Methods
+// return InvalidArgument for a batch of the wrong size, or with a label or
+// token out of range. See Model for thread safety and ownership.
 class NetworkModel : public Model {
  public:
   // `info` describes the data that the graph was built for. See CreateModel for
@@ -56,7 +56,8 @@ class NetworkModel : public Model {
   NetworkModel(std::unique_ptr<Network> network, const DataInfo& info,
                Device* device);
 
-  // Sets the number of samples and the input, without targets.
+  // Convert a batch to the input of network_. FeaturesOf sets the number of
+  // samples and the input, but not the targets.
   absl::StatusOr<MicroBatchInput> FeaturesOf(const Batch& batch);
   absl::StatusOr<MicroBatchInput> InputOf(const Batch& batch);
   // Checks the sequences of the batch and writes them to sequences_.

@@ -1,4 +1,4 @@
-// Builds the networks that a program has registered.
+// Builds the networks that a user's program has registered.
 #ifndef TRIBUTARY_WORKER_MODELS_REGISTERED_MODEL_H_
 #define TRIBUTARY_WORKER_MODELS_REGISTERED_MODEL_H_
 

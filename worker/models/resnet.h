@@ -11,8 +11,7 @@ namespace tributary {
 
 // Builds a residual network (He et al., "Deep residual learning for image
 // recognition", 2016): images -> stem -> stages of blocks -> mean of each
-// channel
-// -> linear -> loss. A basic block is
+// channel -> linear -> loss. A basic block is
 //   y = relu(bn2(conv2(relu(bn1(conv1(x))))) + x)
 // with convolutions of 3 x 3 without bias. A bottleneck block is
 //   y = relu(bn3(conv3(relu(bn2(conv2(relu(bn1(conv1(x))))))) + x)
@@ -24,8 +23,8 @@ namespace tributary {
 // batch norm. The stem is a convolution, batch norm, ReLU and, for IMAGENET,
 // pooling.
 //
-// Parameters are named as in torchvision, but in forward order. The stem has
-// "conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean" and
+// Parameters have the names of torchvision's ResNets, but are in forward order.
+// The stem has "conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean" and
 // "bn1.running_var". With the prefix "layer<stage>.<block>.", a block has
 // "conv1.weight", the four parameters of "bn1", "conv2.weight", in some blocks
 // "downsample.0.weight" and the four parameters of "downsample.1", and the four

@@ -1,4 +1,5 @@
-// Model without computation, for measuring the exchange alone.
+// A model without computation, for measuring the exchange of gradients and
+// weights alone.
 #ifndef TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
 #define TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
 
@@ -12,9 +13,9 @@ namespace tributary {
 
 // Returns the gradient of the loss of any sample with respect to the weight at
 // index `element`. It is above 0 and at most 251/256. Values have few
-// significant bits, so that sums over samples, means, and steps with a power of
-// two as learning rate are exact. Values repeat every 251 elements, a prime
-// number, so that neighbouring chunks differ.
+// significant bits, so that sums and means over samples, and steps whose
+// learning rate is a power of two, are exact. Values repeat every 251 elements.
+// This number is prime, so neighbouring chunks differ.
 float SyntheticGradient(int64_t element);
 
 // A model with one parameter, "weights", of model.synthetic.parameters
@@ -23,9 +24,10 @@ float SyntheticGradient(int64_t element);
 // Loss and correct predictions are always 0.
 //
 // Leaves a gradient arena unchanged if it already holds the micro-batch's
-// gradient, which avoids a pass over memory. To detect this it examines one
-// element in each 4 KiB, the minimum size of a chunk; other code that writes to
-// the arena changes whole chunks. See Model for thread safety.
+// gradient, which avoids a pass over memory. To detect this, it examines one
+// element in each 4 KiB. This is sufficient because 4 KiB is the minimum size
+// of a chunk, and other code that writes to the arena changes whole chunks. See
+// Model for thread safety.
 class SyntheticModel final : public Model {
  public:
   // Returns InvalidArgument, naming the field, if the number of parameters is

@@ -12,8 +12,8 @@
 
 namespace tributary {
 
-// A micro-batch in host memory. Its elements have four bytes: they are floats,
-// or int32 tokens or labels.
+// The samples and the targets of a micro-batch, in host memory. Each element
+// has four bytes: it is a float, or a token or label of type int32.
 struct MicroBatchInput {
   int64_t samples = 0;
   const void* input = nullptr;  // [samples, elements of the input]
@@ -28,19 +28,20 @@ struct MicroBatchInput {
 
 // Transfers micro-batches to a device with its own memory, through pinned host
 // memory and on a separate copy stream. The device memory for a micro-batch is
-// separate from the memory of the network, so that the next micro-batch arrives
-// while the current one is computed and the host waits for no copy.
+// separate from the memory of the network, so that the next micro-batch is
+// transferred while the current one is computed. The host need not wait for the
+// transfer.
 //
-// Owns the memory on both sides. Not thread-safe: used by the thread that
-// queues the device's operations.
+// Owns the host memory and the device memory for the transfer. Not thread-safe:
+// only the thread that queues the device's operations may use this object.
 class DeviceInputs {
  public:
   // Returns the bytes of device memory for micro-batches of up to
   // `max_samples`, or 0 if the device works in host memory.
   static int64_t BytesOf(const Graph& graph, int64_t max_samples,
                          const Device& device);
-  // Returns null if BytesOf is 0. `device` must outlive the result. Returns
-  // ResourceExhausted when device memory is full.
+  // Returns null if BytesOf returns 0. `device` must outlive the result.
+  // Returns ResourceExhausted if host or device memory does not suffice.
   static absl::StatusOr<std::unique_ptr<DeviceInputs>> Create(
       const Graph& graph, int64_t max_samples, Device* device);
   // Blocks until all copies of this object and all operations of the device are
@@ -50,12 +51,11 @@ class DeviceInputs {
   DeviceInputs& operator=(const DeviceInputs&) = delete;
 
   // Starts to transfer the micro-batch. Its host memory is read before Bring
-  // returns. The previous micro-batch stays visible to operations queued so
-  // far.
+  // returns. Operations queued so far still read the previous micro-batch.
   //
   // Blocks until the previous micro-batch has been copied to the device, which
   // happens only after Release of the micro-batch before the previous one. In
-  // training, Bring is normally called so late that it does not have to wait.
+  // training, this has normally happened before Bring is called.
   void Bring(const MicroBatchInput& micro_batch);
 
   // Operations that read input() and target() must be queued between the calls

@@ -21,10 +21,12 @@ class ParameterTable;  // proto/parameter_server.proto
 // Identifies a value: the network's input or the output of a layer.
 using ValueId = int;
 
-// A network under construction. Layers are added in forward order, and Network
-// runs the result. Parameters are listed in the order in which forward first
-// uses them. Errors (mismatched sizes, unknown names) are recorded and returned
-// by status(). Not thread-safe while it is built.
+// Describes a network: its layers, the values that they read and write, its
+// parameters and its loss. Layers are added in forward order. The parameter
+// table lists the parameters in the order in which forward first uses them.
+// Methods record errors, such as mismatched sizes and unknown names; status()
+// returns the first error. The class Network runs the graph. Not thread-safe
+// while layers are added.
 class Graph {
  public:
   struct Node {
@@ -54,8 +56,8 @@ class Graph {
   // `shared`, which belongs to an earlier layer and must have the same shape.
   ValueId AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
                   std::vector<ValueId> inputs, absl::string_view shared);
-  // Sets the training objective: `loss` of `value`, usually the output of the
-  // last layer.
+  // Sets the training objective: `loss`, computed from `value`, which is
+  // usually the output of the last layer.
   void SetLoss(const LossSpec& loss, ValueId value);
 
   // Excludes parameters, given by their positions in table(), from training:
@@ -65,12 +67,14 @@ class Graph {
   // Returns OK, or InvalidArgument with the first error and the layer's name.
   const absl::Status& status() const { return status_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Returns the number of elements per sample of each value, by ValueId.
+  // Returns the number of elements per sample of each value, indexed by
+  // ValueId.
   const std::vector<int64_t>& values() const { return values_; }
-  // Returns the parameter table, in which `chunk_elements` is not set.
+  // Returns the table of all parameters: their names, shapes and groups. Its
+  // field `chunk_elements` is not set.
   const ParameterTable& table() const;
   const std::vector<Initializer>& initializers() const { return initializers_; }
-  // The positions in table() of the parameters that are not trained.
+  // Returns the positions in table() of the parameters that are not trained.
   const std::set<int>& frozen() const { return frozen_; }
   const LossSpec& loss() const { return loss_; }
   ValueId loss_input() const { return loss_input_; }

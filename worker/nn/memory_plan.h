@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// A buffer to place. It has `size` bytes and is in use from time `first` to
+// A buffer to be placed. It has `size` bytes and is in use from time `first` to
 // time `last`, inclusive. The caller chooses the times; only their order
 // matters.
 struct PlannedBuffer {
@@ -26,8 +26,8 @@ struct MemoryPlan {
 // Assigns offsets such that buffers in use at the same time do not overlap.
 // Offsets are multiples of `alignment`. Places buffers greedily, largest first,
 // each at the lowest free offset (Pisarchyk and Lee, "Efficient memory
-// management for deep neural net inference", 2020). Deterministic. Takes O(n^2
-// log n) time for n buffers.
+// management for deep neural net inference", 2020). Deterministic. Takes O(n^2)
+// time for n buffers.
 MemoryPlan PlanMemory(absl::Span<const PlannedBuffer> buffers,
                       int64_t alignment);
 

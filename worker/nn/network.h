@@ -24,16 +24,18 @@ namespace tributary {
 
 // A network that computes micro-batches of up to a fixed number of samples.
 // Owns one block of device memory for all activations, gradients of activations
-// and saved tensors; nothing is allocated after Create. Arenas are device
-// memory laid out by ArenaLayout, owned by the caller.
+// and saved tensors; allocates no device memory after Create. Weights and
+// gradients are arenas: each is a block of device memory that ArenaLayout lays
+// out and the caller owns.
 //
-// On devices that capture operations (see Capture), layers run in segments of
-// several megabytes of parameters. The weights of a segment are awaited
-// together, and its gradients become final together. When a second micro-batch
-// with the same seed, number of samples and arenas is computed, the operations
-// of each segment are captured; for all further such micro-batches they are
-// launched as a unit. Micro-batches with rows that do not count (label -1) are
-// not captured. The results are bit-identical with and without capture.
+// On devices that capture operations (see Capture), layers run in segments:
+// groups of consecutive layers with several megabytes of parameters. The
+// network waits for all weights of a segment together, and all gradients of a
+// segment become final together. When a second micro-batch with the same seed,
+// number of samples and arenas is computed, the operations of each segment are
+// captured; for all further such micro-batches they are launched as a unit.
+// Micro-batches with rows that do not count (label -1) are not captured. The
+// results are bit-identical with and without capture.
 //
 // Not thread-safe. Each compute thread uses an instance of its own; instances
 // share nothing.
@@ -43,9 +45,10 @@ class Network {
   // cannot be trained or has more than 4,096 layers, and ResourceExhausted if
   // it does not fit into memory.
   //
-  // `copies` must outlive the network and may be shared with other networks.
-  // The owner of `copies` calls Renew when the weights change. If `copies` is
-  // null, the network copies the weights in every call.
+  // `copies` holds the copies of the weights that matrix products read. It must
+  // outlive the network and may be shared with other networks. The owner of
+  // `copies` must call Renew when the weights change. If `copies` is null, the
+  // network copies the weights in every call.
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       Graph graph, int64_t max_samples, Device* device,
       WeightCopies* copies = nullptr);
@@ -62,10 +65,10 @@ class Network {
            DeviceInputs::BytesOf(graph_, max_samples_, *device_);
   }
 
-  // Writes the initial weights, with zeros in gaps. The values of parameter
-  // number p of the table are drawn from RandomStream{seed, kInitialization, 0,
-  // p}. `weights` is a host arena of `layout`, which must be the layout of
-  // graph().table().
+  // Writes the initial weights, and zeros in the gaps between parameters. The
+  // values of parameter number p of the table are drawn from RandomStream{seed,
+  // kInitialization, 0, p}. `weights` is a host arena of `layout`, which must
+  // be the layout of graph().table().
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const;
 
@@ -105,7 +108,8 @@ class Network {
   // sample.
   const Real* Predict(int64_t samples, const void* input, const float* weights);
 
-  // Returns the names of the layers, in the order of LayerObserver's numbers.
+  // Returns the names of the layers. Element i is the name of layer number i of
+  // LayerObserver::OnLayer.
   std::vector<std::string> LayerNames() const;
 
  private:
@@ -113,8 +117,8 @@ class Network {
     int64_t begin = 0;
     int64_t end = 0;
   };
-  // Layers [begin, end). Their operations can be queued without waiting for
-  // weights in between.
+  // The consecutive layers [begin, end). The network waits for all weights of a
+  // segment before it queues the first operation of the segment.
   struct Segment {
     int begin = 0;
     int end = 0;
@@ -124,8 +128,8 @@ class Network {
     // gradients of this parameter and of all later parameters are final. -1 if
     // no gradients become final.
     int ready_parameter = -1;
-    // The gradients, of those that become final, that are set to zero because
-    // their parameters are not trained.
+    // The gradients of parameters that are not trained, among the gradients
+    // that become final. They are set to zero.
     std::vector<Range> frozen;
   };
   // The captured segments of one kind of micro-batch. Micro-batches are of the
@@ -142,7 +146,7 @@ class Network {
     bool computed = false;
     std::vector<std::unique_ptr<CapturedWork>> forward, backward;
   };
-  // A micro-batch in progress.
+  // The arguments and the state of a micro-batch in progress.
   struct Pass {
     LayerCall call;
     uint64_t seed = 0;
@@ -185,8 +189,8 @@ class Network {
   // if the pass must neither capture nor launch anything.
   Captures* CapturesOf(const Pass& pass);
   // QueueForward queues the operations between the input and the loss, and
-  // returns false if the micro-batch was given up. QueueBackward queues the
-  // operations after the loss.
+  // returns false if the observer stopped the micro-batch. QueueBackward queues
+  // the operations after the loss.
   bool QueueForward(Pass* pass);
   void QueueBackward(Pass* pass);
   // Launches `*captured`. If it is null or cannot be launched, captures the
@@ -220,7 +224,7 @@ class Network {
   // shared copies.
   const std::unique_ptr<WeightCopies> own_copies_;
   WeightCopies* const copies_;
-  std::vector<Range> gaps_;        // Gaps of the arena.
+  std::vector<Range> gaps_;        // Gaps between parameters.
   std::vector<Segment> segments_;  // In forward order.
   std::vector<std::unique_ptr<Captures>> captures_;
   absl::Status capture_status_;

@@ -13,21 +13,23 @@
 
 namespace tributary {
 
-// Where each tensor of a network is placed in one block of memory. Tensors are
+// The place of each tensor of a network in one block of memory. Tensors are
 // given as offsets from the start of the block, in bytes; -1 stands for a
 // tensor that does not exist.
 struct NetworkPlan {
   struct Node {
-    int64_t constants = -1;  // Written once, and never overwritten.
-    // Places of the layer's inputs in calls that train.
+    int64_t constants = -1;  // Place of LayerSpec::constants, written once.
+    // Places of the layer's inputs in training.
     std::array<int64_t, kMaxLayerInputs> inputs{-1, -1};
     int64_t output = -1;
-    // Places of the layer's inputs in calls that do not train. These calls skip
-    // layers that are then the identity (LayerSpec::identity_in_evaluation).
+    // Places of the layer's inputs outside of training. Layers that are the
+    // identity outside of training are then skipped
+    // (LayerSpec::identity_in_evaluation).
     std::array<int64_t, kMaxLayerInputs> evaluation_inputs{-1, -1};
     int64_t saved = -1;
     // True if this layer is a GELU whose output the preceding layer computes,
-    // or a sum that the following layer computes.
+    // or a sum that the following layer computes. Forward of this layer is then
+    // not called.
     bool forward_elsewhere = false;
     // The number of the layer whose sum this layer computes, or -1.
     int sum = -1;
@@ -41,10 +43,10 @@ struct NetworkPlan {
     int64_t output_gradient = -1;
     std::array<int64_t, kMaxLayerInputs> input_gradients{-1, -1};
     std::array<bool, kMaxLayerInputs> accumulate{};
-    // Temporary buffers for the gradients of inputs; -1 for an input that needs
-    // none. An input needs one if a later layer has already written its part of
-    // the input's gradient, and this layer cannot add to that part (see
-    // LayerSpec::accumulates).
+    // Places of temporary buffers for the gradients of inputs; -1 for an input
+    // that needs none. An input needs one if a later layer has already written
+    // its part of the input's gradient, and this layer cannot add to that part
+    // (see LayerSpec::accumulates).
     std::array<int64_t, kMaxLayerInputs> scratch{-1, -1};
     bool accumulate_weight = false;
     // Index of a parameter. When backward of this layer is done, the gradients

@@ -8,38 +8,43 @@
 
 namespace tributary {
 
-// Receives the times of a micro-batch's layers.
+// Receives the times at which the layers of a micro-batch begin and end.
 class LayerObserver {
  public:
   virtual ~LayerObserver() = default;
-  // Called on the compute thread after it has run layer number `layer` (see
-  // Model::LayerNames), forward or backward. On a device with its own memory
-  // these are the times at which the thread queued the layer.
+  // Called on the compute thread after it has run forward or backward of layer
+  // number `layer` (see Model::LayerNames). On a device with its own memory,
+  // `begin` and `end` are the times at which the thread began and finished to
+  // queue the layer. Not called for layers that are launched as captured
+  // operations (see Capture).
   virtual void OnLayer(int layer, bool backward, absl::Time begin,
                        absl::Time end) = 0;
 };
 
-// Receives callbacks on the compute thread while a network computes, so that
-// the exchange can overlap with computation.
+// Receives callbacks on the compute thread while a network computes a
+// micro-batch, so that gradients and weights can be exchanged with other
+// processes during the computation.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
   // Called before forward reads elements [begin, end) of the weights arena. May
-  // block until they are available. Returns false to make the network give up
-  // the micro-batch at once; ForwardBackward then returns Aborted.
+  // block until they are available. If it returns false, the network stops
+  // computing the micro-batch at once, and ForwardBackward returns Aborted.
   virtual bool WeightsNeeded(int64_t begin, int64_t end) = 0;
-  // Called when the whole micro-batch has been queued, on a device with its own
-  // memory or for a thread of the program, and this thread is about to wait for
-  // it. Not called on other devices or for an empty micro-batch.
+  // Called when the whole micro-batch has been queued and the compute thread is
+  // about to wait for it. This happens on a device with its own memory, and
+  // when a thread of the user's program computes the micro-batch. Not called in
+  // other cases or for an empty micro-batch.
   virtual void DeviceBusy() {}
-  // Returns the receiver of the layers' times, or null, in which case the times
-  // are not measured. Called for each part of the micro-batch.
+  // Returns the receiver of the layers' times. If it returns null, the times
+  // are not measured. The network calls this for each layer, in forward and in
+  // backward, except for layers that are launched as captured operations.
   virtual LayerObserver* layers() { return nullptr; }
   // Replaces the number of samples (tokens) of the micro-batch, which by
-  // default is the number of labels that count. The gradient sum of a step is
-  // divided by the sum of these numbers over its micro-batches. Called at most
-  // once, before the first GradientsReady, by models that leave samples out of
-  // the loss.
+  // default is the number of targets that count (those whose label is not -1).
+  // The gradient sum of a step is divided by the sum of these numbers over its
+  // micro-batches. Called at most once, before the first GradientsReady, by
+  // models that leave samples out of the loss.
   virtual void SetSampleCount(int64_t /*sample_count*/) {}
   // Called after forward, including the loss. On a device with its own memory,
   // backward has already been queued. Not called for an empty micro-batch.
@@ -57,7 +62,7 @@ struct LossSums {
   // Number of samples (tokens) whose largest logit is the target; 0 for
   // regression.
   int64_t correct = 0;
-  int64_t sample_count = 0;  // Number of samples (tokens).
+  int64_t sample_count = 0;  // Number of samples (tokens) that count.
 };
 
 }  // namespace tributary

@@ -14,9 +14,10 @@
 
 namespace tributary {
 
-// On devices of Precision::kBfloat16, holds rounded copies of the parameters
-// that layers use in products. Each copy is made on the first request after
-// Renew. On other devices it holds nothing and returns the weights themselves.
+// Copies of the parameters that layers use in matrix products, rounded to
+// bfloat16, for devices with Precision::kBfloat16. Each copy is made by the
+// first call of Get after Renew. On other devices, this object holds no copies,
+// and Get returns the weights themselves.
 //
 // May be shared by networks of the same graph and the same weights, either on
 // devices that work in host memory or on a single device with its own memory.
@@ -28,7 +29,7 @@ class WeightCopies {
   static int64_t BytesOf(const Graph& graph, const ArenaLayout& layout,
                          const Device& device);
 
-  // Must be called once for each network, before anything else. The first call
+  // Must be called once for each network, before Renew and Get. The first call
   // allocates memory of `device`, so this object must be destroyed before that
   // device. Returns ResourceExhausted if memory does not suffice.
   absl::Status Prepare(const Graph& graph, const ArenaLayout& layout,

@@ -1,6 +1,7 @@
-// Helpers for operations in bfloat16, which convert their inputs to float32,
-// compute, and round their outputs. Where the formula permits, they process one
-// block at a time, which stays in the cache.
+// Helpers for operations in bfloat16. These operations convert their inputs to
+// float32, compute in float32, and round their outputs. Where the formula
+// permits, they process one block of elements at a time, so that its float32
+// copies stay in the cache.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_BLOCKS_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_BLOCKS_H_
 
@@ -20,8 +21,9 @@ inline constexpr int64_t kBlock = 2048;
 // several times. Such a block fits into the second-level cache.
 inline constexpr int64_t kLargeBlock = 16384;
 
-// Cast a pointer to Real to the type that represents Real: float for float32,
-// Bfloat16 for bfloat16.
+// Cast a pointer to Real, which is opaque, to the type of the elements: float
+// on devices with Precision::kFloat32, Bfloat16 on devices with
+// Precision::kBfloat16.
 inline const float* AsFloats(const Real* x) {
   return reinterpret_cast<const float*>(x);
 }
@@ -31,8 +33,9 @@ inline const Bfloat16* AsHalves(const Real* x) {
 }
 inline Bfloat16* AsHalves(Real* x) { return reinterpret_cast<Bfloat16*>(x); }
 
-// Divides `count` items of `size` elements into consecutive groups of about
-// `block` elements, and calls run(first item, number of items) for each.
+// Divides `count` items, each of `size` elements, into consecutive groups of at
+// most `block` elements, but at least one item. Calls run(index of the first
+// item, number of items) for each group.
 template <typename Run>
 void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
   const int64_t step = std::max<int64_t>(1, block / size);
@@ -42,7 +45,8 @@ void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
 }
 
 // Returns memory for `count` floats in slot number `slot` of Context::slots.
-// Each slot holds one tensor at a time.
+// Each slot holds one tensor at a time, so the memory is valid until the next
+// call for this slot.
 inline float* Room(Context* context, int slot, int64_t count) {
   return context->slots[slot].Floats(count);
 }

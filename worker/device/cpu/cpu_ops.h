@@ -1,5 +1,5 @@
-// The operations of CPU devices: one file for each group, with the group in
-// float32 and in bfloat16.
+// Creates the groups of operations of CPU devices. One source file implements
+// each group, in float32 and in bfloat16.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_CPU_OPS_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_CPU_OPS_H_
 

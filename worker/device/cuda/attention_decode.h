@@ -10,13 +10,14 @@
 
 namespace tributary::cuda {
 
-// The positions of a call: `past` are in the cache, `count` are added.
+// The shape of one call of DecodeAttention. The cache holds `past` positions;
+// the call adds `count` positions.
 struct DecodeShape {
   AttentionOps::CacheShape cache;
   int64_t past = 0, count = 0;
 };
 
-// Computes AttentionOps::Decode. T is float or Bfloat16; all arithmetic is in
+// Implements AttentionOps::Decode. T is float or Bfloat16; all arithmetic is in
 // float32. For each head, `cache` holds K^T, [head_size, capacity], and then V,
 // [capacity, head_size]. qkv: [count, 3, heads, head_size]; y: [count, heads,
 // head_size].

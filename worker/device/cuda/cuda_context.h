@@ -13,8 +13,9 @@
 
 namespace tributary::cuda {
 
-// The state that the operations of one CUDA device share. Not thread-safe, but
-// may move between threads.
+// The state that the operations of one CUDA device share: the stream on which
+// they are queued, their working memory, and the random base. Not thread-safe,
+// but different threads may use it one after the other.
 class CudaContext {
  public:
   // Creates the context of GPU number `ordinal`, which must exist. Returns
@@ -26,19 +27,21 @@ class CudaContext {
   CudaContext& operator=(const CudaContext&) = delete;
 
   int ordinal() const { return stream_->ordinal(); }
-  // Makes the stream's GPU the calling thread's current device, because this
-  // object may have moved between threads. Returns the stream.
+  // Returns the stream, and makes its GPU the calling thread's current CUDA
+  // device. Operations call this each time, because the thread that uses this
+  // object may have changed.
   Stream& Current() {
     stream_->Activate();
     return *stream_;
   }
 
-  // Returns the working memory that the operations share: each operation uses
-  // all of it in turn.
+  // Returns the working memory of operations. All operations use the same
+  // memory, because they run one after the other on the stream.
   Scratch& scratch() { return scratch_; }
-  // Returns how often working memory, including the working memory of groups of
-  // operations, has grown. While this number is unchanged, no working memory
-  // has moved.
+  // Returns how often the working memory of operations has grown. This includes
+  // the memory that groups of operations, such as LossOps, own themselves.
+  // While the number is unchanged, no working memory has moved, so captured
+  // operations can be launched.
   int64_t growths() const { return growths_; }
   int64_t* growths_counter() { return &growths_; }
 

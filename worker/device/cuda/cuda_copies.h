@@ -15,9 +15,9 @@
 namespace tributary::cuda {
 
 // An event on a GPU. Done, Wait and the destructor make this GPU the calling
-// thread's current device. An error of the stream that recorded the event is
-// returned by Done and Wait, and becomes the error of streams that wait for the
-// event.
+// thread's current CUDA device. An error of the stream that recorded the event
+// is returned by Done and Wait, and becomes the error of streams that wait for
+// the event.
 class CudaEvent final : public Event {
  public:
   // Creates an event on GPU number `ordinal`, which must exist.
@@ -45,11 +45,12 @@ class CudaEvent final : public Event {
 };
 
 // A queue of copies on a GPU. Its methods make this GPU the calling thread's
-// current device.
+// current CUDA device.
 class CudaCopyStream final : public CopyStream {
  public:
   static absl::StatusOr<std::unique_ptr<CudaCopyStream>> Create(int ordinal);
-  // Waits for queued copies, because their memory may be freed next.
+  // Waits for queued copies, because the caller may free their memory
+  // afterwards.
   ~CudaCopyStream() override;
 
   void CopyFromHost(void* to, const void* from, size_t bytes) override;

@@ -1,5 +1,6 @@
-// Device for NVIDIA GPUs: own CUDA kernels, cuBLASLt for matrix products, cuDNN
-// for convolutions, in float32 (with or without TF32) or bfloat16.
+// Device for NVIDIA GPUs. Uses cuBLASLt for matrix products, cuDNN for
+// convolutions, and kernels of this project for all other operations, in
+// float32 (with or without TF32) or bfloat16.
 //
 // Properties that the interface leaves open:
 //   - Every operation is queued on the instance's stream. The first error (a
@@ -43,10 +44,10 @@ absl::StatusOr<int> CountCudaDevices();
 // the address, and FailedPrecondition in a build without CUDA.
 absl::StatusOr<std::string> CudaBusId(int ordinal);
 
-// Releases the memory that CUDA itself occupies on GPU number `ordinal` for
-// this process: several hundred megabytes. Otherwise it stays occupied from the
-// creation of the first device until the process ends. All objects on that GPU
-// must have been destroyed.
+// Releases the several hundred megabytes of memory that CUDA itself occupies on
+// GPU number `ordinal` for this process. Without this call, the memory stays
+// occupied from the creation of the first device until the process ends. All
+// objects on that GPU must have been destroyed.
 void LeaveCuda(int ordinal);
 
 // Creates a device for GPU number `ordinal`. GPUs are numbered from 0 in CUDA's

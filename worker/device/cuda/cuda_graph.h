@@ -15,21 +15,24 @@
 
 namespace tributary::cuda {
 
-// Operations queued on the stream between Begin and End, which become a graph
-// instead of running; one call launches the graph. Not thread-safe: the same
-// thread must call everything from Begin to End. Other threads are unaffected.
+// A CUDA graph of operations. Operations that are queued on a stream between
+// Begin and End do not run, but become part of the graph. LaunchOn queues all
+// of them with one call. Not thread-safe: the thread that calls Begin must also
+// queue the operations and call End. Other threads are unaffected.
 class CudaGraph final : public CapturedWork {
  public:
-  // Begins capture. On an error nothing is captured, and End must not be
-  // called.
+  // Begins a capture. If it returns an error, nothing is captured, and End must
+  // not be called.
   static absl::Status Begin(Stream& stream);
-  // Ends capture. Also returns the errors of operations queued since Begin,
-  // which are not reported elsewhere. `growths` is the current value of
+  // Ends the capture and returns the graph. Returns the first error of the
+  // capture or of the operations queued since Begin; the errors of these
+  // operations are not reported elsewhere. `growths` is the current value of
   // CudaContext::growths(). Once that value changes, working memory that the
   // graph uses may have moved.
   static absl::StatusOr<std::unique_ptr<CudaGraph>> End(Stream& stream,
                                                         int64_t growths);
-  // Waits for the GPU, which may still be running the graph.
+  // The GPU may still be running the graph. CUDA then frees the graph when it
+  // has completed.
   ~CudaGraph() override;
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;

@@ -20,7 +20,7 @@ namespace tributary::cuda {
 absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes);
 
 // Returns the free bytes of GPU number `ordinal`, or nullopt if unknown. Makes
-// this GPU the calling thread's current device. Thread-safe.
+// this GPU the calling thread's current CUDA device. Thread-safe.
 std::optional<int64_t> FreeMemoryBytes(int ordinal);
 
 }  // namespace tributary::cuda

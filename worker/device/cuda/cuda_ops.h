@@ -1,4 +1,5 @@
-// The operations of CUDA devices: one file for each group.
+// Creates the groups of operations of CUDA devices. One source file implements
+// each group.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_OPS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_OPS_H_
 
@@ -11,7 +12,7 @@
 namespace tributary::cuda {
 
 // Create a group of operations for `precision`. The GPU of `context` must be
-// the calling thread's current device. `context` must outlive the group.
+// the calling thread's current CUDA device. `context` must outlive the group.
 std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
                                                  CudaContext* context);
 std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,
@@ -37,7 +38,9 @@ std::unique_ptr<NodeSumOps> CreateNodeSumOps(CudaContext* context);
 std::unique_ptr<PoolingOps> CreatePoolingOps(Precision precision,
                                              CudaContext* context);
 
-// Cast a pointer to Real to T, the type that represents Real.
+// Cast a pointer to Real, which is opaque, to T, the type of the elements:
+// float on devices with Precision::kFloat32, Bfloat16 on devices with
+// Precision::kBfloat16.
 template <typename T>
 const T* As(const Real* x) {
   return reinterpret_cast<const T*>(x);

@@ -10,7 +10,9 @@
 
 namespace tributary {
 
-// See ReductionStreamMaker. Returns FailedPrecondition in a build without CUDA.
+// Creates a ReductionStream on an NVIDIA GPU. See ReductionStreamMaker for the
+// arguments and errors. Also returns FailedPrecondition in a build without
+// CUDA.
 absl::StatusOr<std::unique_ptr<ReductionStream>> CreateCudaReductionStream(
     const std::string& bus_id, const ReductionStream::Plan& plan);
 

@@ -30,8 +30,9 @@ absl::StatusOr<DeviceName> ParseDeviceName(absl::string_view name);
 // "cuda:0", ...
 std::string FormatDeviceName(const DeviceName& name);
 
-// For kAuto, returns the device that it stands for on this machine with this
-// build. To find GPUs, starts the CUDA driver. Returns other names unchanged.
+// Replaces kAuto by the device that it stands for on this machine and in this
+// build. Initializes the CUDA driver to find GPUs. Returns all other names
+// unchanged.
 DeviceName ResolveDeviceName(const DeviceName& name);
 
 // Creates the device. For kCuda, returns the errors of CreateCudaDevice, such

@@ -11,18 +11,20 @@ namespace tributary {
 
 struct AttentionShape {
   int64_t batch = 0, time = 0, heads = 0, head_size = 0;
-  // True: query i sees the keys up to i. False: it sees all keys.
+  // If true, query i attends to the keys 0 to i. If false, it attends to all
+  // keys.
   bool causal = true;
 };
 
 // Multi-head attention, as in worker/nn/layers/attention.h. Scores are divided
-// by sqrt(head_size). If `lengths` is not null, which needs a shape that is not
-// causal, only the first lengths[b] positions of sequence b exist: their
-// queries see only their keys. The results of the remaining positions, in y and
-// dqkv, are 0, and their inputs have no effect. If `rate` is above 0, dropout
-// applies to the probabilities: for sequence b, head h, query i and key j, it
-// uses random number ((b * heads + h) * time + i) * time + j of `stream`. See
-// worker/device/device.h for the conventions of all operations.
+// by sqrt(head_size). If `lengths` is not null, only the first lengths[b]
+// positions of sequence b take part: their queries attend only to their keys.
+// The results of the remaining positions, in y and dqkv, are 0, and the inputs
+// of these positions have no effect. `lengths` must be null if the shape is
+// causal. If `rate` is above 0, dropout applies to the probabilities: for
+// sequence b, head h, query i and key j, it uses random number ((b * heads + h)
+// * time + i) * time + j of `stream`. See worker/device/device.h for the
+// conventions of all operations.
 class AttentionOps {
  public:
   struct ForwardArguments {
@@ -46,18 +48,19 @@ class AttentionOps {
     const int32_t* lengths = nullptr;  // As in Forward.
   };
 
-  // Incremental attention, for generating one sequence. A cache holds the keys
-  // and values of up to `capacity` positions.
+  // The shape of a key-value cache for incremental attention, which generates
+  // one sequence token by token. The cache holds the keys and values of up to
+  // `capacity` positions.
   struct CacheShape {
     int64_t heads = 0, head_size = 0, capacity = 0;
   };
   struct DecodeArguments {
     CacheShape shape;
-    // Number of positions in the cache, and number of positions to add to it:
-    // at least 1. Their sum is at most shape.capacity.
+    // Number of positions in the cache, and number of positions to add to it,
+    // which is at least 1. The sum of both is at most shape.capacity.
     int64_t past = 0, count = 0;
     const Real* qkv = nullptr;  // [count, 3, heads, head_size]
-    // [CacheElements(shape)], in a layout of the device.
+    // [CacheElements(shape)], in a layout that the device defines.
     float* cache = nullptr;
     Real* y = nullptr;  // [count, heads, head_size]
   };

@@ -74,10 +74,12 @@ class BatchNormOps {
   virtual void Evaluate(const EvaluateArguments& args) = 0;
   // Computes the gradients of Forward.
   virtual void Backward(const BackwardArguments& args) = 0;
-  // Computes dmean = sample_count * (running_mean - mean) and dvariance =
-  // sample_count * (running_variance - unbiased variance). The unbiased
-  // variance is `variance` * observations / (observations - 1), or `variance`
-  // if there is only one observation.
+  // Computes the values that stand in for gradients of the running statistics
+  // and make the optimizer move them toward the statistics of the micro-batch:
+  // dmean = sample_count * (running_mean - mean) and dvariance = sample_count *
+  // (running_variance - unbiased variance). The unbiased variance is `variance`
+  // * observations / (observations - 1), or `variance` if there is only one
+  // observation.
   virtual void StatisticsGradient(const StatisticsGradientArguments& args) = 0;
 };
 

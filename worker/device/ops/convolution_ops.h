@@ -17,9 +17,9 @@ struct ConvolutionShape {
   int64_t kernel = 0, stride = 1, padding = 0;
 };
 
-// Convolutions, as in worker/nn/layers/convolution.h. A device may round the
-// sums before it adds the bias. See worker/device/device.h for the conventions
-// of all operations.
+// Convolutions, as in worker/nn/layers/convolution.h. A device may round sums
+// to its precision before it adds the bias. See worker/device/device.h for the
+// conventions of all operations.
 class ConvolutionOps {
  public:
   struct ForwardArguments {

@@ -9,8 +9,9 @@
 
 namespace tributary {
 
-// Operations on each element of a tensor. NaN stays NaN, so that divergence is
-// visible. See worker/device/device.h for the conventions of all operations.
+// Operations on each element of a tensor. All functions map NaN to NaN, so that
+// users can see that training has diverged. See worker/device/device.h for the
+// conventions of all operations.
 class ElementwiseOps {
  public:
   // Arguments of a function of x. `y` may be `x`, except for Copy and Add.
@@ -70,8 +71,8 @@ class ElementwiseOps {
   // TanhForward.
   virtual void TanhForward(const MapArguments& args) = 0;
   virtual void TanhBackward(const GradientArguments& args) = 0;
-  // Sets each element i of y to x / (1 - rate) if UniformFloat(random number i
-  // of the stream) >= rate, and to 0 otherwise. To compute the gradient, pass
+  // Sets each element i of y to x[i] / (1 - rate) if UniformFloat(random number
+  // i of the stream) >= rate, and to 0 otherwise. To compute the gradient, pass
   // dy as `x` and dx as `y`.
   virtual void Dropout(const DropoutArguments& args) = 0;
 };

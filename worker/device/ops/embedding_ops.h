@@ -32,13 +32,14 @@ class EmbeddingOps {
   virtual ~EmbeddingOps() = default;
 
   // Computes y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :]
-  // for each sequence b and position t. A null table stands for zeros, also in
-  // Backward.
+  // for each sequence b and position t. With `accumulate`, adds the sum to y
+  // instead. A null position table stands for zeros.
   virtual void Forward(const ForwardArguments& args) = 0;
   // Adds dy[b, t, :] to row tokens[b, t] of dtoken_table for all (b, t), in
   // this order. If `accumulate` is false, first sets dtoken_table to zero. Sets
   // row t of dposition_table to the sum of dy[b, t, :] over b, for t < time,
-  // and leaves the remaining rows unchanged.
+  // and leaves the remaining rows unchanged. Skips dposition_table if it is
+  // null.
   virtual void Backward(const BackwardArguments& args) = 0;
 };
 

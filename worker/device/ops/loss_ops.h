@@ -14,12 +14,12 @@ namespace tributary {
 struct Loss {
   double sum = 0;
   int64_t correct = 0;
-  int64_t counted = 0;  // Number of rows that count.
+  int64_t counted = 0;  // Number of rows, except those with label -1.
 };
 
 // Losses and their gradients. After each call that begins a loss, Await must be
-// called exactly once. Losses of rows are added in float64, in order. A
-// gradient is the gradient of this sum. See worker/device/device.h for the
+// called exactly once. The losses of the rows are added in float64, in order of
+// the rows. Gradients are those of this sum. See worker/device/device.h for the
 // conventions of all operations.
 class LossOps {
  public:
@@ -33,9 +33,9 @@ class LossOps {
     // Label smoothing, in [0, 1): the weight of the uniform distribution in the
     // target.
     float smoothing = 0;
-    // Number of classes at the end of each row over which the uniform
-    // distribution does not extend. Below `classes`. Not used if `smoothing` is
-    // 0.
+    // Number of classes at the end of each row that are padding: label
+    // smoothing assigns no probability to them. Must be below `classes`. Not
+    // used if `smoothing` is 0.
     int64_t padding = 0;
   };
   struct MeanSquaredErrorArguments {

@@ -1,4 +1,4 @@
-// Sums of the nodes of the reduction tree.
+// Adds gradients in the order of the reduction tree.
 #ifndef TRIBUTARY_WORKER_DEVICE_OPS_NODE_SUM_OPS_H_
 #define TRIBUTARY_WORKER_DEVICE_OPS_NODE_SUM_OPS_H_
 
@@ -11,9 +11,11 @@ namespace tributary {
 enum ExchangeSpec_WireDtype : int;
 using WireDtype = ExchangeSpec_WireDtype;
 
-// Rounds and adds gradients with results that are bit-identical to the
-// functions of common/numerics/half.h. See worker/device/device.h for the
-// conventions of all operations.
+// Rounds gradients to the type in which workers send them, and adds them.
+// Computes the nodes of the reduction tree, the binary tree in whose order the
+// gradients of micro-batches are added. Results are bit-identical to those of
+// common/numerics/half.h. See worker/device/device.h for the conventions of all
+// operations.
 class NodeSumOps {
  public:
   struct Arguments {

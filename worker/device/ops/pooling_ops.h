@@ -14,7 +14,8 @@ namespace tributary {
 struct PoolShape {
   int64_t batch = 0, channels = 0;
   int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
-  // Side of a window. An incomplete last window is dropped.
+  // Side of the square window, in pixels. A last window that is incomplete is
+  // omitted.
   int64_t window = 0;
   // For max pooling only. `stride` is the distance between the starts of
   // windows; 0 stands for `window`. `padding` is the width of a border around
@@ -63,18 +64,20 @@ class PoolingOps {
 
   virtual ~PoolingOps() = default;
 
-  // MaxForward computes the maximum of each window, and writes its index within
-  // the input plane to `argmax`. Of equal maximums, `argmax` is the first one
-  // in row-major order. MaxBackward adds each element of dy to the element of
-  // dx that was the maximum, in the order of the windows; all other elements of
-  // dx are 0.
+  // MaxForward computes the maximum of each window, and writes to `argmax` the
+  // index of the maximum within its plane of the input. Of equal maximums,
+  // `argmax` is the first one in row-major order. MaxBackward adds each element
+  // of dy to the element of dx that was the maximum, in the order of the
+  // windows; all other elements of dx are 0.
   virtual void MaxForward(const MaxForwardArguments& args) = 0;
   virtual void MaxBackward(const MaxBackwardArguments& args) = 0;
   // AverageForward computes the mean of each window. AverageBackward
   // distributes each element of dy equally over its window.
   virtual void AverageForward(const AverageForwardArguments& args) = 0;
   virtual void AverageBackward(const AverageBackwardArguments& args) = 0;
-  // Computes y[plane] = mean of x[plane, :] over all pixels of the plane.
+  // GlobalAverageForward computes y[plane] = mean of x[plane, :] over all
+  // pixels of the plane. GlobalAverageBackward distributes dy[plane] equally
+  // over these pixels.
   virtual void GlobalAverageForward(
       const GlobalAverageForwardArguments& args) = 0;
   virtual void GlobalAverageBackward(

@@ -18,9 +18,9 @@ enum class Precision {
 };
 
 // An element of an activation, of its gradient, or of a weight as an operand of
-// products: float32 or bfloat16, according to Device::precision(). Results are
-// converted to bfloat16 by rounding to nearest, ties to even. Opaque: only
-// devices and worker/device/reals.h access the representation.
+// matrix products: float32 or bfloat16, according to Device::precision().
+// Results are converted to bfloat16 by rounding to nearest, ties to even.
+// Opaque: only devices and worker/device/reals.h access the representation.
 struct Real;
 
 // An offset for random streams, which Device::SetRandomBase sets. It selects

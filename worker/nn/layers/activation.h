@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// Base class of the layers below: applies a function to each element. X and Y
-// have the shape [samples, size].
+// Base class of the activation layers: applies a function to each element. X
+// and Y have the shape [samples, size].
 class ActivationLayer : public Layer {
  public:
   LayerSpec Spec() const override;
@@ -19,8 +19,8 @@ class ActivationLayer : public Layer {
                 const LayerTensors& tensors) const override;
 
  protected:
-  // Whether the derivative is computed from the function's input or its output.
-  // A function of the second kind may overwrite its input.
+  // States whether the derivative is computed from the function's input or from
+  // its output. A layer with kOutput may overwrite its input.
   enum class At { kInput, kOutput };
   struct Function {
     void (ElementwiseOps::*forward)(const ElementwiseOps::MapArguments&);

@@ -12,9 +12,9 @@ namespace tributary {
 // head_size]:
 //   P = softmax over visible keys j of q_i . k_j / sqrt(head_size);  y = D(P) v
 // where D applies dropout with rate `dropout` to the probabilities P in
-// training, and is the identity otherwise. If causal, query i sees the keys j
-// <= i. Otherwise it sees all keys of its sample's length, and rows i from the
-// length on are 0.
+// training, and is the identity otherwise. If causal, query i attends to the
+// keys j <= i. Otherwise it attends to the first n keys, where n is the length
+// of the sample, and rows i >= n of y are 0.
 //
 // X[samples, time, 3, heads, head_size] holds q, k and v: the output of a
 // linear layer with 3 * heads * head_size outputs. If not causal, input 1 is
@@ -42,7 +42,8 @@ class Attention : public Layer {
 
  private:
   AttentionShape ShapeOf(int64_t samples) const;
-  // Returns null if attention is causal.
+  // Returns the lengths of the samples, [samples], or null if attention is
+  // causal.
   const int32_t* LengthsOf(const LayerCall& call,
                            const LayerTensors& tensors) const;
 

@@ -29,8 +29,8 @@ namespace tributary {
 // proto/parameter_server.proto. If N is 1, which PyTorch rejects, n is 0 and
 // the observed variance is 0.
 //
-// The gradient of input 0 is always computed, because this is never the first
-// layer.
+// Must not be the first layer of a network, because Backward always computes
+// the gradient of input 0.
 class BatchNorm : public Layer {
  public:
   struct Options {

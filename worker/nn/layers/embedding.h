@@ -22,8 +22,8 @@ class Embedding : public Layer {
     int64_t vocabulary = 0;
     int64_t context = 0;
     int64_t width = 0;
-    // Number of rows of zeros behind the token table, for an output layer that
-    // shares the table; see Linear::Options.
+    // Number of rows of zeros that follow the token table in memory, for an
+    // output layer that shares the table; see Linear::Options.
     int64_t padding = 0;
     Initializer initializer;  // For both tables.
   };

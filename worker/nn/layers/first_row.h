@@ -8,9 +8,10 @@
 
 namespace tributary {
 
-// y[b, :] = x[b, 0, :], with the shapes X[samples, rows, width] and Y[samples,
-// width]. In BERT, row 0 is the vector of the token [CLS]. The gradient of all
-// other rows is 0. `rows` * `width` must be even.
+// Selects the first row of each sample: y[b, :] = x[b, 0, :], with the shapes
+// X[samples, rows, width] and Y[samples, width]. In BERT, row 0 is the vector
+// of the token [CLS]. The gradient of all other rows is 0. `rows` * `width`
+// must be even, because Backward sets gradients to zero in units of four bytes.
 class FirstRow : public Layer {
  public:
   FirstRow(int64_t rows, int64_t width) : rows_(rows), width_(width) {}

@@ -1,5 +1,6 @@
-// Layer interface: a differentiable function with parameters, implemented only
-// with operations of Device, so that one class serves every kind of device.
+// Layer interface: a differentiable function with parameters. The layers of
+// this folder are implemented with operations of Device only, so that each of
+// them runs on every kind of device.
 #ifndef TRIBUTARY_WORKER_NN_LAYERS_LAYER_H_
 #define TRIBUTARY_WORKER_NN_LAYERS_LAYER_H_
 
@@ -15,8 +16,9 @@
 
 namespace tributary {
 
-// The maximum number of inputs of a layer, and of its parameters. With fixed
-// maximums, running a layer needs no memory allocation.
+// The maximum number of inputs of a layer, and the maximum number of its
+// parameters. Because the maximums are fixed, running a layer requires no
+// memory allocation.
 inline constexpr int kMaxLayerInputs = 2;
 inline constexpr int kMaxLayerParameters = 6;
 
@@ -25,8 +27,8 @@ struct ParameterSpec {
   std::vector<int64_t> shape;
   ParameterGroup group = ParameterGroup::kDecay;
   Initializer initializer;
-  // Number of padding elements behind the parameter. The layer reads them, and
-  // writes zeros to their gradients; see ParameterTable.
+  // Number of padding elements that follow the parameter in memory. The layer
+  // reads them, and writes zeros to their gradients; see ParameterTable.
   int64_t padding = 0;
 };
 
@@ -42,11 +44,12 @@ struct LayerSpec {
   // True if parameter 0 is an operand of matrix products. The layer reads it
   // from LayerTensors::product_weight.
   bool product_weight = false;
-  // Number of parameters, beginning with parameter 0, that `product_weight`
-  // concerns. They are contiguous in the arena, and are read as one matrix.
+  // Number of parameters, beginning with parameter 0, to which `product_weight`
+  // applies. They are contiguous in memory, and the layer reads them as one
+  // matrix.
   int product_parameters = 1;
 
-  // True if Backward reads the inputs, or the output, of the forward pass.
+  // State whether Backward reads the inputs and the output of the forward pass.
   bool backward_reads_input = false;
   bool backward_reads_output = false;
   // Index of the input whose memory Forward can use for the output; -1 if there
@@ -65,7 +68,8 @@ struct LayerSpec {
   // True if Backward can add to the gradient of parameter 0, so that layers may
   // share the parameter.
   bool accumulates_weight = false;
-  // True if the layer computes GELU of its input.
+  // True if the layer computes GELU (see ElementwiseOps::GeluForward) of its
+  // input.
   bool is_gelu = false;
   // True if Forward can also compute GELU of the output
   // (LayerTensors::gelu_output), and Backward can also compute the gradient of
@@ -80,8 +84,8 @@ struct LayerSpec {
   // instead of operations of the device. It then works only on CPU devices with
   // Precision::kFloat32.
   bool host_floats = false;
-  // True if the output equals the input in calls that do not train. Forward is
-  // then not called, and the input is used in place of the output.
+  // True if the output equals the input outside of training, as in dropout.
+  // Forward is then not called, and the input is used in place of the output.
   bool identity_in_evaluation = false;
 };
 
@@ -142,8 +146,8 @@ class Layer {
   virtual int64_t SavedElements(const Device& device, int64_t samples) const;
   virtual void Forward(const LayerCall& call,
                        const LayerTensors& tensors) const = 0;
-  // Writes the gradient of every parameter, and of every input whose gradient
-  // is not null.
+  // Writes the gradient of every parameter, and of every input whose pointer in
+  // LayerTensors::input_gradients is not null.
   virtual void Backward(const LayerCall& call,
                         const LayerTensors& tensors) const = 0;
 };

@@ -64,8 +64,8 @@ class Linear : public Layer {
 //
 // Parameters: "<name>.weight" for each name, then "<name>.bias" for each name.
 // In this order, all weights and all biases are contiguous in the arena, so
-// that one product reads them without a copy. This requires that `outputs` is a
-// multiple of kArenaAlignment; the caller checks it.
+// that one matrix product computes all layers without copying them. The caller
+// must ensure that `outputs` is a multiple of kArenaAlignment.
 class StackedLinear : public Layer {
  public:
   struct Options {

@@ -9,10 +9,10 @@
 namespace tributary {
 
 // A residual connection, y = x + f(x): input 0 is the stream x, and input 1 is
-// the branch f(x). Both receive the gradient of y, without a copy if the memory
-// plan lets the three gradients share a buffer. All tensors have the shape
-// [samples, size]. Source: He et al., "Deep residual learning for image
-// recognition" (2016).
+// the branch f(x). The gradients of both inputs equal the gradient of y.
+// Backward copies nothing if the memory plan lets the three gradients share a
+// buffer. All tensors have the shape [samples, size]. Source: He et al., "Deep
+// residual learning for image recognition" (2016).
 class Residual : public Layer {
  public:
   explicit Residual(int64_t size) : size_(size) {}

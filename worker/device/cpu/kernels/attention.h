@@ -16,9 +16,10 @@ namespace tributary::cpu {
 // holds log(sum(exp(score))) for each row of scores. Backward recomputes the
 // probabilities from these sums. Compared with storing the probabilities, this
 // takes a fifth more arithmetic and reduces memory by a factor of `time`.
-// `scratch` is overwritten. `first_sequence` is the index within the batch of
-// the first sequence that is passed; it selects the random numbers. `lengths`,
-// [batch], may be null.
+// `scratch` is overwritten. The tensors hold consecutive sequences of a batch;
+// `first_sequence` is the index of the first one within the batch, and selects
+// the random numbers of dropout. `lengths`, [batch], may be null; see
+// AttentionOps.
 void AttentionForward(const AttentionShape& shape, int64_t first_sequence,
                       const float* qkv, const RandomStream& stream, float rate,
                       const int32_t* lengths, Scratch& scratch, float* y,

@@ -11,11 +11,12 @@ namespace tributary::cpu {
 
 inline constexpr float kBatchNormEpsilon = 1e-5f;
 
-// BatchNormForward computes mean and variance, and normalizes with them;
-// BatchNormEvaluate normalizes with the given ones. x, residual and y have the
-// shape [batch, channels, pixels]; all other tensors have the shape [channels].
-// Only residual may be null, which stands for zeros. Sums are computed over the
-// pixels of one image at a time, then over the images in order.
+// BatchNormForward computes the mean and the variance of each channel, and
+// normalizes with them; BatchNormEvaluate normalizes with the given mean and
+// variance. x, residual and y have the shape [batch, channels, pixels]; all
+// other tensors have the shape [channels]. Only residual may be null, which
+// stands for zeros. Sums are computed over the pixels of one image at a time,
+// then over the images in order.
 void BatchNormForward(const BatchNormShape& shape, const float* x,
                       const float* scale, const float* shift,
                       const float* residual, float* y, float* mean,

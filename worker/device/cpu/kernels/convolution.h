@@ -15,10 +15,11 @@ class ConvolutionPlan;
 
 // Runs convolutions of any shape. All tensors have the layout of
 // worker/device/ops/convolution_ops.h. The first call for a shape generates
-// code with oneDNN. Keeps this code for up to 64 shapes. Copies of tensors in
-// the layouts that oneDNN prefers, and its scratchpads, are in memory that all
-// shapes share: as much as the largest call needs. Not thread-safe; instances
-// with different scratch memory are independent.
+// code with oneDNN. Keeps this code for up to 64 shapes. Calls for all shapes
+// share one block of memory for the scratchpads of oneDNN and for copies of
+// tensors in the layouts that oneDNN prefers. The block is as large as the
+// largest call requires. Not thread-safe; instances with different scratch
+// memory are independent.
 class ConvolutionRunner {
  public:
   // Tensors have `precision`, except biases, their gradients and the gradient
@@ -32,8 +33,8 @@ class ConvolutionRunner {
                const float* bias, void* y);
   void BackwardInput(const ConvolutionShape& shape, const void* dy,
                      const void* weight, void* dx);
-  // Computes dweight, the gradient of the weight, and, unless `dbias` is null,
-  // dbias, the gradient of the bias.
+  // Computes dweight, the gradient of the weight, and dbias, the gradient of
+  // the bias. Skips dbias if it is null.
   void BackwardWeight(const ConvolutionShape& shape, const void* x,
                       const void* dy, float* dweight, float* dbias);
 

@@ -9,13 +9,14 @@
 
 namespace tributary::cpu {
 
-// Returns the number of floats of a cache. For each head, the cache holds K^T /
-// sqrt(head_size), [head_size, capacity rounded up to whole vectors], and then
-// V, [capacity, head_size].
+// Returns the number of floats of a key-value cache. For each head, the cache
+// holds K^T / sqrt(head_size), [head_size, capacity rounded up to a multiple of
+// the vector size], and then V, [capacity, head_size].
 int64_t AttentionCacheElements(const AttentionOps::CacheShape& shape);
 
-// Computes AttentionOps::Decode. qkv: [count, 3, heads, head_size]; y: [count,
-// heads, head_size]. `scratch` is overwritten.
+// Implements AttentionOps::Decode: adds `count` positions to a cache that holds
+// `past` positions, and computes attention for them. qkv: [count, 3, heads,
+// head_size]; y: [count, heads, head_size]. `scratch` is overwritten.
 void DecodeAttention(const AttentionOps::CacheShape& shape, int64_t past,
                      int64_t count, const float* qkv, float* cache,
                      Scratch& scratch, float* y);

@@ -7,13 +7,15 @@
 
 namespace tributary::cpu {
 
-// Return true if a layer of this shape is computed by the functions of
-// products/skinny_gemm.h, which are faster than Gemm for few rows and large
-// weights.
+// Return true if LinearForward or LinearBackwardInput computes a layer of this
+// shape with the functions of products/skinny_gemm.h, which are faster than
+// Gemm for few rows and large weights.
 bool IsSkinnyForward(const LinearShape& shape);
 bool IsSkinnyBackwardInput(const LinearShape& shape);
 
-// Computes y = x weight^T + bias. `bias` may be null. `scratch` is overwritten.
+// LinearForward computes y = x weight^T + bias; `bias` may be null; `scratch`
+// is overwritten. LinearBackwardInput computes dx = dy weight. With
+// `accumulate`, it adds the product to dx instead.
 void LinearForward(const LinearShape& shape, const float* x,
                    const float* weight, const float* bias, Scratch& scratch,
                    float* y);

@@ -1,5 +1,6 @@
-// Sums and maxima over a row, for inlining into multiversioned functions. The
-// order of additions is fixed: sixteen partial sums, then simd::Sum.
+// Sums and maxima over a row. They are inlined into functions that are compiled
+// for several instruction sets. The order of additions is the same in all of
+// them: sixteen partial sums, which simd::Sum adds.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_REDUCTIONS_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_REDUCTIONS_H_
 

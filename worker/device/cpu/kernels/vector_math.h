@@ -1,5 +1,5 @@
-// exp and related functions for vectorized loops: no branches, no tables, no
-// calls.
+// exp and related functions that the compiler can vectorize: they contain no
+// branches, table look-ups or calls.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_VECTOR_MATH_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_VECTOR_MATH_H_
 
@@ -51,11 +51,12 @@ struct NormalValues {
   float distribution;  // (1 + erf(x / sqrt(2))) / 2
 };
 
-// Returns both values at `x`. Their errors are a few units in the last place,
-// but values below 1e-38 become 0. The distribution function
-// for x < 0 is erfc(z) / 2 with z = |x| / sqrt(2), and erfc(z) = exp(-z^2) t
-// P(t) with t = 1 / (1 + z / 2). P is a least-squares fit of degree 9 to
-// erfc(z) exp(z^2) / t on [0, 9.5], with a relative error of 2e-8.
+// Returns the density and the distribution function at `x`. Their errors are a
+// few units in the last place, but values below 1e-38 become 0. The
+// distribution function for x < 0 is erfc(z) / 2 with z = |x| / sqrt(2), and
+// erfc(z) = exp(-z^2) t P(t) with t = 1 / (1 + z / 2). P is a least-squares fit
+// of degree 9 to erfc(z) exp(z^2) / t on [0, 9.5], with a relative error of
+// 2e-8.
 TRIBUTARY_INLINE NormalValues NormalAt(float x) {
   const float z = 0.7071067812f * (x < 0.0f ? -x : x);
   const float t = 1.0f / (1.0f + 0.5f * z);
@@ -79,7 +80,8 @@ TRIBUTARY_INLINE float HyperbolicTangent(float x) {
   const float magnitude = x < 0.0f ? -x : x;
   const float exponential = Exp(-2.0f * magnitude);
   const float large = (1.0f - exponential) / (1.0f + exponential);
-  // The Taylor series, because the difference above loses digits near 0.
+  // Near 0, the Taylor series is used, because the difference above loses
+  // digits there.
   const float s = x * x;
   float p = 21844.0f / 6081075;
   p = p * s - 1382.0f / 155925;

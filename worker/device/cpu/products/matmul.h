@@ -11,8 +11,9 @@
 
 namespace tributary::cpu {
 
-// Returns true if the processor multiplies bfloat16 (AVX512_BF16 or AMX). On
-// other processors oneDNN has no primitives for bfloat16, or only slow ones.
+// Returns true if the processor has instructions that multiply bfloat16 numbers
+// (AVX512_BF16 or AMX). On other processors oneDNN has no primitives for
+// bfloat16, or only slow ones.
 bool MultipliesBfloat16();
 
 class MatmulPlan;

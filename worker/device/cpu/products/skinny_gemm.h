@@ -1,4 +1,5 @@
-// Products of few rows with a large matrix, in one pass over the matrix.
+// Products of a matrix with few rows and a large matrix, which is read only
+// once.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_SKINNY_GEMM_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_SKINNY_GEMM_H_
 
@@ -8,7 +9,7 @@
 
 namespace tributary::cpu {
 
-// The maximum number of rows, which is the number of float32 lanes of the
+// The maximum number of rows. This is the number of float32 elements in the
 // widest registers.
 inline constexpr int64_t kSkinnyRows = 16;
 

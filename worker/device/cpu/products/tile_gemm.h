@@ -1,5 +1,6 @@
-// Products of triangular matrices, and of matrices in the cache that are so
-// small that packing them, as libraries do, does not pay off.
+// Matrix products for triangular matrices, and for matrices that are small and
+// in the cache. For such small matrices, packing the operands, as BLAS
+// libraries do, takes longer than it saves.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_TILE_GEMM_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_TILE_GEMM_H_
 
@@ -21,10 +22,10 @@ enum class Triangle {
 };
 
 // The product C = A B of matrices C[m, n], A[m, k] and B[k, n]. With
-// `accumulate`, the product is added to C. Tiles of A that touch the diagonal
-// are read completely, so their elements beyond the diagonal must be zero. B
-// and C are row-major. A has strides for both dimensions, so that it may be a
-// transpose.
+// `accumulate`, the product is added to C. If A is triangular, tiles of A that
+// the diagonal crosses are read completely, so their elements beyond the
+// diagonal must be zero. B and C are row-major. A has strides for both
+// dimensions, so that it may be a transpose.
 struct TileProduct {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;

@@ -23,16 +23,16 @@ namespace tributary::cuda {
 // arithmetic is float32. Bfloat16 is several times as fast with a head_size of
 // 32, 64 or 128; see attention_bfloat16.h.
 
-// Dropout of the probabilities.
+// Arguments of the dropout that is applied to the attention probabilities.
 struct AttentionDropout {
   RandomStream stream;
-  const RandomBase* base = nullptr;  // In GPU memory.
+  const RandomBase* base = nullptr;  // In GPU memory; added to `stream`.
   float rate = 0;
 };
 
-// Computes `y`, and `logarithmic_sums` for AttentionBackward: [batch, heads,
-// time], log(sum(exp(score))) for each row of scores. `lengths`, [batch], may
-// be null; see AttentionOps.
+// Computes the output `y` of attention, and `logarithmic_sums`, [batch, heads,
+// time], which AttentionBackward needs: log(sum(exp(score))) for each row of
+// scores. `lengths`, [batch], may be null; see AttentionOps.
 template <typename T>
 void AttentionForward(Stream& stream, const AttentionShape& shape,
                       const int32_t* lengths, const T* qkv,

@@ -1,5 +1,6 @@
-// Bfloat16 attention with scores in registers, for head sizes of 32, 64 and
-// 128; AttentionForward and AttentionBackward use it where it applies.
+// Causal attention in bfloat16 for head sizes of 32, 64 and 128, with scores in
+// registers. AttentionForward and AttentionBackward use these functions where
+// they support the arguments.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_BFLOAT16_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_BFLOAT16_H_
 
@@ -12,10 +13,11 @@
 
 namespace tributary::cuda {
 
-// Like AttentionForward and AttentionBackward in attention.h. Return true if
-// the kernels were queued. Return false, and do nothing, if the head size is
-// none of 32, 64 and 128, a matrix is not aligned to 16 bytes, or offsets
-// within a head exceed int.
+// Like AttentionForward and AttentionBackward in attention.h, but for causal
+// attention only: `shape.causal` must be true. Return true if the kernels were
+// queued. Return false, and do nothing, if the head size is not 32, 64 or 128,
+// a matrix is not aligned to 16 bytes, or an offset within a head does not fit
+// into an int.
 bool FragmentAttentionForward(Stream& stream, const AttentionShape& shape,
                               const Bfloat16* qkv,
                               const AttentionDropout& dropout, Bfloat16* y,

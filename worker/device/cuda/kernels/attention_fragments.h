@@ -1,13 +1,14 @@
-// Tiles and products of bfloat16 attention for head sizes of 32, 64 and 128, in
-// the manner of Dao, "FlashAttention-2", 2023. For .cu files only.
+// Tiles and products of bfloat16 attention for head sizes of 32, 64 and 128,
+// following Dao, "FlashAttention-2", 2023. For .cu files only.
 //
 // A thread block consists of kFragmentWarps warps. A warp owns kM parts of 16
 // rows of the result, and keeps its scores, probabilities and sums in
 // registers, in the layout of MultiplyAdd's d: with g = lane / 4 and t = lane %
 // 4, sums[m][n] holds rows 16 m + g (elements 0, 1) and 16 m + g + 8 (elements
-// 2, 3), columns 8 n + 2 t and 8 n + 2 t + 1. The other operand of its
-// products, keys and values or queries and gradients, arrives tile by tile in
-// shared memory: one tile is copied while the previous one is used.
+// 2, 3), columns 8 n + 2 t and 8 n + 2 t + 1. The other operand of its products
+// (keys and values in forward; keys and values, or queries and gradients, in
+// backward) is copied to shared memory tile by tile: one tile is copied while
+// the previous one is used.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_FRAGMENTS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_FRAGMENTS_H_
 
@@ -52,17 +53,17 @@ struct alignas(128) TilePairs {
 // whose rows have kSize elements. A group is eight consecutive elements. Groups
 // are permuted within a row: one instruction loads the same group of eight
 // consecutive rows, and the permutation puts these eight groups into different
-// banks. Adding 16 rows adds 32 kSize to the offset. If the offset of group 0
-// or 1 is o, the offset of that group + 2 n is o ^ (32 n), so callers need not
-// call this function for every group.
+// banks of shared memory. Adding 16 rows adds 32 kSize to the offset. If the
+// offset of group 0 or 1 is o, the offset of that group + 2 n is o ^ (32 n), so
+// callers need not call this function for every group.
 template <int kSize>
 __device__ inline int OffsetOfGroup(int row, int group) {
   const int flipped = kSize >= 64 ? row % 8 : row / 2 % 4;
   return row * kSize * 2 + (group ^ flipped) * 16;
 }
 
-// Begins to copy rows [first_row, first_row + kRows) of m to shared memory.
-// Rows outside of m become zero.
+// Begins an asynchronous copy of rows [first_row, first_row + kRows) of m to
+// shared memory. Rows outside of m become zero.
 template <int kSize, int kRows>
 __device__ inline void CopyRows(const HeadMatrix<Bfloat16>& m, int first_row,
                                 SharedAddress to) {
@@ -82,12 +83,13 @@ __device__ inline void CopyRows(const HeadMatrix<Bfloat16>& m, int first_row,
   }
 }
 
-// 16 rows of a matrix, as operand `a` of MultiplyAdd.
+// A lane's part of 16 rows of a matrix, in registers, as operand `a` of
+// MultiplyAdd.
 template <int kSize>
 using RowFragments = uint32_t[kSize / 16][4];
 
-// Loads the 16 rows of a matrix in shared memory that start at the address
-// `rows`.
+// Loads 16 rows of a matrix, which start at the address `rows` in shared
+// memory, into registers.
 template <int kSize>
 __device__ inline void LoadRows(SharedAddress rows,
                                 RowFragments<kSize>& fragments) {
@@ -98,8 +100,8 @@ __device__ inline void LoadRows(SharedAddress rows,
   }
 }
 
-// Loads this warp's share of a matrix in shared memory: 16 * kM consecutive
-// rows, starting at row 16 * kM * w for warp number w of the block.
+// Loads this warp's rows of a matrix in shared memory into registers: 16 * kM
+// consecutive rows, starting at row 16 * kM * w for warp number w of the block.
 template <int kSize, int kM>
 __device__ inline void LoadWarpRows(SharedAddress matrix,
                                     RowFragments<kSize> (&fragments)[kM]) {
@@ -127,7 +129,8 @@ __device__ inline void ForEachTile(int first, int end, const Copy& copy,
   }
 }
 
-// sums[m] += a[m] times the transpose of the first 8 kN rows of the tile.
+// For each m < kM, adds to sums[m] the product of a[m] and the transpose of the
+// first 8 kN rows of the tile.
 template <int kSize, int kM, int kN>
 __device__ inline void AddInner(const RowFragments<kSize> (&a)[kM],
                                 SharedAddress tile, float (&sums)[kM][kN][4]) {
@@ -149,8 +152,8 @@ __device__ inline void AddInner(const RowFragments<kSize> (&a)[kM],
   }
 }
 
-// sums[m] += weights[m], rounded to bfloat16, times the first 8 kN rows of the
-// tile.
+// For each m < kM, adds to sums[m] the product of weights[m], rounded to
+// bfloat16, and the first 8 kN rows of the tile.
 template <int kSize, int kM, int kN>
 __device__ inline void AddWeighted(const float (&weights)[kM][kN][4],
                                    SharedAddress tile,
@@ -202,9 +205,9 @@ __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
   }
 }
 
-// The scores of a lane that dropout keeps, for up to 8 parts. A part consists
-// of the four scores that the lane holds in d of one MultiplyAdd. Bit 4 * n of
-// element[e] is set if element e of part n is kept.
+// States which scores of a lane are kept by dropout, for up to 8 parts. A part
+// consists of the four scores that the lane holds in d of one MultiplyAdd. Bit
+// 4 * n of element[e] is set if element e of part n is kept.
 struct Kept {
   uint32_t element[4];
 };
@@ -225,9 +228,9 @@ __device__ inline void ZeroDropped(const Kept& kept, float (&p)[kN][4]) {
 }
 
 // Returns which scores dropout keeps, for 16 queries (rows) by 8 kN keys
-// (columns). `first` is the ProbabilityNumber of the first query and key. Each
-// lane draws the numbers of four adjacent keys of a query in each part, and
-// lanes exchange what they have drawn.
+// (columns). `first` is the ProbabilityNumber of the first query and key. For
+// each part, each lane draws the random numbers of four adjacent keys of one
+// query. The lanes then exchange the results.
 template <int kN>
 __device__ inline Kept KeptByQuery(const AttentionDropout& dropout,
                                    uint64_t first, int64_t time) {
@@ -269,7 +272,8 @@ __device__ inline Kept KeptByKey(const AttentionDropout& dropout,
 // Returns true if the kernels can process this shape and read or write these
 // matrices. Each copy moves 16 bytes, so matrices must be aligned to 16 bytes.
 // Offsets from the first element of a head have type int, also in tiles that
-// reach beyond the last row, so longer sequences are not supported.
+// extend beyond the last row. Sequences for which an offset could exceed an int
+// are not supported.
 inline bool SupportsFragments(const AttentionShape& s,
                               std::initializer_list<const Bfloat16*> matrices) {
   for (const Bfloat16* matrix : matrices) {
@@ -279,17 +283,18 @@ inline bool SupportsFragments(const AttentionShape& s,
          (s.time + 128) * s.heads * s.head_size * 3 <= INT32_MAX;
 }
 
-// Returns the number of heads whose tiles should run at about the same time: so
-// many that the data that the tiles of a head share (in forward, its keys and
-// values) take about 16 MiB for all these heads and stay in the L2 cache.
+// Returns the number of heads whose tiles should run at about the same time.
+// The tiles of one head share data: in forward, its keys and values. The number
+// is chosen such that the shared data of all these heads take about 16 MiB and
+// stay in the L2 cache.
 inline int64_t HeadsAtOnce(const AttentionShape& s) {
   const int64_t bytes = s.time * s.head_size * 4;
   return 0 < bytes && bytes < 16 << 20 ? (16 << 20) / bytes : 1;
 }
 
-// Returns the work of block number `block`. There are batch * heads * tiles
-// blocks. Blocks are ordered by group of `heads_at_once` heads, then by tile,
-// then by head.
+// Returns the tile that thread block number `block` computes. There are batch *
+// heads * tiles blocks. Blocks are ordered by group of `heads_at_once` heads,
+// then by tile, then by head.
 __device__ inline BlockPlace FragmentPlaceOf(const AttentionShape& s,
                                              int64_t tiles,
                                              int64_t heads_at_once,

@@ -1,6 +1,6 @@
-// Products of tiles of a head's matrices, for forward and backward attention:
-// element by element for float32, by tensor cores for bfloat16. For .cu files
-// only.
+// Products of tiles of a head's matrices, for forward and backward attention.
+// Uses ordinary arithmetic for float32 and tensor cores for bfloat16. For .cu
+// files only.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 
@@ -118,7 +118,8 @@ class alignas(16) TileProducts<float> {
   // Number of elements of a head that AddInner reads at once.
   static constexpr int kDepth = 32;
   // Number of floats from one row to the next. A quarter of kOperandStride is
-  // odd, so the float4s of eight consecutive rows are in different banks.
+  // odd, so the float4s of eight consecutive rows are in different banks of
+  // shared memory.
   static constexpr int kOperandStride = kDepth + 4;
   static constexpr int kStride = kTile + 4;
   static_assert(2 * kOperandStride >= kStride, "one operand is a tile wide");
@@ -148,8 +149,9 @@ class alignas(16) TileProducts<float> {
 // Products with operands (including weights) in bfloat16 and sums in float32.
 //
 // Each of the eight warps computes two of the sixteen 16 x 16 parts of a tile.
-// The instructions determine which elements of a part a thread holds, so the
-// sums pass through shared memory.
+// The tensor core instructions, and not the layout of attention_tile.h,
+// determine which elements of a part a thread holds. Add therefore
+// redistributes the sums through shared memory.
 template <>
 class alignas(16) TileProducts<Bfloat16> {
  public:
@@ -207,12 +209,13 @@ class alignas(16) TileProducts<Bfloat16> {
   }
 
  private:
-  // Side of the parts.
+  // Side of a part of a tile; see the comment of this class.
   static constexpr int kPart = 16;
   static_assert(kTileThreads / kWarp * 2 == kTile / kPart * (kTile / kPart),
                 "two parts for each warp");
   // Number of elements from one row to the next. Eight consecutive rows are in
-  // different banks, and every row starts at a multiple of 16 bytes.
+  // different banks of shared memory, and every row starts at a multiple of 16
+  // bytes.
   static constexpr int kStride = kTile + 8;
   static constexpr int kSumStride = kTile + 4;
   // Number of elements that one vector load reads. Vector loads are used if
@@ -249,8 +252,8 @@ class alignas(16) TileProducts<Bfloat16> {
     return SharedAddressOf(matrix + row * kStride + column);
   }
 
-  // Warp (see instructions.h). Adds the product of the parts `a` and `b` to
-  // `sums`.
+  // Adds the product of the parts `a` and `b` to `sums`. All lanes of the warp
+  // must call this function together.
   __device__ static void MultiplyPart(const uint32_t (&a)[4],
                                       const uint32_t (&b)[4],
                                       float (&sums)[2][4]) {

@@ -30,7 +30,8 @@ struct HeadMatrix {
   int count, size, stride;  // 64 bits would make nvcc spill registers.
 };
 
-// The work of one block: a tile of one head, and kTile of the head's columns.
+// The work of one thread block: tile number `tile` of head `head` of sequence
+// `batch`, for the kTile columns of the head that start at `first_column`.
 struct BlockPlace {
   int batch, head, tile, first_column;
 };
@@ -45,8 +46,8 @@ inline int64_t BlocksOf(const AttentionShape& s) {
   return s.batch * s.heads * TilesOf(s) * ColumnChunksOf(s);
 }
 
-// Returns the work of block number `block` of BlocksOf(s). The tile varies
-// slowest, so that blocks of equal work run together.
+// Returns the work of thread block number `block`, which is below BlocksOf(s).
+// The tile varies slowest, so that blocks of equal work run together.
 __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
   const int64_t chunks = ColumnChunksOf(s), heads = s.batch * s.heads;
   const int64_t head = block / chunks % heads;
@@ -55,12 +56,14 @@ __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
           static_cast<int>(block % chunks) * kTile};
 }
 
-// Returns how many positions of the block's sequence exist.
+// Returns the length of the block's sequence: the number of positions that take
+// part in attention.
 __device__ inline int LengthOf(const AttentionShape& s, const BlockPlace& place,
                                const int32_t* lengths) {
   return lengths == nullptr ? static_cast<int>(s.time) : lengths[place.batch];
 }
-// Returns how many keys a query sees, in a sequence of this length.
+// Returns the number of keys that query number `query` attends to in a sequence
+// of length `length`.
 __device__ inline int KeysOf(const AttentionShape& s, int length, int query) {
   return s.causal ? query + 1 : length;
 }
@@ -122,8 +125,9 @@ __device__ inline void StoreRows(const float (&values)[4][4], int first_row,
   }
 }
 
-// Returns `dropout` with the random base added to its stream. The base is read
-// when the kernel runs.
+// Returns `dropout` with the random base (see Device::SetRandomBase) added to
+// its stream. Reads the base when the kernel runs, so captured kernels use the
+// current base.
 __device__ inline AttentionDropout Based(AttentionDropout dropout) {
   if (dropout.rate > 0.0f) dropout.stream = dropout.base->Of(dropout.stream);
   return dropout;

@@ -11,7 +11,8 @@
 
 namespace tributary::cuda {
 
-// In all functions, T is the representation of Real: float or Bfloat16.
+// The functions of this file implement the methods of BatchNormOps. In all of
+// them, T is the type that represents Real: float or Bfloat16.
 template <typename T>
 void BatchNormForward(Stream& stream, const BatchNormShape& shape, const T* x,
                       const float* scale, const float* shift, const T* residual,

@@ -10,7 +10,8 @@
 
 namespace tributary::cuda {
 
-// In all functions, T is the representation of Real: float or Bfloat16.
+// In all functions of this file, T is the type that represents Real: float or
+// Bfloat16.
 
 // Computes y[r, c] += bias[c] for all rows r and columns c. `y` has the shape
 // [rows, width], and `bias` has the shape [width].

@@ -12,9 +12,9 @@
 namespace tributary::cuda {
 
 // Partition of the rows of a matrix into contiguous chunks (not the chunks of
-// an arena). For each chunk and each tile of columns, a thread block of its own
-// computes the sums. Then FinishSums adds the sums of the chunks. The order of
-// additions depends only on the shape.
+// an arena). For each chunk and each tile of columns, one thread block computes
+// the sums. FinishSums then adds the sums of the chunks. The order of additions
+// depends only on the shape.
 struct ColumnChunks {
   // Threads of a block: a warp reads kColumns consecutive elements of a row,
   // and kLanes warps process the rows in turn.

@@ -11,8 +11,10 @@
 
 namespace tributary::cuda {
 
-// The position table may be null; with `accumulate`, forward adds to y. In all
-// functions, T is the representation of Real: float or Bfloat16.
+// Computes the sum of the token embedding and the position embedding.
+// `position_table` may be null. With `accumulate`, adds the sum to y instead.
+// In all functions of this file, T is the type that represents Real: float or
+// Bfloat16.
 template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                       int64_t width, const int32_t* tokens,

@@ -1,10 +1,9 @@
-// Instructions of tensor cores and asynchronous copies (sm_80 and later). A
-// thin layer over PTX: the emulated GPU of the tests implements the same
-// functions for the CPU in emulated_instructions.h. For .cu files only.
+// Instructions of tensor cores and asynchronous copies (sm_80 and later). The
+// functions wrap PTX instructions. Tests replace them by the functions of
+// emulated_instructions.h, which run on the CPU. For .cu files only.
 //
-// `lane` is the thread's number in its warp. All lanes of a warp must call the
-// functions marked "warp" together. A word is a pair of bfloat16, the element
-// with the lower index in its lower half.
+// `lane` is the thread's number in its warp. A word is 32 bits that hold two
+// bfloat16 elements, the one with the lower index in the lower half.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_INSTRUCTIONS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_INSTRUCTIONS_H_
 
@@ -23,8 +22,10 @@ __device__ inline SharedAddress SharedAddressOf(const void* memory) {
   return static_cast<SharedAddress>(__cvta_generic_to_shared(memory));
 }
 
-// Warp. d += a b, with a [16, 16], b [16, 8] and d [16, 8]. With g = lane / 4
-// and t = lane % 4, the lane holds
+// Computes the matrix product d += a b, with a [16, 16], b [16, 8] and d [16,
+// 8], whose elements are distributed over the lanes. All lanes of the warp must
+// call this function together. With g = lane / 4 and t = lane % 4, the lane
+// holds
 //   a[0]: row g, columns 2 t and 2 t + 1;  a[1]: same columns, row g + 8;
 //   a[2], a[3]: like a[0], a[1], of columns 2 t + 8 and 2 t + 9;
 //   b0: rows 2 t and 2 t + 1 of column g;  b1: rows 2 t + 8 and 2 t + 9;
@@ -39,9 +40,10 @@ __device__ inline void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Warp. Loads four matrices of [8, 8] bfloat16. Lane 8 m + r gives the address,
-// a multiple of 16, of row r of matrix m. In words[m], the lane receives
-// columns 2 (lane % 4) and 2 (lane % 4) + 1 of row lane / 4 of matrix m.
+// Loads four matrices of [8, 8] bfloat16 from shared memory. All lanes of the
+// warp must call this function together. Lane 8 m + r passes the address, a
+// multiple of 16, of row r of matrix m. In words[m], the lane receives columns
+// 2 (lane % 4) and 2 (lane % 4) + 1 of row lane / 4 of matrix m.
 __device__ inline void LoadMatrices(SharedAddress row, uint32_t (&words)[4]) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -50,9 +52,9 @@ __device__ inline void LoadMatrices(SharedAddress row, uint32_t (&words)[4]) {
       : "memory");
 }
 
-// Warp. Like LoadMatrices, but loads the transposed matrices: in words[m], the
-// lane receives rows 2 (lane % 4) and 2 (lane % 4) + 1 of column lane / 4 of
-// matrix m.
+// Like LoadMatrices, but loads the transposed matrices: in words[m], the lane
+// receives rows 2 (lane % 4) and 2 (lane % 4) + 1 of column lane / 4 of matrix
+// m.
 __device__ inline void LoadTransposedMatrices(SharedAddress row,
                                               uint32_t (&words)[4]) {
   asm volatile(

@@ -14,8 +14,8 @@ namespace tributary::cuda {
 struct RowLoss;
 
 // Computes the losses of rows on the GPU and copies them to the host, which
-// adds them in order. Holds one loss at a time: queueing a loss overwrites the
-// previous one.
+// adds them in the order of the rows. Holds one loss at a time: queueing a loss
+// overwrites the previous one.
 class LossRunner {
  public:
   // Increments `*growths` whenever working memory grows.

@@ -11,7 +11,8 @@
 namespace tributary::cuda {
 
 // A group of kCount consecutive elements. A thread reads or writes a whole
-// group at once, so that few threads saturate the memory bandwidth.
+// group at once, so that fewer threads suffice to use the full memory
+// bandwidth.
 template <typename T, int kCount>
 struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Neighbours {
   T values[kCount];

@@ -11,9 +11,9 @@
 
 namespace tributary::cuda {
 
-// In all functions, T is the representation of Real: float or Bfloat16.
-// `branch` and `shift` may be null, as in LayerNormOps; without `branch`, `sum`
-// is not used.
+// The functions of this file implement the methods of LayerNormOps. In all of
+// them, T is the type that represents Real: float or Bfloat16. `branch` and
+// `shift` may be null, as in LayerNormOps; without `branch`, `sum` is not used.
 template <typename T>
 void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
                       const T* branch, T* sum, const float* scale,

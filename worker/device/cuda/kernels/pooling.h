@@ -11,7 +11,8 @@
 
 namespace tributary::cuda {
 
-// In all functions, T is the representation of Real: float or Bfloat16.
+// The functions of this file implement the methods of PoolingOps. In all of
+// them, T is the type that represents Real: float or Bfloat16.
 template <typename T>
 void MaxPoolForward(Stream& stream, const PoolShape& shape, const T* x, T* y,
                     int32_t* argmax);

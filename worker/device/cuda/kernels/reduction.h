@@ -21,7 +21,8 @@ __device__ inline float SumOfLanes(float value, int lanes = kWarp) {
   return value;
 }
 
-// Like SumOfLanes, for the maximum, which is NaN only if all values are.
+// Like SumOfLanes, but returns the maximum. Ignores NaNs: the result is NaN
+// only if all values are NaN.
 __device__ inline float MaximumOfLanes(float value, int lanes = kWarp) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));

@@ -10,9 +10,9 @@
 namespace tributary::cuda {
 
 // A block of memory that grows to the largest requested size and never shrinks.
-// Each operation requests memory once; operations of one stream share it in
-// turn. Not thread-safe. The GPU of the stream must be the calling thread's
-// current device.
+// The operations of one stream share the block: they run one after the other,
+// and each requests memory once. Not thread-safe. The GPU of the stream must be
+// the calling thread's current CUDA device.
 class Scratch {
  public:
   enum class Place {
@@ -20,8 +20,8 @@ class Scratch {
     kPinnedHost,  // Host memory that the GPU copies to directly.
   };
 
-  // Increments `*growths` whenever the memory grows. Both pointers must outlive
-  // this object.
+  // Increments `*growths` whenever the memory grows. `stream` and `growths`
+  // must outlive this object.
   Scratch(Stream* stream, int64_t* growths, Place place = Place::kDevice)
       : stream_(stream), growths_(growths), place_(place) {}
   ~Scratch();
@@ -30,8 +30,8 @@ class Scratch {
 
   // Returns memory of at least `bytes` bytes, aligned to 256 bytes, with
   // unspecified content. The memory is valid until the next call. Growing waits
-  // for the GPU. If memory does not suffice, or the stream has failed, the
-  // stream has an error and the result must not be used.
+  // for the GPU. If memory does not suffice, records an error in the stream. If
+  // the stream has an error, the result must not be used.
   void* Bytes(size_t bytes);
   // Like Bytes, for `count` floats.
   float* Floats(int64_t count);

@@ -8,8 +8,8 @@
 
 namespace tributary::cuda {
 
-// Pointers to the functions of cuBLASLt that Tributary calls. Each member is
-// named as its function, without the prefix `cublasLt`.
+// Pointers to the functions of cuBLASLt that Tributary calls. Each member has
+// the name of its function, without the prefix `cublasLt`.
 struct CublasLt {
   decltype(&cublasLtCreate) Create;
   decltype(&cublasLtDestroy) Destroy;

@@ -8,8 +8,8 @@
 
 namespace tributary::cuda {
 
-// Pointers to the functions of cuDNN that Tributary calls. Each member is named
-// as its function, without the prefix `cudnn`.
+// Pointers to the functions of cuDNN that Tributary calls. Each member has the
+// name of its function, without the prefix `cudnn`.
 struct Cudnn {
   decltype(&cudnnConvolutionBackwardData) ConvolutionBackwardData;
   decltype(&cudnnConvolutionBackwardFilter) ConvolutionBackwardFilter;

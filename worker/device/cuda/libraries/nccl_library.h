@@ -1,5 +1,5 @@
 // Interface to NCCL's point-to-point messages. NCCL is loaded on first use (see
-// shared_library.h) and replaced in tests.
+// shared_library.h). Tests implement the interface themselves.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_NCCL_LIBRARY_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_NCCL_LIBRARY_H_
 
@@ -56,8 +56,9 @@ class NcclLibrary {
       const std::string& id, int rank, const std::string& bus_id) = 0;
 
   // Returns the number of hardware queues that the streams of a GPU share in
-  // this process: CUDA_DEVICE_MAX_CONNECTIONS, or 8. Work in a queue waits for
-  // all work queued before, whatever its stream.
+  // this process: the environment variable CUDA_DEVICE_MAX_CONNECTIONS, or 8 if
+  // it is not set. Work in a hardware queue waits for all work queued there
+  // before, even if that work belongs to a different stream.
   virtual int hardware_queues() const = 0;
 };
 

@@ -12,8 +12,8 @@
 
 namespace tributary::cuda {
 
-// A loaded library. It stays loaded until the process ends, because its threads
-// and driver callbacks need its code.
+// A loaded library. It stays loaded until the process ends, because threads
+// that the library has started, and callbacks from the driver, run its code.
 class SharedLibrary {
  public:
   // Loads the library with the soname `name`, such as "libcublasLt.so.13", from
@@ -21,8 +21,9 @@ class SharedLibrary {
   // FailedPrecondition, with the loader's reason, on failure.
   static absl::StatusOr<SharedLibrary> Open(const std::string& name);
 
-  // Sets *function to the library's function `name`. The caller is responsible
-  // for its type. Returns FailedPrecondition if there is no such function.
+  // Sets *function to the library's function `name`. The caller must ensure
+  // that Function is the type of this function. Returns FailedPrecondition if
+  // there is no such function.
   template <typename Function>
   absl::Status Bind(const char* name, Function* function) const {
     void* address = nullptr;
