@@ -49,8 +49,9 @@ absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,
                             const Security& security);
 
-// Logs a warning that states what other machines in the network of `address`
-// can do to this process. Does nothing for a loopback address or with TLS.
+// Logs a warning that traffic with `address` is not encrypted, and states what
+// other machines in that network can do, such as stop the server or read the
+// token. Does nothing for a loopback address or with TLS.
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
