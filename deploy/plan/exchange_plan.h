@@ -92,7 +92,8 @@ struct ExchangePlan {
   std::string advice;  // One line on how to shorten the step.
 };
 
-// Returns the number of steps between two exchanges.
+// Returns the number of steps between two exchanges of gradients, which is
+// above 1 only in consistency mode local_steps.
 int64_t StepsPerRound(const JobSpec& job);
 
 // Returns the number of steps that are computed concurrently: one per worker in

@@ -25,9 +25,10 @@ struct PassTiming {
   double update = 0;        // Time to run the optimizer with one gradient.
   double contribution = 0;  // Time to add each further gradient.
 };
-// Measures passes with `threads` threads over a model of `elements` elements,
-// but at most 4 Mi elements per thread. The size matters, because a small model
-// stays in the cache. Returns InvalidArgument for an invalid optimizer.
+// Measures a server's passes over a model of `elements` elements with `threads`
+// threads, but over at most 4 Mi elements per thread. The number of elements
+// affects the result, because a small model stays in the cache. Returns
+// InvalidArgument for an invalid optimizer.
 absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
                                     int64_t elements, int threads);
 
