@@ -1,5 +1,5 @@
-// Measures the exchange without computation: real server and worker processes
-// with a model that computes nothing.
+// Measures the exchange of gradients and weights without computation, between
+// real server and worker processes whose model computes nothing.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_EXCHANGE_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_EXCHANGE_H_
 
@@ -14,7 +14,7 @@
 
 namespace tributary {
 
-// The exchange to measure: its job, and the processes that run it.
+// The exchange to measure: the properties of its job, and its processes.
 struct ExchangeLoad {
   int64_t parameters = int64_t{1} << 24;
   // Number of workers; must be a power of two.

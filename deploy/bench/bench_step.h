@@ -25,11 +25,11 @@ struct StepTiming {
 
 // Times the steps (forward, backward, optimizer) of one worker of `load` for
 // about `seconds`, after a few warm-up steps. Ignores `load.workers`. With one
-// compute thread on the CPU, updates each chunk as soon as backward has
-// finished its gradient. Otherwise updates all chunks after backward; a GPU
-// updates them in its own memory. `sources` creates the model. Returns the
-// errors of BenchJob, TrainingSetup::Create and GpuOptimizer::Create, and the
-// errors of the device.
+// compute thread on the CPU, updates each chunk (a slice of the parameters) as
+// soon as backward has finished its gradient. Otherwise updates all chunks
+// after backward; a GPU updates them in its own memory. `sources` creates the
+// model. Returns the errors of BenchJob, TrainingSetup::Create and
+// GpuOptimizer::Create, and the errors of the device.
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds,
                                           const TrainingSources& sources);
 
