@@ -15,7 +15,7 @@ inline constexpr int kSlurmPorts = 8;
 
 struct PlacementRequest {
   int64_t servers = 0;         // Number of servers; 0: one per node.
-  int64_t fewest_workers = 0;  // 0: as many workers as tasks.
+  int64_t fewest_workers = 0;  // Minimum; 0: at least one worker.
   int64_t most_workers = 0;    // Maximum; 0: as many as tasks.
   // The first port; 0: any free ports; -1: derived from the job's id.
   int64_t port = -1;
