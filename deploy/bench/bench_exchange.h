@@ -74,8 +74,8 @@ struct ExchangeTiming {
 
 // Measures the exchange for about `seconds`. Takes about three times as long in
 // total, because it also starts processes and measures the limits twice.
-// Returns the errors of ExchangeJob, RunBenchJob and MeasureStreamLimit. See
-// RunBenchJob for `signals`.
+// Returns the errors of ExchangeJob, RunBenchJob and MeasureStreamLimit.
+// `signals` must have been created with `with_children` set.
 absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
                                             double seconds,
                                             SignalQueue* signals);

@@ -51,8 +51,9 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
                                      SignalQueue* signals);
 
 // Runs this program once per list of arguments, concurrently, and returns the
-// JSON object that each process printed. Returns Cancelled if a signal arrived,
-// Aborted if a process failed, and the errors of TemporaryDirectory::Create,
+// JSON object that each process printed. `signals` must have been created with
+// `with_children` set. Returns Cancelled if a signal arrived, Aborted if a
+// process failed, and the errors of TemporaryDirectory::Create,
 // Supervisor::Start and ReadPrintedJson.
 absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
     const std::vector<std::vector<std::string>>& arguments,

@@ -93,8 +93,8 @@ class Conversation {
     bool finished = false;
     bool stopped = false;
     bool left = false;
-    // The call that a server has ended with a transient error, and the error.
-    // The worker must then join again. Empty if there is none.
+    // The call that a server has ended with a transient error, and the error,
+    // as text. The worker must join again after it. Empty if there is none.
     std::string ended;
 
     // ---- Mode asynchronous only.

@@ -129,7 +129,8 @@ class Scene {
   // Trains the job with the built-in worker and returns the result. Returns
   // DeadlineExceeded after the time limit.
   absl::StatusOr<RunResult> Reference();
-  // Returns the argument `comparable_losses` of CompareResults.
+  // Returns the argument `comparable_losses` of CompareResults for the job of
+  // this scene.
   std::optional<size_t> ComparableLosses() const;
   void CompareWith(const RunResult& expected, const RunResult& actual);
 

@@ -18,7 +18,8 @@ namespace tributary {
 // each line in memory. Read reads a whole line from the file. Not thread-safe.
 class MetricsIndex {
  public:
-  // The names, in metrics.jsonl, of the values that are kept of each line.
+  // The names, in metrics.jsonl, of the values that the index keeps of each
+  // line.
   static constexpr std::array<absl::string_view, 9> kFields = {
       "epoch",
       "loss",

@@ -17,9 +17,9 @@
 
 namespace tributary {
 
-// Returns what the dashboard shows of one run. Every public method returns a
-// JSON object; it may read files, but does not wait for the network. Not
-// thread-safe.
+// Provides the data that the dashboard shows of one run. Every public method
+// returns a JSON object; it may read files, but does not wait for the network.
+// Not thread-safe.
 class RunView {
  public:
   // Shows the run in `folder`. While server 0 of the run's job runs, the folder
@@ -76,7 +76,7 @@ class RunView {
   bool Live() const;
   // Returns the contents of summary.json, or null if there is no such file.
   nlohmann::ordered_json Summary() const;
-  // Returns the resolved job, or an error if the job cannot be read.
+  // Returns the resolved job, or an error if the job is missing or invalid.
   absl::StatusOr<JobSpec> ResolvedJob() const;
 
   const std::string folder_;  // Empty in a view of OfCoordinator.

@@ -32,10 +32,11 @@ void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
 // Declares --credentials-fd, for processes that a launcher may start.
 void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags);
 
-// Reads and checks the files that the flags name, for a process that has the
-// first of `roles` for which there is a certificate. Returns the errors of
-// LoadSecurity. With credentials_fd, reads the credentials from it instead, and
-// returns InvalidArgument if they are not the text of PrintSecurity.
+// Reads and checks the files that the flags name. The process gets the first of
+// `roles` for which the TLS directory has a certificate. Returns the errors of
+// LoadSecurity. If `flags.credentials_fd` is set, reads the credentials from
+// this descriptor instead, and returns InvalidArgument if they are not the text
+// of PrintSecurity.
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 

@@ -99,11 +99,12 @@ struct LocalJobResult {
 // failure, warnings are no longer shown, so that the reason of the failure
 // stands out.
 //
-// The first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 stops all processes in
-// order, starting with server 0, which writes a checkpoint. A later signal
-// kills all processes if EndsImmediately (deploy/flags/signals.h) is true for
-// both. Not thread-safe. Call Run from a thread that outlives the processes
-// (see Supervisor). The destructor ends every process.
+// The first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 stops all processes
+// gracefully: first server 0, which writes a checkpoint, and then all others. A
+// later signal kills all processes if EndsImmediately (deploy/flags/signals.h)
+// is true for the first signal and the later one. Not thread-safe. Call Run
+// from a thread that outlives the processes (see Supervisor). The destructor
+// ends every process.
 class LocalJob {
  public:
   // Starts the processes with a Supervisor, on this machine. `signals` must

@@ -16,7 +16,7 @@ namespace tributary {
 struct ProcessSpec {
   // The name in messages, such as "worker-1".
   std::string name;
-  // arguments[0] is the path of the program.
+  // The arguments of the program, of which arguments[0] is its path.
   std::vector<std::string> arguments;
   // All environment variables of the process, as "NAME=value".
   std::vector<std::string> environment;

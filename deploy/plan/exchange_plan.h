@@ -18,7 +18,8 @@ namespace tributary {
 // frames of 1,500 bytes carries 1,448 of 1,538 bytes on the wire.
 inline constexpr double kPayloadShare = 1448.0 / 1538.0;
 
-// The inputs of a plan. Times are in seconds.
+// The inputs of PlanExchange, which predicts the time of a step. Times are in
+// seconds.
 struct PlanInputs {
   JobSpec job;  // The resolved job.
   int64_t parameters = 0;

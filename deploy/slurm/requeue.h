@@ -23,8 +23,7 @@ bool MustRequeue(int signal, absl::string_view facts);
 // MustRequeue is true for the job of `allocation`. Slurm may then end this
 // process at any time. Returns "requeued the job", the reason why requeueing
 // failed, or an empty string if the job need not be requeued. The output of
-// scontrol is written to `log_folder`. Blocks for at most 20 seconds. Call it
-// on a thread that outlives the call.
+// scontrol is written to `log_folder`. Blocks for at most 20 seconds.
 std::string RequeueStoppedJob(const Allocation& allocation, int signal,
                               const Environment& environment,
                               const std::string& log_folder);

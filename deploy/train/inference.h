@@ -33,7 +33,8 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
 
 struct Predictions {
   int64_t samples = 0;
-  // Number of outputs for each sample: the classes, or 1 for regression.
+  // Number of outputs for each sample: the number of classes, or 1 for
+  // regression.
   int64_t outputs = 0;
   // The names of the samples, if they have names; see PredictionInputs.
   std::vector<std::string> names;

@@ -35,8 +35,8 @@ struct SampleRequest {
   // tokens, the tokens are bytes.
   std::string tokenizer;
   TokenizerOpener open_tokenizer = &OpenTokenizer;  // Tests replace it.
-  // Generation ends with the token with which the text has at least this number
-  // of bytes. Default: no limit.
+  // Generation ends as soon as the text has at least this number of bytes.
+  // Default: no limit.
   absl::optional<int64_t> bytes;
   // Which final weights of the run to use. Must be kLast for a folder in the
   // format of Hugging Face.
