@@ -61,8 +61,8 @@ absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
 
 // Returns the JSON object that a process printed to its log. Returns Internal
 // if the log contains none, and an error with the path if the log cannot be
-// read. This function and the two below are for benchmarks that start their
-// processes themselves.
+// read. Benchmarks that start their processes themselves use this function,
+// CheckExit and StoppedBy.
 absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
 // Returns OK if the process exited with code 0, and otherwise Aborted, with the
 // reason. `exit` must come from `supervisor`.

@@ -136,7 +136,7 @@ class RelayedCall final : public Call,
       broken = broken_;
       held_.reset();
     }
-    // The observer knows of the end before the worker can react to it.
+    // Notifies the observer of the end before the worker can react to it.
     if (!broken) observer_->OnEnd(this, status);
     absl::MutexLock lock(&mu_);
     if (worker_ != nullptr) worker_->Close(status);

@@ -19,8 +19,8 @@ namespace tributary {
 // Model::ForwardBackward.
 absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 
-// The time of a server's pass over memory, in seconds per element, as measured
-// by TimePass.
+// The time, in seconds per element, of a server's pass over memory, in which it
+// adds gradients and updates the weights. Measured by TimePass.
 struct PassTiming {
   double update = 0;        // Time to run the optimizer with one gradient.
   double contribution = 0;  // Time to add each further gradient.

@@ -47,9 +47,10 @@ int FirstPort(int64_t job_id);
 // Places one worker per task, up to the requested maximum, and servers evenly
 // over the nodes that have workers. In a heterogeneous job, servers are on the
 // nodes of the first component, and workers on the nodes of all others. Server
-// 0 is on the first of its nodes. Returns InvalidArgument, with the numbers and
-// the remedy, if there are fewer tasks than workers requested, if the job has
-// no tasks for workers, or if a node has more servers than ports.
+// 0 is on the first node that has servers. Returns InvalidArgument, with the
+// numbers and the remedy, if there are fewer tasks than workers requested, if
+// the job has no tasks for workers, or if a node would have more than
+// kSlurmPorts servers.
 absl::StatusOr<Placement> PlaceProcesses(const Allocation& allocation,
                                          const PlacementRequest& request);
 
