@@ -6,9 +6,9 @@
 
 namespace tributary {
 
-// Runs the command that the arguments name with the models and data sets of
-// `sources`, and ends the process with its exit code. Call once, on the main
-// thread.
+// Runs the subcommand that `argv` names, such as `train`, with the models and
+// data sets of `sources`, and ends the process with the subcommand's exit code.
+// Call it once, on the main thread.
 [[noreturn]] void RunProgram(int argc, char** argv,
                              const TrainingSources& sources);
 

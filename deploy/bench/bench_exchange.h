@@ -1,5 +1,5 @@
-// Measures the exchange without computation: real server and worker processes
-// with a model that computes nothing.
+// Measures the exchange of gradients and weights without computation, between
+// real server and worker processes whose model computes nothing.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_EXCHANGE_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_EXCHANGE_H_
 
@@ -14,7 +14,7 @@
 
 namespace tributary {
 
-// The exchange to measure: its job, and the processes that run it.
+// The exchange to measure: the properties of its job, and its processes.
 struct ExchangeLoad {
   int64_t parameters = int64_t{1} << 24;
   // Number of workers; must be a power of two.
@@ -74,8 +74,8 @@ struct ExchangeTiming {
 
 // Measures the exchange for about `seconds`. Takes about three times as long in
 // total, because it also starts processes and measures the limits twice.
-// Returns the errors of ExchangeJob, RunBenchJob and MeasureStreamLimit. See
-// RunBenchJob for `signals`.
+// Returns the errors of ExchangeJob, RunBenchJob and MeasureStreamLimit.
+// `signals` must have been created with `with_children` set.
 absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
                                             double seconds,
                                             SignalQueue* signals);

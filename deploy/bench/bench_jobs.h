@@ -13,7 +13,7 @@
 
 namespace tributary {
 
-// Returns the names of the models:
+// Returns the names of the models that `tributary bench step` can time:
 //
 //   mlp       multilayer perceptron with layers of 784, 512, 512 and 10 units;
 //             batch 64; SGD with momentum; 0.7 M parameters
@@ -27,9 +27,8 @@ namespace tributary {
 //             little; batch 16; SGD with momentum; 67 M parameters
 //   resnet18  ResNet-18 on images of 3x32x32; batch 32; SGD with momentum; 11 M
 //             parameters
-//   resnet50  ResNet-50 on images of 3x224x224; batch 4; SGD with momentum; 26
-//   M
-//             parameters
+//   resnet50  ResNet-50 on images of 3x224x224; batch 4; SGD with momentum;
+//             26 M parameters
 const std::vector<std::string>& BenchModels();
 
 struct BenchLoad {

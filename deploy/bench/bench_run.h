@@ -51,8 +51,9 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
                                      SignalQueue* signals);
 
 // Runs this program once per list of arguments, concurrently, and returns the
-// JSON object that each process printed. Returns Cancelled if a signal arrived,
-// Aborted if a process failed, and the errors of TemporaryDirectory::Create,
+// JSON object that each process printed. `signals` must have been created with
+// `with_children` set. Returns Cancelled if a signal arrived, Aborted if a
+// process failed, and the errors of TemporaryDirectory::Create,
 // Supervisor::Start and ReadPrintedJson.
 absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
     const std::vector<std::vector<std::string>>& arguments,
@@ -60,8 +61,8 @@ absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
 
 // Returns the JSON object that a process printed to its log. Returns Internal
 // if the log contains none, and an error with the path if the log cannot be
-// read. This function and the two below are for benchmarks that start their
-// processes themselves.
+// read. Benchmarks that start their processes themselves use this function,
+// CheckExit and StoppedBy.
 absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
 // Returns OK if the process exited with code 0, and otherwise Aborted, with the
 // reason. `exit` must come from `supervisor`.

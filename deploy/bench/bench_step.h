@@ -25,17 +25,17 @@ struct StepTiming {
 
 // Times the steps (forward, backward, optimizer) of one worker of `load` for
 // about `seconds`, after a few warm-up steps. Ignores `load.workers`. With one
-// compute thread on the CPU, updates each chunk as soon as backward has
-// finished its gradient. Otherwise updates all chunks after backward; a GPU
-// updates them in its own memory. `sources` creates the model. Returns the
-// errors of BenchJob, TrainingSetup::Create and GpuOptimizer::Create, and the
-// errors of the device.
+// compute thread on the CPU, updates each chunk (a slice of the parameters) as
+// soon as backward has finished its gradient. Otherwise updates all chunks
+// after backward; a GPU updates them in its own memory. `sources` creates the
+// model. Returns the errors of BenchJob, TrainingSetup::Create and
+// GpuOptimizer::Create, and the errors of the device.
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds,
                                           const TrainingSources& sources);
 
 // Runs TimeSingleStep in `load.workers` processes concurrently and returns the
-// timing of the first process. Returns the errors of RunBenchPrograms. See
-// RunBenchJob for `signals`.
+// timing of the first process. Returns the errors of RunBenchPrograms.
+// `signals` must have been created with `with_children` set.
 absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
                                                 double seconds,
                                                 SignalQueue* signals);
@@ -43,7 +43,7 @@ absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
 // Runs one server and `load.workers` workers on loopback for `load.steps`
 // steps. The time of a step is the interval between the completions of two
 // consecutive steps at the coordinator. Returns the errors of BenchJob and
-// RunBenchJob. See RunBenchJob for `signals`.
+// RunBenchJob. `signals` must have been created with `with_children` set.
 absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
                                              SignalQueue* signals);
 

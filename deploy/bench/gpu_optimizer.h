@@ -26,8 +26,9 @@ class GpuOptimizer {
 
   // Adds gradients[1], gradients[2], ... in order to gradients[0], updates
   // weights[0] with the sum, and copies weights[0] to the other elements of
-  // `weights`. All elements of both spans are arenas in the GPU's memory, which
-  // nothing else may use during the call. Blocks until the GPU has finished.
+  // `weights`. All elements of both spans are arenas (all gradients or all
+  // weights of the model in one array) in the GPU's memory. No other thread or
+  // stream may use them during the call. Blocks until the GPU has finished.
   // Returns the first error of the GPU; later calls return the same error.
   virtual absl::Status Update(const UpdateStep& step,
                               absl::Span<float* const> gradients,

@@ -35,7 +35,8 @@ struct StreamLimit {
 // Starts the processes, streams bytes in both directions, and stops the
 // processes. Returns Cancelled if a signal arrived, DeadlineExceeded if the
 // processes take over a minute longer than `options.seconds`, Aborted if one of
-// them fails, and Internal if no bytes arrived. See RunBenchJob for `signals`.
+// them fails, and Internal if no bytes arrived. `signals` must have been
+// created with `with_children` set.
 absl::StatusOr<StreamLimit> MeasureStreamLimit(
     const StreamLimitOptions& options, SignalQueue* signals);
 

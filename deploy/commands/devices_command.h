@@ -19,7 +19,8 @@ struct MachineDevices {
   int cores = 1;  // Number of cores that this process may use.
   // Free memory of the host; nullopt if unknown.
   std::optional<int64_t> free_memory_bytes;
-  // OK if CUDA can use at least one GPU; otherwise the reason why it cannot.
+  // OK if CUDA can use at least one GPU; otherwise an error that states why it
+  // cannot.
   absl::Status cuda;
   // The PCI addresses of the GPUs that CUDA can use; element N is the address
   // of cuda:N.

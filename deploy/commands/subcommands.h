@@ -41,7 +41,7 @@ int RunCertsCommand(const std::vector<std::string>& arguments,
 int RunCheckpointCommand(const std::vector<std::string>& arguments,
                          const Environment& environment);
 
-// `tributary compare`: trains one job with every exchange and compares the
+// `tributary compare`: trains one job once with each exchange and compares the
 // results.
 int RunCompareCommand(const std::vector<std::string>& arguments,
                       const Environment& environment);
@@ -81,7 +81,8 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
 int RunTokenizeCommand(const std::vector<std::string>& arguments,
                        const Environment& environment);
 
-// `tributary train`: runs a whole job on this machine.
+// `tributary train`: runs a whole job, on this machine or on the nodes of a
+// Slurm allocation.
 int RunTrainCommand(const std::vector<std::string>& arguments,
                     const Environment& environment,
                     const TrainingSources& sources);

@@ -1,4 +1,5 @@
-// What `tributary train` is to do, derived from its flags.
+// Determines, from the flags of `tributary train`, the job to train and the
+// machines and processes to use.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_TRAIN_PLAN_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_TRAIN_PLAN_H_
 
@@ -21,8 +22,8 @@ namespace tributary {
 // The maximum number of workers that `train` starts.
 inline constexpr int64_t kMostTrainWorkers = 1024;
 
-// The flags of `train`. Empty texts, and zeros of `servers`, `threads` and
-// `log_every`, are flags that are not set.
+// The values of the flags of `tributary train`. An empty string, or 0 in
+// `servers`, `threads` or `log_every`, means that the flag is not set.
 struct TrainFlags {
   JobSource source;
   std::string workers;
@@ -47,18 +48,19 @@ struct TrainFlags {
   SlurmFlags slurm;
 };
 
-// What is to be trained, and where: in an allocation of Slurm or, if `slurm` is
-// nullopt, on this machine.
+// The job that `tributary train` trains, and where: in a Slurm allocation or,
+// if `slurm` is nullopt, on this machine.
 struct TrainPlan {
   LocalTraining training;
   absl::optional<SlurmTraining> slurm;
 };
 
 // Reads the job and chooses the devices, the numbers of processes and threads,
-// and the output folder. `line` has parsed `flags`. `*remark` receives one line
-// if fewer workers are started than requested; otherwise it is empty. Returns
-// the errors of the functions that read the job and the credentials, and
-// InvalidArgument, naming the flags, if they do not fit together.
+// and the output folder. `flags` are the values that `line` has parsed. If
+// fewer workers are started than requested, `*remark` receives one line that
+// says so; otherwise it is empty. Returns the errors of the functions that read
+// the job and the credentials, and InvalidArgument, naming the flags, if flags
+// contradict each other.
 absl::StatusOr<TrainPlan> MakeTrainPlan(
     const CommandLine& line, const TrainFlags& flags,
     const absl::optional<Allocation>& allocation,

@@ -1,4 +1,4 @@
-// What `tributary --version` prints.
+// The text that `tributary --version` prints.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_VERSION_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_VERSION_H_
 
@@ -6,9 +6,10 @@
 
 namespace tributary {
 
-// Returns the release and the protocol, and on further lines the commit and the
-// CUDA toolkit that the program was built from, and the instructions of this
-// machine's processor that it uses.
+// Returns the text that `tributary --version` prints: the release and the
+// version of the protocol, and on further lines the commit and the CUDA toolkit
+// with which the program was built, and the instruction set of this machine's
+// processor that the program uses.
 std::string VersionText();
 
 }  // namespace tributary

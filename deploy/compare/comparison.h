@@ -1,5 +1,6 @@
-// The results of a comparison of exchanges. The figures of each run come from
-// its summary.json and metrics.jsonl.
+// The results of a comparison of exchanges (`tributary compare`), which trains
+// one job once with each exchange. The figures of each run come from its
+// summary.json and metrics.jsonl.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_COMPARISON_H_
 #define TRIBUTARY_DEPLOY_COMPARE_COMPARISON_H_
 
@@ -15,7 +16,7 @@
 
 namespace tributary {
 
-// The training loss that one line of metrics.jsonl reports.
+// The training loss in one line of a run's metrics.jsonl.
 struct LossPoint {
   int64_t step = 0;    // Number of complete steps.
   double seconds = 0;  // Time since the first step started.
@@ -38,7 +39,8 @@ struct ProcessFigures {
   std::string Name() const;
 };
 
-// Figures of a run. Times in milliseconds are means per step of the job.
+// Figures of one run of a comparison. Times in milliseconds are means per step
+// of the job.
 struct RunFigures {
   int64_t parameters = 0;
   int64_t steps = 0;
@@ -84,7 +86,8 @@ struct ComparedRun {
   std::vector<LossPoint> losses;
 };
 
-// The predicted load of one host if every worker runs on a host of its own.
+// The predicted load of one host of a cluster on which every worker runs on a
+// host of its own.
 struct HostFigures {
   // Name of the placement of the servers; see PlannedExchange::name.
   std::string placement;
@@ -112,9 +115,9 @@ struct Comparison {
 };
 
 // Reads the figures of a run that was evaluated only at its end. `losses` is
-// the result of ReadLosses for the run; its last element determines step_ms.
-// Returns DataLoss if `summary`, the text of its summary.json, does not
-// describe a run with complete steps.
+// the result of ReadLosses for the run; the step and the time of its last
+// element determine step_ms. Returns DataLoss if `summary`, the text of its
+// summary.json, does not describe a run with complete steps.
 absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
                                           absl::Span<const LossPoint> losses);
 

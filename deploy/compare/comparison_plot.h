@@ -8,9 +8,9 @@
 
 namespace tributary {
 
-// Returns an SVG document: loss over steps and over time, the components of the
-// step time, and memory and bytes of processes and hosts. The palette suits
-// color-blind readers (Okabe and Ito, 2008).
+// Returns an SVG document with charts of the loss over steps and over time, the
+// components of the step time, and memory and bytes of processes and hosts. The
+// palette suits color-blind readers (Okabe and Ito, 2008).
 std::string ComparisonPlot(const Comparison& comparison);
 
 }  // namespace tributary

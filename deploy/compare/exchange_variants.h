@@ -1,4 +1,5 @@
-// Derives the variants of a job for every exchange and consistency mode.
+// Derives, from one job, the same job with every other exchange and consistency
+// mode.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_EXCHANGE_VARIANTS_H_
 #define TRIBUTARY_DEPLOY_COMPARE_EXCHANGE_VARIANTS_H_
 

@@ -85,7 +85,7 @@ class Cluster {
   std::vector<std::unique_ptr<Server>> servers_;
 };
 
-// The results of a run.
+// The results of a completed training run.
 struct RunResult {
   // Final weights, by name of the parameter.
   std::map<std::string, RunTensor> weights;

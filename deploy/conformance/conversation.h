@@ -36,7 +36,8 @@ class Conversation {
 
   // If `expected` is nullopt, the contents of Ready are not checked.
   // `micro_batches` is batch.micro_batches of the resolved job. `leases_steps`
-  // is true in consistency mode `asynchronous`.
+  // is true in consistency mode `asynchronous`, in which workers lease steps
+  // (Claim, Claimed).
   Conversation(std::optional<Expected> expected, int micro_batches,
                bool leases_steps = false);
 
@@ -52,8 +53,8 @@ class Conversation {
   void OnMembershipEnd(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   void OnExchangeEnd(const void* call, const absl::Status& status)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Called when the test, in place of a server, has ended all calls with
-  // `status`.
+  // Called when a conformance scenario (see WireTap::Break) has ended all calls
+  // with `status`, as a server may do.
   void OnBroken(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- What has happened so far.
@@ -68,12 +69,14 @@ class Conversation {
   // Returns the number of memberships that a server has ended with a transient
   // error, after which the worker joins again.
   int dismissals() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the fault of a worker that sends nothing more: it has not done what
-  // the protocol requires of it next.
+  // Returns the fault to report for a worker that sends no more messages: the
+  // fault names the next message or action that the protocol requires of the
+  // worker.
   Fault Pending() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // One membership, from Join to the end of the call.
+  // The state of one membership of the worker, from Join to the end of the call
+  // of Membership.
   struct Stay {
     std::optional<Admission> admission;
     bool ready = false;
@@ -90,8 +93,8 @@ class Conversation {
     bool finished = false;
     bool stopped = false;
     bool left = false;
-    // The call that a server has ended with a transient error, and the error.
-    // The worker must then join again. Empty if there is none.
+    // The call that a server has ended with a transient error, and the error,
+    // as text. The worker must join again after it. Empty if there is none.
     std::string ended;
 
     // ---- Mode asynchronous only.

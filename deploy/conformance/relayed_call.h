@@ -16,7 +16,8 @@
 
 namespace tributary {
 
-// Controls a relayed call, whatever its message types. Thread-safe.
+// Controls a call that a WireTap relays between a worker and a server,
+// independently of the call's message types. Thread-safe.
 class Call {
  public:
   virtual ~Call() = default;
@@ -30,8 +31,8 @@ class Call {
   virtual void AwaitDone() = 0;
 };
 
-// Receives the messages and the end of a call, and may hold back messages of
-// the server.
+// Observes the messages and the end of a relayed call, and may hold back
+// messages of the server.
 template <typename FromWorker, typename FromServer>
 class CallObserver {
  public:
@@ -47,8 +48,9 @@ class CallObserver {
   virtual void OnEnd(const void* call, const absl::Status& status) = 0;
 };
 
-// Relays the messages of a call in both directions. On the worker's side, a
-// ServerStream owns the Front of this object. Thread-safe.
+// Relays the messages of a call between a worker and a server in both
+// directions. On the worker's side, a ServerStream receives the messages and
+// owns a Front, which passes them to this object. Thread-safe.
 template <typename FromWorker, typename FromServer>
 class RelayedCall final : public Call,
                           public ClientSession<FromServer, FromWorker> {
@@ -134,7 +136,7 @@ class RelayedCall final : public Call,
       broken = broken_;
       held_.reset();
     }
-    // The observer knows of the end before the worker can react to it.
+    // Notifies the observer of the end before the worker can react to it.
     if (!broken) observer_->OnEnd(this, status);
     absl::MutexLock lock(&mu_);
     if (worker_ != nullptr) worker_->Close(status);

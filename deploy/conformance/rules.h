@@ -1,4 +1,4 @@
-// The sections of the protocol's pages that faults refer to.
+// The sections of the protocol's pages that the rule of a Fault names.
 #ifndef TRIBUTARY_DEPLOY_CONFORMANCE_RULES_H_
 #define TRIBUTARY_DEPLOY_CONFORMANCE_RULES_H_
 

@@ -123,12 +123,14 @@ class Scene {
   void Reap();
   // Returns the fault to report when the time limit has passed.
   Fault Timeout() const;
-  // Waits for a moment. Returns Cancelled after a signal.
+  // Blocks until a signal arrives, for at most a short time. Returns Cancelled
+  // after a signal that stops the scenario.
   absl::Status AwaitSignal();
   // Trains the job with the built-in worker and returns the result. Returns
   // DeadlineExceeded after the time limit.
   absl::StatusOr<RunResult> Reference();
-  // Returns the argument `comparable_losses` of CompareResults.
+  // Returns the argument `comparable_losses` of CompareResults for the job of
+  // this scene.
   std::optional<size_t> ComparableLosses() const;
   void CompareWith(const RunResult& expected, const RunResult& actual);
 

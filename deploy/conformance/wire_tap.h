@@ -58,7 +58,7 @@ class WireTap {
   // Returns the number of calls of Membership so far, including refused calls.
   int memberships() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Holds back the weights of server 0 at this version and later versions until
+  // Holds back the weights of server 0 at `version` and later versions until
   // Release is called. The worker then cannot compute step `version`.
   void Hold(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   void Release() ABSL_LOCKS_EXCLUDED(mu_);

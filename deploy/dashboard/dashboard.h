@@ -1,4 +1,5 @@
-// The dashboard: a page, and the data that it shows, over HTTP. Read-only.
+// The dashboard of `tributary dashboard`: a page that shows runs, and the data
+// for it, over HTTP. The dashboard changes no run.
 #ifndef TRIBUTARY_DEPLOY_DASHBOARD_DASHBOARD_H_
 #define TRIBUTARY_DEPLOY_DASHBOARD_DASHBOARD_H_
 
@@ -11,7 +12,7 @@
 
 namespace tributary {
 
-// Answers requests:
+// Answers the HTTP requests of the dashboard, by path:
 //
 //   /                 the page; /app.js and the other files of page/
 //   /api/runs         the runs, and this program's release
@@ -22,15 +23,16 @@ namespace tributary {
 //   /api/log?run=     RunView::Log; also count=
 //   /api/events?run=  RunView::Events; also count=
 //
-// Answers of the interface are JSON; errors have the member "error". Not
-// thread-safe.
+// The responses of /api/ are JSON objects; errors have the member "error".
+// `run=` is the number of a run in /api/runs. Not thread-safe.
 class Dashboard {
  public:
   struct Options {
-    // Returns the tokens that readers may give. Null, or no token: everybody
-    // who reaches the address may read, so it should be a loopback address.
+    // Returns the tokens of which a request must contain one. If this is null
+    // or returns no token, requests need no token, but their host must be
+    // localhost or a loopback address.
     std::function<std::vector<std::string>()> tokens;
-    std::string release;  // For the page.
+    std::string release;  // Release of this program, shown on the page.
   };
 
   Dashboard(RunList runs, Options options);
@@ -38,8 +40,9 @@ class Dashboard {
   HttpResponse Handle(const HttpRequest& request);
 
  private:
-  // Returns true if the request names this machine as its host, so that no page
-  // of another site can read the answer (DNS rebinding).
+  // Returns true if the Host header of the request is localhost or a loopback
+  // address. This check prevents DNS rebinding, by which a page of a different
+  // site could read the response.
   static bool IsLocal(const HttpRequest& request);
   bool IsAllowed(const HttpRequest& request) const;
   HttpResponse Answer(const HttpRequest& request);

@@ -1,5 +1,5 @@
-// An index of the lines of a run's metrics.jsonl, which may have hundreds of
-// megabytes and may still grow.
+// An index of the lines of a run's metrics.jsonl. The file may have hundreds of
+// megabytes, and grows while the run continues.
 #ifndef TRIBUTARY_DEPLOY_DASHBOARD_METRICS_INDEX_H_
 #define TRIBUTARY_DEPLOY_DASHBOARD_METRICS_INDEX_H_
 
@@ -14,11 +14,12 @@
 
 namespace tributary {
 
-// Keeps the position, the step and the numbers of each line, and reads whole
-// lines from the file when they are asked for. Not thread-safe.
+// An index of metrics.jsonl. Keeps the position, the step and the values of
+// each line in memory. Read reads a whole line from the file. Not thread-safe.
 class MetricsIndex {
  public:
-  // The numbers of a line that are kept, by their names in metrics.jsonl.
+  // The names, in metrics.jsonl, of the values that the index keeps of each
+  // line.
   static constexpr std::array<absl::string_view, 9> kFields = {
       "epoch",
       "loss",
@@ -32,9 +33,10 @@ class MetricsIndex {
 
   struct Line {
     int64_t step = 0;
-    int64_t offset = 0;
-    int64_t bytes = 0;
-    std::array<double, kFields.size()> values = {};  // NaN: absent.
+    int64_t offset = 0;  // Offset of the line in the file.
+    int64_t bytes = 0;   // Length without the line end.
+    // The values of kFields. NaN for a value that the line does not have.
+    std::array<double, kFields.size()> values = {};
   };
 
   explicit MetricsIndex(std::string path) : path_(std::move(path)) {}
@@ -45,9 +47,10 @@ class MetricsIndex {
   // objects with a step. Does nothing if the file cannot be read.
   void Update();
 
-  // All lines, in the file's order.
+  // Returns all lines, in the order of the file.
   const std::vector<Line>& lines() const { return lines_; }
-  // Grows whenever the file was replaced.
+  // Returns a number that increases whenever Update finds that the file was
+  // replaced.
   int64_t generation() const { return generation_; }
 
   // Returns the text of a line; an empty string if it cannot be read.
@@ -55,7 +58,8 @@ class MetricsIndex {
 
  private:
   void Restart();
-  // Returns true if the file still begins and ends with what was read.
+  // Returns true if the file, which has `size` bytes, still contains the bytes
+  // of `tail_` before the offset `end_`.
   bool Continues(int fd, int64_t size) const;
   void AddLine(absl::string_view text, int64_t offset);
 
@@ -63,7 +67,7 @@ class MetricsIndex {
   std::vector<Line> lines_;
   int64_t generation_ = 0;
   ino_t inode_ = 0;
-  int64_t end_ = 0;  // Up to where the file was read.
+  int64_t end_ = 0;  // Offset up to which the file was read.
   // The last bytes before end_.
   std::string tail_;
 };

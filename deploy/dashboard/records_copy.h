@@ -11,14 +11,15 @@
 
 namespace tributary {
 
-// Keeps lines in a temporary file, which nobody else can open and which
-// disappears with this process, and the newest events and the job in memory.
-// Replies may contain anything. Not thread-safe, except path().
+// A copy of the lines of metrics.jsonl, the newest events and the job of a run.
+// Keeps the lines in a temporary file without a name, which the kernel removes
+// when this process ends, and the rest in memory. Checks replies, because they
+// may come from a faulty coordinator. Not thread-safe, except path().
 class RecordsCopy {
  public:
-  // The number of newest events that are kept.
+  // Maximum number of events that are kept.
   static constexpr size_t kKeptEvents = 256;
-  // The largest size of the temporary file.
+  // Maximum size of the temporary file in bytes.
   static constexpr int64_t kMaxBytes = int64_t{8} << 30;
 
   // Creates the file in $TMPDIR or, if that is not set, in /tmp. If this fails,
@@ -28,21 +29,26 @@ class RecordsCopy {
   RecordsCopy(const RecordsCopy&) = delete;
   RecordsCopy& operator=(const RecordsCopy&) = delete;
 
-  // Returns the request whose reply Apply expects.
+  // Returns the request for the records that this copy does not have yet. Apply
+  // expects the reply to this request.
   RecordsRequest NextRequest() const;
 
-  // Adds a reply. A different run or generation replaces the lines: path() then
-  // refers to a different file. Returns InvalidArgument if the reply is not one
-  // to NextRequest(), ResourceExhausted beyond kMaxBytes, or the system's error
-  // if the lines cannot be written, and then keeps the lines as they are.
+  // Adds the records of a reply. If the reply has a different run or
+  // generation, removes the lines first: path() then refers to a different
+  // file. Returns InvalidArgument if the reply does not answer NextRequest(),
+  // ResourceExhausted if the file would exceed kMaxBytes, or the system's error
+  // if the lines cannot be written. After an error, does not add the lines of
+  // the reply.
   absl::Status Apply(const RecordsReply& reply);
 
-  // The path under which this process can open the lines. Constant; empty if
-  // the file could not be created. Thread-safe.
+  // Returns the path under which this process can open the file of the lines.
+  // The path never changes. It is empty if the file could not be created.
+  // Thread-safe.
   const std::string& path() const { return path_; }
-  // Oldest first.
+  // Returns the newest events, oldest first.
   const std::deque<JobEvent>& events() const { return events_; }
-  // The resolved job as text; empty until a reply contained it.
+  // Returns the resolved job as text; an empty string until a reply has
+  // contained it.
   const std::string& job() const { return job_; }
 
  private:
@@ -53,8 +59,8 @@ class RecordsCopy {
   absl::Status created_;
   int file_ = -1;
   std::string path_;
-  int64_t bytes_ = 0;  // In the file.
-  // As in the newest reply.
+  int64_t bytes_ = 0;  // Size of the file.
+  // The run, the generation and the next position of the newest reply.
   std::string run_;
   int64_t generation_ = 0;
   int64_t position_ = 0;

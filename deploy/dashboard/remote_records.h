@@ -12,8 +12,8 @@
 
 namespace tributary {
 
-// Keeps a copy of the records, on a thread of its own. Thread-safe. No method
-// waits for the network.
+// Keeps a copy of the records of a run, and fetches new records on a thread of
+// its own. Thread-safe. No method waits for the network.
 class RemoteRecords {
  public:
   // `address` is the coordinator's host:port.
@@ -21,16 +21,17 @@ class RemoteRecords {
   // Cancels the call in flight and blocks until it has ended.
   ~RemoteRecords();
 
-  // Starts to fetch all new records. A call to the coordinator times out after
-  // ten seconds.
+  // Starts to fetch all new records, and returns without waiting for them. A
+  // call to the coordinator times out after ten seconds.
   void Poll();
 
-  // See RecordsCopy. The lines change at any time: a program that has read a
-  // line may find a different one in its place.
+  // Return the values of the same names of the copy; see RecordsCopy. The file
+  // at path() may change at any time, so a line that was read before may be
+  // replaced by a different line.
   const std::string& path() const;
   std::vector<JobEvent> events() const;
   std::string job() const;
-  // Returns the error of the newest call, if it has failed. Unavailable and
+  // Returns the result of the newest call to the coordinator. Unavailable and
   // DeadlineExceeded mean that the coordinator does not answer.
   absl::Status status() const;
 

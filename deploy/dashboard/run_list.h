@@ -13,19 +13,21 @@
 
 namespace tributary {
 
-// Finds runs in folders. A run keeps its position in the list. Not thread-safe.
+// The list of the runs that the dashboard shows. A run keeps its position in
+// the list. Not thread-safe.
 class RunList {
  public:
   explicit RunList(Security security) : security_(std::move(security)) {}
 
   // Adds the run in the folder `path`. If the folder is not that of a run, adds
-  // the runs in it, also those that begin later. Returns NotFound if there is
-  // no such folder.
+  // the runs in its subfolders; Refresh then adds runs that begin there later.
+  // Returns NotFound if there is no such folder.
   absl::Status AddPath(const std::string& path);
   // Adds the job of the coordinator at `address` (host:port).
   void AddCoordinator(const std::string& address);
 
-  // Looks for new runs.
+  // Adds the runs that have begun in the folders of AddPath since the last
+  // call.
   void Refresh();
 
   bool empty() const { return runs_.empty() && parents_.empty(); }

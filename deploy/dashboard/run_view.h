@@ -1,5 +1,5 @@
-// What the dashboard shows of one run: the files in its folder, and the answers
-// of its coordinator while the job runs.
+// What the dashboard shows of one run. It comes from the files in the run's
+// folder and, while the job runs, from the replies of its coordinator.
 #ifndef TRIBUTARY_DEPLOY_DASHBOARD_RUN_VIEW_H_
 #define TRIBUTARY_DEPLOY_DASHBOARD_RUN_VIEW_H_
 
@@ -17,64 +17,73 @@
 
 namespace tributary {
 
-// Every method returns a JSON object. Reads files, but does not wait for the
-// network. Not thread-safe.
+// Provides the data that the dashboard shows of one run. Every public method
+// returns a JSON object; it may read files, but does not wait for the network.
+// Not thread-safe.
 class RunView {
  public:
-  // The run in `folder`. While server 0 runs, the folder has a file with its
-  // address, and the view asks it for the job's status.
+  // Shows the run in `folder`. While server 0 of the run's job runs, the folder
+  // has a file with its address, at which this object queries the job's status.
   RunView(std::string folder, Security security);
-  // The job of the coordinator at `address` (host:port), which sends the view
-  // what is in the run's folder.
+  // Returns a view of the job of the coordinator at `address` (host:port). The
+  // coordinator sends the records that are in the run's folder.
   static std::unique_ptr<RunView> OfCoordinator(const std::string& address,
                                                 const Security& security);
 
-  // Returns what the list of runs shows: name, path, state, step, steps, ...
-  // "problem" is the reason why records cannot be fetched, or empty.
+  // Returns the entry of the run in the list of runs: name, path, state, step,
+  // number of steps, and others. "problem" is the reason why records cannot be
+  // fetched from the coordinator, or empty.
   nlohmann::ordered_json Overview();
 
-  // Returns the numbers of the lines with `from` <= step <= `to`, in at most
-  // `points` groups of neighboring steps: the mean, the smallest and the
-  // largest value of each field in each group, and the last step of the group.
-  // "newest" has the values of the last of these lines.
+  // Returns the values of the lines of metrics.jsonl with `from` <= step <=
+  // `to`, for charts. Combines the lines into at most `points` groups of
+  // consecutive lines. Each group has its last step, and the mean, the minimum
+  // and the maximum of each field. "newest" contains the values of the last of
+  // these lines. "evaluation" contains at most `points` of the evaluations in
+  // this range.
   nlohmann::ordered_json Series(int64_t from, int64_t to, int points);
 
-  // Returns up to `count` lines with `from` <= step <= `to` as they are in the
-  // file, evenly chosen, the last one included. Leaves out evaluations.
+  // Returns up to `count` lines of metrics.jsonl with `from` <= step <= `to`,
+  // unchanged, at equal distances in the file. The last line is always
+  // included. Omits the lines of evaluations.
   nlohmann::ordered_json Lines(int64_t from, int64_t to, int count);
 
-  // Returns the newest status, its age in seconds, the summary, and the bytes
-  // that each process of the live job, or otherwise of the ended one, should
-  // send and receive in each step.
+  // Returns the newest status, its age in seconds, the contents of
+  // summary.json, and the bytes that each process is expected to send and
+  // receive in each step. These bytes are computed for the numbers of processes
+  // in the status while the job runs, and for those in summary.json afterwards.
   nlohmann::ordered_json Status();
 
-  // Returns the job file, and the path and the value of each field.
+  // Returns the text of the job file, and the path and the value of each field
+  // in it.
   nlohmann::ordered_json Job() const;
 
   // Returns up to `count` of the newest lines of the log of server 0, and the
-  // text that was sampled at the end. Both are null with OfCoordinator.
+  // text that the trained model has generated (sample.txt), or null if there is
+  // none. Both are null in a view that OfCoordinator has created.
   nlohmann::ordered_json Log(int count) const;
 
   // Returns up to `count` of the newest events, oldest first; see NewestEvents.
-  // With OfCoordinator, there are up to 256.
+  // A view that OfCoordinator has created has at most 256 events.
   nlohmann::ordered_json Events(int count) const;
 
  private:
   RunView(std::string folder, Security security,
           std::unique_ptr<RemoteRecords> remote);
   void Update();
-  // Returns true if the coordinator has answered lately.
+  // Returns true if the coordinator has answered a query of the status in the
+  // last few seconds.
   bool Live() const;
-  // Returns the content of summary.json, or null.
+  // Returns the contents of summary.json, or null if there is no such file.
   nlohmann::ordered_json Summary() const;
-  // Returns the resolved job, or an error.
+  // Returns the resolved job, or an error if the job is missing or invalid.
   absl::StatusOr<JobSpec> ResolvedJob() const;
 
-  const std::string folder_;  // Empty with OfCoordinator.
+  const std::string folder_;  // Empty in a view of OfCoordinator.
   const Security security_;
-  std::string coordinator_;               // The address that poller_ asks.
+  std::string coordinator_;               // The address that poller_ queries.
   std::unique_ptr<StatusPoller> poller_;  // Null if there is no address.
-  const std::unique_ptr<RemoteRecords> remote_;  // With OfCoordinator.
+  const std::unique_ptr<RemoteRecords> remote_;  // Null without OfCoordinator.
   MetricsIndex index_;
 };
 

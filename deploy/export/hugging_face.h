@@ -11,15 +11,18 @@
 
 namespace tributary {
 
-// Writes config.json and model.safetensors to `folder`, which must exist, so
-// that the model that transformers loads from it has the same logits as the
-// model of `job`, which must be resolved, with the weights `tensors`:
-// GPT2LMHeadModel for gpt; BertForMaskedLM or BertForSequenceClassification for
-// bert. If the job began with the weights of a folder of Hugging Face, keeps
-// the other members of that folder's config.json. `encoding` is what the data
-// set has learned (data.json), or empty: if it describes a tokenizer and
-// classes, writes the tokenizer, and the classes' names to config.json.
-// Otherwise, copies the tokenizer of the folder that the job began with.
+// Writes config.json and model.safetensors to `folder`, which must exist. The
+// model that transformers loads from `folder` has the same logits as the model
+// of `job` with the weights `tensors`. It is a GPT2LMHeadModel for a gpt, and a
+// BertForMaskedLM or a BertForSequenceClassification for a bert. `job` must be
+// resolved.
+//
+// If the job began with the weights of a folder of Hugging Face
+// (model.initial_weights), keeps the other members of that folder's
+// config.json. `encoding` is the text of data.json (see ReadEncoding), or
+// empty. If it describes a tokenizer, writes the tokenizer to `folder`;
+// otherwise, copies the tokenizer of the folder with which the job began. If it
+// names classes, writes their names to config.json.
 //
 // Returns InvalidArgument if the model is neither gpt nor bert, DataLoss if a
 // tensor is missing or has the wrong shape, and the system's error if a file

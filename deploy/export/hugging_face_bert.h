@@ -23,16 +23,17 @@ absl::StatusOr<std::vector<NamedTensor>> BertTensors(
     const BertSpec& bert, const std::map<std::string, RunTensor>& tensors);
 
 // Writes the members of config.json that describe the model to `config`.
-// `classes` is the number of classes of a classifier, and `names` their names;
-// if it is empty, the classes get names with their numbers.
+// `classes` is the number of classes of a classifier, or 0 for a different
+// model. `names` are the names of the classes; if `names` is empty, writes
+// names that contain the numbers of the classes.
 void DescribeBert(const BertSpec& bert, int64_t classes,
                   const std::vector<std::string>& names,
                   nlohmann::ordered_json* config);
 
-// Writes the tokenizer with this tokenizer.json to `folder`, in the files that
-// transformers reads. `positions` is the greatest length of a sample. Returns
-// the errors of ParseTokenizerJson, and the system's error if a file cannot be
-// written.
+// Writes the files of a tokenizer that transformers reads to `folder`.
+// `tokenizer_json` is the text of the tokenizer's tokenizer.json. `positions`
+// is the maximum number of tokens in a sample. Returns the errors of
+// ParseTokenizerJson, and the system's error if a file cannot be written.
 absl::Status WriteBertTokenizer(const std::string& tokenizer_json,
                                 int64_t positions, const std::string& folder);
 

@@ -15,9 +15,10 @@
 
 namespace tributary {
 
-// Parses flags and prints --help. Each flag is declared with a pointer to its
-// value, which holds the default and must outlive this object. `--a-b` may be
-// written `--a_b`, and its value may be set by TRIBUTARY_A_B; the flag takes
+// Parses the flags and operands of one subcommand and prints its --help. Each
+// flag is declared with a pointer to its value, which holds the default and
+// must outlive this object. A flag `--a-b` may also be written `--a_b`, or be
+// set by the environment variable TRIBUTARY_A_B; the command line takes
 // precedence. Not thread-safe.
 class CommandLine {
  public:

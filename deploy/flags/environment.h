@@ -57,20 +57,25 @@ struct LauncherEnvironment {
   std::string Coordinator() const;
 };
 
-// Reads torchrun's RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR
-// and MASTER_PORT. If torchrun's variable for a number other than the port is
-// not set, reads Slurm's variable for this number instead, or else Open MPI's.
-// Last come the variables PET_*, which are meant for torchrun itself. On each
-// node of a Kubeflow TrainJob, one worker takes the place of torchrun:
-// PET_NNODES is the number of workers (of "MIN:MAX", MIN), PET_NODE_RANK the
-// rank, PET_NPROC_PER_NODE the number of threads if it is a number, and
-// PET_MASTER_ADDR and PET_MASTER_PORT the address. Reads completion_index from
-// JOB_COMPLETION_INDEX, which is also the rank if there is no other. Ignores
-// Slurm's variables in an interactive Slurm shell, which has the
-// variables of a job but is not one of its tasks. Returns InvalidArgument,
-// naming the variable, for a value that is not a number or out of range, and
-// for a rank that is not below its world size, except that the last two ranks
-// count pods, which may be servers.
+// Reads torchrun's variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
+// MASTER_ADDR and MASTER_PORT. If RANK, WORLD_SIZE, LOCAL_RANK or
+// LOCAL_WORLD_SIZE is not set, reads Slurm's variable of the same meaning
+// instead, or else Open MPI's. Ignores Slurm's variables in an interactive
+// Slurm shell, which has the variables of a job but is not one of the job's
+// tasks.
+//
+// For a value that is still missing, reads the variables PET_*, which Kubeflow
+// Trainer sets for torchrun on each node of a TrainJob. One worker takes the
+// place of torchrun there: PET_NNODES is the number of workers (of "MIN:MAX",
+// MIN), PET_NODE_RANK is the rank, PET_NPROC_PER_NODE is the number of threads
+// if it is a number, and PET_MASTER_ADDR and PET_MASTER_PORT are the address.
+// JOB_COMPLETION_INDEX, which sets completion_index, is also the rank if no
+// other variable sets it.
+//
+// Returns InvalidArgument, naming the variable, for a value that is not a
+// number or is out of range, and for a rank that is not below its world size. A
+// rank from PET_NODE_RANK or JOB_COMPLETION_INDEX is not compared with the
+// world size, because it counts pods, and some pods may be servers.
 absl::StatusOr<LauncherEnvironment> ReadLauncherEnvironment(
     const Environment& environment);
 

@@ -11,7 +11,7 @@ namespace tributary {
 // process.
 constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
 
-// Returns the exit code of a process that has stopped in order because of a
+// Returns the exit code of a process that has stopped gracefully because of a
 // signal: kExitPreempted for SIGTERM, SIGUSR1 and SIGUSR2, which schedulers
 // send, and ExitCodeOfSignal for all others.
 int ExitCodeOfStop(int signal);

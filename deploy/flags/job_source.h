@@ -15,10 +15,11 @@
 
 namespace tributary {
 
-// Returns the job of examples/licenses.textproto, reduced to the text files
-// that exist on this machine, at their paths or else in the folder `copies`.
-// Returns FailedPrecondition, with the remedy, if none exists. `is_readable`
-// returns true if a path is a readable file.
+// Returns the job of examples/licenses.textproto, which trains on license
+// texts. Of the job's text files, keeps those that exist on this machine,
+// either at their own paths or in the folder `copies`. Returns
+// FailedPrecondition, with the remedy, if none exists. `is_readable` returns
+// true if a path is a readable file.
 absl::StatusOr<JobSpec> BuiltInJob(
     const std::string& copies,
     const std::function<bool(const std::string&)>& is_readable);

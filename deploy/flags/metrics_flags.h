@@ -1,4 +1,4 @@
-// The flags with which a process shows its metrics to Prometheus.
+// The flags with which a process exports its metrics to Prometheus.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_METRICS_FLAGS_H_
 #define TRIBUTARY_DEPLOY_FLAGS_METRICS_FLAGS_H_
 
@@ -22,12 +22,13 @@ struct MetricsFlags {
 // Declares --metrics-listen and --metrics-file.
 void AddMetricsFlags(CommandLine* line, MetricsFlags* flags);
 
-// Starts to show the metrics of `registry` as the flags say, with the
-// certificate of `security` if there is one. Returns null if no flag is set.
-// `registry` and `log` must outlive the result. Returns InvalidArgument for a
-// malformed address, and if metrics would be served to other machines without
-// TLS and `insecure_network` is false; NotFound if a file of `security` cannot
-// be read; and the errors of MetricsExporter::Start.
+// Starts to export the metrics of `registry`, over HTTP and to a file, as the
+// flags select. With TLS, serves them over HTTPS with the certificate of
+// `security`. Returns null if no flag is set. `registry` and `log` must outlive
+// the result. Returns InvalidArgument for a malformed address, and if metrics
+// would be served to other machines without TLS and `insecure_network` is
+// false; NotFound if a file of `security` cannot be read; and the errors of
+// MetricsExporter::Start.
 absl::StatusOr<std::unique_ptr<MetricsExporter>> StartMetrics(
     const MetricsFlags& flags, const Security& security, bool insecure_network,
     MetricsRegistry* registry, Logger* log);

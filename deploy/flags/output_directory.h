@@ -17,13 +17,14 @@ namespace tributary {
 std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
                                    absl::TimeZone zone);
 
-// Returns runs/<name>-<run_id>, with <name> as above.
+// Returns runs/<name>-<run_id>, where <name> is derived from `job_name` as in
+// DefaultOutputDirectory.
 std::string OutputDirectoryOfRun(const std::string& job_name,
                                  const std::string& run_id);
 
 // Returns DefaultOutputDirectory for the current time in the local time zone.
 // If that folder exists, because a different job has started within the same
-// second, appends a number.
+// second, appends a number to the name.
 std::string FreshOutputDirectory(const std::string& job_name);
 
 // An exclusive claim on an output folder. No other process that uses this class

@@ -35,14 +35,16 @@ enum class FinalWeights { kLast, kAverage };
 absl::StatusOr<std::string> FinalWeightsPath(const std::string& folder,
                                              FinalWeights which);
 
-// Returns the final model of the run in `folder`, by name of the parameter.
+// Returns the final weights of the run in `folder`, by name of the parameter.
 // Returns the errors of FinalWeightsPath, the system's error, with the path, if
 // the file cannot be read, and the errors of SafetensorsFile if it is damaged.
 absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
     const std::string& folder, FinalWeights which = FinalWeights::kLast);
 
-// Returns what the data set of the run in `folder` has learned from its
-// training samples (final/data.json), or an empty text if that is nothing.
+// Returns the text of final/data.json of the run in `folder`: what the data set
+// has derived from the training samples, such as the mean of each column or the
+// names of the classes (DataFacts.encoding). Returns an empty string if there
+// is no such file.
 absl::StatusOr<std::string> ReadEncoding(const std::string& folder);
 
 }  // namespace tributary

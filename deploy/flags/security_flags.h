@@ -32,10 +32,11 @@ void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
 // Declares --credentials-fd, for processes that a launcher may start.
 void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags);
 
-// Reads and checks the files that the flags name, for a process that has the
-// first of `roles` for which there is a certificate. Returns the errors of
-// LoadSecurity. With credentials_fd, reads the credentials from it instead, and
-// returns InvalidArgument if they are not the text of PrintSecurity.
+// Reads and checks the files that the flags name. The process gets the first of
+// `roles` for which the TLS directory has a certificate. Returns the errors of
+// LoadSecurity. If `flags.credentials_fd` is set, reads the credentials from
+// this descriptor instead, and returns InvalidArgument if they are not the text
+// of PrintSecurity.
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
@@ -49,8 +50,9 @@ absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,
                             const Security& security);
 
-// Logs a warning that states what other machines in the network of `address`
-// can do to this process. Does nothing for a loopback address or with TLS.
+// Logs a warning that traffic with `address` is not encrypted, and states what
+// other machines in that network can do, such as stop the server or read the
+// token. Does nothing for a loopback address or with TLS.
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 

@@ -44,8 +44,9 @@ class SignalQueue {
   int wake_fd_ = -1;
 };
 
-// Turns the first signal into a shutdown request. A later signal ends the
-// process immediately if EndsImmediately is true for both.
+// A thread that receives the signals of a SignalQueue. The first signal
+// requests a shutdown. A later signal ends the process immediately if
+// EndsImmediately is true for the first signal and the later one.
 class SignalThread {
  public:
   // Both arguments must outlive this object.

@@ -23,8 +23,9 @@ namespace tributary {
 std::string FormatTrainerStatus(const StatusReply& status, bool done,
                                 absl::Time now);
 
-// Reports on a thread of its own. A failure never affects the job: only the
-// first one is logged, as a warning. Not thread-safe.
+// Sends the status of a job to Kubeflow Trainer at regular intervals, on a
+// thread of its own. A failure to report never affects the job. The first
+// failure is logged as a warning, and later ones are ignored. Not thread-safe.
 class ProgressReporter {
  public:
   struct Options {
@@ -36,7 +37,7 @@ class ProgressReporter {
     std::function<StatusReply()> status;
     // Sends a report. May block.
     std::function<absl::Status(const std::string& json)> post;
-    // How long Finish waits for `post`.
+    // Maximum time for which Finish waits for `post`.
     absl::Duration patience = absl::Seconds(5);
     // Must outlive the reporter.
     Logger* log = nullptr;
@@ -49,9 +50,9 @@ class ProgressReporter {
   ProgressReporter& operator=(const ProgressReporter&) = delete;
 
   // Ends reporting. If `done` is true, first reports that the job is done.
-  // Blocks for at most Options::patience; a report that takes longer continues
-  // on its thread, which then must not delay the end of the process. Only the
-  // first call has an effect.
+  // Blocks for at most Options::patience. A report that takes longer continues
+  // on the reporter's thread; the caller must not wait for this thread at the
+  // end of the process. Only the first call has an effect.
   void Finish(bool done);
 
  private:

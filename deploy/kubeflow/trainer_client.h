@@ -14,24 +14,25 @@ namespace tributary {
 // Where Kubeflow Trainer accepts the status of this TrainJob.
 struct TrainerServer {
   std::string url;  // https://HOST[:PORT]/PATH
-  // File with the authorities (PEM) that the server's certificate may come
-  // from. If empty, the system's authorities are used.
+  // File with the certificate authorities (PEM) that may have issued the
+  // server's certificate. If empty, the system's authorities are used.
   std::string ca_file;
   // File with the bearer token, which Kubernetes replaces from time to time. If
   // empty, no token is sent.
   std::string token_file;
 };
 
-// Reads KUBEFLOW_TRAINER_SERVER_URL, _CA_CERT and _TOKEN. Returns nullopt if
-// the URL is not set.
+// Reads the variables KUBEFLOW_TRAINER_SERVER_URL,
+// KUBEFLOW_TRAINER_SERVER_CA_CERT and KUBEFLOW_TRAINER_SERVER_TOKEN. Returns
+// nullopt if the URL is not set.
 absl::optional<TrainerServer> FindTrainerServer(const Environment& environment);
 
-// Posts `json` to the server. Reads the files of `server` anew. Blocks for at
-// most `timeout`, in whole seconds, not counting the lookup of the host's name.
-// Returns InvalidArgument if the URL is malformed or not https, the system's
-// error if a file cannot be read, and Unavailable, with the reason, if the
-// server cannot be reached or authenticated, or answers with a status other
-// than 2xx.
+// Posts `json` to the server. Each call reads the files of `server`, because
+// their contents may change. Blocks for at most `timeout`, in whole seconds,
+// not counting the lookup of the host's name. Returns InvalidArgument if the
+// URL is malformed or not https, the system's error if a file cannot be read,
+// and Unavailable, with the reason, if the server cannot be reached or
+// authenticated, or answers with a status other than 2xx.
 absl::Status PostJson(const TrainerServer& server, const std::string& json,
                       absl::Duration timeout);
 

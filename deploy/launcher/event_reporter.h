@@ -10,12 +10,12 @@
 
 namespace tributary {
 
-// Sends events in order, on a thread of its own, and sends an event again until
-// the coordinator has answered: it may be the process whose restart is the
-// event. Thread-safe.
+// Sends events to the coordinator in order, on a thread of its own. While the
+// coordinator does not answer, sends the event again and again: an event may
+// report the restart of the coordinator itself. Thread-safe.
 class EventReporter {
  public:
-  // The number of events that may wait. Further events are dropped.
+  // Maximum number of events that wait to be sent. Further events are dropped.
   static constexpr size_t kMaxWaiting = 256;
 
   // `address` is the coordinator's host:port.

@@ -43,9 +43,9 @@ struct LocalJobOptions {
   // Receives one line for the user per event: the start or the end of a
   // process, or a warning of a process.
   std::function<void(const std::string&)> on_message;
-  // Receives an event (see JobEvent in proto/rendezvous.proto) for each process
-  // that was restarted or is not restarted although the job continues. May be
-  // null. Must not block.
+  // Receives an event (see JobEvent in proto/rendezvous.proto) for each lost
+  // process that was restarted, or that is not restarted while the job
+  // continues. May be null. Must not block.
   std::function<void(const JobEvent&)> on_event;
 
   // Maximum number of restarts of all processes together; see LocalJob.
@@ -56,11 +56,14 @@ struct LocalJobOptions {
   // Maximum time that server 0 may take to end the job with a checkpoint after
   // a signal.
   absl::Duration drain_timeout = absl::Minutes(5);
-  // The same after SIGTERM, if a scheduler that sends SIGTERM sends SIGKILL
-  // soon after it. All SIGTERMs after the first are then ignored.
+  // Replaces drain_timeout after SIGTERM. Set it if the scheduler of the
+  // machines sends SIGKILL soon after SIGTERM. If it is set, a SIGTERM after
+  // the first signal kills no process: it only limits the remaining time to
+  // this timeout.
   absl::optional<absl::Duration> sigterm_drain_timeout;
   // Time between SIGTERM and SIGKILL for all processes except server 0, and for
-  // server 0 if the job fails.
+  // server 0 if the job fails. If sigterm_drain_timeout is set, five seconds
+  // replace this time.
   absl::Duration stop_timeout = absl::Seconds(10);
   // Time after the job's end in which the remaining processes can write their
   // logs and exit. Processes that still run after it are stopped.
@@ -96,11 +99,12 @@ struct LocalJobResult {
 // failure, warnings are no longer shown, so that the reason of the failure
 // stands out.
 //
-// The first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 stops all processes in
-// order, starting with server 0, which writes a checkpoint. A later signal
-// kills all processes if EndsImmediately (deploy/flags/signals.h) is true for
-// both. Not thread-safe. Call Run from a thread that outlives the processes
-// (see Supervisor). The destructor ends every process.
+// The first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 stops all processes
+// gracefully: first server 0, which writes a checkpoint, and then all others. A
+// later signal kills all processes if EndsImmediately (deploy/flags/signals.h)
+// is true for the first signal and the later one. Not thread-safe. Call Run
+// from a thread that outlives the processes (see Supervisor). The destructor
+// ends every process.
 class LocalJob {
  public:
   // Starts the processes with a Supervisor, on this machine. `signals` must

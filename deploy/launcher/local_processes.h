@@ -68,9 +68,10 @@ struct LocalProcesses {
 // the path, if a folder or file cannot be created.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 
-// Returns the address at which a process serves metrics; see
-// LocalProcesses::metrics_listen, which must be valid. Servers count from 0,
-// and workers from the number of servers.
+// Returns the address (host:port) at which a process serves metrics.
+// `metrics_listen` is LocalProcesses::metrics_listen, and must be valid.
+// `process` is the shard of a server, or the number of servers plus the rank of
+// a worker.
 std::string MetricsAddress(const std::string& metrics_listen, int process);
 
 // Returns options that set the numbers of servers and workers, and describe how
@@ -81,13 +82,14 @@ LocalJobOptions MakeLocalJob(const LocalProcesses& processes);
 // variables, which apply only to this process.
 std::vector<std::string> ChildEnvironment();
 
-// Returns the arguments of a process that runs `command`, a program and its
-// arguments with the shell's quoting. The program replaces the shell, and
-// therefore receives the signals for the process.
+// Returns the arguments of a process in which the shell runs `command`, a
+// program and its arguments with the shell's quoting. The shell executes the
+// program in its own place (exec), so the program receives the signals for the
+// process.
 std::vector<std::string> ShellArguments(const std::string& command);
 
-// Returns the path of the running program, by its name if that still refers to
-// the same file.
+// Returns the path of the running program's file, or /proc/self/exe if that
+// file was removed or replaced since the start of this process.
 std::string OwnProgram();
 
 // Describes a process that runs this program with `arguments`. The new process

@@ -16,7 +16,7 @@ namespace tributary {
 struct ProcessSpec {
   // The name in messages, such as "worker-1".
   std::string name;
-  // arguments[0] is the path of the program.
+  // The arguments of the program, of which arguments[0] is its path.
   std::vector<std::string> arguments;
   // All environment variables of the process, as "NAME=value".
   std::vector<std::string> environment;
@@ -37,8 +37,8 @@ struct ProcessExit {
   int process = -1;  // Number of the process, as returned by Start.
   // The status of the process at its end, as returned by waitpid.
   int wait_status = 0;
-  // How the process ended, as the end of a sentence that begins with its name,
-  // if `wait_status` does not tell it; otherwise empty.
+  // How the process ended, if `wait_status` does not state it, as the end of a
+  // sentence that begins with the process's name. Otherwise empty.
   std::string reason = {};
 
   bool succeeded() const;
@@ -83,8 +83,9 @@ class ProcessControl {
   // Returns the number of processes that were started.
   virtual int size() const = 0;
 
-  // Returns a signal that the processes' machines have received for the whole
-  // job since the last call; 0 if there was none. Never blocks.
+  // Returns a signal that was sent to the whole job on another machine since
+  // the last call, such as a SIGTERM of the scheduler; 0 if there was none.
+  // Never blocks.
   virtual int TakeSignal() { return 0; }
 
   // Sends `signal` to the process groups of all running processes.

@@ -14,7 +14,7 @@ namespace tributary {
 // Keeps the latest status that the coordinator has reported. Thread-safe.
 class StatusPoller {
  public:
-  // `address` is the coordinator's host:port on this machine.
+  // `address` is the coordinator's host:port.
   explicit StatusPoller(const std::string& address,
                         const Security& security = {});
   // Cancels the query in flight and blocks until it has ended.

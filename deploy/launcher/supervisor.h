@@ -14,12 +14,12 @@
 
 namespace tributary {
 
-// The file descriptor to which a child may write its address; see
-// ProcessControl::ReadyText.
+// The file descriptor to which a child process may write the address at which
+// it listens; see ProcessControl::ReadyText.
 inline constexpr int kReadyFd = 3;
-// The file descriptor to which a child may write warnings, one per line; see
-// ProcessControl::TakeWarnings. Writes never block; data that does not fit into
-// the pipe is lost.
+// The file descriptor to which a child process may write warnings, one per
+// line; see ProcessControl::TakeWarnings. Writes never block; data that does
+// not fit into the pipe is lost.
 inline constexpr int kWarningFd = 4;
 
 // The processes of a job on this machine. The kernel kills the children if this

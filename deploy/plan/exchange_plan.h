@@ -18,7 +18,8 @@ namespace tributary {
 // frames of 1,500 bytes carries 1,448 of 1,538 bytes on the wire.
 inline constexpr double kPayloadShare = 1448.0 / 1538.0;
 
-// The inputs of a plan. Times are in seconds.
+// The inputs of PlanExchange, which predicts the time of a step. Times are in
+// seconds.
 struct PlanInputs {
   JobSpec job;  // The resolved job.
   int64_t parameters = 0;
@@ -92,7 +93,8 @@ struct ExchangePlan {
   std::string advice;  // One line on how to shorten the step.
 };
 
-// Returns the number of steps between two exchanges.
+// Returns the number of steps between two exchanges of gradients, which is
+// above 1 only in consistency mode local_steps.
 int64_t StepsPerRound(const JobSpec& job);
 
 // Returns the number of steps that are computed concurrently: one per worker in

@@ -19,15 +19,16 @@ namespace tributary {
 // Model::ForwardBackward.
 absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 
-// The time of a server's pass over memory, in seconds per element, as measured
-// by TimePass.
+// The time, in seconds per element, of a server's pass over memory, in which it
+// adds gradients and updates the weights. Measured by TimePass.
 struct PassTiming {
   double update = 0;        // Time to run the optimizer with one gradient.
   double contribution = 0;  // Time to add each further gradient.
 };
-// Measures passes with `threads` threads over a model of `elements` elements,
-// but at most 4 Mi elements per thread. The size matters, because a small model
-// stays in the cache. Returns InvalidArgument for an invalid optimizer.
+// Measures a server's passes over a model of `elements` elements with `threads`
+// threads, but over at most 4 Mi elements per thread. The number of elements
+// affects the result, because a small model stays in the cache. Returns
+// InvalidArgument for an invalid optimizer.
 absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
                                     int64_t elements, int threads);
 

@@ -20,9 +20,9 @@ namespace tributary {
 // free memory is reserved for servers, weights and data. If the amount of free
 // memory is unknown, returns the largest possible number.
 //
-// Opens the job's data set with `sources` to learn the size of a sample, and
-// returns its errors. Returns ResourceExhausted, with a breakdown of the
-// memory, if even the smallest micro-batches do not fit.
+// Opens the job's data set with `sources` to determine the size of a sample,
+// and returns the errors of opening it. Returns ResourceExhausted, with a
+// breakdown of the memory, if even the smallest micro-batches do not fit.
 absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
                                            int64_t devices,
                                            const Device& device,

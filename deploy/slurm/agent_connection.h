@@ -1,4 +1,5 @@
-// The connection between the launcher of a Slurm job and its agent on a node.
+// The connection between the launcher of a job in a Slurm allocation and its
+// agent on a node.
 #ifndef TRIBUTARY_DEPLOY_SLURM_AGENT_CONNECTION_H_
 #define TRIBUTARY_DEPLOY_SLURM_AGENT_CONNECTION_H_
 
@@ -13,22 +14,23 @@
 
 namespace tributary {
 
-// The ends of a connection.
+// The two ends of a connection: the launcher of a job, or its agent on a node.
 enum class AgentRole { kLauncher, kAgent };
 
-// Authenticates the lines of one connection. Both ends know a secret key. Each
-// line begins with a code (HMAC-SHA256) of the key, the connection's nonce, the
-// sender's role, the number of the line, and the line. A line that somebody
-// else has written, repeated, or moved is therefore refused. The lines are not
-// encrypted.
+// Authenticates the lines of text on one connection with a secret key that both
+// ends know. Each line begins with a code: the HMAC-SHA256 of the connection's
+// nonce, the sender's role, the number of the line, and the text of the line.
+// Lines that a third process has written, repeated or reordered are therefore
+// refused. The lines are not encrypted.
 class LineSeal {
  public:
   LineSeal(std::string key, std::string nonce, AgentRole role);
 
-  // Returns `text`, which has no line end, with its code.
+  // Returns the line to send: the code of `text`, followed by `text`, which
+  // must not contain a line end.
   std::string Seal(absl::string_view text);
-  // Returns the text of the peer's next line. Returns PermissionDenied if its
-  // code is wrong.
+  // Checks `line`, the next line that was received from the peer, and returns
+  // its text. Returns PermissionDenied if the code of the line is wrong.
   absl::StatusOr<std::string> Open(absl::string_view line);
 
  private:
@@ -54,14 +56,16 @@ class LineSocket {
   LineSocket(LineSocket&& other) noexcept;
   LineSocket& operator=(LineSocket&& other) noexcept;
 
-  // Queues a line and sends what the socket accepts.
+  // Queues a line, and sends as many of the queued bytes as the socket accepts.
   void Send(absl::string_view line);
-  // Sends more of the queued lines.
+  // Sends as many of the queued bytes as the socket accepts.
   void Flush();
-  // Returns the complete lines that have arrived, at most `most`.
+  // Returns the complete lines that have arrived, without line ends; at most
+  // `most` of them.
   std::vector<std::string> Receive(size_t most);
-  // False if the peer has closed the connection, the connection has failed, or
-  // the peer sends too long lines or does not read.
+  // Returns false if Close was called, the peer has closed the connection, the
+  // connection has failed, or the peer has sent a line that is too long or does
+  // not read what this process sends.
   bool open() const { return fd_ >= 0; }
   int fd() const { return fd_; }
   void Close();
@@ -72,20 +76,20 @@ class LineSocket {
   std::string out_;
 };
 
-// A connection of which both ends have proved that they know the key. Not
-// thread-safe; no method blocks.
+// A connection that carries JSON messages, and whose two ends have proved that
+// they know its key. Not thread-safe; no method blocks.
 class AgentConnection {
  public:
   AgentConnection(LineSocket socket, LineSeal seal);
 
   void Send(const nlohmann::json& message);
-  // Returns the messages that have arrived, without the heartbeats. Closes the
-  // connection if a line is not the peer's.
+  // Returns the messages that have arrived, except heartbeats. Closes the
+  // connection if a line does not come from the peer (see LineSeal).
   std::vector<nlohmann::json> Receive();
-  // Sends a heartbeat if one is due. Closes the connection if the peer has been
-  // silent for a time in which this process has sent kMostSilentBeats. A time
-  // in which this process itself did not run, as when Slurm suspends the job,
-  // does not count.
+  // Sends a heartbeat if one is due. Closes the connection if the peer has sent
+  // nothing while this process has sent kMostSilentBeats heartbeats. Periods in
+  // which this process does not run, for example while Slurm suspends the job,
+  // do not count, because it sends no heartbeats then.
   void Beat(absl::Time now);
   bool open() const { return socket_.open(); }
   int fd() const { return socket_.fd(); }

@@ -33,8 +33,8 @@ struct Allocation {
 };
 
 // Returns true in a batch script, in a shell of salloc, and in programs that
-// they start, but not in a task that srun has started, because that task is
-// one of many that run the same command.
+// they start. Returns false in a task that srun has started, because such a
+// task is one of many that run the same command.
 bool InAllocation(const Environment& environment);
 
 // Reads SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE (one task per

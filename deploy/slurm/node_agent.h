@@ -12,9 +12,10 @@ namespace tributary {
 //   1. The agent reads one line from its standard input: the address of the
 //      launcher (NodeSupervisor), the key of their connection, and the
 //      credentials of the job's processes.
-//   2. It connects to the launcher and says hello. The launcher then kills
-//      srun, because srun would kill the agent as soon as Slurm sends SIGTERM
-//      to the batch script's processes, and leave no time for a checkpoint.
+//   2. It connects to the launcher and authenticates itself. The launcher then
+//      kills srun, because srun would kill the agent as soon as Slurm sends
+//      SIGTERM to the batch script's processes, and leave no time for a
+//      checkpoint.
 //   3. It starts and signals processes as the launcher requests, and reports
 //      what they write to kReadyFd and kWarningFd, and how they end. It
 //      reports the signals that it receives itself from Slurm and does not obey

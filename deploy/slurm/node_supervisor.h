@@ -1,4 +1,4 @@
-// The processes of a job on the nodes of a Slurm allocation.
+// Starts and watches the processes of a job on the nodes of a Slurm allocation.
 #ifndef TRIBUTARY_DEPLOY_SLURM_NODE_SUPERVISOR_H_
 #define TRIBUTARY_DEPLOY_SLURM_NODE_SUPERVISOR_H_
 
@@ -24,13 +24,15 @@
 
 namespace tributary {
 
-// Starts an agent (node_agent.h) on each node with srun, and the job's
-// processes with the agents. A process whose agent or node is lost counts as
-// killed; see ProcessExit::reason. A new agent is then started on the node, and
-// a node on which this fails is not used again. All agents, and with them all
-// processes, end with this object, and when this process ends for any reason.
-// Create and use this object on a thread that outlives the processes (see
-// Supervisor). Not thread-safe.
+// Starts the processes of a job on the nodes of a Slurm allocation. Starts an
+// agent (node_agent.h) on each node with srun; the agents start the processes
+// and report how they end. If an agent or its node is lost, Reap reports the
+// node's processes as killed (see ProcessExit::reason), and a new agent is
+// started on the node. A node is not used again if its new agent does not
+// connect, or after it has lost three agents. All agents and processes end when
+// this object is destroyed, and when this process ends for any reason. Create
+// and use this object on a thread that outlives the processes (see Supervisor).
+// Not thread-safe.
 class NodeSupervisor final : public ProcessControl {
  public:
   struct Options {
@@ -39,13 +41,14 @@ class NodeSupervisor final : public ProcessControl {
     std::string log_folder;
     // The path of this program on all nodes.
     std::string program;
-    // The text that a process with this ProcessSpec::role reads from its
-    // standard input; see PrintSecurity.
+    // Maps each ProcessSpec::role to the text of its credentials (see
+    // PrintSecurity), which a process with this role reads from its standard
+    // input. A process whose role is absent gets no credentials.
     std::map<std::string, std::string> credentials;
     // Time within which all agents must have connected.
     absl::Duration start_timeout = absl::Minutes(2);
-    // Time within which a node must see a new file in a shared folder; some
-    // file systems delay it by seconds.
+    // Maximum time until a node sees a file that another node has created in a
+    // shared folder; see Check. On some file systems, this takes seconds.
     absl::Duration shared_file_timeout = absl::Seconds(10);
   };
 
@@ -55,14 +58,15 @@ class NodeSupervisor final : public ProcessControl {
       Options options);
   ~NodeSupervisor() override;
 
-  // Starts the agents, and blocks until all have connected. Returns
-  // Unavailable, naming the node and the reason, if one cannot be started, and
-  // Cancelled after a signal.
+  // Starts the agents, and blocks until all of them have connected. Returns
+  // Unavailable, naming the node and the reason, if an agent cannot be started,
+  // and Cancelled after a signal.
   absl::Status StartAgents(SignalQueue* signals);
 
-  // Blocks until each node has checked that it sees `path` with the contents
-  // `text`, and that its `ports` (by node) are free. Returns
-  // FailedPrecondition, with the node and the problem, otherwise.
+  // Blocks until each node has checked that it can read the file `path` with
+  // the contents `text`, and that the ports `ports[node]` are free on it.
+  // Returns FailedPrecondition, with the node and the problem, if a check
+  // fails, Unavailable if an agent is lost, and Cancelled after a signal.
   absl::Status Check(const std::string& path, const std::string& text,
                      const std::vector<std::vector<int>>& ports,
                      SignalQueue* signals);
@@ -71,8 +75,11 @@ class NodeSupervisor final : public ProcessControl {
   int cores(int node) const { return agents_[node].cores; }
   // Returns a name or address at which other nodes reach the node.
   const std::string& address(int node) const { return agents_[node].address; }
-  // Returns `node` if its agent is connected, otherwise another node whose
-  // agent is. If there is none, returns `node`.
+  // Returns the node on which to start a process that belongs on `node`. This
+  // is `node` if its agent is connected, and otherwise the node with a
+  // connected agent that runs the fewest processes. In a heterogeneous job, a
+  // process for the first component stays in it, and all other processes stay
+  // in the other components. Returns `node` if no node qualifies.
   int NodeFor(int node);
 
   absl::StatusOr<int> Start(const ProcessSpec& spec) override;
@@ -99,18 +106,19 @@ class NodeSupervisor final : public ProcessControl {
     AllocatedNode node;
     int srun = -1;  // Number of the latest srun in `sruns_`.
     std::string key;
-    std::unique_ptr<AgentConnection>
-        connection;  // Null until it has said hello.
+    // Null while no agent on the node is connected and authenticated.
+    std::unique_ptr<AgentConnection> connection;
     // Messages to be sent when the agent has connected.
     std::vector<nlohmann::json> waiting;
-    absl::Time deadline;  // Of the connection.
+    absl::Time deadline;  // Time by which the agent must have connected.
     int cores = 1;
     std::string address;
-    bool lost = false;  // True if no agent can be started on the node.
-    int starts = 0;
-    // The answer to the latest Check.
+    bool lost = false;  // True if the node is not used again.
+    int starts = 0;     // Number of agents that were started on the node.
+    // The agent's answer to the latest Check: the problem, or an empty string
+    // if there is none. nullopt until the answer has arrived.
     absl::optional<std::string> checked;
-    std::string failure;  // Why no agent could be started.
+    std::string failure;  // Why the latest agent was lost or did not start.
   };
   struct Process {
     ProcessSpec spec;
@@ -121,7 +129,7 @@ class NodeSupervisor final : public ProcessControl {
     absl::optional<std::string> ready;
     std::vector<std::string> warnings;
   };
-  // A connection that has not said hello yet.
+  // A connection that is not authenticated yet.
   struct Stranger {
     LineSocket socket;
     std::string nonce;
@@ -130,23 +138,25 @@ class NodeSupervisor final : public ProcessControl {
 
   explicit NodeSupervisor(Options options);
   absl::Status Listen();
-  // Blocks until `done` is true of all agents. Returns Unavailable if one is
-  // lost, and Cancelled after a signal.
+  // Blocks until `done` returns true for every agent. Returns Unavailable if an
+  // agent is lost, and Cancelled after a signal.
   absl::Status AwaitAll(SignalQueue* signals,
                         const std::function<bool(const Agent&)>& done);
   void StartAgent(int index);
   void Send(int index, const nlohmann::json& message);
-  // Handles everything that has happened. Never blocks.
+  // Handles new connections, messages, exits of srun, and timeouts. Never
+  // blocks.
   void Pump();
   void Accept();
   void HearStrangers();
-  // Returns true if `line` is the hello of an agent, whose connection this then
-  // is.
+  // If `line` is the authenticated first message of an agent, moves the
+  // connection to that agent and returns true. Otherwise returns false.
   bool Recognize(Stranger* stranger, const std::string& line);
   void Handle(int index, const nlohmann::json& message);
   void HandleOfProcess(const std::string& what, const nlohmann::json& facts);
   void WatchSruns();
-  // The agent has not connected, or its connection is lost.
+  // Handles the loss of an agent, or its failure to connect, for the reason
+  // `failure`. Starts a new agent unless the node must not be used again.
   void LoseAgent(int index, const std::string& failure);
   void End(int process, int wait_status, const std::string& reason);
 

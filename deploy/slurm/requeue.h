@@ -1,4 +1,4 @@
-// Asks Slurm to run a job again after it was stopped.
+// Requests that Slurm requeue a job that was stopped, so that it runs again.
 #ifndef TRIBUTARY_DEPLOY_SLURM_REQUEUE_H_
 #define TRIBUTARY_DEPLOY_SLURM_REQUEUE_H_
 
@@ -10,19 +10,20 @@
 
 namespace tributary {
 
-// Returns true if a batch job that has stopped because of `signal` must request
-// its requeue itself, because Slurm takes its exit for its end. `facts` is the
-// text of `scontrol --oneliner show job`. The job must still be running in the
-// eyes of Slurm, which it is not if it was cancelled or if Slurm requeues it.
-// Also, the signal must be SIGUSR1 or SIGUSR2, which announce a time limit or a
-// preemption, or the job must be one that is being preempted.
+// Returns true if a batch job that has stopped because of `signal` must itself
+// request that Slurm requeue it, because Slurm would otherwise consider the job
+// completed when it exits. `facts` is the output of `scontrol --oneliner show
+// job`. Two conditions must hold. Slurm still considers the job running; it
+// does not if the job was cancelled, or if Slurm requeues the job by itself.
+// The signal is SIGUSR1 or SIGUSR2, which announce a time limit or a
+// preemption, or it is SIGTERM and the job is being preempted.
 bool MustRequeue(int signal, absl::string_view facts);
 
-// If the environment is that of a batch script and MustRequeue is true, runs
-// `scontrol requeue`. Slurm may then end this process at any time. Returns
-// "requeued the job", or the reason why the job was not requeued; empty if
-// nothing was to be done. The output of scontrol is in `log_folder`. Blocks for
-// at most 20 seconds. Call it on a thread that outlives the call.
+// Runs `scontrol requeue` if `environment` is that of a batch script and
+// MustRequeue is true for the job of `allocation`. Slurm may then end this
+// process at any time. Returns "requeued the job", the reason why requeueing
+// failed, or an empty string if the job need not be requeued. The output of
+// scontrol is written to `log_folder`. Blocks for at most 20 seconds.
 std::string RequeueStoppedJob(const Allocation& allocation, int signal,
                               const Environment& environment,
                               const std::string& log_folder);

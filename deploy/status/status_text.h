@@ -10,37 +10,42 @@
 
 namespace tributary {
 
-// Returns the progress line, with the numbers of processes and the model.
+// Returns one line: the progress of the job, the numbers of its processes, and
+// the model.
 std::string FormatStatus(const StatusReply& status);
 
 // Returns up to `count` of the newest events in the status, oldest first, one
-// line each. The lines contain what other processes have sent.
+// line each. The lines may contain control characters, because they contain
+// text that other processes have sent.
 std::vector<std::string> FormatEvents(const StatusReply& status, int count);
 
-// Formats a table of the processes of the job: also their memory and the time
-// left of their leases, if they are known, and their releases, if they differ.
-// Each line is preceded, not followed, by a newline. Returns an empty string if
-// there are no processes.
+// Formats a table of the processes of the job, one line per process. The table
+// includes the memory of processes and the time until their leases expire if
+// these are known, and the releases of the processes if they differ. Each line
+// begins, and does not end, with a newline. Returns an empty string if there
+// are no processes.
 std::string FormatProcesses(const StatusReply& status);
 
-// Shows a status that changes, with its newest events below the processes. On a
-// terminal, each status replaces the one before; elsewhere, a blank line
-// precedes each further status.
+// Formats the status of a job again and again: the progress, the processes and
+// below them the newest events. On a terminal, each status overwrites the
+// previous one. In other outputs, a blank line separates one status from the
+// next.
 class StatusScreen {
  public:
-  // A terminal has `columns` and `rows`; both 0: not a terminal.
+  // `columns` and `rows` are the size of the terminal, or both 0 if the output
+  // is not a terminal.
   StatusScreen(int columns, int rows) : columns_(columns), rows_(rows) {}
 
-  // Returns what must be written to show the status, which is `age` old. On a
-  // terminal, cuts lines that are too long, and processes for which there is no
-  // room.
+  // Returns the text to write, with control sequences for a terminal. `status`
+  // was received `age` ago. On a terminal, shortens lines that are too long,
+  // and omits processes for which there is no room.
   std::string Show(const StatusReply& status, absl::Duration age);
 
  private:
   const int columns_;
   const int rows_;
   bool shown_ = false;
-  int lines_ = 0;  // Lines of the status that is on the terminal.
+  int lines_ = 0;  // Number of lines of the status on the terminal.
 };
 
 }  // namespace tributary

@@ -12,32 +12,34 @@
 namespace tributary {
 
 struct TokenizeOptions {
-  // Text files, or files *.gz, which are decompressed.
+  // Paths of the text files. A file whose name ends in .gz is decompressed.
   std::vector<std::string> files;
-  // The tokenizer, as for OpenTokenizer.
+  // Path of the tokenizer; see OpenTokenizer.
   std::string tokenizer;
-  std::string output;
+  std::string output;  // Path of the file to write.
   // The format, as in TokensSpec.Format: `llm_c` (uint16, or uint32 if the
   // vocabulary has more than 65,536 tokens), `uint16`, `uint32` or `npy` (<u2
   // or <u4).
   std::string format = "llm_c";
   int threads = 1;
-  // Whether the end-of-text token follows each file.
+  // True to write the end-of-text token, if the tokenizer has one, after the
+  // tokens of each file.
   bool end_of_text = true;
 };
 
 struct TokenizeProgress {
-  std::string file;
-  int64_t bytes = 0;  // Of text, over all files.
-  int64_t tokens = 0;
+  std::string file;    // The file that is being tokenized.
+  int64_t bytes = 0;   // Bytes of text in all files so far.
+  int64_t tokens = 0;  // Tokens so far.
 };
 
-// Tokenizes the files, one after the other, with several threads; the ids do
-// not depend on the number of threads. Holds one file in memory. Calls
-// `progress` on the calling thread about every 4 MiB of text for each thread.
-// Replaces the output when all tokens are on the disk; on an error, the output
-// is unchanged. Returns the totals. Returns the errors of OpenTokenizer and
-// DataFile, and InvalidArgument if the format cannot store the tokens.
+// Tokenizes the files, one after another, with several threads. The token ids
+// do not depend on the number of threads. Keeps one whole file in memory. Calls
+// `progress` on the calling thread after about every 4 MiB of text for each
+// thread. Replaces the output file when all tokens are on the disk; after an
+// error, the output file is unchanged. Returns the totals of all files. Returns
+// the errors of OpenTokenizer and DataFile, and InvalidArgument if the format
+// cannot store the tokens.
 absl::StatusOr<TokenizeProgress> TokenizeFiles(
     const TokenizeOptions& options,
     const std::function<void(const TokenizeProgress&)>& progress);

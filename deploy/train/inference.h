@@ -14,11 +14,12 @@
 
 namespace tributary {
 
-// The results over the held-out samples; text: over the predicted tokens.
+// The results of an evaluation, over the held-out samples or, for a language
+// model, over the predicted tokens of these samples.
 struct ModelEvaluation {
-  int64_t samples = 0;
-  double loss = 0;      // Mean.
-  double accuracy = 0;  // Fraction; 0 for regression.
+  int64_t samples = 0;  // Number of samples or tokens.
+  double loss = 0;      // Mean loss.
+  double accuracy = 0;  // Fraction of correct outputs; 0 for regression.
 };
 
 // Evaluates the model whose weights model.initial_weights of `job` names on the
@@ -32,21 +33,23 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
 
 struct Predictions {
   int64_t samples = 0;
-  // Number of outputs for each sample: the classes, or 1 for regression.
+  // Number of outputs for each sample: the number of classes, or 1 for
+  // regression.
   int64_t outputs = 0;
   // The names of the samples, if they have names; see PredictionInputs.
   std::vector<std::string> names;
   // The names of the classes, if the labels of the training data are names.
   std::vector<std::string> classes;
-  // [samples, outputs]: the probability of each class, or the value.
+  // [samples, outputs], row-major: the probability of each class or, for
+  // regression, the predicted value.
   std::vector<double> values;
 };
 
-// Computes the outputs of the model in the folder of a run, with its last or
-// its average weights, for the inputs in `data`, which OpenPredictionInputs
-// reads. `job` must be valid and resolved. Returns the errors of
-// OpenPredictionInputs, InvalidArgument if the model is not part of Tributary,
-// and NotFound if the run has no such final weights.
+// Computes the outputs of the model in `run`, the folder of a run, for the
+// inputs in the file or folder `data` (see OpenPredictionInputs). `which`
+// selects the final weights. `job` must be valid and resolved. Returns the
+// errors of OpenPredictionInputs, InvalidArgument if the model is not part of
+// Tributary, and NotFound if the run has no such final weights.
 absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                         const std::string& run,
                                         FinalWeights which,

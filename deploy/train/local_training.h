@@ -1,5 +1,5 @@
-// Runs a job, by default on this machine, from its folder to its summary.
-// `tributary train` and `tributary compare` share it.
+// Runs a whole job for `tributary train` and `tributary compare`, by default on
+// this machine.
 #ifndef TRIBUTARY_DEPLOY_TRAIN_LOCAL_TRAINING_H_
 #define TRIBUTARY_DEPLOY_TRAIN_LOCAL_TRAINING_H_
 
@@ -50,8 +50,9 @@ struct LocalTraining {
   // events.
   Security own_security;
   // For a job on several machines: where its processes run (see
-  // LocalProcesses), what starts them, and LocalJobOptions of the same name. By
-  // default, a Supervisor starts them on this machine.
+  // LocalProcesses), the object that starts them, and
+  // LocalJobOptions::sigterm_drain_timeout. By default, a Supervisor starts all
+  // processes on this machine.
   std::function<ProcessPlace(int shard, const std::string& coordinator)>
       place_server;
   std::function<ProcessPlace(int rank)> place_worker;
@@ -64,7 +65,7 @@ struct LocalTraining {
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
                             ProgressDisplay* display);
 
-// Returns the numbers of processes and threads of `training`, for
+// Returns the job and the numbers of processes and threads of `training`, for
 // PredictLocalRun.
 LocalRun RunOf(const LocalTraining& training);
 

@@ -14,38 +14,46 @@
 
 namespace tributary {
 
-// The samples of a file or folder. Immutable and therefore thread-safe.
+// The samples for which a trained model computes predictions, read from a file
+// or folder. Immutable and therefore thread-safe.
 class PredictionInputs {
  public:
   virtual ~PredictionInputs() = default;
 
-  // At least 1.
+  // Returns the number of samples, which is at least 1.
   virtual int64_t samples() const = 0;
-  // Returns kind and sample_shape of a sample; the number of classes is not
-  // set.
+  // Returns the kind and the shape of a sample. The number of classes is not
+  // set in the result.
   virtual DataInfo info() const = 0;
-  // Returns the names of the samples in the order of their numbers, or an empty
-  // list if only their order identifies them.
+  // Returns the name of each sample, such as the path of its file, in the order
+  // of the samples. Returns an empty list if samples have no names.
   virtual std::vector<std::string> names() const { return {}; }
-  // Returns the names of the classes, as the training data have them, or an
-  // empty list if their numbers are their names.
+  // Returns the names of the classes in the training data, in the order of the
+  // classes. Returns an empty list if the training data have only numbers of
+  // classes.
   virtual std::vector<std::string> classes() const { return {}; }
   // Fills `batch` with the inputs of the samples [begin, end). Returns an error
   // that names the sample if it cannot be read.
   virtual absl::Status Read(int64_t begin, int64_t end, Batch* batch) const = 0;
 };
 
-// Opens the inputs in `path` for the model of a job: for data.csv, a CSV file
-// with or without the column of the label; for data.idx, images in the IDX
-// format; for data.images, a picture, a folder or a tar archive of pictures, or
-// a file of another format that data.images reads; for data.labeled_text, a
-// table with the columns of the training file, in which the label's may be
-// absent, or a .txt file with a text in each line. Does not read the training
-// data; `encoding` is what their data set has learned from them, or empty.
-// `features` is the number of features that the first layer of a model of rows
-// takes. Returns InvalidArgument, naming the file, if it is malformed or does
-// not suit the model, or if the job's data are of another kind; NotFound if
-// there is no such file.
+// Opens the inputs in `path` for the model of `job`. The format depends on the
+// source of the job's training data:
+//
+//   data.csv            a CSV file, with or without the column of the label
+//   data.idx            images in the IDX format
+//   data.images         a picture, a folder or tar archive of pictures, or a
+//                       file of another format that data.images supports
+//   data.labeled_text   a table with the columns of the training file, with or
+//                       without the column of the label, or a .txt file with
+//                       one text per line
+//
+// Does not read the training data. `encoding` is what the data set has derived
+// from them (see ReadEncoding); it may be empty. `features` is the number of
+// inputs of the model's first layer; it is used only for data.csv. Returns
+// InvalidArgument, naming the file, if the file is malformed or does not fit
+// the model, or if the job's training data have a different source. Returns
+// NotFound if there is no such file.
 absl::StatusOr<std::unique_ptr<PredictionInputs>> OpenPredictionInputs(
     const JobSpec& job, const std::string& encoding, const std::string& path,
     int64_t features);

@@ -1,4 +1,4 @@
-// Makes a checkpoint usable where the folder of a run is expected.
+// Lets a program read a checkpoint like the folder of a run.
 #ifndef TRIBUTARY_DEPLOY_TRAIN_RUN_FOLDER_H_
 #define TRIBUTARY_DEPLOY_TRAIN_RUN_FOLDER_H_
 
@@ -10,15 +10,15 @@
 
 namespace tributary {
 
-// The folder of a run with its job and its model. If the user has named a
-// checkpoint, such as RUN/best, this is a temporary folder with the
-// checkpoint's job, its model and, if it has one, the average of the weights.
-// The temporary folder is removed with this object.
+// The folder of a run, with its job and its model. If Open was called with a
+// checkpoint, such as RUN/best, this is a temporary folder that contains the
+// checkpoint's job, its weights and, if it has one, the moving average of the
+// weights. The destructor removes the temporary folder.
 class RunFolder {
  public:
-  // `path` is the folder of a run, which is not checked, or a checkpoint. Reads
-  // and verifies a checkpoint. Returns DataLoss if it is damaged, and the
-  // system's error if it cannot be copied.
+  // `path` is the folder of a run or a checkpoint. Does not check the folder of
+  // a run. Reads and verifies a checkpoint, and returns DataLoss if it is
+  // damaged, and the system's error if it cannot be copied.
   static absl::StatusOr<RunFolder> Open(const std::string& path);
 
   const std::string& path() const { return path_; }

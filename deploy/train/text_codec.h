@@ -14,7 +14,7 @@
 
 namespace tributary {
 
-// Thread-safe.
+// Converts text to the tokens of a language model and back. Thread-safe.
 class TextCodec {
  public:
   virtual ~TextCodec() = default;
@@ -22,18 +22,21 @@ class TextCodec {
   // Returns the tokens of `text`, and the errors of Tokenizer::Encode.
   virtual absl::StatusOr<std::vector<int32_t>> Encode(
       absl::string_view text) const = 0;
-  // Returns the bytes that `token` stands for, which may begin or end within a
-  // character. Returns an empty string if the vocabulary has no such token.
+  // Returns the bytes that `token` stands for. They may begin or end within a
+  // character of UTF-8. Returns an empty string if the vocabulary has no such
+  // token.
   virtual std::string BytesOf(int32_t token) const = 0;
-  // The number of tokens in the vocabulary.
+  // Returns the number of tokens in the vocabulary.
   virtual int64_t vocabulary() const = 0;
-  // The token that separates texts, if there is one.
+  // Returns the token that separates texts, or nullopt if there is none.
   virtual absl::optional<int32_t> end_of_text() const = 0;
-  // True if text is always valid UTF-8.
+  // Returns true if texts must be valid UTF-8, and false if they may contain
+  // any bytes.
   virtual bool is_unicode() const = 0;
 };
 
-// Returns a codec of 256 tokens, the values of the bytes.
+// Returns a codec with 256 tokens. Each token is one byte, and its id is the
+// value of the byte.
 std::unique_ptr<TextCodec> ByteCodec();
 
 // Returns a codec for the tokens of a tokenizer.

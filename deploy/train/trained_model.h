@@ -1,4 +1,4 @@
-// Text from a trained language model.
+// Generates text with a trained language model.
 #ifndef TRIBUTARY_DEPLOY_TRAIN_TRAINED_MODEL_H_
 #define TRIBUTARY_DEPLOY_TRAIN_TRAINED_MODEL_H_
 
@@ -26,45 +26,49 @@ using TokenizerOpener =
         const std::string& path)>;
 
 struct SampleRequest {
-  // Empty: the start of a text; with byte tokens, the start of a line.
+  // The text that the model continues. If it is empty, generation begins after
+  // an end-of-text token or, if the tokenizer has none, after a line end.
   std::string prompt;
-  // The tokenizer of the model. Default: the one that the job names
-  // (data.text.tokenizer or data.tokens.tokenizer), or the one in the folder of
-  // Hugging Face; otherwise, the tokens of a vocabulary of 256 are bytes.
+  // Path of the model's tokenizer. If it is empty, uses the tokenizer that the
+  // job names (data.text.tokenizer or data.tokens.tokenizer), or the one in the
+  // folder of a Hugging Face model. If there is none and the vocabulary has 256
+  // tokens, the tokens are bytes.
   std::string tokenizer;
   TokenizerOpener open_tokenizer = &OpenTokenizer;  // Tests replace it.
-  // Generation ends with the token that completes this number of bytes.
+  // Generation ends as soon as the text has at least this number of bytes.
   // Default: no limit.
   absl::optional<int64_t> bytes;
-  // The weights of a run to use. A folder of Hugging Face has only kLast.
+  // Which final weights of the run to use. Must be kLast for a folder in the
+  // format of Hugging Face.
   FinalWeights weights = FinalWeights::kLast;
   GenerateOptions options;  // `end` is set from the tokenizer.
 };
 
-// Generates text with the model in `folder` on the device `place`, and passes
-// it to `write` in pieces, as soon as each is known; the text does not include
-// the prompt. `folder` is the output directory of a run (job.textproto and
+// Generates text with the model in `folder` on the device `place`. Passes the
+// text, without the prompt, to `write` in pieces, each as soon as it is
+// generated. `folder` is the output directory of a run (job.textproto and
 // final/model.safetensors), or a GPT-2 in the format of Hugging Face
 // (config.json and model.safetensors).
 //
-// With a tokenizer, the text is valid UTF-8: bytes that are not become U+FFFD,
-// and an end-of-text token ends the text. Without one, the text is any sequence
-// of bytes.
+// With a tokenizer, the text is valid UTF-8: invalid bytes are replaced by
+// U+FFFD, and an end-of-text token ends the text. Without a tokenizer, the text
+// may contain any bytes.
 //
-// Returns an error that names the file: NotFound if `folder` is neither, or the
-// run has not ended; InvalidArgument if the model is not a gpt, or no tokenizer
-// is known for its vocabulary, or the tokenizer has tokens that the model does
-// not have; and DataLoss if the names or shapes of the
-// tensors do not match the job. Also returns the errors of CreateDevice,
-// GptDecoder and GenerateTokens, and the
-// errors of `open_tokenizer`.
+// Returns an error that names the file: NotFound if `folder` is neither of
+// these, or the run has not ended; InvalidArgument if the model is not a gpt,
+// if no tokenizer is known for its vocabulary, if the tokenizer has tokens that
+// the model does not have, or if kAverage is requested of a folder in the
+// format of Hugging Face; and DataLoss if the names or shapes of the tensors do
+// not match the job. Also returns the errors of CreateDevice, GptDecoder,
+// GenerateTokens and `open_tokenizer`.
 absl::Status SampleTrainedModel(
     const std::string& folder, const SampleRequest& request,
     const DeviceName& place,
     const std::function<void(absl::string_view text)>& write);
 
-// Returns true if the tokens of the job's model are known without being named
-// by SampleRequest::tokenizer. `job` must be resolved and have a gpt.
+// Returns true if SampleTrainedModel can convert the tokens of the job's model
+// to text without SampleRequest::tokenizer. `job` must be resolved and have a
+// gpt.
 bool KnowsTokens(const JobSpec& job);
 
 }  // namespace tributary
