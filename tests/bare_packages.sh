@@ -104,10 +104,11 @@ test_archive() {
   train "$root" /opt/any/bin/tributary
 }
 
-# Builds the packages of a clone of the latest commit, in $work/$1.
+# Builds the packages of commit $2 in a clone, $work/$1.
 build_clone() {
   local clone=$work/$1
   git clone --quiet --no-local "$project" "$clone"
+  git -C "$clone" checkout --quiet --detach "$2"
   # It may name a cache, which only the first build uses.
   if [[ $1 == first && -f $project/user.bazelrc ]]; then
     cp "$project/user.bazelrc" "$clone/"
@@ -138,11 +139,13 @@ show_differences() {
 }
 
 build_twice() {
-  local package start=$SECONDS
-  build_clone first
+  local package start=$SECONDS commit
+  # There may be further commits before the second build begins.
+  commit=$(git -C "$project" rev-parse HEAD)
+  build_clone first "$commit"
   echo "first build: $((SECONDS - start)) s"
   start=$SECONDS
-  build_clone second
+  build_clone second "$commit"
   for package in "$work"/first/packages/*; do
     cmp "$package" "$work/second/packages/$(basename "$package")" || {
       show_differences "$package" "$work/second/packages/$(basename "$package")"
