@@ -143,8 +143,9 @@ absl::Status NodeSupervisor::Listen() {
 void NodeSupervisor::StartAgent(int index) {
   Agent& agent = agents_[index];
   agent.connection.reset();
-  agent.deadline = absl::Now() + (agent.starts == 0 ? options_.start_timeout
-                                                    : kRestartTimeout);
+  agent.start_timeout =
+      agent.starts == 0 ? options_.start_timeout : kRestartTimeout;
+  agent.deadline = absl::Now() + agent.start_timeout;
   ++agent.starts;
   const absl::StatusOr<std::string> key = RandomKey();
   const absl::StatusOr<std::string> srun = FindSrun(ProcessEnvironment());
@@ -336,7 +337,7 @@ void NodeSupervisor::Pump() {
       if (!agent.lost && agent.starts > 0 && now > agent.deadline) {
         LoseAgent(i,
                   absl::StrCat("its agent did not start within ",
-                               absl::FormatDuration(options_.start_timeout)));
+                               absl::FormatDuration(agent.start_timeout)));
       }
       continue;
     }

@@ -110,7 +110,10 @@ class NodeSupervisor final : public ProcessControl {
     std::unique_ptr<AgentConnection> connection;
     // Messages to be sent when the agent has connected.
     std::vector<nlohmann::json> waiting;
-    absl::Time deadline;  // Time by which the agent must have connected.
+    // Time within which the agent must connect after its start, and the end of
+    // this time.
+    absl::Duration start_timeout;
+    absl::Time deadline;
     int cores = 1;
     std::string address;
     bool lost = false;  // True if the node is not used again.

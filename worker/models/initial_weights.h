@@ -40,9 +40,9 @@ absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
                                 const ArenaLayout& layout, float* weights);
 
 // Returns the positions in `table`, in ascending order, of the parameters whose
-// name matches one of `patterns`, in which `*` stands for any characters.
-// Returns InvalidArgument, naming the pattern and `field`, the field of the job
-// that contains the patterns, if a pattern matches no parameter.
+// name matches one of `patterns`, in the syntax of fnmatch: `*` stands for any
+// characters. Returns InvalidArgument, naming the pattern and `field`, the field
+// of the job that contains the patterns, if a pattern matches no parameter.
 absl::StatusOr<std::vector<int>> MatchParameters(
     const std::string& field, const std::vector<std::string>& patterns,
     const ParameterTable& table);

@@ -194,6 +194,14 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
     EXPECT_EQ(apart.Download(), dx.Download());
     EXPECT_EQ(scale_apart.Download(), dscale.Download());
     EXPECT_EQ(shift_apart.Download(), dshift.Download());
+
+    // Without the gradient of the input, as in a first layer.
+    auto scale_alone = Output(s.channels), shift_alone = Output(s.channels);
+    device_->ops().batch_norm->Backward(
+        {s, device_x, device_scale, mean, variance, y, UploadReals(t.dy),
+         nullptr, scale_alone, shift_alone, nullptr});
+    EXPECT_EQ(scale_alone.Download(), dscale.Download());
+    EXPECT_EQ(shift_alone.Download(), dshift.Download());
   }
 }
 

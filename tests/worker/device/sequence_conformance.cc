@@ -142,6 +142,27 @@ TEST_P(DeviceConformanceTest, LayerNormBackwardAccumulatesInputGradient) {
   EXPECT_EQ(dscale.Download(), dscale_before);  // Overwritten, not added to.
 }
 
+TEST_P(DeviceConformanceTest, LayerNormBackwardSkipsTheInputGradient) {
+  const Norm n(*device_, 70, 37, 0.5f);
+  const auto x = UploadReals(n.x), dy = UploadReals(n.dy);
+  const auto scale = Upload(n.scale);
+  auto y = OutputReals(n.x.size()), dx = OutputReals(n.x.size());
+  auto mean = Output(n.rows), inverse = Output(n.rows);
+  device_->ops().layer_norm->Forward(
+      {n.rows, n.width, x, scale, nullptr, y, mean, inverse});
+  const auto backward = [&](Real* input_gradient, bool with_shift) {
+    auto dscale = Output(n.width), dshift = Output(n.width);
+    device_->ops().layer_norm->Backward(
+        {n.rows, n.width, x, scale, mean, inverse, dy,
+         /*accumulate=*/false, input_gradient, dscale,
+         with_shift ? static_cast<float*>(dshift) : nullptr});
+    return std::make_pair(dscale.Download(), dshift.Download());
+  };
+  for (const bool with_shift : {false, true}) {
+    EXPECT_EQ(backward(nullptr, with_shift), backward(dx, with_shift));
+  }
+}
+
 TEST_P(DeviceConformanceTest, EmbeddingAddsTokenAndPositionRows) {
   const int64_t batch = 3, time = 5, vocabulary = 7;
   for (int64_t width : kSizes) {

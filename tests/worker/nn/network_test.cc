@@ -66,10 +66,7 @@ class RandomGraph {
 
   void Add(int kind) {
     const std::string name = absl::StrCat("layer", graph_.nodes().size());
-    ValueId x = Pick();
-    if (kind == 5 && x == 0) x = 1;  // Norms do not come first.
-    if (kind == 5 && !HasParameters(x)) kind = 0;
-    std::vector<ValueId> inputs = {x};
+    std::vector<ValueId> inputs = {Pick()};
     std::unique_ptr<Layer> layer;
     if (kind == 2) layer = std::make_unique<Relu>(kSize);
     if (kind == 3) layer = std::make_unique<Gelu>(kSize);
@@ -92,16 +89,6 @@ class RandomGraph {
                                             linears_.front() + ".weight")
                            : graph_.Add(name, std::move(layer), inputs));
     if (linear && !tied) linears_.push_back(name);
-  }
-
-  bool HasParameters(ValueId value) const {
-    if (value == 0) return false;
-    const Graph::Node& node = graph_.nodes()[value - 1];
-    if (!node.parameters.empty()) return true;
-    for (const ValueId input : node.inputs) {
-      if (HasParameters(input)) return true;
-    }
-    return false;
   }
 
   std::mt19937 random_;

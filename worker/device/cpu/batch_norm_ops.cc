@@ -59,7 +59,7 @@ class Bfloat16BatchNormOps final : public Float32BatchNormOps {
   void Backward(const BackwardArguments& args) override {
     const BatchNormShape& shape = args.shape;
     ForChannels(shape, [&](const BatchNormShape& s, int64_t c) {
-      float* out = Room(context_, 3, Size(s));
+      float* out = args.dx == nullptr ? nullptr : Room(context_, 3, Size(s));
       float* residual =
           args.dresidual == nullptr ? nullptr : Room(context_, 4, Size(s));
       BatchNormBackward(s, Gather(0, shape, s, c, args.x), args.scale + c,
@@ -67,7 +67,7 @@ class Bfloat16BatchNormOps final : public Float32BatchNormOps {
                         Gather(1, shape, s, c, shape.relu ? args.y : nullptr),
                         Gather(2, shape, s, c, args.dy), out, args.dscale + c,
                         args.dshift + c, residual);
-      Scatter(shape, s, c, out, args.dx);
+      if (out != nullptr) Scatter(shape, s, c, out, args.dx);
       if (residual != nullptr) Scatter(shape, s, c, residual, args.dresidual);
     });
   }

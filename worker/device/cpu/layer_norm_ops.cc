@@ -67,15 +67,17 @@ class Bfloat16LayerNormOps final : public LayerNormOps {
       float* scale_sum = adds ? sums : args.dscale;
       float* shift_sum =
           args.dshift != nullptr && adds ? sums + width : args.dshift;
-      Bfloat16* const dx = AsHalves(args.dx) + begin;
-      float* out = args.accumulate ? Read(context_, 2, size, dx)
-                                   : Room(context_, 2, size);
+      Bfloat16* const dx =
+          args.dx == nullptr ? nullptr : AsHalves(args.dx) + begin;
+      float* out = dx == nullptr     ? nullptr
+                   : args.accumulate ? Read(context_, 2, size, dx)
+                                     : Room(context_, 2, size);
       LayerNormBackward(
           n, width, Read(context_, 0, size, AsHalves(args.x) + begin),
           args.scale, args.mean + first, args.inverse_deviation + first,
           Read(context_, 1, size, AsHalves(args.dy) + begin), args.accumulate,
           out, scale_sum, shift_sum);
-      Narrow(size, out, dx);
+      if (dx != nullptr) Narrow(size, out, dx);
       if (!adds) return;
       Add(width, scale_sum, args.dscale);
       if (args.dshift != nullptr) Add(width, shift_sum, args.dshift);

@@ -48,7 +48,7 @@ class BatchNormOps {
     const float* variance = nullptr;  // [channels]
     const Real* y = nullptr;          // Shape of x; read only with shape.relu.
     const Real* dy = nullptr;         // Shape of x.
-    Real* dx = nullptr;               // Shape of x; may be dy.
+    Real* dx = nullptr;               // Shape of x; may be dy. Null skips it.
     float* dscale = nullptr;          // [channels]
     float* dshift = nullptr;          // [channels]
     Real* dresidual = nullptr;        // Shape of x; null skips it.

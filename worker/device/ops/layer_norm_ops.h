@@ -35,7 +35,7 @@ class LayerNormOps {
     const float* inverse_deviation = nullptr;  // [rows]
     const Real* dy = nullptr;                  // [rows, width]
     bool accumulate = false;                   // True to add to dx.
-    Real* dx = nullptr;                        // [rows, width]
+    Real* dx = nullptr;                        // [rows, width]; null skips it.
     float* dscale = nullptr;                   // [width]
     float* dshift = nullptr;                   // [width]; null skips it.
   };

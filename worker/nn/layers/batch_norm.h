@@ -28,9 +28,6 @@ namespace tributary {
 // statistics follow the mean over micro-batches; see OptimizerGroup in
 // proto/parameter_server.proto. If N is 1, which PyTorch rejects, n is 0 and
 // the observed variance is 0.
-//
-// Must not be the first layer of a network, because Backward always computes
-// the gradient of input 0.
 class BatchNorm : public Layer {
  public:
   struct Options {

@@ -15,8 +15,7 @@ namespace tributary {
 //   dscale = sum of dy * n,  dshift = sum of dy, over rows.
 // Parameters, as in torch.nn.LayerNorm: "weight" (scale, initially 1) and, with
 // `bias`, "bias" (shift, initially 0). Source: Ba, Kiros and Hinton, "Layer
-// normalization" (2016). Must not be the first layer of a network, because
-// Backward always computes the gradient of the input.
+// normalization" (2016).
 class LayerNorm : public Layer {
  public:
   // `rows` is the number of rows per sample.

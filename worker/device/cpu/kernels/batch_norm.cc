@@ -328,6 +328,7 @@ void BatchNormBackward(const BatchNormShape& shape, const float* x,
           dshift[c] = Sum(sums.g[i]);
           dscale[c] = Sum(sums.g_x[i]) * InverseDeviation(variance[c]);
         }
+        if (dx == nullptr) return;
         InputGradients(s, group, x, scale, mean, variance, y, dy, dscale,
                        dshift, dx);
       });

@@ -28,7 +28,8 @@ void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
 
 // Computes the gradients of BatchNormForward. x, y, dy, dx and dresidual have
 // the shape [batch, channels, pixels]; all other tensors have the shape
-// [channels]. dx may equal dy. dresidual may be null; it is then not computed.
+// [channels]. dx may equal dy. dx and dresidual may be null; a tensor that is
+// null is not computed.
 void BatchNormBackward(const BatchNormShape& shape, const float* x,
                        const float* scale, const float* mean,
                        const float* variance, const float* y, const float* dy,

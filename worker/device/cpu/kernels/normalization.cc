@@ -87,8 +87,17 @@ void LayerNormBackward(int64_t rows, int64_t width, const float* x,
   for (int64_t r = 0; r < rows; ++r) {
     const float* row = x + r * width;
     const float* d = dy + r * width;
-    float* out = dx + r * width;
     const float m = mean[r], inverse = inverse_deviation[r];
+    if (dshift != nullptr) {
+      for (int64_t c = 0; c < width; ++c) dshift[c] += d[c];
+    }
+    if (dx == nullptr) {
+      for (int64_t c = 0; c < width; ++c) {
+        dscale[c] += d[c] * ((row[c] - m) * inverse);
+      }
+      continue;
+    }
+    float* out = dx + r * width;
     const RowGradientSums sums = SumGradients(width, row, scale, d, m, inverse);
     const float g_mean = sums.g / static_cast<float>(width);
     const float g_xhat_mean = sums.g_xhat / static_cast<float>(width);
@@ -99,8 +108,6 @@ void LayerNormBackward(int64_t rows, int64_t width, const float* x,
       dscale[c] += d[c] * xhat;
       out[c] = accumulate ? out[c] + gradient : gradient;
     }
-    if (dshift == nullptr) continue;
-    for (int64_t c = 0; c < width; ++c) dshift[c] += d[c];
   }
 }
 

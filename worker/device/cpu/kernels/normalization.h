@@ -17,8 +17,8 @@ void LayerNormForward(int64_t rows, int64_t width, const float* x,
 
 // Computes the gradients of LayerNormForward. x, dy and dx have the shape
 // [rows, width]; scale, dscale and dshift, [width]; mean and inverse_deviation,
-// [rows]. Only dshift may be null; it is then not computed. If `accumulate` is
-// true, adds to dx. dscale and dshift are summed in row order.
+// [rows]. dx and dshift may be null; a tensor that is null is not computed. If
+// `accumulate` is true, adds to dx. dscale and dshift are summed in row order.
 void LayerNormBackward(int64_t rows, int64_t width, const float* x,
                        const float* scale, const float* mean,
                        const float* inverse_deviation, const float* dy,

@@ -118,10 +118,12 @@ __global__ void __launch_bounds__(kChannelThreads, 1)
   const float count = static_cast<float>(s.batch * s.pixels);
   const float factor = scale[c] * inverse;
   const float g_mean = dshift / count, slope = inverse * (dscale / count);
-  ForEachElement(s, [&](int64_t e) {
-    gradients.dx[e] =
-        factor * (gradient_at(e) - g_mean - (x[e] - mean) * slope);
-  });
+  if (gradients.dx != nullptr) {
+    ForEachElement(s, [&](int64_t e) {
+      gradients.dx[e] =
+          factor * (gradient_at(e) - g_mean - (x[e] - mean) * slope);
+    });
+  }
   if (threadIdx.x == 0) {
     gradients.dscale[c] = dscale;
     gradients.dshift[c] = dshift;

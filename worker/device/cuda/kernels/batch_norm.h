@@ -25,7 +25,7 @@ void BatchNormEvaluate(Stream& stream, const BatchNormShape& shape, const T* x,
 
 template <typename T>
 struct BatchNormGradients {
-  T* dx = nullptr;          // Shape of x; may be dy.
+  T* dx = nullptr;          // Shape of x; may be dy, or null.
   float* dscale = nullptr;  // [channels]
   float* dshift = nullptr;  // [channels]
   T* dresidual = nullptr;   // Shape of x, or null.

@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
         const float normalized = (x[i] - row.mean) * row.inverse;
         const float value = row.inverse * (gradient * factor - row.g_mean -
                                            normalized * row.product_mean);
-        dx[i] = accumulate ? float{dx[i]} + value : value;
+        if (dx != nullptr) dx[i] = accumulate ? float{dx[i]} + value : value;
         scale_sum += gradient * normalized;
         shift_sum += gradient;
       }

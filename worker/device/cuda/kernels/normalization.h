@@ -23,7 +23,7 @@ void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
 template <typename T>
 struct LayerNormGradients {
   bool accumulate = false;  // True to add to dx.
-  T* dx = nullptr;          // [rows, width]
+  T* dx = nullptr;          // [rows, width], or null.
   float* dscale = nullptr;  // [width]
   float* dshift = nullptr;  // [width], or null.
 };
