@@ -335,9 +335,8 @@ void NodeSupervisor::Pump() {
     Agent& agent = agents_[i];
     if (agent.connection == nullptr) {
       if (!agent.lost && agent.starts > 0 && now > agent.deadline) {
-        LoseAgent(i,
-                  absl::StrCat("its agent did not start within ",
-                               absl::FormatDuration(agent.start_timeout)));
+        LoseAgent(i, absl::StrCat("its agent did not start within ",
+                                  absl::FormatDuration(agent.start_timeout)));
       }
       continue;
     }

@@ -41,8 +41,9 @@ absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
 
 // Returns the positions in `table`, in ascending order, of the parameters whose
 // name matches one of `patterns`, in the syntax of fnmatch: `*` stands for any
-// characters. Returns InvalidArgument, naming the pattern and `field`, the field
-// of the job that contains the patterns, if a pattern matches no parameter.
+// characters. Returns InvalidArgument, naming the pattern and `field`, the
+// field of the job that contains the patterns, if a pattern matches no
+// parameter.
 absl::StatusOr<std::vector<int>> MatchParameters(
     const std::string& field, const std::vector<std::string>& patterns,
     const ParameterTable& table);
