@@ -20,25 +20,27 @@ class Event {
  public:
   virtual ~Event() = default;
 
-  // Returns true if the point has been reached, or if the event has never been
-  // recorded. Returns an error if something queued before the point has failed.
+  // Returns true if everything queued before the last recording of the event is
+  // complete, or if the event has never been recorded. Returns an error if any
+  // of it has failed.
   virtual absl::StatusOr<bool> Done() = 0;
-  // Blocks until the point has been reached. Returns the errors of Done.
+  // Blocks until Done would return true or an error. Returns the errors of
+  // Done.
   virtual absl::Status Wait() = 0;
 };
 
 // A queue of copies. Copies of one queue run in order; copies of different
 // queues are ordered only by events. After an error, or after Await of an event
-// that a failed queue recorded, the stream copies nothing more. Not
-// thread-safe.
+// that was recorded by a queue that has failed, the stream copies nothing more.
+// Not thread-safe.
 class CopyStream {
  public:
   virtual ~CopyStream() = default;
 
-  // These methods queue a copy. The memory at `from` and `to` is in use until
-  // the copy is complete: record an event after the call, and wait for it. If
-  // the host memory is not pinned, the call may block until this copy and all
-  // earlier ones are complete.
+  // CopyFromHost and CopyToHost queue a copy. The memory at `from` and `to` is
+  // in use until the copy is complete: to find out, record an event after the
+  // call, and wait for it. If the host memory is not pinned, the call may block
+  // until this copy and all earlier ones are complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
   // Queues a copy within device memory. `to` and `from` point to device memory
@@ -60,14 +62,15 @@ class CopyStream {
   virtual void* handle() = 0;
 };
 
-// Creates copy streams and events for a device, and orders the device's
-// operations relative to them. Owned by the device.
+// Creates copy streams and events for a device. Can delay the device's
+// operations until copies are complete, and copies until operations are
+// complete. Owned by the device.
 class Copies {
  public:
   virtual ~Copies() = default;
 
-  // These methods create streams and events, which must not outlive the device.
-  // They return CUDA's error if creating a stream or an event fails.
+  // CreateStream and CreateEvent create objects that must not outlive the
+  // device. They return CUDA's error if creation fails.
   virtual absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   // Pins host memory, so that copies to and from the device do not block the
@@ -77,10 +80,11 @@ class Copies {
   // correct, but may block.
   virtual std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) = 0;
   // Maps device memory of another process of this host, so that copies and
-  // operations can use it. Releasing the last reference ends the mapping. The
-  // caller must release it before the device is destroyed, and only after all
-  // queued work that uses the memory is complete. Thread-safe. Returns
-  // FailedPrecondition, with the reason, if the memory cannot be mapped.
+  // operations can use it. Releasing the last reference to the returned pointer
+  // ends the mapping. The caller must release it before the device is
+  // destroyed, and only after all queued work that uses the memory is complete.
+  // Thread-safe. Returns FailedPrecondition, with the reason, if the memory
+  // cannot be mapped.
   virtual absl::StatusOr<std::shared_ptr<float>> MapMemory(
       const DeviceMemoryHandle& handle) = 0;
   // Like CopyStream::Record and CopyStream::Await, but for the queue of the

@@ -46,8 +46,8 @@ class Device {
   // exists.
   const Operations& ops() const { return *parts_.ops; }
 
-  // Returns the precision of Real, the type of activations and their gradients
-  // on this device: kFloat32 or kBfloat16.
+  // Returns the number format (kFloat32 or kBfloat16) of Real, the type of
+  // activations and their gradients on this device.
   virtual Precision precision() const = 0;
   // Returns the size of a Real in bytes.
   int64_t real_bytes() const {
@@ -86,20 +86,21 @@ class Device {
   virtual absl::Status Synchronize() = 0;
 
   // Sets the offset that is added to the random streams (see RandomBase) of all
-  // operations queued from now on, including captured operations launched from
-  // now on. Initially 0.
+  // operations queued from now on, so that captured operations draw different
+  // random numbers each time they are launched. Initially 0.
   virtual void SetRandomBase(const RandomBase& base) = 0;
 
   // Returns the interface for concurrent copies, or null if the device works in
   // host memory.
   Copies* copies() const { return parts_.copies; }
   bool has_own_memory() const { return parts_.copies != nullptr; }
-  // Returns the interface for capture, or null if the device does not capture
-  // operations.
+  // Returns the interface that captures operations for repeated launches, or
+  // null if the device does not capture operations.
   Capture* capture() const { return parts_.capture; }
 
  protected:
-  // The objects that the accessors return. All must live as long as the device.
+  // The objects that ops(), copies() and capture() return. All must live as
+  // long as the device.
   struct Parts {
     const Operations* ops = nullptr;
     Copies* copies = nullptr;

@@ -10,8 +10,8 @@
 
 namespace tributary {
 
-// Cast pointers to floats, which must be in the memory of a device whose
-// precision is kFloat32, to pointers to Real.
+// Cast pointers to floats to pointers to Real. The floats must be in the memory
+// of a device with Precision::kFloat32.
 inline const Real* AsReals(const float* numbers) {
   return reinterpret_cast<const Real*>(numbers);
 }

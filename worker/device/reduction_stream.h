@@ -51,8 +51,8 @@ class ReductionStream {
   // buffer may outlive the stream. Throws std::bad_alloc, like
   // BufferPool::Take, if memory does not suffice.
   virtual Buffer Allocate(int64_t elements) = 0;
-  // Copy `count` floats from and to host memory. Block until the copy is
-  // complete.
+  // CopyIn copies `count` floats from host memory to the device, and CopyOut
+  // copies them back. Both block until the copy is complete.
   virtual void CopyIn(const float* host, int64_t count, float* to) = 0;
   virtual absl::Status CopyOut(const float* from, int64_t count,
                                float* host) = 0;
@@ -71,13 +71,13 @@ class ReductionStream {
     int chunk = 0;
     const float* sum = nullptr;
   };
-  // Returns the sum of the squares of the elements of each of `gradients`, in
-  // their order, computed as by GradientSquares.
+  // For each of `gradients`, in their order, returns the sum of the squares of
+  // the elements. The sums equal those of GradientSquares.
   virtual absl::StatusOr<std::vector<double>> SumSquares(
       absl::Span<const ChunkSum> gradients) = 0;
 
-  // The arrays of the update of one chunk, in device memory. The new weights
-  // are computed from the other two arrays; see UpdateArguments.
+  // The arrays of the update of one chunk, in device memory. `new_weights` is
+  // computed from `gradient_sum` and `weights`; see UpdateArguments.
   struct ChunkUpdate {
     int chunk = 0;
     const float* gradient_sum = nullptr;
@@ -85,21 +85,22 @@ class ReductionStream {
     float* new_weights = nullptr;
   };
   // Queues the update of the weights and the optimizer state of several chunks,
-  // which must be in Plan::chunks. One kernel updates several chunks.
+  // which must be in Plan::chunks. One kernel updates several chunks, so one
+  // call for many chunks is faster than many calls.
   virtual void Update(const OptimizerStep& step,
                       absl::Span<const ChunkUpdate> updates) = 0;
-  // Returns the array of slot number `slot` of the chunk's optimizer state, in
-  // device memory, so that the caller can copy the state from or to the host.
-  // Returns null if the chunk is not in Plan::chunks.
+  // Returns array number `slot` (below Plan::slots) of the chunk's optimizer
+  // state, in device memory, so that the caller can copy the state from or to
+  // the host. Returns null if the chunk is not in Plan::chunks.
   virtual float* slot(int chunk, int slot) = 0;
 
   virtual absl::Status Synchronize() = 0;
 };
 
-// Creates the stream of the GPU with this PCI address (see Device::bus_id).
-// Returns NotFound if this process can use no GPU with this address,
-// ResourceExhausted if memory for the optimizer's state does not suffice, and
-// CUDA's error if CUDA fails.
+// Creates a ReductionStream on the GPU with the PCI address `bus_id` (see
+// Device::bus_id). Returns NotFound if this process can use no GPU with this
+// address, ResourceExhausted if memory for the optimizer's state does not
+// suffice, and CUDA's error if CUDA fails.
 using ReductionStreamMaker =
     std::function<absl::StatusOr<std::unique_ptr<ReductionStream>>(
         const std::string& bus_id, const ReductionStream::Plan& plan)>;

@@ -14,16 +14,17 @@
 
 namespace tributary::cpu {
 
-// Number of elements in a block. Three float32 tensors of this size, and the
+// Number of elements in a block, the part of a tensor that an operation in
+// bfloat16 processes at a time. Three float32 tensors of this size, and the
 // bfloat16 data, fit into the first-level cache.
 inline constexpr int64_t kBlock = 2048;
-// Number of elements in a block for operations that pass over each block
-// several times. Such a block fits into the second-level cache.
+// Like kBlock, for operations that pass over each block several times. Such a
+// block fits into the second-level cache.
 inline constexpr int64_t kLargeBlock = 16384;
 
-// Cast a pointer to Real, which is opaque, to the type of the elements: float
-// on devices with Precision::kFloat32, Bfloat16 on devices with
-// Precision::kBfloat16.
+// Cast a pointer to Real, the opaque type of elements, to the type that Real
+// stands for: AsFloats to float, on devices with Precision::kFloat32; AsHalves
+// to Bfloat16, on devices with Precision::kBfloat16.
 inline const float* AsFloats(const Real* x) {
   return reinterpret_cast<const float*>(x);
 }
@@ -33,9 +34,9 @@ inline const Bfloat16* AsHalves(const Real* x) {
 }
 inline Bfloat16* AsHalves(Real* x) { return reinterpret_cast<Bfloat16*>(x); }
 
-// Divides `count` items, each of `size` elements, into consecutive groups of at
-// most `block` elements, but at least one item. Calls run(index of the first
-// item, number of items) for each group.
+// Divides `count` items, each of `size` elements, into consecutive groups. A
+// group has at most `block` elements, or consists of one item if an item is
+// larger. Calls run(index of the first item, number of items) for each group.
 template <typename Run>
 void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
   const int64_t step = std::max<int64_t>(1, block / size);
@@ -50,8 +51,8 @@ void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
 inline float* Room(Context* context, int slot, int64_t count) {
   return context->slots[slot].Floats(count);
 }
-// Like Room, but fills the memory with the `count` numbers at `from`, converted
-// to float32.
+// Like Room, but fills the memory with the `count` bfloat16 numbers at `from`,
+// converted to float32.
 inline float* Read(Context* context, int slot, int64_t count,
                    const Bfloat16* from) {
   float* to = Room(context, slot, count);

@@ -22,8 +22,9 @@ struct Context {
   RandomBase random_base;  // See Device::SetRandomBase.
 };
 
-// Create a group of operations for `precision`, kFloat32 or kBfloat16.
-// `context` must outlive the group.
+// Each of these functions creates a group of operations that computes with the
+// number format `precision`, kFloat32 or kBfloat16. `context` must outlive the
+// group.
 std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
                                                  Context* context);
 std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,
@@ -36,8 +37,8 @@ std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
                                                  Context* context);
 std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
                                                  Context* context);
-// Like the functions above, for linear layers. `elementwise`, which must
-// outlive the group, computes GELU.
+// Like CreateAttentionOps, for linear layers. `elementwise`, which must outlive
+// the group of operations, computes GELU.
 std::unique_ptr<LinearOps> CreateLinearOps(Precision precision,
                                            Context* context,
                                            ElementwiseOps* elementwise);

@@ -10,8 +10,8 @@
 
 namespace tributary::cuda {
 
-// The shape of one call of DecodeAttention. The cache holds `past` positions;
-// the call adds `count` positions.
+// The shape of one call of DecodeAttention. The key-value cache holds the keys
+// and values of `past` tokens; the call adds those of `count` tokens.
 struct DecodeShape {
   AttentionOps::CacheShape cache;
   int64_t past = 0, count = 0;

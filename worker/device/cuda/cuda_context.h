@@ -14,8 +14,9 @@
 namespace tributary::cuda {
 
 // The state that the operations of one CUDA device share: the stream on which
-// they are queued, their working memory, and the random base. Not thread-safe,
-// but different threads may use it one after the other.
+// they are queued, their working memory, and the offset of their random streams
+// (see Device::SetRandomBase). Not thread-safe, but different threads may use
+// it one after the other.
 class CudaContext {
  public:
   // Creates the context of GPU number `ordinal`, which must exist. Returns
@@ -41,12 +42,13 @@ class CudaContext {
   // Returns how often the working memory of operations has grown. This includes
   // the memory that groups of operations, such as LossOps, own themselves.
   // While the number is unchanged, no working memory has moved, so captured
-  // operations can be launched.
+  // operations (CUDA graphs), which contain its addresses, can be launched.
   int64_t growths() const { return growths_; }
   int64_t* growths_counter() { return &growths_; }
 
-  // Returns the random base (see Device::SetRandomBase), which is in GPU
-  // memory. Kernels read it when they run.
+  // Returns the address, in GPU memory, of the offset that kernels add to their
+  // random streams (see Device::SetRandomBase). Kernels read the offset when
+  // they run.
   const RandomBase* random_base() const {
     return static_cast<const RandomBase*>(random_base_.get());
   }

@@ -68,7 +68,7 @@ class CudaCopyStream final : public CopyStream {
   const std::unique_ptr<Stream> stream_;
 };
 
-// The Copies of a CUDA device. `context` must outlive this object.
+// Implements Copies for a CUDA device. `context` must outlive this object.
 class CudaCopies final : public Copies {
  public:
   explicit CudaCopies(CudaContext* context) : context_(context) {}

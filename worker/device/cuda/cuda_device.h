@@ -51,9 +51,9 @@ absl::StatusOr<std::string> CudaBusId(int ordinal);
 void LeaveCuda(int ordinal);
 
 // Creates a device for GPU number `ordinal`. GPUs are numbered from 0 in CUDA's
-// order, which CUDA_VISIBLE_DEVICES affects. Each compute thread uses an
-// instance of its own; several instances may share a GPU. The first convolution
-// loads cuDNN.
+// order, which CUDA_VISIBLE_DEVICES affects. Each thread that computes
+// micro-batches uses an instance of its own; several instances may share a GPU.
+// The first convolution loads cuDNN.
 //
 // Returns the errors of CountCudaDevices; NotFound if there is no GPU with this
 // number; FailedPrecondition if this build has no code for the GPU or cuBLASLt

@@ -31,8 +31,8 @@ class CudaGraph final : public CapturedWork {
   // graph uses may have moved.
   static absl::StatusOr<std::unique_ptr<CudaGraph>> End(Stream& stream,
                                                         int64_t growths);
-  // The GPU may still be running the graph. CUDA then frees the graph when it
-  // has completed.
+  // The graph may still be running on the GPU. CUDA then frees it when it has
+  // completed.
   ~CudaGraph() override;
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
@@ -49,7 +49,7 @@ class CudaGraph final : public CapturedWork {
   const int64_t growths_;
 };
 
-// The Capture of a CUDA device. `context` must outlive this object.
+// Implements Capture for a CUDA device. `context` must outlive this object.
 class CudaCapture final : public Capture {
  public:
   explicit CudaCapture(CudaContext* context) : context_(context) {}

@@ -11,8 +11,9 @@
 
 namespace tributary::cuda {
 
-// Create a group of operations for `precision`. The GPU of `context` must be
-// the calling thread's current CUDA device. `context` must outlive the group.
+// Each of these functions creates a group of operations that computes with the
+// number format `precision`. The GPU of `context` must be the calling thread's
+// current CUDA device. `context` must outlive the group.
 std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
                                                  CudaContext* context);
 std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,
@@ -25,13 +26,13 @@ std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
                                                  CudaContext* context);
 std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
                                                  CudaContext* context);
-// Like the functions above, for linear layers. `elementwise`, which must
-// outlive the group, computes GELU for shapes for which cuBLASLt cannot.
+// Like CreateAttentionOps, for linear layers. `elementwise`, which must outlive
+// the group of operations, computes GELU for shapes for which cuBLASLt cannot.
 // Returns FailedPrecondition if cuBLASLt cannot be loaded.
 absl::StatusOr<std::unique_ptr<LinearOps>> CreateLinearOps(
     Precision precision, CudaContext* context, ElementwiseOps* elementwise);
-// Like the functions above, for losses. Returns the error if CUDA cannot create
-// an event.
+// Like CreateAttentionOps, for losses. Returns CUDA's error if CUDA cannot
+// create an event.
 absl::StatusOr<std::unique_ptr<LossOps>> CreateLossOps(Precision precision,
                                                        CudaContext* context);
 std::unique_ptr<NodeSumOps> CreateNodeSumOps(CudaContext* context);

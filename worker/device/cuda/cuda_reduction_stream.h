@@ -10,9 +10,9 @@
 
 namespace tributary {
 
-// Creates a ReductionStream on an NVIDIA GPU. See ReductionStreamMaker for the
-// arguments and errors. Also returns FailedPrecondition in a build without
-// CUDA.
+// Creates a ReductionStream, which adds gradients and updates weights, on an
+// NVIDIA GPU. See ReductionStreamMaker for the arguments and errors. Also
+// returns FailedPrecondition in a build without CUDA.
 absl::StatusOr<std::unique_ptr<ReductionStream>> CreateCudaReductionStream(
     const std::string& bus_id, const ReductionStream::Plan& plan);
 

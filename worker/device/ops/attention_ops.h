@@ -60,7 +60,8 @@ class AttentionOps {
     // which is at least 1. The sum of both is at most shape.capacity.
     int64_t past = 0, count = 0;
     const Real* qkv = nullptr;  // [count, 3, heads, head_size]
-    // [CacheElements(shape)], in a layout that the device defines.
+    // The key-value cache: CacheElements(shape) floats, in a layout that the
+    // device defines.
     float* cache = nullptr;
     Real* y = nullptr;  // [count, heads, head_size]
   };
@@ -73,7 +74,7 @@ class AttentionOps {
   virtual void Forward(const ForwardArguments& args) = 0;
   virtual void Backward(const BackwardArguments& args) = 0;
 
-  // Returns the number of floats of a cache for Decode.
+  // Returns the number of floats of the key-value cache that Decode uses.
   virtual int64_t CacheElements(const CacheShape& shape) const = 0;
   // Adds the keys and values of positions past, ..., past + count - 1 to the
   // cache, and computes attention for these positions: y has the values that

@@ -9,7 +9,7 @@
 namespace tributary {
 
 // The shape of the images, [batch, channels, pixels]. Each channel is
-// normalized.
+// normalized over the batch and the pixels.
 struct BatchNormShape {
   int64_t batch = 0, channels = 0, pixels = 0;
   bool relu = false;  // True to apply max(y, 0) to the output.

@@ -18,8 +18,8 @@ struct ConvolutionShape {
 };
 
 // Convolutions, as in worker/nn/layers/convolution.h. A device may round sums
-// to its precision before it adds the bias. See worker/device/device.h for the
-// conventions of all operations.
+// to its number format before it adds the bias. See worker/device/device.h for
+// the conventions of all operations.
 class ConvolutionOps {
  public:
   struct ForwardArguments {

@@ -14,13 +14,15 @@ namespace tributary {
 // conventions of all operations.
 class ElementwiseOps {
  public:
-  // Arguments of a function of x. `y` may be `x`, except for Copy and Add.
+  // Arguments of an operation that computes y[i] from x[i]. `y` may be `x`,
+  // except for Copy and Add.
   struct MapArguments {
     int64_t count = 0;
     const Real* x = nullptr;  // [count]
     Real* y = nullptr;        // [count]
   };
-  // Arguments of the gradient of a function. `dx` may be `dy`.
+  // Arguments of an operation that computes the gradient dx of a function's
+  // input from the gradient dy of its output. `dx` may be `dy`.
   struct GradientArguments {
     int64_t count = 0;
     // The function's input, or its output where the comment of the operation
@@ -45,7 +47,7 @@ class ElementwiseOps {
 
   virtual ~ElementwiseOps() = default;
 
-  // Computes to = from, rounded to the device's precision.
+  // Computes to = from, rounded to type Real, the device's number format.
   virtual void Round(const RoundArguments& args) = 0;
   // Computes y = x.
   virtual void Copy(const MapArguments& args) = 0;
@@ -58,17 +60,20 @@ class ElementwiseOps {
   // Computes dx = dy where `at`, the output of ReluForward, is above 0, and dx
   // = 0 elsewhere.
   virtual void ReluBackward(const GradientArguments& args) = 0;
-  // Computes y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+  // Computes GELU with the tanh approximation: y = 0.5 x (1 + tanh(sqrt(2 / pi)
+  // (x + 0.044715 x^3))).
   virtual void GeluForward(const MapArguments& args) = 0;
   // Computes dx = dy times the derivative of GELU at `at`, the input of
   // GeluForward.
   virtual void GeluBackward(const GradientArguments& args) = 0;
-  // Computes y = x Phi(x) and its gradient; Phi is the distribution function of
-  // the standard normal distribution. `at` is the input of ExactGeluForward.
+  // ExactGeluForward computes GELU without approximation: y = x Phi(x), where
+  // Phi is the distribution function of the standard normal distribution.
+  // ExactGeluBackward computes the gradient; `at` is the input of
+  // ExactGeluForward.
   virtual void ExactGeluForward(const MapArguments& args) = 0;
   virtual void ExactGeluBackward(const GradientArguments& args) = 0;
-  // Computes y = tanh(x), and dx = dy (1 - y^2); `at` is the output of
-  // TanhForward.
+  // TanhForward computes y = tanh(x). TanhBackward computes dx = dy (1 - y^2);
+  // `at` is the output y of TanhForward.
   virtual void TanhForward(const MapArguments& args) = 0;
   virtual void TanhBackward(const GradientArguments& args) = 0;
   // Sets each element i of y to x[i] / (1 - rate) if UniformFloat(random number

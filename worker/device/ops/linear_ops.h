@@ -74,8 +74,8 @@ class LinearOps {
   //
   // Computes z = x weight^T + bias and y = GELU(z).
   virtual void GeluForward(const GeluForwardArguments& args) = 0;
-  // Computes dz = (dy weight) GELU'(z), where the second product is element by
-  // element.
+  // Computes dz = (dy weight) GELU'(z), the gradient of the input z of GELU,
+  // where the second product is element by element.
   virtual void GeluBackwardInput(const GeluBackwardInputArguments& args) = 0;
 };
 

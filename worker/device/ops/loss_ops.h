@@ -31,7 +31,7 @@ class LossOps {
     const int32_t* labels = nullptr;
     Real* dlogits = nullptr;  // [rows, classes]; null skips it; may be logits.
     // Label smoothing, in [0, 1): the weight of the uniform distribution in the
-    // target.
+    // target distribution.
     float smoothing = 0;
     // Number of classes at the end of each row that are padding: label
     // smoothing assigns no probability to them. Must be below `classes`. Not
@@ -55,8 +55,9 @@ class LossOps {
   // Begins to compute the loss of each row, which is the mean of (x - target)^2
   // over the row's `width` elements.
   virtual void BeginMeanSquaredError(const MeanSquaredErrorArguments& args) = 0;
-  // Returns the loss that was begun last. Waits for that loss only, not for
-  // operations queued later. Returns the device's error if it has failed.
+  // Returns the result of the last call of BeginSoftmaxCrossEntropy or
+  // BeginMeanSquaredError. Waits for that loss only, not for operations queued
+  // later. Returns the device's error if it has failed.
   virtual absl::StatusOr<Loss> Await() = 0;
 };
 

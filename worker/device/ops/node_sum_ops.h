@@ -11,11 +11,11 @@ namespace tributary {
 enum ExchangeSpec_WireDtype : int;
 using WireDtype = ExchangeSpec_WireDtype;
 
-// Rounds gradients to the type in which workers send them, and adds them.
-// Computes the nodes of the reduction tree, the binary tree in whose order the
-// gradients of micro-batches are added. Results are bit-identical to those of
-// common/numerics/half.h. See worker/device/device.h for the conventions of all
-// operations.
+// Rounds gradients to the number type in which workers send them, and adds
+// them. Computes the nodes of the reduction tree, the binary tree in whose
+// order the gradients of micro-batches are added. Results are bit-identical to
+// those of common/numerics/half.h. See worker/device/device.h for the
+// conventions of all operations.
 class NodeSumOps {
  public:
   struct Arguments {
@@ -27,10 +27,10 @@ class NodeSumOps {
 
   virtual ~NodeSumOps() = default;
 
-  // Computes sum = round(x), with rounding to `dtype`.
+  // Computes sum = round(x), where round() rounds to the number type `dtype`.
   virtual void Keep(const Arguments& args) = 0;
-  // Computes sum = round(sum + round(x)), with rounding to `dtype`. `sum` must
-  // already be rounded.
+  // Computes sum = round(sum + round(x)), where round() rounds to the number
+  // type `dtype`. `sum` must already be rounded.
   virtual void Add(const Arguments& args) = 0;
 };
 

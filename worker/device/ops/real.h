@@ -11,9 +11,9 @@ namespace tributary {
 enum class Precision {
   kFloat32,
   kBfloat16,
-  // For creating devices only. A device created with kTf32 reports kFloat32,
-  // but a GPU may round the operands of products and convolutions to TF32 (10
-  // fraction bits).
+  // Only for creating a device, which then reports kFloat32. A GPU may round
+  // the operands of matrix products and convolutions to TF32 (10 fraction
+  // bits).
   kTf32,
 };
 
@@ -23,9 +23,9 @@ enum class Precision {
 // Opaque: only devices and worker/device/reals.h access the representation.
 struct Real;
 
-// An offset for random streams, which Device::SetRandomBase sets. It selects
-// the streams of a step and a micro-batch, so that captured operations, whose
-// arguments are fixed, draw different numbers in each step.
+// An offset that is added to random streams; Device::SetRandomBase sets it. It
+// selects the streams of a step and a micro-batch, so that captured operations,
+// whose arguments are fixed, draw different numbers in each step.
 struct RandomBase {
   uint32_t a = 0, b = 0;
 

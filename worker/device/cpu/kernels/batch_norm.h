@@ -36,7 +36,9 @@ void BatchNormBackward(const BatchNormShape& shape, const float* x,
                        float* dx, float* dscale, float* dshift,
                        float* dresidual);
 
-// See BatchNormOps::StatisticsGradient. All tensors have the shape [channels].
+// Implements BatchNormOps::StatisticsGradient, which computes the values that
+// stand in for gradients of the running statistics. All tensors have the shape
+// [channels].
 void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
                                  int64_t sample_count, const float* mean,
                                  const float* variance,

@@ -13,19 +13,19 @@ namespace tributary::cpu {
 
 class ConvolutionPlan;
 
-// Runs convolutions of any shape. All tensors have the layout of
-// worker/device/ops/convolution_ops.h. The first call for a shape generates
-// code with oneDNN. Keeps this code for up to 64 shapes. Calls for all shapes
-// share one block of memory for the scratchpads of oneDNN and for copies of
-// tensors in the layouts that oneDNN prefers. The block is as large as the
-// largest call requires. Not thread-safe; instances with different scratch
-// memory are independent.
+// Runs convolutions of any shape. All tensors have the layout that
+// worker/device/ops/convolution_ops.h describes. The first call for a shape
+// generates code with oneDNN. Keeps this code for up to 64 shapes. Calls for
+// all shapes share one block of memory for the scratchpads of oneDNN and for
+// copies of tensors in the layouts that oneDNN prefers. The block is as large
+// as the largest call requires. Not thread-safe; instances with different
+// scratch memory are independent.
 class ConvolutionRunner {
  public:
-  // Tensors have `precision`, except biases, their gradients and the gradient
-  // of the weight, which are float32. kBfloat16 requires that
-  // MultipliesBfloat16() of matmul.h returns true. Each call overwrites
-  // `scratch`, which must outlive this object.
+  // The elements of tensors have the number format `precision`, except biases,
+  // their gradients and the gradient of the weight, which are float32.
+  // kBfloat16 requires that MultipliesBfloat16() of matmul.h returns true. Each
+  // call overwrites `scratch`, which must outlive this object.
   ConvolutionRunner(Precision precision, Scratch* scratch);
   ~ConvolutionRunner();
 

@@ -14,9 +14,10 @@ namespace tributary::cpu {
 // the vector size], and then V, [capacity, head_size].
 int64_t AttentionCacheElements(const AttentionOps::CacheShape& shape);
 
-// Implements AttentionOps::Decode: adds `count` positions to a cache that holds
-// `past` positions, and computes attention for them. qkv: [count, 3, heads,
-// head_size]; y: [count, heads, head_size]. `scratch` is overwritten.
+// Implements AttentionOps::Decode: adds the keys and values of `count` tokens
+// to a cache that holds `past` tokens, and computes attention for the added
+// tokens. qkv: [count, 3, heads, head_size]; y: [count, heads, head_size].
+// `scratch` is overwritten.
 void DecodeAttention(const AttentionOps::CacheShape& shape, int64_t past,
                      int64_t count, const float* qkv, float* cache,
                      Scratch& scratch, float* y);

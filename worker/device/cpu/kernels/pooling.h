@@ -19,8 +19,8 @@ void MaxPoolBackward(const PoolShape& shape, const float* dy,
 void AveragePoolForward(const PoolShape& shape, const float* x, float* y);
 void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx);
 
-// Compute the mean of each plane, and its gradient. x and dx have the shape
-// [planes, pixels]; y and dy, [planes].
+// Compute the mean of each plane (one channel of one image), and its gradient.
+// x and dx have the shape [planes, pixels]; y and dy, [planes].
 void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const float* x,
                               float* y);
 void GlobalAveragePoolBackward(int64_t planes, int64_t pixels, const float* dy,

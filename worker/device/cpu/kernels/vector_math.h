@@ -22,8 +22,8 @@ namespace tributary::cpu {
 TRIBUTARY_INLINE float Exp(float x) {
   const float clamped_above = x > 88.3f ? 88.3f : x;
   const float clamped = clamped_above < -87.3f ? -87.3f : clamped_above;
-  // Adding 1.5 * 2^23 rounds to an integer n, which is then in the low bits of
-  // `shifted`.
+  // Adding 1.5 * 2^23 rounds the product to an integer n, which is then in the
+  // low bits of `shifted`.
   const float shifted = clamped * 1.44269504f + 12582912.0f;
   const float n = shifted - 12582912.0f;
   const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -45,7 +45,8 @@ TRIBUTARY_INLINE float Exp(float x) {
   return x < -87.3f ? 0.0f : result;
 }
 
-// Values of the standard normal distribution at a point.
+// The density and the distribution function of the standard normal distribution
+// at a point x.
 struct NormalValues {
   float density;       // exp(-x^2 / 2) / sqrt(2 pi)
   float distribution;  // (1 + erf(x / sqrt(2))) / 2
@@ -80,8 +81,8 @@ TRIBUTARY_INLINE float HyperbolicTangent(float x) {
   const float magnitude = x < 0.0f ? -x : x;
   const float exponential = Exp(-2.0f * magnitude);
   const float large = (1.0f - exponential) / (1.0f + exponential);
-  // Near 0, the Taylor series is used, because the difference above loses
-  // digits there.
+  // Near 0, the result is computed with the Taylor series, because the
+  // difference 1 - exponential loses digits there.
   const float s = x * x;
   float p = 21844.0f / 6081075;
   p = p * s - 1382.0f / 155925;

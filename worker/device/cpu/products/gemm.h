@@ -15,8 +15,8 @@ struct Operand {
 
 // Computes C = A B for matrices C[m, n], A[m, k] and B[k, n]. With
 // `accumulate`, adds the product to C instead. C must not overlap A or B. Runs
-// on the calling thread only. Equal arguments yield equal bits on processors of
-// the same kind.
+// on the calling thread only. For equal arguments, the results are
+// bit-identical on processors of the same kind.
 void Gemm(int64_t m, int64_t n, int64_t k, Operand a, Operand b,
           bool accumulate, float* c, int64_t c_stride);
 

@@ -9,16 +9,17 @@
 
 namespace tributary::cpu {
 
-// The maximum number of rows. This is the number of float32 elements in the
-// widest registers.
+// The maximum number of rows of the matrices x and dy that the functions of
+// this file accept. This is the number of float32 elements in the widest vector
+// registers.
 inline constexpr int64_t kSkinnyRows = 16;
 
-// Both functions have an overload for a matrix w in float32 and an overload for
-// a matrix w in bfloat16.
+// SkinnyForward and SkinnyBackwardInput each have an overload for a matrix w in
+// float32 and an overload for a matrix w in bfloat16.
 //
-// Computes y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T. With
-// `accumulate`, adds the product to y instead. `packed`, inputs * kSkinnyRows
-// floats, is overwritten.
+// SkinnyForward computes y[rows, outputs] = x[rows, inputs] w[outputs,
+// inputs]^T. With `accumulate`, it adds the product to y instead. `packed` is
+// temporary memory of inputs * kSkinnyRows floats.
 void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
                    const float* x, const float* w, bool accumulate, float* y,
                    float* packed);

@@ -8,12 +8,12 @@
 
 namespace tributary::cpu {
 
-// Number of rows of a tile of C. Tiles start at rows that are multiples of this
-// number.
+// Number of rows of a tile: the part of the result C that TileGemm computes at
+// a time. Tiles start at rows that are multiples of this number.
 inline constexpr int64_t kTileRows = 8;
 
-// States which part of a product is skipped. In the comments of the values, `d`
-// is TileProduct::diagonal.
+// States which part of the product C = A B TileGemm skips. In the comments of
+// the values, `d` is TileProduct::diagonal.
 enum class Triangle {
   kNone,
   kLowerA,  // A[i, l] is zero for l > i + d.

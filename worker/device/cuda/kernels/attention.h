@@ -39,8 +39,8 @@ void AttentionForward(Stream& stream, const AttentionShape& shape,
                       const AttentionDropout& dropout, T* y,
                       float* logarithmic_sums);
 
-// Computes the gradient `dqkv` of `qkv` from the gradient `dy` of `y`.
-// `scratch` is overwritten.
+// Computes the gradient of attention: `dqkv`, the gradient of the input `qkv`,
+// from `dy`, the gradient of the output `y`. `scratch` is overwritten.
 template <typename T>
 void AttentionBackward(Stream& stream, Scratch& scratch,
                        const AttentionShape& shape, const int32_t* lengths,

@@ -34,14 +34,16 @@ __device__ inline int WarpInBlock() { return threadIdx.x / kWarp; }
 __device__ inline int FragmentRow() { return LaneInWarp() / 4; }         // g
 __device__ inline int FragmentColumn() { return LaneInWarp() % 4 * 2; }  // 2 t
 
-// Shared memory for two tiles, each of two matrices of kRows rows of kSize
-// elements. Before the first tile, the warps load the rows that they keep in
-// registers through this memory.
+// Shared memory for two tiles. A tile consists of kRows rows of each of two
+// matrices of a head, such as its keys and values; each row has kSize elements.
+// Before the first tile, the warps load the rows that they keep in registers
+// through this memory.
 template <int kSize, int kRows>
 struct alignas(128) TilePairs {
   static constexpr int kMatrixBytes = kRows * kSize * 2;
 
-  // Returns the address of matrix `part`, 0 or 1, of tile number `tile`.
+  // Returns the address in shared memory of matrix number `part`, 0 or 1, of
+  // tile number `tile`.
   __device__ SharedAddress Matrix(int tile, int part) const {
     return SharedAddressOf(elements) + (tile % 2 * 2 + part) * kMatrixBytes;
   }
@@ -83,8 +85,8 @@ __device__ inline void CopyRows(const HeadMatrix<Bfloat16>& m, int first_row,
   }
 }
 
-// A lane's part of 16 rows of a matrix, in registers, as operand `a` of
-// MultiplyAdd.
+// A lane's part of 16 rows of a matrix, in registers, in the layout of operand
+// `a` of MultiplyAdd.
 template <int kSize>
 using RowFragments = uint32_t[kSize / 16][4];
 
@@ -120,8 +122,8 @@ __device__ inline void ForEachTile(int first, int end, const Copy& copy,
                                    const Use& use) {
   if (first < end) copy(first);
   for (int tile = first; tile < end; ++tile) {
-    // After the barrier, all of this tile is there, and the previous tile's
-    // memory is free.
+    // After the barrier, this tile is completely in shared memory, and no
+    // thread reads the previous tile any more.
     WaitForCopies();
     __syncthreads();
     if (tile + 1 < end) copy(tile + 1);
@@ -130,7 +132,7 @@ __device__ inline void ForEachTile(int first, int end, const Copy& copy,
 }
 
 // For each m < kM, adds to sums[m] the product of a[m] and the transpose of the
-// first 8 kN rows of the tile.
+// first 8 kN rows of the matrix in shared memory at `tile`.
 template <int kSize, int kM, int kN>
 __device__ inline void AddInner(const RowFragments<kSize> (&a)[kM],
                                 SharedAddress tile, float (&sums)[kM][kN][4]) {
@@ -153,7 +155,7 @@ __device__ inline void AddInner(const RowFragments<kSize> (&a)[kM],
 }
 
 // For each m < kM, adds to sums[m] the product of weights[m], rounded to
-// bfloat16, and the first 8 kN rows of the tile.
+// bfloat16, and the first 8 kN rows of the matrix in shared memory at `tile`.
 template <int kSize, int kM, int kN>
 __device__ inline void AddWeighted(const float (&weights)[kM][kN][4],
                                    SharedAddress tile,
@@ -183,9 +185,10 @@ __device__ inline void AddWeighted(const float (&weights)[kM][kN][4],
   }
 }
 
-// Multiplies 16 rows of sums by factors, rounds the products to bfloat16, and
-// stores the rows whose number is below `count`; the first of the 16 rows has
-// the number `first_row`. factors[0] applies to row g, factors[1] to row g + 8.
+// Multiplies 16 rows, which the lanes hold in `sums`, by factors, rounds the
+// products to bfloat16, and stores the rows whose number is below `count`; the
+// first of the 16 rows has the number `first_row`. With g = lane / 4,
+// factors[0] applies to row g, and factors[1] to row g + 8.
 template <int kSize>
 __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
                                       const float (&factors)[2], int first_row,
@@ -205,9 +208,9 @@ __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
   }
 }
 
-// States which scores of a lane are kept by dropout, for up to 8 parts. A part
-// consists of the four scores that the lane holds in d of one MultiplyAdd. Bit
-// 4 * n of element[e] is set if element e of part n is kept.
+// States which of a lane's attention scores dropout keeps, for up to 8 parts. A
+// part consists of the four scores that the lane holds in the result `d` of one
+// MultiplyAdd. Bit 4 * n of element[e] is set if element e of part n is kept.
 struct Kept {
   uint32_t element[4];
 };

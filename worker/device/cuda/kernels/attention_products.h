@@ -42,7 +42,7 @@ __device__ inline void StoreTwo(float first, float second, float* to) {
 template <typename T>
 class TileProducts;
 
-// Products in float32.
+// Implements TileProducts in float32.
 template <>
 class alignas(16) TileProducts<float> {
  public:
@@ -115,11 +115,12 @@ class alignas(16) TileProducts<float> {
   }
 
  private:
-  // Number of elements of a head that AddInner reads at once.
+  // Number of columns of its operands that AddInner loads into shared memory at
+  // a time.
   static constexpr int kDepth = 32;
-  // Number of floats from one row to the next. A quarter of kOperandStride is
-  // odd, so the float4s of eight consecutive rows are in different banks of
-  // shared memory.
+  // Number of floats from one row to the next of an operand of AddInner in
+  // shared memory. A quarter of kOperandStride is odd, so the float4s of eight
+  // consecutive rows are in different banks of shared memory.
   static constexpr int kOperandStride = kDepth + 4;
   static constexpr int kStride = kTile + 4;
   static_assert(2 * kOperandStride >= kStride, "one operand is a tile wide");
@@ -140,13 +141,14 @@ class alignas(16) TileProducts<float> {
     }
   }
 
-  // Operands of a product: two of [kTile, kOperandStride], or one of [kTile,
-  // kStride].
+  // Operands of a product: two matrices of [kTile, kOperandStride] for
+  // AddInner, or one of [kTile, kStride] for AddWeighted.
   float operands_[2 * kTile * kOperandStride];
   float weights_[kTile * kStride];
 };
 
-// Products with operands (including weights) in bfloat16 and sums in float32.
+// Implements TileProducts with operands (including weights) in bfloat16 and
+// sums in float32.
 //
 // Each of the eight warps computes two of the sixteen 16 x 16 parts of a tile.
 // The tensor core instructions, and not the layout of attention_tile.h,
@@ -171,7 +173,9 @@ class alignas(16) TileProducts<Bfloat16> {
         LoadMatrices(AddressOf(left_, PartRow(), k, /*rows_first=*/true), x);
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
-          // The rows of b are the columns of its transpose.
+          // The product needs the transpose of b. LoadMatrices loads it without
+          // transposing, because the rows of b are the columns of its
+          // transpose.
           uint32_t y[4];
           LoadMatrices(
               AddressOf(right_, PartColumn(n), k, /*rows_first=*/false), y);
@@ -209,13 +213,14 @@ class alignas(16) TileProducts<Bfloat16> {
   }
 
  private:
-  // Side of a part of a tile; see the comment of this class.
+  // Number of rows and columns of a part of a tile. Each warp computes two
+  // parts.
   static constexpr int kPart = 16;
   static_assert(kTileThreads / kWarp * 2 == kTile / kPart * (kTile / kPart),
                 "two parts for each warp");
-  // Number of elements from one row to the next. Eight consecutive rows are in
-  // different banks of shared memory, and every row starts at a multiple of 16
-  // bytes.
+  // Number of elements from one row of a tile to the next in shared memory.
+  // With this number, eight consecutive rows are in different banks of shared
+  // memory, and every row starts at a multiple of 16 bytes.
   static constexpr int kStride = kTile + 8;
   static constexpr int kSumStride = kTile + 4;
   // Number of elements that one vector load reads. Vector loads are used if
@@ -225,15 +230,17 @@ class alignas(16) TileProducts<Bfloat16> {
     Bfloat16 elements[kVector];
   };
 
-  // The thread's elements of the warp's two parts. part[n][h] is the result of
-  // MultiplyAdd for columns 8 h to 8 h + 7 of part n.
+  // The calling thread's elements of the two 16 x 16 parts of a tile that its
+  // warp computes. part[n][h] is the result of MultiplyAdd for columns 8 h to 8
+  // h + 7 of part n.
   struct Sums {
     float part[2][2][4] = {};
   };
 
   __device__ static int Warp() { return threadIdx.x / kWarp; }
-  // Return the first row of the warp's parts in a tile, and the first column of
-  // part n.
+  // Return the position in a tile of the two 16 x 16 parts that the calling
+  // thread's warp computes: the first row of both parts, and the first column
+  // of part n.
   __device__ static int PartRow() { return Warp() / 2 * kPart; }
   __device__ static int PartColumn(int n) {
     return (Warp() % 2 * 2 + n) * kPart;
@@ -252,8 +259,8 @@ class alignas(16) TileProducts<Bfloat16> {
     return SharedAddressOf(matrix + row * kStride + column);
   }
 
-  // Adds the product of the parts `a` and `b` to `sums`. All lanes of the warp
-  // must call this function together.
+  // Adds the product of the 16 x 16 matrices `a` and `b` to `sums`. All lanes
+  // of the warp must call this function together.
   __device__ static void MultiplyPart(const uint32_t (&a)[4],
                                       const uint32_t (&b)[4],
                                       float (&sums)[2][4]) {

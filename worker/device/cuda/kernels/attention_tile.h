@@ -30,8 +30,9 @@ struct HeadMatrix {
   int count, size, stride;  // 64 bits would make nvcc spill registers.
 };
 
-// The work of one thread block: tile number `tile` of head `head` of sequence
-// `batch`, for the kTile columns of the head that start at `first_column`.
+// The work of one thread block: tile number `tile` (kTile consecutive queries
+// or keys) of head `head` of sequence `batch`, for the kTile columns of the
+// head that start at `first_column`.
 struct BlockPlace {
   int batch, head, tile, first_column;
 };
@@ -47,7 +48,8 @@ inline int64_t BlocksOf(const AttentionShape& s) {
 }
 
 // Returns the work of thread block number `block`, which is below BlocksOf(s).
-// The tile varies slowest, so that blocks of equal work run together.
+// Consecutive blocks compute the same tile of different heads, so that blocks
+// that run at the same time have equal amounts of work.
 __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
   const int64_t chunks = ColumnChunksOf(s), heads = s.batch * s.heads;
   const int64_t head = block / chunks % heads;
@@ -109,8 +111,9 @@ __device__ inline float ElementOrZero(const HeadMatrix<T>& m, int row,
 }
 
 // Stores to[first_row + 4 down + i, first_column + 4 across + j] = values[i][j]
-// for i, j < 4. Skips elements outside of [count, size]. `stride` is the number
-// of elements of `to` from one row to the next.
+// for i, j < 4, where (down, across) is the position of the thread in its
+// block. Skips elements outside of [count, size]. `stride` is the number of
+// elements of `to` from one row to the next.
 template <typename T>
 __device__ inline void StoreRows(const float (&values)[4][4], int first_row,
                                  int first_column, int64_t count, int64_t size,

@@ -9,9 +9,10 @@
 
 namespace tributary::cuda {
 
-// The upper half of a float32, in the libraries' layout (CUDA_R_16BF,
-// CUDNN_DATA_BFLOAT16). Kernels that are templates over the type of Real
-// compute with float; this type converts to and from float implicitly.
+// A bfloat16 number: the upper half of a float32, in the layout of CUDA's
+// libraries (CUDA_R_16BF, CUDNN_DATA_BFLOAT16). Kernels that are templates over
+// the type of Real compute with float; this type converts to and from float
+// implicitly.
 struct Bfloat16 {
   Bfloat16() = default;
   // Rounds `value` to nearest, ties to even. NaN stays NaN.

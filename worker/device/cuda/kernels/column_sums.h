@@ -11,10 +11,11 @@
 
 namespace tributary::cuda {
 
-// Partition of the rows of a matrix into contiguous chunks (not the chunks of
-// an arena). For each chunk and each tile of columns, one thread block computes
-// the sums. FinishSums then adds the sums of the chunks. The order of additions
-// depends only on the shape.
+// Divides the rows of a matrix into contiguous chunks (not the chunks of an
+// arena), so that many thread blocks can add rows at the same time. For each
+// chunk and each tile of columns, one thread block computes the sums.
+// FinishSums then adds the sums of the chunks. The order of additions depends
+// only on the shape.
 struct ColumnChunks {
   // Threads of a block: a warp reads kColumns consecutive elements of a row,
   // and kLanes warps process the rows in turn.
@@ -57,7 +58,8 @@ __global__ void SumChunksKernel(int64_t rows, int64_t width,
   for (int s = 0; s < kSums; ++s) lanes[s][threadIdx.y][threadIdx.x] = sums[s];
   __syncthreads();
   if (column >= width) return;
-  // One warp per sum adds up the lanes.
+  // For each of the kSums sums, one warp adds the partial sums of the kLanes
+  // warps.
   for (int s = threadIdx.y; s < kSums; s += ColumnChunks::kLanes) {
     float sum = 0;
     for (int lane = 0; lane < ColumnChunks::kLanes; ++lane) {
@@ -72,7 +74,8 @@ struct ColumnOutputs {
   float* sums[kSums];  // Each has the shape [width]; null skips it.
 };
 
-// Number of threads of FinishSumsKernel that share a column.
+// Number of threads of FinishSumsKernel that together compute the sum of one
+// column.
 inline constexpr int kFinishLanes = 32;
 
 // Computes outputs.sums[s][c] = sum of partials[chunk, s, c] over all chunks.
@@ -95,8 +98,8 @@ __global__ void __launch_bounds__(kWarp* kFinishLanes)
   }
   lanes[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  // Avoids an index known only at run time, for which nvcc would put the array
-  // into local memory.
+  // Selects the pointer in a loop with constant indexes. For an index known
+  // only at run time, nvcc would put the array into local memory.
   float* output = nullptr;
 #pragma unroll
   for (int k = 0; k < kSums; ++k) {
@@ -109,7 +112,7 @@ __global__ void __launch_bounds__(kWarp* kFinishLanes)
   output[c] = sum;
 }
 
-// Queues FinishSumsKernel.
+// Queues FinishSumsKernel, which adds the sums of all chunks of rows.
 template <int kSums>
 void FinishSums(Stream& stream, const char* operation, int64_t chunks,
                 int64_t width, const float* partials,

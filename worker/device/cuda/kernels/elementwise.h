@@ -13,8 +13,8 @@
 
 namespace tributary::cuda {
 
-// Returns an error if this build has no code for the calling thread's current
-// GPU.
+// Returns an error if this build contains no kernels for the calling thread's
+// current GPU.
 cudaError_t FindKernels();
 
 // Computes to[i] = from[i] for i < count, rounded or widened to the type To.
@@ -23,8 +23,8 @@ void Convert(Stream& stream, int64_t count, const From* from, To* to);
 
 template <typename T>
 void Add(Stream& stream, int64_t count, const T* x, T* y);  // y += x
-// Sets *base to `value` when the stream reaches this operation. `base` is in
-// GPU memory.
+// Sets *base to `value` when the stream reaches this operation. `base`, in GPU
+// memory, is the offset that later kernels add to their random streams.
 void SetRandomBase(Stream& stream, const RandomBase& value, RandomBase* base);
 
 }  // namespace tributary::cuda

@@ -27,8 +27,8 @@ struct EmbeddingGradients {
   float* dposition_table = nullptr;  // [at least time, width], or null.
 };
 
-// Computes the gradients of both tables. Requires batch * time < 2^31.
-// `scratch` is overwritten.
+// Computes the gradients of the token table and the position table. Requires
+// batch * time < 2^31. `scratch` is overwritten.
 template <typename T>
 void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
                        int64_t time, int64_t width, int64_t vocabulary,

@@ -92,15 +92,16 @@ __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Rounds `low` and `high` to bfloat16, to nearest, ties to even, and returns
-// the word that consists of them.
+// Returns a word with `low` in its lower and `high` in its upper half. Both are
+// rounded to bfloat16, to nearest, ties to even.
 __device__ inline uint32_t PackBfloat16(float low, float high) {
   uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
   return word;
 }
 
-// Load and store a word of global memory. Its address must be a multiple of 4.
+// Load and store a word (four bytes) of global memory. Its address must be a
+// multiple of 4.
 __device__ inline uint32_t LoadWord(const void* from) {
   uint32_t word;
   asm volatile("ld.global.b32 %0, [%1];"
@@ -115,7 +116,8 @@ __device__ inline void StoreWord(void* to, uint32_t word) {
                : "memory");
 }
 
-// Return the element in the lower and in the upper half of a word.
+// Return the bfloat16 number in the lower half (LowOf) or the upper half
+// (HighOf) of a word.
 __device__ inline float LowOf(uint32_t word) {
   return __uint_as_float(word << 16);
 }

@@ -18,7 +18,8 @@ struct RowLoss;
 // overwrites the previous one.
 class LossRunner {
  public:
-  // Increments `*growths` whenever working memory grows.
+  // Increments `*growths` whenever this object's working memory grows (see
+  // CudaContext::growths).
   LossRunner(Stream* stream, int64_t* growths)
       : device_(stream, growths),
         host_(stream, growths, Scratch::Place::kPinnedHost) {}

@@ -28,7 +28,8 @@ struct LayerNormGradients {
   float* dshift = nullptr;  // [width], or null.
 };
 
-// Computes `gradients`. `scratch` is overwritten.
+// Computes the gradients of LayerNormForward, and writes them to `gradients`.
+// `scratch` is overwritten.
 template <typename T>
 void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
                        int64_t width, const T* x, const float* scale,

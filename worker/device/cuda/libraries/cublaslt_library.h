@@ -26,8 +26,9 @@ struct CublasLt {
   decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy;
 };
 
-// Returns the functions. The first call loads the library for the lifetime of
-// the process. Thread-safe. Returns FailedPrecondition if loading fails.
+// Returns the functions of cuBLASLt. The first call loads the library for the
+// lifetime of the process. Thread-safe. Returns FailedPrecondition if loading
+// fails.
 absl::StatusOr<const CublasLt*> LoadCublasLt();
 
 }  // namespace tributary::cuda

@@ -42,8 +42,9 @@ struct Cudnn {
   decltype(&cudnnSetTensor4dDescriptor) SetTensor4dDescriptor;
 };
 
-// Returns the functions. The first call loads the library for the lifetime of
-// the process. Thread-safe. Returns FailedPrecondition if loading fails.
+// Returns the functions of cuDNN. The first call loads the library for the
+// lifetime of the process. Thread-safe. Returns FailedPrecondition if loading
+// fails.
 absl::StatusOr<const Cudnn*> LoadCudnn();
 
 }  // namespace tributary::cuda

@@ -68,8 +68,9 @@ struct Nvml {
                                           Process* processes);
 };
 
-// Returns the functions. The first call loads the library for the lifetime of
-// the process. Thread-safe. Returns FailedPrecondition if there is no driver.
+// Returns the functions of NVML. The first call loads the library for the
+// lifetime of the process. Thread-safe. Returns FailedPrecondition if there is
+// no driver.
 absl::StatusOr<const Nvml*> LoadNvml();
 
 // Returns all GPUs of the machine, including the GPUs that CUDA_VISIBLE_DEVICES
