@@ -86,8 +86,9 @@ class Device {
   virtual absl::Status Synchronize() = 0;
 
   // Sets the offset that is added to the random streams (see RandomBase) of all
-  // operations queued from now on, so that captured operations draw different
-  // random numbers each time they are launched. Initially 0.
+  // operations queued from now on. It also applies to captured operations that
+  // are launched from now on, which therefore draw new random numbers.
+  // Initially 0.
   virtual void SetRandomBase(const RandomBase& base) = 0;
 
   // Returns the interface for concurrent copies, or null if the device works in

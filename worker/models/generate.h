@@ -20,8 +20,9 @@ struct GenerateOptions {
   // token; values below 1 make likely tokens likelier, and values above 1 make
   // the choice more even.
   double temperature = 0.8;
-  // Number of likeliest tokens to choose from; 0 stands for all. Among equally
-  // likely tokens at the limit, the smaller ones are kept.
+  // Number of likeliest tokens to choose from; 0 stands for all. If several
+  // tokens at the limit are equally likely, those with the smallest ids are
+  // kept.
   int64_t top_k = 0;
   // Chooses among the smallest number of likeliest tokens whose probabilities
   // sum to at least this value (nucleus sampling: Holtzman et al., 2020), after

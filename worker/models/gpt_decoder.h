@@ -37,16 +37,16 @@ class GptDecoder {
   GptDecoder(const GptDecoder&) = delete;
   GptDecoder& operator=(const GptDecoder&) = delete;
 
-  // The layout of the weights.
+  // The layout of the weights that SetWeights takes.
   const ArenaLayout& layout() const { return layout_; }
   int64_t vocabulary() const { return spec_.vocabulary(); }
   // Returns the size in bytes of the device memory that this object owns,
   // except for copies of the weights in bfloat16.
   int64_t memory_bytes() const { return memory_bytes_; }
 
-  // Sets the weights, and empties the cache. `weights` is an arena of layout()
-  // in the memory of the device. The decoder does not copy it, so it must
-  // outlive the decoder.
+  // Sets the weights, and empties the cache. `weights` is one buffer with all
+  // parameters, laid out by layout(), in the memory of the device. The decoder
+  // does not copy it, so it must outlive the decoder.
   void SetWeights(const float* weights);
 
   // Computes the logits of the token that follows `tokens`, one for each token
@@ -75,7 +75,7 @@ class GptDecoder {
     Affine norm_1, qkv, projection, norm_2, up, down;
     float* cache = nullptr;
   };
-  // Tensors in device memory, for up to rows_ tokens.
+  // Intermediate results, in device memory, for up to rows_ tokens.
   struct Tensors {
     Real *stream, *branch, *normed, *qkv, *attended, *hidden, *activated;
     Real* logits;
@@ -92,8 +92,8 @@ class GptDecoder {
   Affine FindAffine(const std::string& name) const;
   AttentionOps::CacheShape cache_shape() const;
 
-  // Adds `tokens` to the cache, and computes the logits of the last one if
-  // `last` is true.
+  // Adds `tokens` to the cache. If `last` is true, also computes the logits of
+  // the token that follows them.
   void Compute(absl::Span<const int32_t> tokens, bool last);
   // Normalizes Tensors::stream, the residual stream. If `add` is true, first
   // adds Tensors::branch to it.
@@ -118,8 +118,8 @@ class GptDecoder {
   Tensors tensors_ = {};
   WeightCopies copies_;
   const float* weights_ = nullptr;
-  // The tokens in the cache, and the number of tokens before them that the
-  // cache no longer holds.
+  // cached_ holds the tokens whose keys and values are in the cache. dropped_
+  // is the number of earlier tokens, which the cache no longer holds.
   std::vector<int32_t> cached_;
   size_t dropped_ = 0;
 };

@@ -13,9 +13,9 @@
 
 namespace tributary {
 
-// Replaces the values of the parameters in `weights`, an arena in host memory
-// with this layout, by those of the files that `spec` names. A tensor of a file
-// belongs to the parameter of the same name. If spec.strict() is false,
+// Replaces the values of the parameters in `weights`, a buffer in host memory
+// that `layout` lays out, by those of the files that `spec` names. A tensor of
+// a file belongs to the parameter of the same name. If spec.strict() is false,
 // parameters without a tensor keep their values. Skips the counter
 // num_batches_tracked of PyTorch's batch norm.
 //
@@ -27,8 +27,8 @@ namespace tributary {
 // For BERT, the prefix "bert." may be absent, and layer norms may have the old
 // names "gamma" and "beta". Skipped are position_ids, cls.predictions.decoder
 // (a copy of tied weights), cls.seq_relationship, and the tensors of the head
-// that the model does not have: `pooler` of a masked language model, and
-// `cls` of a classifier.
+// that the model does not have: `pooler` of a masked language model, and `cls`
+// of a classifier.
 //
 // Returns InvalidArgument, naming the parameters or tensors and the file, if a
 // tensor has the wrong shape or type, or if no tensor belongs to a parameter.

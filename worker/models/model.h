@@ -25,8 +25,9 @@ namespace tributary {
 // the memory for activations and temporary tensors, which is allocated once, so
 // steps do not allocate device memory.
 //
-// Weights and gradients are arenas: each is a block of device memory that
-// ArenaLayout lays out and the caller owns.
+// Weights and gradients are arenas. An arena is one block of device memory with
+// all parameters, or all gradients; ArenaLayout defines their offsets, and the
+// caller owns the block.
 //
 // Not thread-safe. Each compute thread uses an instance of its own; instances
 // share nothing.
@@ -34,20 +35,21 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  // Returns the parameter table, which does not depend on the micro-batch size
-  // or the device. Its field `chunk_elements` is not set: the caller sets it in
-  // a copy.
+  // Returns the table of the model's parameters: their names, shapes and
+  // optimizer groups. The table does not depend on the micro-batch size or the
+  // device. Its field `chunk_elements` is not set: the caller sets it in a
+  // copy.
   virtual const ParameterTable& table() const = 0;
 
   // Returns the bytes of device memory for activations, for tensors that
   // forward saves for backward, for the next micro-batch, and for copies of the
   // weights that are not shared with other models (see CreateModel). Excludes
-  // arenas, which the caller owns.
+  // the weights and the gradients, whose memory the caller owns.
   virtual int64_t memory_bytes() const = 0;
 
-  // Writes the initial weights (version 0), a pure function of the seed.
-  // `weights` is an arena in host memory, of layout.arena_elements() elements;
-  // gaps between parameters are set to zero.
+  // Writes the initial weights, which depend only on the model and the seed.
+  // `weights` is a buffer in host memory of layout.arena_elements() elements.
+  // Gaps between parameters are set to zero.
   virtual void Initialize(uint64_t seed, const ArenaLayout& layout,
                           float* weights) const = 0;
 
@@ -60,18 +62,19 @@ class Model {
   // Computes forward and backward of one micro-batch in training mode. Writes
   // the gradient of the *sum* of the losses to `gradients`, and zeros to the
   // gaps between parameters. For parameters of group STATISTICS, such as the
-  // running statistics of batch norm, OptimizerGroup defines the values. An
-  // empty batch yields zeros. `seed`, `step` and `micro_batch` select the
-  // random numbers of dropout. `observer` may be null. Returns Aborted if
-  // `observer` stopped the micro-batch, InvalidArgument if `batch` does not
-  // suit the model, and the device's error if it has failed; the gradients are
-  // then undefined.
+  // running statistics of batch norm, writes the values that OptimizerGroup in
+  // proto/parameter_server.proto defines. An empty batch yields zeros. `seed`,
+  // `step` and `micro_batch` select the random numbers of dropout. `observer`
+  // may be null. Returns Aborted if `observer` stopped the micro-batch,
+  // InvalidArgument if `batch` does not suit the model, and the device's error
+  // if it has failed; the gradients are then undefined.
   virtual absl::StatusOr<LossSums> ForwardBackward(
       const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
       const float* weights, float* gradients, StepObserver* observer) = 0;
 
-  // Returns OK, or the reason why a device that captures its work has stopped
-  // capturing (see Network). Steps then take longer, with the same result.
+  // Returns OK, or the reason why the device no longer launches captured
+  // operations as a unit (see Capture). The model then queues operations one by
+  // one, so steps take longer, with the same result.
   virtual absl::Status capture_status() const { return absl::OkStatus(); }
 
   // Returns the names of the layers; element i is the name of layer number i of
@@ -99,11 +102,11 @@ class Model {
   }
 
   // Computes the logits of the token that follows `tokens`, one for each token
-  // of the vocabulary. If `tokens` is longer than the context, uses only the
-  // last tokens. Returns Unimplemented for models whose data are not of
-  // DataInfo::Kind::kTokens, InvalidArgument if `tokens` is empty, a token is
-  // out of range, or `logits` has the wrong size, and the device's error if it
-  // has failed.
+  // of the vocabulary. If `tokens` is longer than the model's context, uses
+  // only the last tokens. Returns Unimplemented for models whose data are not
+  // of DataInfo::Kind::kTokens, InvalidArgument if `tokens` is empty, a token
+  // is out of range, or `logits` has the wrong size, and the device's error if
+  // it has failed.
   virtual absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                        const float* weights,
                                        absl::Span<float> logits) = 0;
@@ -126,8 +129,9 @@ absl::StatusOr<ModelMemory> PlanModelMemory(
 // `max_samples` is the number of samples of the largest micro-batch. `device`
 // must outlive the model. Returns InvalidArgument, naming the job's field or
 // the layer, if the model cannot be built for such data or a size is invalid,
-// and ResourceExhausted if the model does not fit into memory. May return other
-// errors of an external model's factory.
+// and ResourceExhausted if the model does not fit into memory. For an external
+// model (a network that the user's program has registered), may return other
+// errors of its factory.
 //
 // `copies` holds the copies of the weights that matrix products read (see
 // WeightCopies). It must outlive the model, and may be shared with other models
@@ -135,14 +139,14 @@ absl::StatusOr<ModelMemory> PlanModelMemory(
 // must call Renew when the weights change. If `copies` is null, the model
 // copies the weights in every call.
 //
-// `registered` holds the networks that the user's program has registered. An
-// external model is one of them.
+// `registered` holds the networks that the user's program has registered.
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(
     const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
     Device* device, WeightCopies* copies = nullptr,
     const ModelRegistry& registered = {});
 
-// Returns the precision of the devices that compute the job's model.
+// Returns the number format (float32, bfloat16 or TF32) in which devices
+// compute the model of `job`.
 Precision PrecisionOf(const JobSpec& job);
 
 }  // namespace tributary

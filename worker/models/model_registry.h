@@ -25,8 +25,8 @@ namespace tributary {
 using ModelFactory =
     std::function<absl::StatusOr<Graph>(Config* config, const DataInfo& data)>;
 
-// A list of networks by name. A job selects one of them with
-// model.external.name. Copies of a ModelRegistry are independent. Not
+// Networks that the user's program provides, by name. A job selects one of them
+// with model.external.name. Copies of a ModelRegistry are independent. Not
 // thread-safe while it changes.
 class ModelRegistry {
  public:

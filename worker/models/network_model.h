@@ -56,11 +56,12 @@ class NetworkModel : public Model {
   NetworkModel(std::unique_ptr<Network> network, const DataInfo& info,
                Device* device);
 
-  // Convert a batch to the input of network_. FeaturesOf sets the number of
-  // samples and the input, but not the targets.
+  // Convert a batch to the input of network_. InputOf converts all of it;
+  // FeaturesOf converts the samples, but not the targets.
   absl::StatusOr<MicroBatchInput> FeaturesOf(const Batch& batch);
   absl::StatusOr<MicroBatchInput> InputOf(const Batch& batch);
-  // Checks the sequences of the batch and writes them to sequences_.
+  // Checks the sequences of the batch and writes them to sequences_, in the
+  // format of SequenceInput.
   absl::Status PackSequences(const Batch& batch);
 
   const std::unique_ptr<Network> network_;

@@ -15,19 +15,20 @@ namespace tributary {
 // index `element`. It is above 0 and at most 251/256. Values have few
 // significant bits, so that sums and means over samples, and steps whose
 // learning rate is a power of two, are exact. Values repeat every 251 elements.
-// This number is prime, so neighbouring chunks differ.
+// This number is prime, so neighbouring chunks (slices of the weights) have
+// different values.
 float SyntheticGradient(int64_t element);
 
 // A model with one parameter, "weights", of model.synthetic.parameters
 // elements, initialized to zero. A micro-batch requests all weights and then
-// reports all gradients as final, so that a step consists of the exchange only.
-// Loss and correct predictions are always 0.
+// reports all gradients as final, so that a step consists only of the exchange
+// of weights and gradients. Loss and correct predictions are always 0.
 //
-// Leaves a gradient arena unchanged if it already holds the micro-batch's
+// Does not write to `gradients` if this buffer already holds the micro-batch's
 // gradient, which avoids a pass over memory. To detect this, it examines one
 // element in each 4 KiB. This is sufficient because 4 KiB is the minimum size
-// of a chunk, and other code that writes to the arena changes whole chunks. See
-// Model for thread safety.
+// of a chunk, and other code that writes to the buffer changes whole chunks.
+// See Model for thread safety.
 class SyntheticModel final : public Model {
  public:
   // Returns InvalidArgument, naming the field, if the number of parameters is

@@ -92,7 +92,8 @@ class DeviceInputs {
   const size_t target_offset_;
   Device* const device_;
   const Device::Memory memory_;
-  // Host memory with the layout of memory_, from which copies are made.
+  // Host memory from which micro-batches are copied to memory_. It has the same
+  // layout as memory_.
   const HostMemory staging_;
   std::shared_ptr<void> pinned_;  // Null if pinning failed; copies still work.
   std::unique_ptr<CopyStream> copies_;

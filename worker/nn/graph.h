@@ -70,8 +70,8 @@ class Graph {
   // Returns the number of elements per sample of each value, indexed by
   // ValueId.
   const std::vector<int64_t>& values() const { return values_; }
-  // Returns the table of all parameters: their names, shapes and groups. Its
-  // field `chunk_elements` is not set.
+  // Returns the table of all parameters: their names, shapes and optimizer
+  // groups. Its field `chunk_elements` is not set.
   const ParameterTable& table() const;
   const std::vector<Initializer>& initializers() const { return initializers_; }
   // Returns the positions in table() of the parameters that are not trained.

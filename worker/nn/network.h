@@ -25,8 +25,9 @@ namespace tributary {
 // A network that computes micro-batches of up to a fixed number of samples.
 // Owns one block of device memory for all activations, gradients of activations
 // and saved tensors; allocates no device memory after Create. Weights and
-// gradients are arenas: each is a block of device memory that ArenaLayout lays
-// out and the caller owns.
+// gradients are arenas. An arena is one block of device memory with all
+// parameters, or all gradients; ArenaLayout defines their offsets, and the
+// caller owns the block.
 //
 // On devices that capture operations (see Capture), layers run in segments:
 // groups of consecutive layers with several megabytes of parameters. The
@@ -66,9 +67,9 @@ class Network {
   }
 
   // Writes the initial weights, and zeros in the gaps between parameters. The
-  // values of parameter number p of the table are drawn from RandomStream{seed,
-  // kInitialization, 0, p}. `weights` is a host arena of `layout`, which must
-  // be the layout of graph().table().
+  // values of parameter number p of graph().table() are drawn from
+  // RandomStream{seed, kInitialization, 0, p}. `weights` is a buffer in host
+  // memory that `layout`, the layout of graph().table(), lays out.
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const;
 
@@ -83,10 +84,10 @@ class Network {
   // numbers from RandomStream{seed, kDropout, step, micro_batch_number * 4096 +
   // i}. Requires `micro_batch.samples` in [0, max_samples()].
   //
-  // `observer` may be null. For an empty micro-batch, WeightsNeeded is called
-  // once, for all weights. None of them is read, but waiting for them ensures
-  // that the gradients are not sent before the step can begin. Returns Aborted
-  // if WeightsNeeded returned false, and the device's error if it failed.
+  // `observer` may be null. An empty micro-batch reads no weights, but calls
+  // WeightsNeeded once, for all weights, and so waits until the step can begin
+  // before it reports gradients (zeros). Returns Aborted if WeightsNeeded
+  // returned false, and the device's error if it failed.
   absl::StatusOr<LossSums> ForwardBackward(const MicroBatchInput& micro_batch,
                                            uint64_t seed, int64_t step,
                                            int micro_batch_number,
@@ -94,8 +95,9 @@ class Network {
                                            float* gradients,
                                            StepObserver* observer);
 
-  // Returns OK, or the reason why capturing operations has failed. After a
-  // failure, operations are queued one by one, with the same result.
+  // Returns OK, or the reason why the device could not capture operations for
+  // repeated launches. After a failure, the network queues operations one by
+  // one, with the same result.
   const absl::Status& capture_status() const { return capture_status_; }
 
   // Computes forward in evaluation mode. Returns the device's error if it
@@ -117,24 +119,25 @@ class Network {
     int64_t begin = 0;
     int64_t end = 0;
   };
-  // The consecutive layers [begin, end). The network waits for all weights of a
-  // segment before it queues the first operation of the segment.
+  // A group of consecutive layers, [begin, end). The network waits for all
+  // weights of a segment before it queues the first operation of the segment.
   struct Segment {
     int begin = 0;
     int end = 0;
-    // The weights that forward reads, in ascending order.
+    // The ranges of the weights that forward of the segment reads, in ascending
+    // order.
     std::vector<Range> weights;
-    // Index of a parameter. When backward of this segment is done, the
-    // gradients of this parameter and of all later parameters are final. -1 if
-    // no gradients become final.
+    // Index of a parameter. After backward of this segment, the gradients of
+    // this parameter and of all later parameters are final: no other layer
+    // changes them. -1 if no gradients become final.
     int ready_parameter = -1;
-    // The gradients of parameters that are not trained, among the gradients
-    // that become final. They are set to zero.
+    // The gradients, among those that become final after this segment, of
+    // parameters that are not trained. They are set to zero.
     std::vector<Range> frozen;
   };
   // The captured segments of one kind of micro-batch. Micro-batches are of the
-  // same kind if they have the same values of the first four fields, because
-  // captured operations contain these values as arguments.
+  // same kind if they have the same `seed`, `samples`, `weights` and
+  // `gradients`, because captured operations contain these values as arguments.
   struct Captures {
     uint64_t seed = 0;
     int64_t samples = 0;
@@ -168,25 +171,28 @@ class Network {
   void FindGaps();
   void FindSegments();
   void FindFrozen();
-  // Returns the weights that forward of layers [begin, end) reads.
+  // Returns the ranges of the weights that forward of layers [begin, end)
+  // reads.
   std::vector<Range> WeightsOf(int begin, int end) const;
   void* At(int64_t place) const;
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
   // Copies the input and, if there are any, the targets of a micro-batch into
-  // the network's memory, rounding the input to the device's precision if
+  // the network's memory, and rounds the input to the device's number format if
   // needed.
   void CopyIn(const MicroBatchInput& micro_batch);
-  // The part of CopyIn for devices with their own memory: queues the copy of
-  // the micro-batch from the buffers of inputs_. The transfer of the
-  // micro-batch into these buffers must have been started.
+  // Does the work of CopyIn on devices with their own memory: queues the copy
+  // of the micro-batch from the device buffers of inputs_ to the network's
+  // memory. The transfer of the micro-batch into these buffers must have been
+  // started.
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
-  // Returns the number of rows of the target that count, that is, whose label
-  // is not -1. LossOps::Await later returns the same number in Loss::counted.
+  // Returns the number of rows of the targets that count: all rows but those
+  // with the label -1. LossOps::Await later returns the same number in
+  // Loss::counted.
   int64_t CountRows(const MicroBatchInput& micro_batch) const;
-  // Returns the captures for micro-batches with the pass's arguments, or null
-  // if the pass must neither capture nor launch anything.
+  // Returns the captured operations of micro-batches with the same arguments as
+  // `pass`, or null if `pass` must neither capture nor launch anything.
   Captures* CapturesOf(const Pass& pass);
   // QueueForward queues the operations between the input and the loss, and
   // returns false if the observer stopped the micro-batch. QueueBackward queues

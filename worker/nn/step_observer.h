@@ -27,18 +27,21 @@ class LayerObserver {
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
-  // Called before forward reads elements [begin, end) of the weights arena. May
-  // block until they are available. If it returns false, the network stops
-  // computing the micro-batch at once, and ForwardBackward returns Aborted.
+  // Called before forward reads elements [begin, end) of the buffer that holds
+  // all weights. May block until they are available. If it returns false, the
+  // network stops computing the micro-batch at once, and ForwardBackward
+  // returns Aborted.
   virtual bool WeightsNeeded(int64_t begin, int64_t end) = 0;
   // Called when the whole micro-batch has been queued and the compute thread is
-  // about to wait for it. This happens on a device with its own memory, and
-  // when a thread of the user's program computes the micro-batch. Not called in
-  // other cases or for an empty micro-batch.
+  // about to wait for it, so that the next micro-batch can be prepared
+  // meanwhile. This happens on a device with its own memory, and when a thread
+  // of the user's program computes the micro-batch. Not called in other cases
+  // or for an empty micro-batch.
   virtual void DeviceBusy() {}
-  // Returns the receiver of the layers' times. If it returns null, the times
-  // are not measured. The network calls this for each layer, in forward and in
-  // backward, except for layers that are launched as captured operations.
+  // Returns the object that receives the times at which layers begin and end.
+  // If it returns null, the times are not measured. The network calls this for
+  // each layer, in forward and in backward, except for layers that are launched
+  // as captured operations.
   virtual LayerObserver* layers() { return nullptr; }
   // Replaces the number of samples (tokens) of the micro-batch, which by
   // default is the number of targets that count (those whose label is not -1).
@@ -49,9 +52,9 @@ class StepObserver {
   // Called after forward, including the loss. On a device with its own memory,
   // backward has already been queued. Not called for an empty micro-batch.
   virtual void ForwardDone() {}
-  // Called when the elements from `begin` to the end of the gradient arena are
-  // final: operations queued from now on may read them. On devices that run
-  // operations synchronously, the host may also read them. Called with
+  // Called when the gradients from element `begin` to the end of the gradient
+  // buffer are final: operations queued from now on may read them. On devices
+  // that run operations synchronously, the host may also read them. Called with
   // decreasing `begin`; the last call has `begin` 0.
   virtual void GradientsReady(int64_t begin) = 0;
 };

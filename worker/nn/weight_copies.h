@@ -35,14 +35,15 @@ class WeightCopies {
   absl::Status Prepare(const Graph& graph, const ArenaLayout& layout,
                        Device* device);
 
-  // Invalidates all copies because the weights have changed. No copy may be in
-  // use.
+  // Invalidates all copies. Must be called when the weights have changed. No
+  // network may be using a copy.
   void Renew();
 
-  // Returns the weights of parameter number `parameter` of the table, in the
-  // device's precision. The parameter must be an operand of matrix products.
-  // `from` points to its weights in float32. May be called from any thread,
-  // with that thread's device. Blocks while a different thread makes the copy.
+  // Returns the weights of parameter number `parameter` of the graph's table,
+  // in the device's number format. The parameter must be an operand of matrix
+  // products. `from` points to its weights in float32. May be called from any
+  // thread, with that thread's device. Blocks while a different thread makes
+  // the copy.
   const Real* Get(Device* device, int parameter, const float* from);
 
   // Returns the bytes of device memory that this object has allocated.

@@ -21,8 +21,9 @@ class LayerNormOps {
     // Outputs of Forward that Backward needs.
     float* mean = nullptr;               // [rows]
     float* inverse_deviation = nullptr;  // [rows]
-    // If `branch` is not null, Forward writes x + branch to `sum`, which may be
-    // `branch`, and normalizes `sum` instead of x.
+    // If `branch`, the branch of a residual connection, is not null, Forward
+    // writes x + branch to `sum`, which may be `branch`, and normalizes `sum`
+    // instead of x.
     const Real* branch = nullptr;  // [rows, width]
     Real* sum = nullptr;           // [rows, width]
     float epsilon = 1e-5f;

@@ -20,7 +20,8 @@ class ActivationLayer : public Layer {
 
  protected:
   // States whether the derivative is computed from the function's input or from
-  // its output. A layer with kOutput may overwrite its input.
+  // its output. In the latter case, the layer may overwrite its input, because
+  // backward does not read it.
   enum class At { kInput, kOutput };
   struct Function {
     void (ElementwiseOps::*forward)(const ElementwiseOps::MapArguments&);

@@ -39,7 +39,8 @@ class BatchNorm : public Layer {
   explicit BatchNorm(const Options& options) : options_(options) {}
 
   LayerSpec Spec() const override;
-  // Counts the mean and the variance of each channel, which Forward saves.
+  // Returns the number of floats that Forward saves for Backward: the mean and
+  // the variance of each channel.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

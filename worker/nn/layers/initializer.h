@@ -39,7 +39,7 @@ struct Initializer {
 double NormalQuantile(uint32_t bits);
 
 // Writes `size` initial values to `values`. Element i uses random number i of
-// the stream.
+// `stream`.
 void InitializeValues(const Initializer& initializer,
                       const RandomStream& stream, int64_t size, float* values);
 

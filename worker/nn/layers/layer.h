@@ -94,8 +94,8 @@ struct LayerSpec {
 struct LayerTensors {
   std::array<const Real*, kMaxLayerInputs> inputs{};
   std::array<const float*, kMaxLayerParameters> weights{};
-  // Parameter 0 (weights[0]) in the device's precision. Null unless
-  // LayerSpec::product_weight is true.
+  // Parameter 0 (weights[0]) in the device's number format, as an operand of
+  // matrix products. Null unless LayerSpec::product_weight is true.
   const Real* product_weight = nullptr;
   const float* constants = nullptr;  // LayerSpec::constants, or null.
   Real* output = nullptr;
@@ -107,8 +107,9 @@ struct LayerTensors {
   Real* sum = nullptr;
   std::array<const Real*, 2> addends{};
 
-  // The remaining fields are used by Backward only. The gradient of an input is
-  // not computed if its pointer is null.
+  // This field and the fields below are used by Backward only. Backward does
+  // not compute the gradient of an input whose pointer in input_gradients is
+  // null.
   const Real* output_gradient = nullptr;
   std::array<Real*, kMaxLayerInputs> input_gradients{};
   // Indexed by input. True if Backward must add to the gradient of that input

@@ -23,8 +23,8 @@ class LayerNorm : public Layer {
       : rows_(rows), width_(width), bias_(bias), epsilon_(epsilon) {}
 
   LayerSpec Spec() const override;
-  // Counts the mean and the inverse standard deviation of each row, which
-  // Forward saves.
+  // Returns the number of floats that Forward saves for Backward: the mean and
+  // the inverse standard deviation of each row.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

@@ -33,7 +33,7 @@ class Linear : public Layer {
     Initializer bias_initializer;
   };
   // Logit of padding elements: so low that its probability in a softmax is 0,
-  // and finite in every precision.
+  // and finite in every number format.
   static constexpr float kPaddingLogit = -1e30f;
 
   // Returns options with the initial weights and biases of torch.nn.Linear.
@@ -63,9 +63,9 @@ class Linear : public Layer {
 // names * outputs]. The gradients are those of Linear.
 //
 // Parameters: "<name>.weight" for each name, then "<name>.bias" for each name.
-// In this order, all weights and all biases are contiguous in the arena, so
-// that one matrix product computes all layers without copying them. The caller
-// must ensure that `outputs` is a multiple of kArenaAlignment.
+// In this order, all weights and all biases are contiguous in memory, so that
+// one matrix product computes all layers without copying them. The caller must
+// ensure that `outputs` is a multiple of kArenaAlignment.
 class StackedLinear : public Layer {
  public:
   struct Options {

@@ -22,7 +22,8 @@ class MaxPool : public Layer {
   explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
 
   LayerSpec Spec() const override;
-  // Counts the positions of the maximums, which Forward saves.
+  // Returns the number of floats that Forward saves for Backward: the positions
+  // of the maximums, one for each element of the output.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

@@ -18,9 +18,10 @@ struct SequenceInput {
   const int32_t* types = nullptr;
   const int32_t* lengths = nullptr;
 
-  // Number of elements per sample.
+  // Returns the number of int32 elements of the input per sample: `context`
+  // tokens, `context` types and one length.
   static int64_t Elements(int64_t context) { return 2 * context + 1; }
-  // Returns the parts of the input at `input`.
+  // Returns pointers to the three arrays of the network's input at `input`.
   static SequenceInput At(const Real* input, int64_t samples, int64_t context);
 };
 

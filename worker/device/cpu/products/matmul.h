@@ -25,8 +25,9 @@ class MatmulPlan;
 // independent.
 class MatmulRunner {
  public:
-  // Operands and results have `precision`, except `bias` and `dweight`, which
-  // are float32. kBfloat16 requires that MultipliesBfloat16() returns true.
+  // Operands and results have the number format `precision`, except `bias` and
+  // `dweight`, which are float32. kBfloat16 requires that MultipliesBfloat16()
+  // returns true.
   explicit MatmulRunner(Precision precision);
   ~MatmulRunner();
 

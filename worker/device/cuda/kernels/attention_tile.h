@@ -30,9 +30,9 @@ struct HeadMatrix {
   int count, size, stride;  // 64 bits would make nvcc spill registers.
 };
 
-// The work of one thread block: tile number `tile` (kTile consecutive queries
-// or keys) of head `head` of sequence `batch`, for the kTile columns of the
-// head that start at `first_column`.
+// The work of one thread block: tile number `tile` (a group of consecutive
+// queries or keys) of head `head` of sequence `batch`, for the kTile columns of
+// the head that start at `first_column`.
 struct BlockPlace {
   int batch, head, tile, first_column;
 };
@@ -48,8 +48,8 @@ inline int64_t BlocksOf(const AttentionShape& s) {
 }
 
 // Returns the work of thread block number `block`, which is below BlocksOf(s).
-// Consecutive blocks compute the same tile of different heads, so that blocks
-// that run at the same time have equal amounts of work.
+// Blocks are ordered by tile, then by head, so that blocks that run at the same
+// time have equal amounts of work.
 __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
   const int64_t chunks = ColumnChunksOf(s), heads = s.batch * s.heads;
   const int64_t head = block / chunks % heads;
@@ -58,8 +58,8 @@ __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
           static_cast<int>(block % chunks) * kTile};
 }
 
-// Returns the length of the block's sequence: the number of positions that take
-// part in attention.
+// Returns the length of the sequence that the thread block at `place`
+// processes: the number of positions that take part in attention.
 __device__ inline int LengthOf(const AttentionShape& s, const BlockPlace& place,
                                const int32_t* lengths) {
   return lengths == nullptr ? static_cast<int>(s.time) : lengths[place.batch];
