@@ -128,9 +128,9 @@ __device__ inline void StoreRows(const float (&values)[4][4], int first_row,
   }
 }
 
-// Returns `dropout` with the random base (see Device::SetRandomBase) added to
-// its stream. Reads the base when the kernel runs, so captured kernels use the
-// current base.
+// Returns `dropout` with the offset that Device::SetRandomBase has set added to
+// its random stream. Reads the offset when the kernel runs, so captured kernels
+// use the current offset.
 __device__ inline AttentionDropout Based(AttentionDropout dropout) {
   if (dropout.rate > 0.0f) dropout.stream = dropout.base->Of(dropout.stream);
   return dropout;
@@ -164,7 +164,8 @@ __device__ inline uint64_t ProbabilityNumber(const AttentionShape& s,
 }
 
 // Returns 16 bits: bit 4 n + m is set if dropout keeps the probability of key
-// `key` + m for query `query` + n. Call it where few registers are in use.
+// `key` + m for query `query` + n. Call it where few registers are in use, to
+// avoid register spills.
 __device__ inline unsigned KeptTile(const AttentionShape& s,
                                     const BlockPlace& place,
                                     const AttentionDropout& dropout, int query,

@@ -11,11 +11,11 @@
 
 namespace tributary::cuda {
 
-// Divides the rows of a matrix into contiguous chunks (not the chunks of an
-// arena), so that many thread blocks can add rows at the same time. For each
-// chunk and each tile of columns, one thread block computes the sums.
-// FinishSums then adds the sums of the chunks. The order of additions depends
-// only on the shape.
+// Divides the rows of a matrix into contiguous chunks (unrelated to
+// ArenaLayout's chunks of parameters), so that many thread blocks can add rows
+// at the same time. For each chunk and each tile of columns, one thread block
+// computes the sums. FinishSums then adds the sums of the chunks. The order of
+// additions depends only on the shape.
 struct ColumnChunks {
   // Threads of a block: a warp reads kColumns consecutive elements of a row,
   // and kLanes warps process the rows in turn.
