@@ -69,7 +69,9 @@ class WorkState : public WeightsSink {
   // ---- Called by the membership client.
   // Requests a kInitialize task: this worker must send version 0.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
-  // Replaces the current assignment if `assignment` has a higher generation.
+  // Replaces the current assignment (the micro-batches and pieces of the
+  // evaluation data that this worker computes) if `assignment` has a higher
+  // generation.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);

@@ -69,7 +69,8 @@ class EncodedPictures final : public PictureSource {
  private:
   explicit EncodedPictures(int64_t channels) : channels_(channels) {}
 
-  // Lists the members of an archive; add(file, member) adds one.
+  // Opens the tar archive at `path`, and calls add(file, member) for each of
+  // its members, which adds the picture.
   template <typename Adder>
   absl::Status AddArchive(const std::string& path, const Adder& add);
   // Sorts the pictures by class, then by file name.
