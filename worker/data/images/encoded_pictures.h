@@ -69,8 +69,8 @@ class EncodedPictures final : public PictureSource {
  private:
   explicit EncodedPictures(int64_t channels) : channels_(channels) {}
 
-  // Opens the tar archive at `path`, and calls add(file, member) for each of
-  // its members, which adds the picture.
+  // Opens the tar archive at `path`, and calls add(file, member) for each file
+  // in it. `add` appends the file to pictures_ unless its name begins with `.`.
   template <typename Adder>
   absl::Status AddArchive(const std::string& path, const Adder& add);
   // Sorts the pictures by class, then by file name.
