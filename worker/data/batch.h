@@ -11,7 +11,10 @@ namespace tributary {
 
 // Properties of a data set that a model depends on.
 struct DataInfo {
-  // kSequences: texts of different lengths, for model.bert.
+  // What a sample is. kImages: a picture. kRows: the features of a row of a
+  // table. kTokens: a window of a text, for models that predict the next token.
+  // kIndexes: only an index, which the model maps to data itself. kSequences: a
+  // text, for model.bert; texts have different lengths.
   enum class Kind { kImages, kRows, kTokens, kIndexes, kSequences };
   Kind kind = Kind::kRows;
   // Shape of one sample. kImages: {channels, height, width}. kRows: {features}.

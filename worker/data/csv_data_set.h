@@ -16,8 +16,8 @@
 namespace tributary {
 
 // Reads CSV files. A CsvEncoding, which is learned from the training file,
-// determines the features of a sample. Samples have shape {features}. Keeps all
-// data in memory as floats.
+// converts the columns of a row to the features of a sample. Samples have shape
+// {features}. Keeps all data in memory as floats.
 class CsvDataSet final : public DataSet {
  public:
   // Reads and parses the files that `spec` names. If `regression` is true,
@@ -31,8 +31,8 @@ class CsvDataSet final : public DataSet {
   int64_t train_samples() const override { return train_.rows; }
   int64_t evaluation_samples() const override { return test_.rows; }
   uint64_t fingerprint() const override { return fingerprint_; }
-  // Returns the CsvEncoding as JSON, or an empty string if numbers are not
-  // changed and there are no categories.
+  // Returns the CsvEncoding as JSON, or an empty string if no numbers are
+  // scaled and no column holds categories.
   std::string encoding() const override { return encoding_; }
   void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                  Batch* batch) const override;

@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// Maximum size of DataSet::encoding in bytes. It is sent in one message (see
+// Maximum size of DataSet::encoding in bytes, small enough for one message (see
 // Limits::message_bytes). For comparison, the tokenizer of multilingual BERT
 // has 2.2 MB.
 inline constexpr size_t kMaxEncodingBytes = size_t{3} << 20;
@@ -26,8 +26,8 @@ class DataSet {
   virtual ~DataSet() = default;
 
   virtual const DataInfo& info() const = 0;
-  // Returns the number of samples in one epoch, which is at least 1. A sample
-  // of a text is a window of `context` tokens.
+  // Returns the number of samples in one epoch, which is at least 1. For
+  // DataInfo::Kind::kTokens, a sample is a window of `context` tokens.
   virtual int64_t train_samples() const = 0;
   // Returns the number of held-out samples, or 0 if there are none.
   virtual int64_t evaluation_samples() const = 0;

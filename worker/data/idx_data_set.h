@@ -39,7 +39,7 @@ class IdxDataSet final : public DataSet {
   void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
-  // Images and their labels.
+  // The images and labels of the training or the held-out part.
   struct Part {
     int64_t samples = 0;
     int64_t height = 0;

@@ -14,7 +14,7 @@ namespace tributary {
 // obtain the samples themselves. Reads no files. Immutable and thread-safe.
 class IndexDataSet final : public DataSet {
  public:
-  // `spec` must be valid and without a name.
+  // `spec` must be valid, and its field `name` must be empty.
   explicit IndexDataSet(const ExternalDataSpec& spec);
 
   const DataInfo& info() const override { return info_; }

@@ -25,7 +25,8 @@ class MaskedDataSet final : public DataSet {
  public:
   struct Options {
     double mask_probability = 0.15;
-    // Determines where windows begin, and which tokens are predicted.
+    // The seed that determines where windows begin, and which tokens are
+    // predicted.
     uint64_t seed = 0;
   };
   // `data` must have a tokenizer. Returns InvalidArgument, naming the field, if

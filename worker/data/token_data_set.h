@@ -14,8 +14,8 @@
 namespace tributary {
 
 // A sample is a window of `context` tokens (see TokenWindows); the label of
-// each token is the token after it. The last held-out window is padded with
-// token 0 and label -1, which is not counted.
+// each token is the token after it. If the last held-out window is shorter, it
+// is padded with token 0 and label -1, which the loss ignores.
 class TokenDataSet final : public DataSet {
  public:
   // `seed` determines where windows begin. Returns InvalidArgument, naming the

@@ -51,10 +51,11 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Returns the device stream of this exchange, or null. If it is not null, the
-  // arenas of TakeArena and of the WeightsSink are in the memory of its device,
-  // which must be the device of the trainer. The stream's methods may be called
-  // at any time.
+  // Returns the ReductionStream that runs this exchange's operations on a GPU,
+  // or null if the exchange works in host memory. If it is not null, the arenas
+  // of TakeArena and of the WeightsSink are in the memory of the stream's
+  // device, which must be the device of the trainer. The stream's methods may
+  // be called at any time.
   virtual ReductionStream* device() { return nullptr; }
 
   // Returns a gradient arena in memory that Push can send without copying.

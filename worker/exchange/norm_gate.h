@@ -14,9 +14,9 @@
 
 namespace tributary {
 
-// Holds back the gradient chunks of one step until all of them have been added.
-// Then computes the norm of the gradient and sends the chunks with it. Add may
-// be called from several threads at once.
+// Holds back the gradient chunks of one step until Add has been called for all
+// of them. Then computes the norm of the whole gradient and sends every chunk
+// together with this norm. Add may be called from several threads at once.
 class NormGate {
  public:
   // `layout` must outlive this object. The norm is computed from the sums

@@ -63,14 +63,14 @@ class SubtreeReducer {
                  std::function<void(NodeChunk)> send,
                  ReductionStream* device = nullptr);
 
-  // Passes the final gradient of `leaf` for `chunk`. `arena` is a gradient
-  // arena that this object may modify. `sample_count` and `loss_sum` are the
-  // sample count and the sum of the losses of the micro-batch; `loss_sum` is
-  // used for chunk 0 only.
+  // Passes the final gradient of micro-batch `leaf` for `chunk`. `arena` is a
+  // gradient arena that this object may modify. `sample_count` and `loss_sum`
+  // are the sample count and the sum of the losses of the micro-batch;
+  // `loss_sum` is used for chunk 0 only.
   void ChunkReady(int leaf, int chunk, Buffer arena, int64_t sample_count,
                   double loss_sum) ABSL_LOCKS_EXCLUDED(mu_);
-  // Like ChunkReady, for a node whose leaves have already been summed and
-  // rounded in the same way (see DeviceSums).
+  // Like ChunkReady, for a node of the reduction tree whose micro-batches have
+  // already been summed and rounded in the same way (see DeviceSums).
   void NodeReady(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
   // Sends the sum of a node as it is, even if the sum of its sibling is also
   // passed to this object. Used for sums in device memory, which only the
@@ -79,7 +79,7 @@ class SubtreeReducer {
   void Send(NodeChunk sum) const { send_(std::move(sum)); }
 
  private:
-  // Adds `sum` to `sibling`.
+  // Adds `sum` to `sibling`, the sum of the sibling node in the reduction tree.
   void Add(NodeChunk sum, NodeChunk* sibling);
   void AddOnDevice(NodeChunk sum, NodeChunk* sibling);
 

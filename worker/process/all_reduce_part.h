@@ -49,9 +49,9 @@ struct AllReducePartOptions {
 
 // Joins the all-reduce group, after MembershipClient::AwaitOpen has returned
 // `open`: creates version 0 of the weights, or reads a later version from
-// server 0 (the coordinator), reports Synced to the coordinator, waits without
-// a time limit until the coordinator has formed the group, and connects to the
-// members.
+// server 0 (the coordinator), tells the coordinator with a Synced report that
+// the weights are complete, waits without a time limit until the coordinator
+// has formed the group, and connects to the members.
 //
 // On failure, returns OutOfRange if the job finished without this worker, or
 // else the first error. `setup`, `membership`, `state` and the objects that

@@ -64,9 +64,10 @@ class MembershipClient final
   // job finishes without this worker, Cancelled if the job is stopped, and the
   // connection's error if it ends first.
   absl::StatusOr<Group> AwaitGroup() ABSL_LOCKS_EXCLUDED(mu_);
-  // Blocks until a member, possibly this one, publishes a value under `name`,
-  // and returns the value. Returns Cancelled if the job is stopped, and the
-  // connection's error if it ends first.
+  // Blocks until a member of the all-reduce group, possibly this one, publishes
+  // a value, such as its address, under `name`, and returns the value. Returns
+  // Cancelled if the job is stopped, and the connection's error if it ends
+  // first.
   absl::StatusOr<std::string> AwaitPublication(const std::string& name)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the callback for Save orders; orders received earlier are delivered at
@@ -76,9 +77,10 @@ class MembershipClient final
   void SetSave(std::function<void(int64_t version)> save)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Sets the callback for answers to clock probes. It must not block; of this
-  // object's methods, it may call only Send. Null removes the callback, which
-  // no longer runs once SetReading has returned.
+  // Sets the callback for readings of the coordinator's clock, which answer the
+  // ClockProbe reports. It must not block; of this object's methods, it may
+  // call only Send. Null removes the callback, which no longer runs once
+  // SetReading has returned.
   void SetReading(std::function<void(const ClockReading&)> reading)
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -106,7 +108,8 @@ class MembershipClient final
   std::map<std::string, std::string> published_ ABSL_GUARDED_BY(mu_);
   std::function<void(int64_t)> save_ ABSL_GUARDED_BY(mu_);
   std::function<void(const ClockReading&)> reading_ ABSL_GUARDED_BY(mu_);
-  // Versions of the Save orders received before save_ was set.
+  // Versions of the Save orders received while save_ was null, which SetSave
+  // delivers.
   std::vector<int64_t> saves_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;

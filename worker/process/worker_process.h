@@ -24,13 +24,13 @@ namespace tributary {
 struct WorkerOptions {
   // Address of the coordinator (shard 0) as host:port.
   std::string coordinator;
-  // Requested rank, or -1 for any.
+  // The rank to request from the coordinator, or -1 for any.
   int rank = -1;
   // Number of compute threads; each computes one micro-batch at a time. Never
   // changes the result.
   int threads = 1;
   // Creates the device of a compute thread. Called once for each compute
-  // thread, when the job is known; not called for synthetic models, which use
+  // thread, when the job is known; not called for model.synthetic, which uses
   // the CPU.
   DeviceMaker make_device = &MakeCpuDevice;
   // The functions that open the job's data and create its models.
@@ -59,8 +59,8 @@ struct WorkerOptions {
   absl::Duration connect_timeout = absl::Seconds(60);
   // Time limit for connecting to the coordinator again after a lost connection.
   absl::Duration reconnect_timeout = absl::Minutes(10);
-  // If true, a worker whose job was stopped joins again, because server 0 will
-  // be restarted to resume the job.
+  // If true, a worker whose job was stopped joins again instead of ending,
+  // because server 0 will be restarted to resume the job.
   bool await_resume = false;
   // Called with true when the coordinator has admitted the worker, and with
   // false when the worker no longer takes part. Must not block. May be null.

@@ -46,18 +46,18 @@ class BoundedStalenessWork : public WorkState {
   int64_t CompleteVersion() const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void OnTaskBegin(const Task& task) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns true if the training task should compute from the current version
-  // of the chunk, or false if the task should wait for a newer version.
+  // Returns true if the training task should compute from the version of the
+  // chunk that has arrived, or false if it should wait for a newer version.
   virtual bool ShouldTake(const Task& task, int chunk) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
   // Called when a compute thread begins and ends a wait for a newer version of
-  // a chunk. OnWaitBegin returns the deadline of the wait; at the deadline, the
-  // thread takes the current version.
+  // a chunk. OnWaitBegin returns the deadline of the wait, at which the thread
+  // takes the version that has arrived.
   virtual absl::Time OnWaitBegin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return absl::InfiniteFuture();
   }
   virtual void OnWaitEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
-  // Returns the newest version of the chunk.
+  // Returns the newest version of the chunk that has arrived.
   int64_t VersionOf(int chunk) const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return chunks_[chunk].version;
   }

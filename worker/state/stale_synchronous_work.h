@@ -44,11 +44,12 @@ class StaleSynchronousWork final : public BoundedStalenessWork {
   const int64_t staleness_;
   const double patience_;
 
-  // Duration of the last training task without its waits.
+  // Duration of the last training task, not counting its waits for weights.
   absl::Duration computing_ ABSL_GUARDED_BY(mu_);
   // Start of the task under way.
   absl::Time begin_ ABSL_GUARDED_BY(mu_);
-  // Deadline that all waits of the task share. The first wait sets it.
+  // Deadline that all waits of the task under way for newer weights share. The
+  // first wait sets it.
   absl::Time patience_end_ ABSL_GUARDED_BY(mu_);
   int threads_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time waiting_since_ ABSL_GUARDED_BY(mu_);

@@ -84,7 +84,8 @@ class SynchronousWork final : public WorkState {
   Buffer own_arenas_[2];  // See SetArenas. Null: arenas_ are in use.
 
   Slot slots_[2] ABSL_GUARDED_BY(mu_);
-  // Version that must not be overwritten; -1 if there is none.
+  // The version that the task under way reads, so that it must not be
+  // overwritten; -1 if there is none.
   int64_t pinned_ ABSL_GUARDED_BY(mu_) = -1;
   // True if a chunk is parked until the task under way ends. The arrival of
   // that chunk proves that the step of the task is complete.

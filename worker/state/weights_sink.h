@@ -35,12 +35,13 @@ class WeightsSink {
     return absl::FailedPreconditionError("this mode keeps its own arenas");
   }
   enum class Arrival {
-    // Write to `*to` unless the chunk is mapped, then call EndWrite.
+    // Write the values to `*to` unless the chunk is mapped, then call EndWrite.
     kWrite,
-    // A task is reading the destination: retry when the SetUnparked callback
-    // runs.
+    // Keep the version, because a task is reading the destination, and call
+    // BeginWrite again when the SetUnparked callback runs.
     kPark,
-    // The version is not newer than the present version: discard it.
+    // Discard the version, because it is not newer than the one that the sink
+    // already has.
     kDrop,
   };
   // Begins to deliver a version of a chunk. Returns what the exchange must do

@@ -21,7 +21,8 @@
 
 namespace tributary {
 
-// A unit of work for the trainer.
+// A unit of work for the trainer, such as training on some micro-batches of a
+// step.
 struct Task {
   enum class Kind {
     kInitialize,        // Send version 0 of every chunk.
@@ -68,7 +69,9 @@ class WorkState : public WeightsSink {
   // ---- Called by the membership client.
   // Requests a kInitialize task: this worker must send version 0.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
-  // Replaces the current assignment if `assignment` has a higher generation.
+  // Replaces the current assignment (the micro-batches and pieces of the
+  // evaluation data that this worker computes) if `assignment` has a higher
+  // generation.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
@@ -95,15 +98,17 @@ class WorkState : public WeightsSink {
   Task Next() ABSL_LOCKS_EXCLUDED(mu_);
   // Like Next, but returns nullopt instead of blocking.
   std::optional<Task> TryNextForTest() ABSL_LOCKS_EXCLUDED(mu_);
-  // Records that the task's items have been computed and sent.
+  // Records that the trainer has computed and sent the task's items
+  // (micro-batches, or pieces of the evaluation data).
   virtual void MarkDone(const Task& task);
   // Blocks until the task can read elements [begin, end) of its weights.
   // Returns false if the task must be given up; the caller then calls Next. May
   // be called from several threads at once.
   virtual bool AwaitWeights(const Task& task, int64_t begin, int64_t end) = 0;
   // Returns true if the task must be given up, for example because its step is
-  // already complete or the job has ended. Call this between two items of a
-  // task; during an item, AwaitWeights reports the same.
+  // already complete or the job has ended. Call this during work that does not
+  // call AwaitWeights, such as the steps of local SGD; AwaitWeights reports the
+  // same.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the arena, a buffer with all parameters, for this version of the
   // weights. The pointer is valid until the next call of Next.

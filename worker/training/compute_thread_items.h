@@ -62,11 +62,13 @@ class ComputeThreadItems {
   static constexpr size_t kNone = static_cast<size_t>(-1);
   static constexpr int kNobody = -1;
 
-  // The items of one thread, as indices into items_.
+  // The items that are assigned to one thread at the beginning, as indices into
+  // items_.
   struct Own {
     size_t begin = 0;
     size_t end = 0;
-    // First item of the range that has not been reserved.
+    // First item of [begin, end) that the thread has neither taken nor
+    // reserved.
     size_t next = 0;
     size_t reserved = kNone;  // Item reserved by Peek; kNone if there is none.
   };
@@ -77,7 +79,8 @@ class ComputeThreadItems {
   std::atomic<size_t> next_;  // First item not given to a thread.
 
   absl::Mutex mu_;
-  // Thread whose item has not started; kNobody if there is none.
+  // With kInOrder: the thread that has taken an item, but not started it yet;
+  // kNobody if there is none.
   int starting_ ABSL_GUARDED_BY(mu_) = kNobody;
 };
 

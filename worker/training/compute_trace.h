@@ -14,9 +14,9 @@
 
 namespace tributary {
 
-// Records what a compute thread does in the traced steps: its activities, and
-// within them the layers. Only that thread may call the methods; another thread
-// may construct the object.
+// Records when a compute thread, in the traced steps, switches between
+// activities, such as reading data, and when it computes each layer. Only that
+// thread may call the methods; another thread may construct the object.
 class ComputeTrace final : public ActivityObserver, public LayerObserver {
  public:
   // `recorder` must outlive this object. `layers` is the result of
@@ -33,7 +33,7 @@ class ComputeTrace final : public ActivityObserver, public LayerObserver {
   // step.
   void Waited(int64_t step, absl::Time begin);
 
-  // Returns this object if the step is traced, otherwise null.
+  // Returns this object if the current step is traced, otherwise null.
   LayerObserver* layers() { return active_ ? this : nullptr; }
 
   void OnSwitch(Activity was) override;

@@ -24,8 +24,8 @@ namespace tributary {
 // proceeds. Host arenas should be pinned (see Copies::PinHostMemory); otherwise
 // the host takes part in the copies.
 //
-// If the exchange works in the device's memory (see UseDeviceArenas), the "host
-// arenas" of the comments are in that memory.
+// After UseDeviceArenas, the arenas that comments call "host arenas" are in
+// device memory, too.
 //
 // Not thread-safe.
 class DeviceArenas {
@@ -55,9 +55,9 @@ class DeviceArenas {
   float* weights() const { return static_cast<float*>(weights_.get()); }
   float* gradients() const { return static_cast<float*>(gradients_.get()); }
 
-  // Identifies the contents of a chunk of weights: two copies of a chunk with
-  // equal versions have equal bytes. `step` is the version of the task, and
-  // `base` is WorkState::BaseVersion of the chunk.
+  // Identifies the values of a chunk of weights: two copies of a chunk with
+  // equal Versions have equal bytes. `step` is the version of the task's
+  // weights, and `base` is WorkState::BaseVersion of the chunk.
   struct Version {
     int64_t step = -1;
     int64_t base = -1;

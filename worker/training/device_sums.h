@@ -28,8 +28,8 @@ namespace tributary {
 class DeviceSums {
  public:
   // Requires that `device` has its own memory. `device` and `layout` must
-  // outlive this object. The tree has `tree_leaves` leaves; its sums are
-  // rounded to `dtype`.
+  // outlive this object. The reduction tree has `tree_leaves` leaves; its sums
+  // are rounded to `dtype`.
   DeviceSums(Device* device, const ArenaLayout* layout, int tree_leaves,
              WireDtype dtype);
 
@@ -45,15 +45,18 @@ class DeviceSums {
   // must compute the final gradients of these chunks.
   void Add(int first, int last);
   // Returns true if the micro-batch completes a sum that must be copied to an
-  // arena of the exchange: the sum of one of the task's largest nodes or, if
-  // memory does not suffice, of a lower node.
+  // arena of the exchange: the sum of one of the largest nodes of the reduction
+  // tree whose leaves all belong to the task or, if memory does not suffice, of
+  // a lower node.
   bool complete() const { return complete_; }
-  // Returns the node whose sum the micro-batch contributes to.
+  // Returns the node of the reduction tree whose sum the micro-batch
+  // contributes to.
   int node() const { return node_; }
   // Returns the arena that holds the sum of node(). Valid until the next
   // BeginMicroBatch.
   const float* sum() const { return sum_; }
-  // Returns the sample count of sum().
+  // Returns the number of samples (for texts, tokens) whose gradients sum()
+  // includes.
   int64_t sample_count() const { return sample_count_; }
   // Ends the micro-batch. `loss_sum` is the sum of its losses. Returns the sum
   // of the losses of all micro-batches in sum(), added in the tree's order.
@@ -85,8 +88,9 @@ class DeviceSums {
 
   // State of the current micro-batch.
   float* gradients_ = nullptr;
-  // The waiting sums to which the micro-batch is added, from the lowest level
-  // to the highest.
+  // Sums of the sibling node of the micro-batch and of the siblings of its
+  // ancestors in the reduction tree, to which the gradients of the micro-batch
+  // are added, from the lowest level to the highest.
   std::vector<Waiting> siblings_;
   int node_ = 0;
   float* sum_ = nullptr;

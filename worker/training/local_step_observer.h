@@ -12,8 +12,9 @@
 
 namespace tributary {
 
-// Observes a local step, which needs no exchange: aborts the step when its task
-// must be given up, and records its sample count.
+// Observes a step of local SGD, which a model takes without exchanging
+// gradients: aborts the step when its task must be given up, and records its
+// sample count.
 class LocalStepObserver final : public StepObserver {
  public:
   LocalStepObserver(const WorkState* state, const Task* task,

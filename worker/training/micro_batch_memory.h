@@ -28,8 +28,9 @@ struct MicroBatchMemory {
 using ModelPlanner = std::function<absl::StatusOr<ModelMemory>(
     const ModelSpec&, const DataInfo&, int64_t max_samples, const Device&)>;
 
-// The job and the data of an estimate. job.batch.micro_batches need not be set,
-// except for ExplainMicroBatchMemory. `job` must outlive this struct.
+// The job and the data whose memory is estimated. job.batch.micro_batches need
+// not be set, except for ExplainMicroBatchMemory. `job` must outlive this
+// struct.
 struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;

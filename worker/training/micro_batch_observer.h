@@ -50,7 +50,8 @@ class MicroBatchObserver final : public StepObserver {
     DeviceSums* sums = nullptr;
     // See StepObserver::layers.
     LayerObserver* layers = nullptr;
-    // Called by DeviceBusy, while the device computes. May be null.
+    // Called by DeviceBusy: the whole micro-batch has been queued, and the
+    // compute thread is about to wait for it. May be null.
     std::function<void()> device_busy;
   };
   // All arguments must outlive this object.
@@ -69,23 +70,23 @@ class MicroBatchObserver final : public StepObserver {
     micro_batch_.sample_count = sample_count;
   }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
-  // Passes on chunks that are final and, on a device with its own memory, have
-  // been copied to the exchange's arena. Finish passes on chunk 0, because it
-  // carries the loss.
+  // Passes to the reducer the chunks whose gradients are final and, on a device
+  // with its own memory, have been copied to the exchange's arena. Leaves chunk
+  // 0 to Finish, because chunk 0 carries the loss.
   void GradientsReady(int64_t begin) override;
 
-  // Passes on the remaining chunks. Must be called once, after ForwardBackward.
-  // Returns the device's error if it has failed; chunks that it has not
-  // computed are never passed on.
+  // Passes to the reducer the chunks that GradientsReady has not passed on.
+  // Must be called once, after ForwardBackward. Returns the device's error if
+  // it has failed; chunks that the device has not computed are never passed on.
   absl::Status Finish(double loss_sum);
 
  private:
   // Copies elements [begin, end) of the weights to the device, each piece as
   // soon as it is available. Returns false if the micro-batch must be given up.
   bool LoadAsTheyArrive(int64_t begin, int64_t end);
-  // Queues the additions for chunks [first, last_added_) and starts to copy
-  // completed sums to the exchange's arena. Requires a device with its own
-  // memory.
+  // Queues the additions of the gradients of chunks [first, last_added_) to the
+  // sums in device memory, and starts to copy completed sums to the exchange's
+  // arena. Requires a device with its own memory.
   void AddUp(int first);
   // Passes chunk last_chunk_ to the reducer. `loss_sum` must be 0 except for
   // chunk 0.

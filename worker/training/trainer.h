@@ -35,7 +35,7 @@ class Trainer {
     // Sends a report to the coordinator. Called from any thread.
     std::function<void(const WorkerReport&)> report;
     // Called when this worker has computed its micro-batches of a step and
-    // Progress includes them. May be null.
+    // Progress reports them. May be null.
     std::function<void()> step_done;
     // Logs a warning. If null, warnings are dropped.
     std::function<void(const std::string&)> warn;
@@ -75,12 +75,13 @@ class Trainer {
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
-  // Sets `work->arena` to an arena of the exchange, unless the gradients are
-  // summed in device memory and `work` does not complete a sum. Sets the fields
-  // of `work` that state where the task's weights are.
+  // Sets the fields of `work` that state where the task's weights are. Sets
+  // `work->arena` to a gradient arena of the exchange, unless the gradients are
+  // summed in device memory and the micro-batch does not complete a sum.
   void TakeArena(const Task& task, MicroBatchObserver::MicroBatch* work);
-  // Like TrainMicroBatch, but takes the local steps of a round, and passes the
-  // outer gradient to `reducer`.
+  // Like TrainMicroBatch, but takes the local steps of one round of local SGD,
+  // and passes the outer gradient (initial minus final weights of the round) to
+  // `reducer`.
   absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
@@ -106,7 +107,7 @@ class Trainer {
   void WarnOfCaptures();
   absl::Status Evaluate(const Task& task);
   absl::Status EvaluatePiece(const Task& task, int thread, int64_t piece);
-  // Creates traces_.
+  // Creates a ComputeTrace for each thread if steps are traced.
   void BeginTrace();
   // Returns the trace of the thread, or null if no step is traced.
   ComputeTrace* TraceOf(int thread) const {

@@ -103,7 +103,8 @@ class TrainingSetup {
   // names. Returns the errors of LoadInitialWeights. May block on the disk. No
   // thread may be computing.
   absl::Status MakeInitialWeights(float* arena) const;
-  // Distributes the items of a task over the compute threads.
+  // Distributes the items of a task (micro-batches, or pieces of the evaluation
+  // data) over the compute threads.
   ComputeThreadItems Distribute(std::vector<int64_t> items) const;
   // Returns the number of samples in one piece of the evaluation data. The last
   // piece may be shorter.
@@ -117,9 +118,10 @@ class TrainingSetup {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
     std::unique_ptr<DeviceSums> sums;
-    // Copies of the weights. If models work in host memory, all threads use the
-    // copies of the first thread, and this field is null in the other threads.
-    // Null with local steps, because each model then has weights of its own.
+    // The bfloat16 copies of the weights for matrix products. If models work in
+    // host memory, all threads use the copies of the first thread, and this
+    // field is null in the other threads. Null with local steps, because each
+    // model then has weights of its own.
     std::unique_ptr<WeightCopies> weight_copies;
     std::unique_ptr<Model> model;
     std::unique_ptr<LocalSgd> local_sgd;
@@ -141,7 +143,8 @@ class TrainingSetup {
   absl::Status AddThread(const DeviceMaker& make_device,
                          const TrainingSources& sources,
                          std::optional<int64_t> host_bytes);
-  // Sets table_ and layout_ from the model, and applies optimizer.group.
+  // Sets table_ and layout_ (the model's parameters and their places in an
+  // arena), and applies the job's optimizer.group.
   absl::Status LayOut(const Model& model);
   absl::Status ApplyParameterGroups();
 

@@ -58,7 +58,8 @@ class WorkTimes {
   // Round of the newest task; -1 before the first. A round consists of several
   // steps with local SGD, and otherwise of one.
   int64_t round_ ABSL_GUARDED_BY(mu_) = -1;
-  // The activity to which time between tasks is attributed.
+  // The activity to which the time between the previous task and the next is
+  // attributed.
   Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;
   TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
   absl::Duration micro_batch_time_ ABSL_GUARDED_BY(mu_);

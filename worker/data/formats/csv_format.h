@@ -29,8 +29,8 @@ struct CsvOptions {
   // end.
   char delimiter = ',';
   // Indexes, as for label_column, of columns that hold categories: any text in
-  // UTF-8. If the label's column is one of them, the table's labels are not
-  // set.
+  // UTF-8. If the label's column is one of them, its cells are in
+  // CsvTable::categories, and CsvTable::labels stays empty.
   std::vector<int32_t> category_columns;
   // True to read labels as numbers (CsvTable::values) instead of classes
   // (CsvTable::labels).

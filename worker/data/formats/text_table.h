@@ -25,8 +25,8 @@ struct TextColumn {
 };
 
 struct TextTable {
-  // For each column to read, the cells of all rows; empty if the table lacks
-  // the column.
+  // For each column to read, the cells of all rows, or nothing if the table
+  // lacks the column.
   std::vector<std::vector<std::string>> cells;
   // The number, from 1, of the line on which each row begins.
   std::vector<int64_t> lines;

@@ -20,8 +20,8 @@ struct TokenFormat {
   int64_t tokens = 0;
 };
 
-// Number of bytes at the beginning of a file that ParseTokenFormat needs: more
-// than the longest header that numpy.save writes.
+// Number of bytes at the beginning of a token file that ParseTokenFormat needs:
+// more than the longest header that numpy.save writes.
 inline constexpr int64_t kTokenHeaderBytes = 1 << 17;
 
 // Parses the header of a token file. `start` are the first kTokenHeaderBytes of

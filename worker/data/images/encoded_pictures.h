@@ -69,12 +69,15 @@ class EncodedPictures final : public PictureSource {
  private:
   explicit EncodedPictures(int64_t channels) : channels_(channels) {}
 
-  // Lists the members of an archive; add(file, member) adds one.
+  // Opens the tar archive at `path`, and calls add(file, member) for each file
+  // in it. `add` appends the file to pictures_ unless its name begins with `.`.
   template <typename Adder>
   absl::Status AddArchive(const std::string& path, const Adder& add);
-  // Sorts the pictures.
+  // Sorts the pictures by class, then by file name.
   void Sort();
-  // Sorts the pictures and labels them.
+  // Sorts the pictures and sets their labels, the indexes of their classes in
+  // `classes`. If `classes` is empty, first sets it to the sorted names of the
+  // classes. Returns InvalidArgument if `classes` lacks a picture's class.
   absl::Status Label(std::vector<std::string>* classes);
   // Calls read(file, offset, size) for the file that contains picture `index`,
   // whose encoded bytes are the `size` bytes at `offset`.

@@ -23,8 +23,8 @@ class PictureSource {
   // Reads and decodes the picture. Errors begin with its name. May block on
   // the file system.
   virtual absl::StatusOr<Picture> Read(int64_t index) const = 0;
-  // Returns a hash of the picture, for the fingerprint of the data (see
-  // proto/DATA.md). Returns the same errors as Read.
+  // Returns a hash of the picture, from which the fingerprint of the data set
+  // is computed (see proto/DATA.md). Returns the same errors as Read.
   virtual absl::StatusOr<uint64_t> Hash(int64_t index) const = 0;
 };
 

@@ -58,7 +58,8 @@ class PictureTransform {
   const int64_t height_;
   const int64_t width_;
   const uint64_t seed_;
-  // For each channel, the feature for each value of a pixel.
+  // For each channel, the feature (a normalized float) for each of the 256
+  // values of a pixel.
   std::vector<std::array<float, 256>> scale_;
 };
 

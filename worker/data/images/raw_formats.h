@@ -19,13 +19,13 @@ namespace tributary {
 inline constexpr int64_t kCifar10Bytes = 3073;
 inline constexpr int64_t kCifar100Bytes = 3074;
 
-// Parses a binary file of CIFAR-10 or, if `fine` is true, of CIFAR-100, of
-// which only the fine labels are used.
+// Parses a binary file of CIFAR-10 or, if `fine` is true, of CIFAR-100. Of the
+// labels of CIFAR-100, only the fine ones are used.
 absl::StatusOr<RawLayout> ParseCifar(absl::string_view bytes, bool fine,
                                      absl::string_view name);
 
 // Parses a NumPy array (.npy, versions 1 to 3, C order) of uint8 with shape
-// [N, H, W] or [N, H, W, C], where C is 1 or 3. Does not set the labels.
+// [N, H, W] or [N, H, W, C], where C is 1 or 3. Does not set RawLayout::labels.
 absl::StatusOr<RawLayout> ParseNpyPictures(absl::string_view bytes,
                                            absl::string_view name);
 
@@ -35,11 +35,12 @@ absl::StatusOr<std::vector<int64_t>> ParseNpyLabels(absl::string_view bytes,
                                                     absl::string_view name);
 
 // Parses an IDX file of unsigned bytes with three dimensions [N, H, W] or four
-// [N, H, W, C], where C is 1 or 3. Does not set the labels.
+// [N, H, W, C], where C is 1 or 3. Does not set RawLayout::labels.
 absl::StatusOr<RawLayout> ParseIdxPictures(absl::string_view bytes,
                                            absl::string_view name);
 
-// Parses an IDX file of unsigned bytes with one dimension.
+// Parses an IDX file of unsigned bytes with one dimension, and returns the
+// bytes as labels.
 absl::StatusOr<std::vector<int64_t>> ParseIdxPictureLabels(
     absl::string_view bytes, absl::string_view name);
 

@@ -19,7 +19,8 @@ struct RawLayout {
   int64_t channels = 0;
   int64_t first = 0;   // Offset of the first picture.
   int64_t stride = 0;  // From one picture to the next.
-  // True: [channels, height, width]. False: [height, width, channels].
+  // Order of a picture's bytes. True: [channels, height, width]. False:
+  // [height, width, channels].
   bool planar = false;
   std::vector<int64_t> labels;  // [count]
 };

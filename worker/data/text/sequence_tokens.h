@@ -23,8 +23,8 @@ struct SequenceTokens {
   // Returns true if `token` is one of the special tokens.
   bool Contains(int32_t token) const;
   // Returns the token with which samples are filled up to the context length:
-  // the padding token or, if there is none, token 0. It does not affect the
-  // result.
+  // the padding token or, if there is none, token 0. The choice does not affect
+  // what the model computes for a sample.
   int32_t filler() const { return padding == kAbsent ? 0 : padding; }
 };
 

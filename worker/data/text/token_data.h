@@ -24,7 +24,7 @@ class TokenSource {
 };
 
 // The tokens of a job's files. The first `train_tokens` of them are for
-// training, and the rest is held out.
+// training, and the others are held out for evaluation.
 struct TokenData {
   std::unique_ptr<TokenSource> tokens;
   int64_t train_tokens = 0;

@@ -29,7 +29,7 @@ class TokenMasking {
     SequenceTokens special;
     int64_t vocabulary = 0;  // Number of tokens to draw replacements from.
   };
-  // The epoch of held-out samples.
+  // The value of `epoch` that stands for held-out samples.
   static constexpr int64_t kEvaluation = -1;
 
   explicit TokenMasking(const Options& options) : options_(options) {}

@@ -26,12 +26,13 @@ namespace tributary {
 class TokenWindows {
  public:
   struct Options {
-    // Tokens that a sample has in addition to those of the window. A window has
-    // `context` - `extra_tokens` tokens.
+    // Number of tokens that a sample has in addition to those of its window,
+    // such as [CLS] and [SEP]. A window has `context` - `extra_tokens` tokens.
     int64_t extra_tokens = 0;
     // True if the label of a token is the token after it.
     bool predicts_next = true;
-    // Determines the phases.
+    // The seed from which the phase of each epoch, the position of its first
+    // window, is drawn.
     uint64_t seed = 0;
   };
   // The tokens [begin, begin + tokens).
@@ -48,7 +49,8 @@ class TokenWindows {
 
   int64_t train_windows() const;
   int64_t evaluation_windows() const;
-  // `index` must be below the number of windows.
+  // Return a window of the training or the held-out part. `index` must be below
+  // train_windows() or evaluation_windows().
   Window Train(int64_t epoch, int64_t index) const;
   Window Evaluation(int64_t index) const;
 

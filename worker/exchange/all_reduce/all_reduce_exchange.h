@@ -66,24 +66,27 @@ class AllReduceExchange final : public Exchange {
   struct Options {
     JobSpec job;  // The resolved job.
     int64_t steps = 0;
-    // First step to compute. Equals the version of the initial weights.
+    // First step to compute. Equals the version of the weights with which the
+    // exchange starts.
     int64_t first_step = 0;
     int64_t attempt = 0;  // Number of the job's attempt; used by tests only.
-    // Optimizer state at version first_step. Must include all chunks whose
-    // optimizer state this member keeps. Unused if first_step is 0.
+    // The state of the optimizer when the weights are at version first_step.
+    // Must include all chunks whose optimizer state this member keeps. Unused
+    // if first_step is 0.
     Snapshot first;
     // The micro-batches that each member computes in every step, indexed by
     // member. No range is empty.
     std::vector<LeafRange> assignments;
-    // Receives the StepSums of each step, in the order of the steps, on any
-    // thread. Set on member 0 only.
+    // Receives the StepSums of each step (sums over the batch, such as its
+    // loss), in the order of the steps, on any thread. Set on member 0 only.
     std::function<void(const StepSums&)> on_sums;
-    // Receives copies of the chunks that this member reduces, at the versions
-    // passed to SaveAt, at the versions that are multiples of keep_every, and
-    // at the last version, on the exchange's thread. May be null.
+    // Receives copies of the weights and the optimizer state of the chunks that
+    // this member reduces, at the versions passed to SaveAt, at the versions
+    // that are multiples of keep_every, and at the last version. Called on the
+    // exchange's thread. May be null.
     std::function<void(int64_t version, const Snapshot::Chunk&)> save;
-    // The interval, in versions, at which `save` receives copies. 0 if there
-    // are no such copies.
+    // The interval, in versions, at which `save` receives copies. 0 if it
+    // receives none at regular intervals.
     int64_t keep_every = 0;
     // Records the traced steps. Null if no step is traced. Must outlive the
     // exchange.
@@ -113,8 +116,8 @@ class AllReduceExchange final : public Exchange {
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<DeviceMesh> mesh,
       std::unique_ptr<ReductionStream> stream);
-  // Returns the plan for the stream of member `rank` of `size` members. Returns
-  // the errors of Optimizer::Create.
+  // Returns the plan for the ReductionStream of member `rank` of `size`
+  // members. Returns the errors of Optimizer::Create.
   static absl::StatusOr<ReductionStream::Plan> PlanFor(
       const JobSpec& job, const ArenaLayout* layout, int rank, int size);
   // Aborts transfers that Finish has not completed.
@@ -146,7 +149,7 @@ class AllReduceExchange final : public Exchange {
 
   // The results that this member itself has computed for a step.
   struct Own {
-    // Indexed by chunk and node.
+    // Gradient sums, indexed by chunk and by node of the reduction tree.
     std::map<int, std::map<int, NodeChunk>> chunks;
     std::map<int, int64_t> sample_counts;  // Indexed by node.
     int64_t sample_count = 0;              // Sum over all nodes.
@@ -159,13 +162,17 @@ class AllReduceExchange final : public Exchange {
                     WeightsSink* sink, std::unique_ptr<PeerMesh> mesh,
                     DeviceMesh* device_mesh,
                     std::unique_ptr<ReductionStream> device);
-  // Sets optimizer_, and restores its state. Begins to run the steps.
+  // Creates optimizer_, restores its state, and starts the thread that runs the
+  // steps.
   absl::Status Start();
   // Moves the sink's weights to the device.
   absl::Status MoveWeights();
-  // Allocates the buffers of steps.
+  // Allocates the buffers that one step needs, and that later steps reuse: one
+  // for each gradient sum (of one chunk) that this member receives, and
+  // Options::arenas gradient arenas.
   void Reserve();
-  // Copies weights within the memory where the exchange works.
+  // Copies weights within the memory where the exchange works: the host's or
+  // the GPU's.
   void CopyWeights(const float* from, int64_t count, float* to);
 
   int OwnerOf(int chunk) const {
@@ -173,8 +180,9 @@ class AllReduceExchange final : public Exchange {
   }
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
-  // Like Send and Receive, for a chunk in the memory where the exchange works.
-  // `ready` is null, or the event after which the values may be read.
+  // Like Send and Receive, for a chunk in the memory where the exchange works:
+  // the host's or the GPU's. `ready` is the event after which the values may be
+  // read, or null if they may be read at once.
   Transfer SendChunk(int to, uint64_t tag, const float* values, int64_t bytes,
                      std::shared_ptr<Event> ready);
   Transfer ReceiveChunk(int from, uint64_t tag, float* values, int64_t bytes);
@@ -182,7 +190,8 @@ class AllReduceExchange final : public Exchange {
   // Returns the address to which to write the version of the chunk that `step`
   // computes. Returns Internal if the sink does not accept this version.
   absl::StatusOr<float*> BeginWrite(int64_t step, int chunk);
-  // Returns true if the job always saves this version.
+  // Returns true if `version` is saved even without a call of SaveAt: it is the
+  // last version, or a multiple of Options::keep_every.
   bool KeepsVersion(int64_t version) const;
   // Records that the step has begun. Returns true if the version that the step
   // computes must be saved.

@@ -21,15 +21,16 @@ namespace tributary {
 // The kinds of messages between members. The comment of a kind states the
 // message's contents.
 enum class AllReduceKind : uint64_t {
-  // The gradient sum of a node for a chunk, sent to the member that reduces the
-  // chunk.
+  // The gradient sum of one node of the reduction tree for one chunk, sent to
+  // the member that reduces the chunk.
   kGradient,
   // The gradient sum of a chunk over all members or, with shard_optimizer, the
   // chunk's new weights.
   kReduced,
   kSampleCount,  // int64: number of samples in a member's part of the batch.
   kLoss,         // double: loss of a node, sent to member 0.
-  // The MemberOptimizer::Facts of all chunks that a member reduces.
+  // MemberOptimizer::Facts, such as the sum of the gradient's squares, of all
+  // chunks that a member reduces.
   kFacts,
 };
 
@@ -54,7 +55,8 @@ absl::Status WithinMemory(const Work& work) {
   }
 }
 
-// Runs one step. Used by the exchange's thread only.
+// Runs one step of the all-reduce: receives and adds gradients, and updates
+// weights. Used by the exchange's thread only.
 class AllReduceExchange::Step {
  public:
   Step(AllReduceExchange* exchange, int64_t number)
@@ -98,8 +100,8 @@ class AllReduceExchange::Step {
   // see ChunkGradient.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
-  // Waits for the Facts of the chunks that this member reduces, and sends them
-  // to the members that need them.
+  // Waits for the Facts (sums of squares) of the chunks that this member
+  // reduces, and sends them to the members that need them.
   absl::Status SendFacts();
   // Sends the reduced chunk to all other members.
   void SendReduced(int chunk, const float* values,
@@ -120,7 +122,8 @@ class AllReduceExchange::Step {
   // order, up to the first chunk whose event has not been reached. With `wait`,
   // waits for each event, and so includes all chunks.
   absl::Status EndWrites(bool wait);
-  // Updates all chunks once the norm is known.
+  // Waits for the Facts of all members, computes the norm of the step's whole
+  // gradient, and then updates all chunks. Used if updates wait for the norm.
   absl::Status UpdateGated();
   absl::Status Report();
   absl::Status AwaitSends();
@@ -154,7 +157,7 @@ class AllReduceExchange::Step {
   std::vector<int64_t> sample_counts_;  // Indexed by member.
   std::vector<Transfer> sample_count_transfers_;
   int64_t sample_count_ = -1;  // Sum over all members; -1 if not known yet.
-  // Losses by node. Filled by member 0 only.
+  // Sums of the losses, by node of the reduction tree. Filled by member 0 only.
   std::map<int, double> losses_;
   std::vector<Transfer> loss_transfers_;
   // Indexed by member: the Facts of the chunks that the member reduces, in
@@ -166,7 +169,8 @@ class AllReduceExchange::Step {
   // each with the event that is reached when its weights are complete (null:
   // they are complete).
   std::deque<std::pair<int, std::shared_ptr<Event>>> writes_;
-  // Reduced gradients by chunk; used only if updates wait for the norm.
+  // Gradient sums over all members, by chunk. Used only if updates wait for the
+  // norm of the whole gradient.
   std::map<int, ChunkGradient> reduced_;
 };
 

@@ -20,7 +20,7 @@ namespace tributary {
 // null.
 struct ChunkGradient {
   const float* half = nullptr;
-  // The second part of the sum; null if `half` is the whole sum.
+  // The second summand of the gradient sum; null if `half` is the whole sum.
   const float* other_half = nullptr;
 };
 
@@ -94,7 +94,8 @@ class MemberOptimizer {
   // effect if this object does not update that chunk.
   virtual void Restore(const Snapshot::Chunk& chunk) = 0;
 
-  // Returns the number of arrays of optimizer state of a chunk.
+  // Returns the number of arrays of optimizer state, such as momentum, of a
+  // chunk.
   virtual int slots() const = 0;
 };
 

@@ -14,7 +14,7 @@
 
 namespace tributary {
 
-// A message to or from a peer.
+// A message to or from a peer, in GPU memory.
 struct DeviceMessage {
   uint64_t tag = 0;
   void* data = nullptr;
@@ -43,12 +43,12 @@ class DeviceMessages {
   // Returns true if the peer waits for one of the outgoing messages.
   bool has_sendable() const { return Sendable() != nullptr; }
   // Removes and returns the first outgoing message that the peer waits for, and
-  // sets `moving`. Returns null if there is none, and Internal if the peer
-  // waits for a message with the same tag but a different size.
+  // sets its field `moving`. Returns null if there is none, and Internal if the
+  // peer waits for a message with the same tag but a different size.
   absl::StatusOr<DeviceMessage*> TakeSendable();
   // Removes and returns the expected message with this tag and size, which the
-  // peer is about to send, and sets `moving`. Returns Internal if no such
-  // message is expected.
+  // peer is about to send, and sets its field `moving`. Returns Internal if no
+  // such message is expected.
   absl::StatusOr<DeviceMessage*> TakeExpected(uint64_t tag, uint64_t bytes);
 
  private:

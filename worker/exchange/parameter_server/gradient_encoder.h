@@ -27,9 +27,9 @@ class GradientEncoder {
   // `layout` must outlive this object. `exchange` must be valid.
   GradientEncoder(const ExchangeSpec& exchange, const ArenaLayout* layout);
 
-  // Encodes the chunk's elements of `sum`, which is not modified. With FLOAT32
-  // and without compression, the result refers to the memory of `sum`, and
-  // otherwise to a copy.
+  // Encodes the elements of the chunk in `sum`, which is not modified. With
+  // FLOAT32 and without compression, the result refers to the memory of `sum`,
+  // and otherwise to a copy.
   EncodedFloats Encode(const NodeChunk& sum);
 
  private:

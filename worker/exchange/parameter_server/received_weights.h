@@ -40,7 +40,7 @@ class ReceivedWeights {
   void Write(int chunk, const ReceivedFloats& floats, float* to);
 
  private:
-  // The state of one chunk.
+  // The state of this class for one chunk.
   struct Copy {
     int64_t version = -1;
     // The deltas that led to the newest two versions, indexed by version % 2;

@@ -40,8 +40,8 @@ class ServerConnection;
 
 // State that the connections of one exchange share.
 struct ExchangeParts {
-  // `outcomes` is the value of `answered`. `arena_layout` and `weights_sink`
-  // must outlive this object.
+  // `outcomes` initializes the field `answered`. `arena_layout` and
+  // `weights_sink` must outlive this object.
   ExchangeParts(const ExchangeSpec& exchange, bool outcomes, int server_count,
                 const ArenaLayout* arena_layout, WeightsSink* weights_sink);
 
@@ -70,7 +70,8 @@ struct ExchangeParts {
   std::atomic<bool> on_device{false};
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> bytes_received{0};
-  // Bytes of the chunks in shared memory, which are not copied.
+  // Bytes of the gradients and weights that were exchanged through memory
+  // shared with a server, instead of over a stream.
   std::atomic<int64_t> shared_bytes_sent{0};
   std::atomic<int64_t> shared_bytes_received{0};
   std::atomic<bool> finishing{false};
