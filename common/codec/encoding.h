@@ -46,7 +46,8 @@ EncodedFloats CompressWithFeedback(const CompressionSpec& compression,
                                    const float* gradient, float* residual,
                                    int64_t count);
 
-// Compresses the differences to[i] - from[i]. `compression` must be valid.
+// Returns the differences to[i] - from[i], compressed with the method that
+// `compression` selects. `compression` must be valid.
 EncodedFloats CompressDifference(const CompressionSpec& compression,
                                  const float* from, const float* to,
                                  int64_t count);

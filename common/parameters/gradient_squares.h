@@ -11,13 +11,14 @@
 
 namespace tributary {
 
-// Sums the squares of the gradients of an arena (the buffer that holds all
-// gradients of a model) or of a chunk (a slice of it), in double precision. The
-// result has the same bits however the elements are divided among calls of Add.
-// Running statistics (elements of group STATISTICS) are not gradients and count
-// as zero, but if one of them is not finite, the sum is NaN. The check for
-// non-finite steps therefore detects non-finite gradients and non-finite
-// statistics. Not thread-safe.
+// Sums the squares of the gradients of a model or of a part of them, in double
+// precision. The gradients are in the arena (one buffer with all parameters, or
+// their gradients) or in a chunk, a slice of the arena. The result has the same
+// bits however the elements are divided among calls of Add. Running statistics
+// (elements of group STATISTICS) are not gradients and count as zero, but if
+// one of them is not finite, the sum is NaN. Code that looks for non-finite
+// gradients in the sum therefore also detects non-finite statistics. Not
+// thread-safe.
 class GradientSquares {
  public:
   // `segments` are the segments of the range of elements to sum, in ascending
@@ -26,18 +27,18 @@ class GradientSquares {
   explicit GradientSquares(absl::Span<const ChunkSegment> segments)
       : segments_(segments) {}
 
-  // Adds the squares of the next `count` elements, which are half[i] +
+  // Adds the squares of the next `count` gradients, which are half[i] +
   // other_half[i], or half[i] if `other_half` is null. `count` must be a
-  // multiple of 16 in all calls except the last. Elements in gaps between
-  // parameters must be zero.
+  // multiple of 16 in all calls except the last. Elements in the alignment gaps
+  // between parameters must be zero.
   void Add(const float* half, const float* other_half, int64_t count);
   double Total() const {
     return TotalOf(gradients_.Total(), statistics_.Total());
   }
   // Returns `gradients`, the sum of squares of the gradients, or NaN if
-  // `statistics`, the sum of squares of the elements of group STATISTICS, is
-  // not finite. Both must have been summed in the order of SumOfSquares, by
-  // position in the arena.
+  // `statistics`, the sum of squares of the running statistics, is not finite.
+  // Both must have been summed in the order of SumOfSquares, by position in the
+  // arena (the buffer with all parameters).
   static double TotalOf(double gradients, double statistics) {
     return gradients + 0 * statistics;
   }

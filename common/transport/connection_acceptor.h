@@ -69,8 +69,8 @@ class ConnectionAcceptor {
   void Run();
   // Accepts all connections that are waiting at the listener `door`.
   void AcceptAll(const Door& door);
-  // Returns true if the connection `socket` from `peer` is within the limits.
-  // Otherwise closes `socket` and returns false.
+  // Returns true if the connection `socket` from `peer` is within the limits on
+  // connections. Otherwise closes `socket` and returns false.
   bool Admit(const Door& door, int socket, const std::string& peer);
   // Accepts and closes one connection, using the spare descriptor, when the
   // process has no other descriptors left.

@@ -81,8 +81,8 @@ class GrpcServerStream final
   }
 
  private:
-  // Closes the call if its first message does not arrive in time. Outlives the
-  // stream while the alarm's callback runs.
+  // Closes the call if its first message does not arrive in time. A separate
+  // object, because the alarm's callback may run after the stream is deleted.
   struct Watch {
     void SendAway() ABSL_LOCKS_EXCLUDED(mu) {
       absl::MutexLock lock(&mu);
