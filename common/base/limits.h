@@ -52,8 +52,8 @@ struct Limits {
 
   // ---- Size of one message.
   //
-  // Maximum size of a message in bytes: a chunk and its header, or the lists
-  // that the coordinator (server 0) sends, such as the parameter table.
+  // Maximum size of a message in bytes. The largest messages contain a chunk
+  // and a header, or a list, such as the parameter table.
   int message_bytes = kMaxChunkBytes + (1 << 20);
   // Maximum size of all metadata of one call, in bytes.
   int metadata_bytes = 8 << 10;

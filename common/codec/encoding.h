@@ -24,11 +24,12 @@ struct EncodedFloats {
   std::shared_ptr<const void> owner;
 };
 
-// Returns the encoding of the contributions (the gradient sums that workers
-// send) in this exchange.
+// Returns the encoding in which workers send contributions (gradient sums), as
+// the settings `exchange` of the job select.
 Encoding GradientEncoding(const ExchangeSpec& exchange);
-// Returns the encoding of complete weights in this exchange. Weights that are
-// sent as differences from an earlier version may use a different encoding.
+// Returns the encoding in which complete weights are sent, as the settings
+// `exchange` of the job select. Weights that are sent as differences from an
+// earlier version may use a different encoding.
 Encoding WeightsEncoding(const ExchangeSpec& exchange);
 // Returns the number format of `encoding`, which must be FLOAT32, BFLOAT16 or
 // FLOAT16.

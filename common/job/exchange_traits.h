@@ -40,9 +40,9 @@ struct ExchangeTraits {
   // this many preceding steps. 0 if whole_batches is true, because steps are
   // then not applied in order.
   int64_t staleness = 0;
-  // Number of the job's steps per round. In each round, the workers send
-  // contributions and receive new weights once. Above 1 only for local SGD; see
-  // Rounds.
+  // Number of the job's steps per round. In each round, the processes exchange
+  // gradients once, or with local SGD the changes of weights. Above 1 only for
+  // local SGD; see Rounds.
   int64_t steps_per_round = 1;
   // True for local SGD: for each micro-batch, a worker takes several steps (the
   // steps of one round, see Rounds) on a separate copy of the weights, with the

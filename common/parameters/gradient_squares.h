@@ -11,14 +11,13 @@
 
 namespace tributary {
 
-// Sums the squares of the gradients of a model or of a part of them, in double
-// precision. The gradients are in the arena (one buffer with all parameters, or
-// their gradients) or in a chunk, a slice of the arena. The result has the same
-// bits however the elements are divided among calls of Add. Running statistics
-// (elements of group STATISTICS) are not gradients and count as zero, but if
-// one of them is not finite, the sum is NaN. Code that looks for non-finite
-// gradients in the sum therefore also detects non-finite statistics. Not
-// thread-safe.
+// Sums the squares of the gradients in an arena (one buffer with the gradients
+// of all parameters) or in a chunk (a slice of the arena), in double precision.
+// The result has the same bits however the elements are divided among calls of
+// Add. Running statistics (elements of group STATISTICS) are not gradients and
+// count as zero, but if one of them is not finite, the sum is NaN. A check for
+// a non-finite sum therefore detects non-finite gradients and non-finite
+// statistics. Not thread-safe.
 class GradientSquares {
  public:
   // `segments` are the segments of the range of elements to sum, in ascending

@@ -67,16 +67,17 @@ std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 // sizes, that there are many chunks, and that each of `workers` workers, at
 // least 2, runs on a host of its own.
 
-// Returns the traffic, in units of the model size, with one server, which runs
-// on a host of its own.
+// Returns the traffic with one server, which runs on a host of its own: the
+// bytes per step in each direction through the busiest host's network
+// interface, divided by the size of the model in bytes.
 double CentralServerLaw(int workers);
-// Returns the traffic, in units of the model size, with a ring all-reduce
-// (Patarasuk and Yuan, 2009). Servers with equal shards that run on the
-// workers' hosts have the same traffic.
+// Like CentralServerLaw, with a ring all-reduce (Patarasuk and Yuan, 2009).
+// Servers with equal shards that run on the workers' hosts have the same
+// traffic.
 double AllReduceLaw(int workers);
-// Returns the minimum traffic, in units of the model size, with servers on the
-// workers' hosts and on `extra_hosts` further hosts (at most `workers`). The
-// minimum is reached if the shards are sized so that all links are equally busy
+// Like CentralServerLaw, with servers on the workers' hosts and on
+// `extra_hosts` further hosts (at most `workers`). Returns the minimum traffic,
+// which is reached if the shards are sized so that all links are equally busy
 // (Jiang et al., 2020: BytePS).
 double LeastTrafficLaw(int workers, int extra_hosts);
 

@@ -9,12 +9,12 @@
 
 namespace tributary {
 
-// Estimates the difference between the clock of the coordinator (server 0) and
-// this process's clock from probes (Cristian, 1989). A probe is a message that
-// the coordinator answers with the time of its clock. The coordinator has read
-// its clock between the sending of the probe and the arrival of the answer, so
-// the error of the estimate is at most half of the round trip. Uses the probe
-// with the shortest round trip. Not thread-safe.
+// Estimates the clock of the coordinator (server 0) minus this process's clock,
+// from probes (Cristian, 1989). A probe is a message that the coordinator
+// answers with the time of its clock. The coordinator has read its clock
+// between the sending of the probe and the arrival of the answer, so the error
+// of the estimate is at most half of the round trip. Uses the probe with the
+// shortest round trip. Not thread-safe.
 class ClockOffset {
  public:
   // The value of error_ns() before the first answer to a probe.

@@ -149,8 +149,8 @@ class GrpcServerStream final
   void OnDone() override {
     session_->OnGone();
     watch_->End();
-    // A thread that called Finish outside of gRPC's callbacks may still hold
-    // the lock.
+    // Waits until a thread that called Finish outside of gRPC's callbacks has
+    // released the lock.
     { absl::MutexLock lock(&mu_); }
     delete this;
   }
