@@ -24,12 +24,12 @@ struct EncodedFloats {
   std::shared_ptr<const void> owner;
 };
 
-// Returns the encoding in which workers send contributions (gradient sums), as
-// the settings `exchange` of the job select.
+// Returns the encoding in which workers send contributions (gradient sums) in a
+// job with the settings `exchange`.
 Encoding GradientEncoding(const ExchangeSpec& exchange);
-// Returns the encoding in which complete weights are sent, as the settings
-// `exchange` of the job select. Weights that are sent as differences from an
-// earlier version may use a different encoding.
+// Returns the encoding in which complete weights are sent in a job with the
+// settings `exchange`. Weights that are sent as differences from an earlier
+// version may use a different encoding.
 Encoding WeightsEncoding(const ExchangeSpec& exchange);
 // Returns the number format of `encoding`, which must be FLOAT32, BFLOAT16 or
 // FLOAT16.

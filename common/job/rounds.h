@@ -19,7 +19,7 @@ class Rounds {
   // `job` must be valid and have `steps` steps.
   Rounds(const JobSpec& job, int64_t steps);
 
-  // Number of rounds of the job.
+  // Number of rounds of the job. Servers count a round as one step.
   int64_t count() const { return RoundsFor(steps_); }
   // Returns the number of steps in the first `rounds` rounds. This is also the
   // number of the first step of round `rounds`. Steps and rounds are numbered
@@ -33,7 +33,8 @@ class Rounds {
   int64_t steps_per_round_;
 };
 
-// Returns the job as the servers see it: each of its steps is a round of `job`.
+// Returns the job as the servers see it: each of its steps is a round of `job`,
+// which is one step or, in mode local_steps (local SGD), `inner_steps` steps.
 // In mode local_steps it has the outer optimizer, a constant learning rate and
 // no clipping; in all other modes it is `job` itself. The fields steps and
 // epochs keep the values that they have in `job`.

@@ -104,9 +104,10 @@ class Optimizer {
   OptimizerStep At(const UpdateStep& step) const;
 
  private:
-  // Returns the rule at step `step`, counted from 0. `decays` is true for
-  // elements with weight decay, and false for all others. The rule must have
-  // the same type at every step, and one slot for each name in slot_names().
+  // Returns the update rule with its coefficients at step `step`, counted from
+  // 0. `decays` is true for elements with weight decay, and false for all
+  // others. The rule must have the same type at every step, and one slot for
+  // each name in slot_names().
   virtual OptimizerRule RuleAt(int64_t step, double learning_rate,
                                bool decays) const = 0;
 };

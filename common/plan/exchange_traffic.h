@@ -57,9 +57,10 @@ int BusiestHost(const std::vector<HostTraffic>& traffic);
 
 // Returns the number of contributions (gradient sums) that each of `workers`
 // workers sends per chunk, indexed by worker, if the micro-batches are divided
-// evenly. A worker sends one contribution for each maximal subtree of the
-// reduction tree in its range of micro-batches: one if `workers` is a power of
-// two. Workers without micro-batches send none.
+// evenly. Gradients of micro-batches are added in the order of a binary tree,
+// the reduction tree. A worker sends one contribution for each maximal subtree
+// in its range of micro-batches: one if `workers` is a power of two. Workers
+// without micro-batches send none.
 std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
 // ---- Closed-form traffic: bytes in each direction through the busiest
