@@ -58,8 +58,9 @@ struct ExchangeTraits {
   bool contributions_await_norm = false;
   // True if servers answer each contribution (a gradient sum from a worker).
   // Determines how long a server may read the gradients of a contribution in
-  // the worker's memory: if true, until it has answered that contribution;
-  // otherwise, until it has published the chunk's next version.
+  // memory that it shares with the worker: if true, until it has answered that
+  // contribution; otherwise, until it has published the next version of the
+  // chunk.
   bool contributions_answered = false;
 };
 

@@ -38,8 +38,8 @@ struct Parameter {
   int64_t padding = 0;
 };
 
-// Consecutive elements of one chunk that servers update in the same way: they
-// have the same optimizer group (see ParameterGroup) and the same learning rate
+// Consecutive elements of one chunk that are updated in the same way: they have
+// the same optimizer group (see ParameterGroup) and the same learning rate
 // factor.
 struct ChunkSegment {
   // Offsets of the first element and of the end, relative to the start of the
