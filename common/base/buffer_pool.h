@@ -14,10 +14,10 @@
 
 namespace tributary {
 
-// A reference-counted float buffer. For example, one buffer can be an input of
-// the next update and, at the same time, the payload of several outgoing
-// messages. When the last reference is released, the buffer returns to its
-// pool, or is freed if it belongs to no pool.
+// A reference-counted float buffer. For example, one buffer with weights can be
+// an input of the next optimizer update and, at the same time, the payload of
+// several outgoing messages. When the last reference is released, the buffer
+// returns to its pool, or is freed if it belongs to no pool.
 using Buffer = std::shared_ptr<float>;
 
 // Returns a buffer of `elements` floats that belongs to no pool. Its contents

@@ -33,9 +33,10 @@ inline void FailpointOrDie(const char* point) {
   if (!Failpoint(point).ok()) std::abort();
 }
 
-// Appends to the ledger, a file that tests check: attempt `attempt` (one run of
-// the protocol) has applied step `step` to chunk `chunk`, with the gradients of
-// `sample_count` samples. Does nothing outside of tests.
+// Appends an entry to the ledger, a file that tests check. The entry states
+// that, in attempt `attempt` (one run of the protocol), a server or worker has
+// applied step `step` to chunk `chunk`, with the gradients of `sample_count`
+// samples. Does nothing outside of tests.
 inline void LedgerEntry(int64_t attempt, int chunk, int64_t step,
                         int64_t sample_count) {
   if (RecordInLedger != nullptr) {
@@ -43,10 +44,10 @@ inline void LedgerEntry(int64_t attempt, int chunk, int64_t step,
   }
 }
 
-// Appends to the sample ledger, a file that tests check: a worker computes
-// micro-batch `micro_batch` of step `step` from `samples` samples. `inputs`
-// contains the bytes of the inputs of all samples, one sample after the other.
-// Does nothing outside of tests.
+// Appends an entry to the sample ledger, a file that tests check. The entry
+// states that a worker computes micro-batch `micro_batch` of step `step` from
+// `samples` samples. `inputs` contains the bytes of the inputs of all samples,
+// one sample after the other. Does nothing outside of tests.
 inline void SampleLedgerEntry(int64_t step, int micro_batch, int64_t samples,
                               absl::string_view inputs) {
   if (RecordSamplesInLedger != nullptr) {

@@ -12,8 +12,9 @@
 
 namespace tributary {
 
-// Largest value of an option that is used as a factor, such as a learning rate.
-// The product of up to six such options is within float32's range.
+// Largest value of an option of a job that is used as a factor, such as a
+// learning rate. The product of up to six such options is within float32's
+// range.
 inline constexpr double kMaxScale = 1e6;
 
 // Returns an InvalidArgument error with the message "PATH: WHAT", where WHAT is

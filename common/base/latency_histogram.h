@@ -9,18 +9,18 @@
 
 namespace tributary {
 
-// Counts durations. A value type; not thread-safe. The width of a bucket is at
-// most one eighth of the durations in it, or one nanosecond (see DurationCounts
-// in proto/rendezvous.proto). The last bucket ends at 2^48 ns, about 78
-// hours. Longer durations are counted in the last bucket, and negative ones as
-// zero.
+// A histogram of durations. A value type; not thread-safe. A bucket is one
+// nanosecond wide or, for longer durations, at most one eighth as wide as the
+// shortest duration in it (see DurationCounts in proto/rendezvous.proto). The
+// last bucket ends at 2^48 ns, about 78 hours. Longer durations are counted in
+// the last bucket, and negative ones as zero.
 class LatencyHistogram {
  public:
   LatencyHistogram() = default;
   explicit LatencyHistogram(const DurationCounts& counts);
 
   void Add(absl::Duration duration);
-  // Adds all counts of `other`.
+  // Adds all counts of the histogram `other` to this one.
   void Add(const LatencyHistogram& other);
 
   int64_t count() const { return count_; }

@@ -52,8 +52,8 @@ struct Limits {
 
   // ---- Size of one message.
   //
-  // Maximum size of a message in bytes: a chunk, its header and room for the
-  // coordinator's tables.
+  // Maximum size of a message in bytes. The largest messages contain a chunk
+  // and a header, or a list, such as the parameter table.
   int message_bytes = kMaxChunkBytes + (1 << 20);
   // Maximum size of all metadata of one call, in bytes.
   int metadata_bytes = 8 << 10;
@@ -62,8 +62,9 @@ struct Limits {
   //
   // Maximum number of workers that are members of a job at a time.
   int workers = 1024;
-  // Maximum numbers of parameters in a table, of bytes in a parameter's name,
-  // of dimensions of a shape, and of elements of all parameters together.
+  // Maximum numbers of parameters in a model's parameter table, of bytes in a
+  // parameter's name, of dimensions of a shape, and of elements of all
+  // parameters together.
   int parameters = 65536;
   int name_bytes = 256;
   int dimensions = 8;

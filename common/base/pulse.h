@@ -62,7 +62,8 @@ class Pulse {
   absl::Mutex mu_;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time last_ ABSL_GUARDED_BY(mu_) = MonotonicNow();
-  // Declared last, because the thread uses the other members.
+  // Declared last, so that the thread starts after the members that it uses
+  // have been initialized.
   Thread thread_;
 };
 

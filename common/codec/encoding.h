@@ -24,11 +24,12 @@ struct EncodedFloats {
   std::shared_ptr<const void> owner;
 };
 
-// Returns the encoding of the contributions (the gradient sums that workers
-// send) in this exchange.
+// Returns the encoding in which workers send contributions (gradient sums) in a
+// job with the settings `exchange`.
 Encoding GradientEncoding(const ExchangeSpec& exchange);
-// Returns the encoding of complete weights in this exchange. Weights that are
-// sent as differences from an earlier version may use a different encoding.
+// Returns the encoding in which complete weights are sent in a job with the
+// settings `exchange`. Weights that are sent as differences from an earlier
+// version may use a different encoding.
 Encoding WeightsEncoding(const ExchangeSpec& exchange);
 // Returns the number format of `encoding`, which must be FLOAT32, BFLOAT16 or
 // FLOAT16.
@@ -46,7 +47,8 @@ EncodedFloats CompressWithFeedback(const CompressionSpec& compression,
                                    const float* gradient, float* residual,
                                    int64_t count);
 
-// Compresses the differences to[i] - from[i]. `compression` must be valid.
+// Returns the differences to[i] - from[i], compressed with the method that
+// `compression` selects. `compression` must be valid.
 EncodedFloats CompressDifference(const CompressionSpec& compression,
                                  const float* from, const float* to,
                                  int64_t count);

@@ -12,8 +12,9 @@
 
 namespace tributary::cuda {
 
-// The number format to which each sum in the reduction tree is rounded. The
-// job's field exchange.wire_dtype selects it.
+// The number format to which each sum of gradients is rounded. The gradients of
+// the micro-batches are added in the order of a binary tree, the reduction
+// tree. The job's field exchange.wire_dtype selects the format.
 enum class NodeFormat { kFloat32, kBfloat16, kFloat16 };
 
 // Queues on `stream` the computation of to[i] = from[i], rounded to `format`,
@@ -21,9 +22,9 @@ enum class NodeFormat { kFloat32, kBfloat16, kFloat16 };
 void RoundNode(Stream& stream, NodeFormat format, int64_t count,
                const float* from, float* to);
 
-// Queues on `stream` the computation of sum[i] = rounded (sum[i] + rounded
-// x[i]), for i < count, where "rounded" means rounded to `format`. The elements
-// of `sum` must be rounded already.
+// Adds gradients. Queues on `stream` the computation of sum[i] = rounded
+// (sum[i] + rounded x[i]), for i < count, where "rounded" means rounded to
+// `format`. The elements of `sum` must be rounded already.
 void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
              float* sum);
 

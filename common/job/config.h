@@ -12,15 +12,16 @@
 
 namespace tributary {
 
-// The members of a JSON object, such as model.external.config. Members have
-// defaults, so that a job states only what differs:
+// Reads the members of a JSON object, such as model.external.config of a job.
+// Members have defaults, so that a job file contains only the members with
+// other values:
 //
 //   const int64_t rank = config->Integer("rank", /*fallback=*/8, 1, 1024);
 //
 // A value of the wrong type or out of range yields the fallback. The first such
-// value is recorded as an error. A factory that receives a Config need not
-// check for errors: its caller calls status() and CheckAllRead(). Not
-// thread-safe.
+// value is recorded as an error. A function that creates an object from a
+// Config, such as a model, need not check for errors: its caller calls status()
+// and CheckAllRead(). Not thread-safe.
 class Config {
  public:
   // `field` is the name of the object in error messages. `json` is the text of

@@ -33,18 +33,21 @@ struct ExchangeTraits {
   // join wait for the next attempt.
   bool fixed_members = false;
 
-  // True if one worker computes the whole batch of a step. Otherwise the
-  // batch's micro-batches are divided among the workers.
+  // True if each step is assigned to one worker, which computes its whole
+  // batch. Otherwise the batch's micro-batches are divided among the workers.
   bool whole_batches = false;
-  // Number of steps by which a worker may run ahead of the oldest version of
-  // any chunk. 0 if whole_batches is true, because steps are then not applied
-  // in order.
+  // A worker may compute a step with weights that lack the updates of at most
+  // this many preceding steps. 0 if whole_batches is true, because steps are
+  // then not applied in order.
   int64_t staleness = 0;
-  // Number of steps between two exchanges; see Rounds.
+  // Number of the job's steps per round. In each round, the processes exchange
+  // gradients once, or with local SGD the changes of weights. Above 1 only for
+  // local SGD; see Rounds.
   int64_t steps_per_round = 1;
-  // True for local SGD: for each micro-batch, a worker takes the steps of a
-  // round on a separate copy of the weights, with the job's optimizer, and
-  // contributes the change of these weights instead of a gradient.
+  // True for local SGD: for each micro-batch, a worker takes several steps (the
+  // steps of one round, see Rounds) on a separate copy of the weights, with the
+  // job's optimizer. It contributes the change of these weights instead of a
+  // gradient.
   bool local_sgd = false;
 
   // True if servers, or the members of an all-reduce, update chunks only after
@@ -53,10 +56,11 @@ struct ExchangeTraits {
   // True if workers compute the norm of the whole gradient before they send it,
   // and send the norm with it.
   bool contributions_await_norm = false;
-  // True if servers answer each contribution (a gradient sum from a worker). A
-  // server may then read the gradient of a contribution until it has answered
-  // that contribution. Otherwise it may read the gradient until the chunk's
-  // next version is published.
+  // True if servers answer each contribution (a gradient sum from a worker).
+  // Determines how long a server may read the gradients of a contribution in
+  // memory that it shares with the worker: if true, until it has answered that
+  // contribution; otherwise, until it has published the next version of the
+  // chunk.
   bool contributions_answered = false;
 };
 

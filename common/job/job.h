@@ -84,14 +84,15 @@ std::string ModelTitle(const JobSpec& job);
 // model of model.bert.
 bool PredictsTokens(const JobSpec& job);
 
-// Returns the largest number that one sample may contribute to a sample count:
-// the number of tokens of a sequence if the model predicts tokens,
-// data.external.units_per_sample for a different model with external data, and
-// 1 in all other jobs.
+// Returns the largest number that one sample may add to a sample count, the
+// number by which gradient sums are divided: the number of tokens of a sequence
+// if the model predicts tokens, data.external.units_per_sample for a different
+// model with external data, and 1 in all other jobs.
 int64_t UnitsPerSample(const JobSpec& job);
 
-// Returns true if a sample may count for less than UnitsPerSample: with
-// data.external, and if model.bert predicts only some of the tokens.
+// Returns true if a sample may add less than UnitsPerSample(job) to the sample
+// count: with data.external, and if model.bert predicts only some of the
+// tokens.
 bool SampleCountsVary(const JobSpec& job);
 
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.

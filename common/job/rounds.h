@@ -19,10 +19,11 @@ class Rounds {
   // `job` must be valid and have `steps` steps.
   Rounds(const JobSpec& job, int64_t steps);
 
-  // Number of rounds of the job.
+  // Number of rounds of the job. Servers count a round as one step.
   int64_t count() const { return RoundsFor(steps_); }
   // Returns the number of steps in the first `rounds` rounds. This is also the
-  // number of the first step of round `rounds`; both count from 0.
+  // number of the first step of round `rounds`. Steps and rounds are numbered
+  // from 0.
   int64_t StepsAfter(int64_t rounds) const;
   // Returns the smallest number of rounds that have at least `steps` steps.
   int64_t RoundsFor(int64_t steps) const;
@@ -32,15 +33,17 @@ class Rounds {
   int64_t steps_per_round_;
 };
 
-// Returns the job as the servers see it: each of its steps is a round of `job`.
+// Returns the job as the servers see it: each of its steps is a round of `job`,
+// which is one step or, in mode local_steps (local SGD), `inner_steps` steps.
 // In mode local_steps it has the outer optimizer, a constant learning rate and
 // no clipping; in all other modes it is `job` itself. The fields steps and
 // epochs keep the values that they have in `job`.
 JobSpec JobOfRounds(const JobSpec& job);
 
-// Returns true if the coordinator (server 0) may need the state of an evaluated
-// version after its evaluation: with stop_when or checkpoint.best. The workers
-// of an all-reduce then save the state of each version that is evaluated.
+// Returns true if the coordinator (server 0) may need a version of the weights,
+// and the optimizer's state, after the evaluation of that version: with
+// stop_when or checkpoint.best. The workers of an all-reduce then save the
+// state of each version that is evaluated.
 bool KeepsEvaluatedVersions(const JobSpec& job);
 
 // Returns the rate at which servers update running statistics (parameters of

@@ -59,7 +59,8 @@ class MetricsExporter {
   const Options options_;
   MetricsRegistry* const registry_;
   Logger* const log_;
-  // Used by the HTTP server's thread only.
+  // The newest page of metrics, and when it was collected. Used by the HTTP
+  // server's thread only.
   std::string page_;
   absl::Time page_time_ = absl::InfinitePast();
   std::unique_ptr<HttpServer> http_;

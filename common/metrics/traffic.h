@@ -16,8 +16,9 @@ struct Traffic {
     int64_t received = 0;
   };
   Bytes streams;
-  // Bytes that were passed in memory that two processes share, without being
-  // copied to a socket. nullopt if they are not counted.
+  // Bytes of gradients and weights that were passed in memory that two
+  // processes share, without being copied to a socket. nullopt if they are not
+  // counted.
   std::optional<Bytes> shared_memory;
 };
 

@@ -22,7 +22,7 @@ namespace tributary {
 
 using WireDtype = ExchangeSpec::WireDtype;
 
-// Returns the size in bytes of one number of the format.
+// Returns the size in bytes of one number of format `dtype`.
 int64_t WireDtypeBytes(WireDtype dtype);
 
 // Replaces each of `count` values by its rounded value. Does nothing for
@@ -34,9 +34,10 @@ void RoundTo(WireDtype dtype, float* values, int64_t count);
 void RoundedCopy(WireDtype dtype, const float* from, float* to, int64_t count);
 
 // The functions RoundAndAdd, AddRounded and SumRounded add float32 numbers and
-// round the sums, as the nodes of the reduction tree require. For FLOAT32 they
-// call AddInto and Sum2 of vector_ops.h, which do not round. The arrays must
-// not overlap.
+// round the sums to the format `dtype`. Gradients are added with these
+// functions, in the order of a binary tree (see reduction_tree.h). For FLOAT32
+// they call AddInto and Sum2 of vector_ops.h, which do not round. The arrays
+// must not overlap.
 //
 // RoundAndAdd computes sum[i] = rounded (rounded sum[i] + rounded x[i]).
 void RoundAndAdd(WireDtype dtype, const float* x, float* sum, int64_t count);

@@ -88,7 +88,8 @@ struct Float16 {
   }
   static __attribute__((always_inline)) uint32_t Encoded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
-    // The exponent's bias is 127 in float32 and 15 in float16.
+    // Subtracts 112 from the exponent, because its bias is 127 in float32 and
+    // 15 in float16, and rounds the magnitude to nearest, ties to even.
     uint32_t result =
         (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
     result = magnitude >= 0x477ff000 ? 0x7c00 : result;

@@ -12,8 +12,8 @@
 namespace tributary {
 
 // The purpose of a random stream. Streams with the same seed but different
-// purposes are independent. The numbers determine the results of training, so
-// they must never change.
+// purposes are independent. The values of the enumerators determine the random
+// numbers and therefore the results of training, so they must never change.
 enum class RandomPurpose : uint32_t {
   kInitialization = 1,
   kDropout = 2,

@@ -45,7 +45,8 @@
 
 namespace tributary::simd {
 
-// A Lanes holds kLanes floats, which are added and multiplied lane by lane.
+// The type Lanes holds kLanes floats, which are added and multiplied lane by
+// lane.
 inline constexpr int kLanes = 16;
 typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef float UnalignedLanes
@@ -59,8 +60,8 @@ typedef float HalfLanes __attribute__((vector_size(2 * kLanes)));
 typedef float UnalignedHalfLanes
     __attribute__((vector_size(2 * kLanes), aligned(4), may_alias));
 
-// Returns true if the processor has 32 registers with the size of Lanes, which
-// is the case if it supports version v4. Otherwise it has 16 registers with at
+// Returns true if the processor supports x86-64-v4 (AVX-512), which has 32
+// registers with the size of Lanes. Other processors have 16 registers with at
 // most the size of HalfLanes.
 TRIBUTARY_INLINE bool HasWideRegisters() {
 #ifdef __x86_64__

@@ -13,8 +13,9 @@ namespace tributary {
 class AdamSpec;
 class Optimizer;
 
-// The rule of Adam and AdamW for gradient g and weight w. Its slots are m and
-// v, the first and the second moment. With d = g + weight_decay w:
+// The rule of Adam and AdamW for gradient g and weight w. Its slots (the
+// optimizer's state for each weight) are m and v, the first and the second
+// moment. With d = g + weight_decay w:
 //   m = beta1 m + (1 - beta1) d;  v = beta2 v + (1 - beta2) d^2
 //   w = keep w - step_size m / (sqrt(v) root_scale + epsilon)
 struct AdamRule {
@@ -60,10 +61,10 @@ struct AdamRule {
 
 void UpdateElements(const AdamRule& rule, const ElementArrays& arrays);
 
-// These functions create the optimizers Adam and AdamW, with the slots
-// "exp_avg" (first moment) and "exp_avg_sq" (second moment). They return
-// InvalidArgument for an invalid option. `path` is the path of the options in
-// the job; error messages use it to name the field.
+// These functions create the optimizers Adam and AdamW, whose state for each
+// weight has the slots "exp_avg" (first moment) and "exp_avg_sq" (second
+// moment). They return InvalidArgument for an invalid option. `path` is the
+// path of the options in the job; error messages use it to name the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdam(const std::string& path,
                                                     const AdamSpec& spec);
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,

@@ -13,12 +13,13 @@ namespace tributary {
 
 class Optimizer;
 
-// Name of the slot that holds the average minus the weight, in an optimizer
-// with a moving average.
+// Name of the slot (a part of the optimizer's state for each weight) that holds
+// the moving average of the weight, minus the weight.
 inline constexpr char kAverageSlot[] = "average_offset";
 
-// `Rule` with an exponential moving average of the weights. Its last slot holds
-// d, the average minus the weight. When the rule changes w to w',
+// The optimizer rule `Rule`, with an exponential moving average of the weights.
+// The last slot (a part of the optimizer's state for each weight) holds d, the
+// average minus the weight. When the rule changes w to w',
 //   average' = decay (w + d) + (1 - decay) w'
 // and therefore d' = average' - w' = decay (d + (w - w')).
 //
@@ -56,8 +57,9 @@ void UpdateElements(const Averaged<MomentumSgd<true>>& rule,
 void UpdateElements(const Averaged<AdamRule>& rule,
                     const ElementArrays& arrays);
 
-// Returns an optimizer that also keeps a moving average of the weights, in the
-// slot kAverageSlot after the slots of `optimizer`. It computes weights with
+// Returns an optimizer that also keeps a moving average of the weights. A
+// further slot of its state, kAverageSlot, holds the average minus the weight,
+// and follows the slots of `optimizer`. The new optimizer computes weights with
 // the same bits as `optimizer`. `decay` is in (0, 1).
 std::unique_ptr<Optimizer> WithAverage(std::unique_ptr<Optimizer> optimizer,
                                        double decay);

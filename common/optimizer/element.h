@@ -34,7 +34,8 @@ namespace tributary {
 TRIBUTARY_ELEMENT float SquareRoot(float x) { return std::sqrt(x); }
 
 // The rule for running statistics (parameters of group STATISTICS): w -= g,
-// where g is the sum of the contributions times UpdateStep::statistics_scale.
+// where g is the sum of what the workers have sent, times
+// UpdateStep::statistics_scale.
 struct StatisticsRule {
   static constexpr int kSlots = 0;
 
@@ -44,13 +45,13 @@ struct StatisticsRule {
   }
 };
 
-// The arrays that the loops read and write. They are indexed from the start of
-// the chunk and must not overlap.
+// The arrays that the loops over the elements of a chunk read and write. They
+// are indexed from the start of the chunk and must not overlap.
 struct ElementArrays {
   const float* gradient_sum = nullptr;
-  // The second part of the sum; null if the sum is in one array.
+  // The second part of the gradient sum; null if the sum is in one array.
   const float* other_gradient_sum = nullptr;
-  // Factor by which the sum is multiplied to get the gradient.
+  // Factor by which the gradient sum is multiplied to get the gradient.
   float gradient_scale = 1;
   const float* weights = nullptr;
   float* new_weights = nullptr;

@@ -35,10 +35,11 @@ struct TwoSums {
   }
 };
 
-// Updates `count` elements. `w` holds the weights, `out` receives the new
-// weights, and `slots` are the arrays of the state, one for each slot of the
-// rule. All arrays have `count` elements. The arrays are separate parameters,
-// because __restrict has no effect on the elements of an array.
+// Updates `count` elements with the optimizer's rule `rule`. `w` holds the
+// weights, `out` receives the new weights, and `slots` are the arrays of the
+// optimizer's state, one for each slot of the rule. All arrays have `count`
+// elements. The arrays are separate parameters, because __restrict has no
+// effect on the elements of an array.
 template <typename Rule, typename Gradient, typename... Slot>
 TRIBUTARY_INLINE void UpdateAll(const Rule rule, const Gradient gradient,
                                 const float* __restrict w,

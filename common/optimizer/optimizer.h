@@ -29,25 +29,27 @@ inline constexpr double kStatisticsRate = 0.1;
 struct UpdateStep {
   // The gradient is the sum of gradients times this scale.
   float gradient_scale = 1;
-  // The scale for segments of group STATISTICS (running statistics), whose rule
+  // The scale for running statistics (segments of group STATISTICS), whose rule
   // is
-  //   w -= statistics_scale * sum
+  //   w -= statistics_scale * gradient_sum
   // for every optimizer. It is the statistics rate of UpdateRecipe divided by
-  // the sum's sample count. The slots of these segments are not used.
+  // the number of samples in the sum. The optimizer's state of these segments
+  // is not used.
   float statistics_scale = 0;
   double learning_rate = 0;
-  // Number of updates that have been applied to the state before this one.
+  // Number of updates that have been applied before this one.
   int64_t number = 0;
 };
 
-// The arrays of one update. They are indexed from the start of the chunk,
-// borrowed for the call, and must not overlap.
+// The arrays of one update of a chunk. They are indexed from the start of the
+// chunk, borrowed for the call, and must not overlap.
 struct UpdateArguments {
   // Sum of the batch's gradients; never written.
   const float* gradient_sum = nullptr;
-  // If not null, the second part of the sum. The gradient is then
-  // (gradient_sum[i] + other_gradient_sum[i]) * gradient_scale, with the same
-  // bits as if Sum2 had added the two parts first.
+  // If not null, the second part of the sum of the batch's gradients. The
+  // gradient is then (gradient_sum[i] + other_gradient_sum[i]) *
+  // gradient_scale, with the same bits as if Sum2 had added the two parts
+  // first.
   const float* other_gradient_sum = nullptr;
   // `weights` are the weights before the step. The weights after the step are
   // written to `new_weights`.
@@ -78,12 +80,12 @@ struct OptimizerStep {
   void Update(const UpdateArguments& arguments) const;
 };
 
-// An update rule. It has no state of its own; the caller passes the state in
-// slots. Each element is computed by a fixed sequence of float32 operations, so
-// the result has the same bits on every x86-64 processor and for any division
-// into chunks. Denormal numbers are treated as zero (see flush_denormals.h).
-// Immutable and thread-safe. The memory bandwidth limits the speed of an
-// update.
+// An optimizer's update rule. It has no state of its own: the caller passes the
+// optimizer's state in arrays, the slots. Each element is computed by a fixed
+// sequence of float32 operations, so the result has the same bits on every
+// x86-64 processor and for any division into chunks. Denormal numbers are
+// treated as zero (see flush_denormals.h). Immutable and thread-safe. The
+// memory bandwidth limits the speed of an update.
 class Optimizer {
  public:
   // Returns InvalidArgument, naming the field, if `spec` has no rule or an
@@ -93,18 +95,19 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  // Returns the names of the slots, in the order of the rule's slots. Each slot
-  // is one float of state for each weight. PyTorch's optimizers use the same
-  // names.
+  // Returns the names of the slots, in the order of UpdateArguments::slots.
+  // Each slot is one float of state for each weight. PyTorch's SGD and Adam use
+  // the same names.
   virtual std::vector<std::string> slot_names() const = 0;
   int slots() const { return static_cast<int>(slot_names().size()); }
 
   OptimizerStep At(const UpdateStep& step) const;
 
  private:
-  // Returns the rule at step `step`, counted from 0. `decays` is true for
-  // elements with weight decay, and false for all others. The rule must have
-  // the same type at every step, and one slot for each name in slot_names().
+  // Returns the update rule with its coefficients at step `step`, counted from
+  // 0. `decays` is true for elements with weight decay, and false for all
+  // others. The rule must have the same type at every step, and one slot for
+  // each name in slot_names().
   virtual OptimizerRule RuleAt(int64_t step, double learning_rate,
                                bool decays) const = 0;
 };

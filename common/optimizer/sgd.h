@@ -34,7 +34,8 @@ struct PlainSgd {
 
 // SGD with momentum: v = momentum * v + g + weight_decay * w, then w -=
 // learning_rate * v. With kNesterov, the second assignment is w -=
-// learning_rate * (g + weight_decay * w + momentum * v). The slot holds v.
+// learning_rate * (g + weight_decay * w + momentum * v). The rule's slot, its
+// state for each weight, holds v.
 template <bool kNesterov>
 struct MomentumSgd {
   static constexpr int kSlots = 1;
@@ -65,9 +66,10 @@ void UpdateElements(const MomentumSgd<false>& rule,
                     const ElementArrays& arrays);
 void UpdateElements(const MomentumSgd<true>& rule, const ElementArrays& arrays);
 
-// Creates the optimizer, with the slot "momentum_buffer", or without slots if
-// the momentum is 0. Returns InvalidArgument for an invalid option. `path` is
-// the path of the options in the job; error messages use it to name the field.
+// Creates the optimizer SGD. With momentum, its state for each weight has the
+// slot "momentum_buffer"; if the momentum is 0, it has no state. Returns
+// InvalidArgument for an invalid option. `path` is the path of the options in
+// the job; error messages use it to name the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const std::string& path,
                                                    const SgdSpec& spec);
 

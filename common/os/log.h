@@ -25,12 +25,12 @@ struct LogOptions {
   bool json = false;
   // The role of the process: "server", "worker" or "launcher".
   std::string role;
-  // Rank of a worker or shard of a server; -1 if there is none or if it is not
-  // known yet.
+  // Rank of a worker, or number of the shard that a server holds; -1 if there
+  // is none or if it is not known yet.
   int rank = -1;
   bool standard_error = true;
-  // The file that lines are appended to; empty if there is none. Its folder is
-  // created.
+  // The file that lines are appended to; empty if there is none. Creates the
+  // folder that contains it if necessary.
   std::string file;
   // A descriptor that also receives the messages of warnings and errors, as
   // text, one per line, for the process that started this one. They arrive even

@@ -11,12 +11,12 @@
 
 namespace tributary {
 
-// Sums the squares of the gradients of an arena (the buffer that holds all
-// gradients of a model) or of a chunk (a slice of it), in double precision. The
-// result has the same bits however the elements are divided among calls of Add.
-// Running statistics (elements of group STATISTICS) are not gradients and count
-// as zero, but if one of them is not finite, the sum is NaN. The check for
-// non-finite steps therefore detects non-finite gradients and non-finite
+// Sums the squares of the gradients in an arena (one buffer with the gradients
+// of all parameters) or in a chunk (a slice of the arena), in double precision.
+// The result has the same bits however the elements are divided among calls of
+// Add. Running statistics (elements of group STATISTICS) are not gradients and
+// count as zero, but if one of them is not finite, the sum is NaN. A check for
+// a non-finite sum therefore detects non-finite gradients and non-finite
 // statistics. Not thread-safe.
 class GradientSquares {
  public:
@@ -26,18 +26,18 @@ class GradientSquares {
   explicit GradientSquares(absl::Span<const ChunkSegment> segments)
       : segments_(segments) {}
 
-  // Adds the squares of the next `count` elements, which are half[i] +
+  // Adds the squares of the next `count` gradients, which are half[i] +
   // other_half[i], or half[i] if `other_half` is null. `count` must be a
-  // multiple of 16 in all calls except the last. Elements in gaps between
-  // parameters must be zero.
+  // multiple of 16 in all calls except the last. Elements in the alignment gaps
+  // between parameters must be zero.
   void Add(const float* half, const float* other_half, int64_t count);
   double Total() const {
     return TotalOf(gradients_.Total(), statistics_.Total());
   }
   // Returns `gradients`, the sum of squares of the gradients, or NaN if
-  // `statistics`, the sum of squares of the elements of group STATISTICS, is
-  // not finite. Both must have been summed in the order of SumOfSquares, by
-  // position in the arena.
+  // `statistics`, the sum of squares of the running statistics, is not finite.
+  // Both must have been summed in the order of SumOfSquares, by position in the
+  // arena (the buffer with all parameters).
   static double TotalOf(double gradients, double statistics) {
     return gradients + 0 * statistics;
   }

@@ -13,10 +13,11 @@ enum class ParameterGroup {
   // The optimizer updates the parameter, without weight decay. For biases, and
   // for the weights of normalization layers.
   kNoDecay = 2,
-  // Running statistics. In place of a gradient, the worker contributes the sum
-  // over the samples of (weight - observed value). Servers do not run the
-  // optimizer; they subtract from the weight a tenth of the mean over the
-  // samples, or in mode local_steps the whole mean.
+  // The parameter holds running statistics, such as a mean. In place of a
+  // gradient, the worker contributes the sum over the samples of (parameter -
+  // observed value). Servers do not run the optimizer; they subtract from the
+  // parameter a tenth of the mean over the samples, or in mode local_steps the
+  // whole mean.
   kStatistics = 3,
 };
 

@@ -21,15 +21,17 @@ inline bool IsNode(int node, int leaves) {
   return node >= 1 && node < 2 * leaves;
 }
 
-// Returns the leaves under `node`, a node of the tree with `leaves` leaves.
+// Returns the leaves below `node`. Leaves are the micro-batches of a step; the
+// binary tree in whose order their gradients are added has `leaves` leaves.
 LeafRange LeavesUnder(int node, int leaves);
 
-// Returns the smallest set of nodes whose leaves together are exactly `range`,
-// from left to right. These are the nodes whose sums a worker contributes if it
-// computes the leaves in `range`.
+// Returns the smallest set of nodes of the reduction tree whose leaves
+// (micro-batches) together are exactly `range`, from left to right. A worker
+// that computes the micro-batches in `range` sends one gradient sum for each of
+// these nodes. The tree has `leaves` leaves.
 std::vector<int> MaximalSubtrees(LeafRange range, int leaves);
-// Like MaximalSubtrees, for any set of leaves: `some` lists them in ascending
-// order.
+// Like MaximalSubtrees, for any set of leaves (micro-batches): `some` lists
+// them in ascending order.
 std::vector<int> MaximalSubtreesOf(const std::vector<int64_t>& some,
                                    int leaves);
 

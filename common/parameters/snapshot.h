@@ -16,9 +16,9 @@
 
 namespace tributary {
 
-// The state of a server's chunks at one version. Its buffers are copies, or
-// shared buffers that are no longer written, so they may be read while training
-// continues.
+// The weights and the optimizer's state of a server's chunks, at one version.
+// Its buffers are copies, or shared buffers that are no longer written, so they
+// may be read while training continues.
 struct Snapshot {
   struct Chunk {
     int number = 0;
@@ -50,7 +50,8 @@ inline Snapshot MakeSnapshot(const ArenaLayout& layout,
   return snapshot;
 }
 
-// Copies `from` into the buffers of `*to`, which must have the same chunks.
+// Copies the weights and the optimizer's state in `from` into the buffers of
+// `*to`, which must have the same chunks.
 inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
   to->version = from.version;
   for (size_t i = 0; i < from.chunks.size(); ++i) {
@@ -64,12 +65,13 @@ inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
   }
 }
 
-// Collects copies of all chunks at one version into a snapshot. The caller adds
-// the copy of a chunk when the chunk reaches that version. Thread-safe.
+// Collects copies of all chunks of a server at one version into a snapshot. The
+// caller adds the copy of a chunk when the chunk reaches that version (when
+// that many steps have been applied to it). Thread-safe.
 class SnapshotCapture {
  public:
-  // `chunks` is the number of chunks. `done` receives the snapshot from the
-  // last call of Put or Release, on the thread that makes this call.
+  // `chunks` is the number of chunks to collect. Calls `done` with the snapshot
+  // in the last call of Put or Release, on the thread that makes this call.
   SnapshotCapture(int64_t version, size_t chunks,
                   std::function<void(Snapshot)> done)
       : done_(std::move(done)), missing_(chunks + 1) {
@@ -84,8 +86,8 @@ class SnapshotCapture {
     snapshot_.chunks[place] = std::move(copy);
     Release();
   }
-  // Call once, after a copy of each chunk has been requested. `done` is not
-  // called before this call.
+  // Call once, after the caller has arranged the copy of each chunk. `done` is
+  // not called before this call.
   void Release() {
     if (--missing_ == 0) done_(std::move(snapshot_));
   }
@@ -93,7 +95,8 @@ class SnapshotCapture {
  private:
   const std::function<void(Snapshot)> done_;
   Snapshot snapshot_;
-  // Number of calls that are still missing: one Put per chunk, and one Release.
+  // Number of calls that have not been made yet: one Put per chunk, and one
+  // Release.
   std::atomic<size_t> missing_;
 };
 

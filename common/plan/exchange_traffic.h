@@ -57,9 +57,10 @@ int BusiestHost(const std::vector<HostTraffic>& traffic);
 
 // Returns the number of contributions (gradient sums) that each of `workers`
 // workers sends per chunk, indexed by worker, if the micro-batches are divided
-// evenly. A worker sends one contribution for each maximal subtree of the
-// reduction tree in its range of micro-batches: one if `workers` is a power of
-// two. Workers without micro-batches send none.
+// evenly. Gradients of micro-batches are added in the order of a binary tree,
+// the reduction tree. A worker sends one contribution for each maximal subtree
+// in its range of micro-batches: one if `workers` is a power of two. Workers
+// without micro-batches send none.
 std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
 // ---- Closed-form traffic: bytes in each direction through the busiest
@@ -67,16 +68,18 @@ std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 // sizes, that there are many chunks, and that each of `workers` workers, at
 // least 2, runs on a host of its own.
 
-// Returns the traffic with one server, which runs on a host of its own.
+// Returns the traffic with one server, which runs on a host of its own: the
+// bytes per step in each direction through the busiest host's network
+// interface, divided by the size of the model in bytes.
 double CentralServerLaw(int workers);
-// Returns the traffic with a ring all-reduce (Patarasuk and Yuan, 2009).
+// Like CentralServerLaw, with a ring all-reduce (Patarasuk and Yuan, 2009).
 // Servers with equal shards that run on the workers' hosts have the same
 // traffic.
 double AllReduceLaw(int workers);
-// Returns the minimum traffic with servers on the workers' hosts and on
-// `extra_hosts` further hosts (at most `workers`). The minimum is reached if
-// the shards are sized so that all links are equally busy (Jiang et al., 2020:
-// BytePS).
+// Like CentralServerLaw, with servers on the workers' hosts and on
+// `extra_hosts` further hosts (at most `workers`). Returns the minimum traffic,
+// which is reached if the shards are sized so that all links are equally busy
+// (Jiang et al., 2020: BytePS).
 double LeastTrafficLaw(int workers, int extra_hosts);
 
 }  // namespace tributary

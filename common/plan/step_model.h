@@ -32,9 +32,9 @@ ComputeProfile EvenProfile(double seconds,
 // Returns `profile` with all times multiplied by `factor`.
 ComputeProfile Stretch(ComputeProfile profile, double factor);
 
-// The time in seconds that each resource needs for all chunks of one step. The
-// time for one chunk is proportional to its number of elements. The link is the
-// busiest link of the cluster.
+// The time in seconds that each resource (the link and the server) needs for
+// all chunks of one step. The time for one chunk is proportional to its number
+// of elements. The link is the busiest link of the cluster.
 struct ExchangeTimes {
   double up = 0;    // Sending the gradients over the link.
   double pass = 0;  // Summing and updating on the server.
@@ -59,9 +59,9 @@ double StepSeconds(const ComputeProfile& profile,
                    absl::Span<const int64_t> chunk_elements,
                    const ExchangeTimes& times);
 
-// Returns the seconds per step in steady state with bounded staleness. A worker
-// then waits neither for other workers nor for the update of its own previous
-// step, so the slowest resource determines the time.
+// Returns the seconds per step in steady state with bounded staleness, a mode
+// in which a worker waits neither for other workers nor for the update of its
+// own previous step. The slowest resource therefore determines the time.
 double BoundedStalenessStepSeconds(const ComputeProfile& profile,
                                    const ExchangeTimes& times);
 

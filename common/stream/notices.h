@@ -8,8 +8,9 @@
 
 namespace tributary {
 
-// Returns the number of chunks in shared memory that one message announces; the
-// last message may announce fewer. `chunks` is the number of chunks of a
+// Workers and servers on one host pass chunks in shared memory, and announce
+// them in messages. Returns the number of chunks that one message announces;
+// the last message may announce fewer. `chunks` is the number of chunks of a
 // server. The result is so large that accessing the announced chunks takes
 // longer than sending the message, and that fewer than 50 messages per step
 // announce all `chunks`.

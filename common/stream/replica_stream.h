@@ -33,10 +33,10 @@ class ReplicaStream {
 
 using JournalStream = ClientStream<JournalAnswer, JournalMessage>;
 
-// Starts `stream` and sends `hello`. Returns immediately. Calls `lost` at most
-// once, on any thread, if the stream breaks. `address` is the address of the
-// server that keeps the replica. It is used only in the message of the status
-// that `lost` receives.
+// Starts `stream` and sends `hello` as its first message. Returns immediately.
+// Calls `lost` at most once, on any thread, if the stream breaks. `address` is
+// the address of the server that keeps the in-memory replica. It is used only
+// in the message of the status that `lost` receives.
 std::unique_ptr<ReplicaStream> StartReplicaStream(
     std::unique_ptr<JournalStream> stream, const std::string& address,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);

@@ -72,8 +72,9 @@ class WordPieceTokenizer final : public Tokenizer {
 
   const WordPieceOptions options_;
   std::vector<std::string> tokens_;
-  // `beginnings_` contains the ids of all tokens. `continuations_` contains the
-  // ids of the tokens that continue a word, by their text without the prefix.
+  // `beginnings_` contains the ids of all tokens, by their text.
+  // `continuations_` contains the ids of the tokens that continue a word, by
+  // their text without the prefix.
   absl::flat_hash_map<std::string, int32_t> beginnings_;
   absl::flat_hash_map<std::string, int32_t> continuations_;
   size_t longest_ = 0;  // Size of the longest token in bytes.

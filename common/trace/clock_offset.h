@@ -9,18 +9,19 @@
 
 namespace tributary {
 
-// Estimates the coordinator's clock minus this process's clock from probes
-// (Cristian, 1989). A probe is a message that the coordinator answers with the
-// time of its clock. The coordinator has read its clock between the sending of
-// the probe and the arrival of the answer, so the error of the estimate is at
-// most half of the round trip. Uses the probe with the shortest round trip. Not
-// thread-safe.
+// Estimates the clock of the coordinator (server 0) minus this process's clock,
+// from probes (Cristian, 1989). A probe is a message that the coordinator
+// answers with the time of its clock. The coordinator has read its clock
+// between the sending of the probe and the arrival of the answer, so the error
+// of the estimate is at most half of the round trip. Uses the probe with the
+// shortest round trip. Not thread-safe.
 class ClockOffset {
  public:
-  // The value of error_ns() before the first answer.
+  // The value of error_ns() before the first answer to a probe.
   static constexpr int64_t kUnknown = INT64_MAX;
 
-  // Returns the offset for the coordinator's own process: 0, without an error.
+  // Returns the clock offset for the coordinator's own process: 0, without an
+  // error.
   static ClockOffset OfCoordinator();
 
   // Adds the answer to a probe. `now_ns` is the time of this process's clock
@@ -31,7 +32,7 @@ class ClockOffset {
   int64_t offset_ns() const { return offset_ns_; }
   // The largest possible error of offset_ns().
   int64_t error_ns() const { return error_ns_; }
-  // Number of answers that Add has accepted.
+  // Number of probe answers that Add has accepted.
   int count() const { return count_; }
 
  private:

@@ -21,7 +21,7 @@
 namespace tributary {
 
 // The range of steps that are traced, [begin, end), in the unit in which
-// servers count steps (see Rounds).
+// servers count steps: with local SGD, a round of several steps (see Rounds).
 struct TracedSteps {
   int64_t begin = 0;
   int64_t end = 0;
@@ -34,12 +34,14 @@ std::optional<TracedSteps> TracedStepsOf(const JobSpec& job,
                                          int64_t steps_per_round);
 
 // Returns the identifier of the flow (an arrow between two spans of the trace)
-// from a contribution to the update that applies it. All processes compute the
+// from a contribution (a worker's gradient sum for `chunk` and for `node` of
+// the reduction tree) to the update that applies it. All processes compute the
 // same identifier.
 uint64_t ContributionFlow(int64_t step, int chunk, int node);
 // Returns the identifier of the flow (an arrow between two spans of the trace)
-// from the publication of a chunk's version on a server to its arrival at the
-// worker with this incarnation (the number of a worker's membership).
+// from the publication of a chunk's version on a server to its arrival at a
+// worker. `incarnation` is the number of the worker's membership of the job; a
+// worker that joins again has a new number.
 uint64_t WeightsFlow(int64_t version, int chunk, int64_t incarnation);
 
 // The trace records of one process, in a buffer of fixed size. When the buffer
@@ -58,8 +60,9 @@ class TraceRecorder {
   explicit TraceRecorder(const TracedSteps& steps, size_t capacity = kCapacity);
 
   // Returns the index of a name of spans, or of a track (a row of the trace in
-  // which spans are shown). Adds it if it is new. If there are kMostNames names
-  // or kMostTracks tracks already, returns the index of the last one instead.
+  // which spans are shown). Adds the name or the track if it is new. If there
+  // are kMostNames names or kMostTracks tracks already, returns the index of
+  // the last one instead.
   int DefineName(const std::string& name) ABSL_LOCKS_EXCLUDED(mu_);
   int DefineTrack(const std::string& track) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -67,19 +70,21 @@ class TraceRecorder {
   bool Wants(int64_t step) const { return steps_.Has(step); }
   const TracedSteps& steps() const { return steps_; }
 
-  // What a record is about. -1 for a field that is not set.
+  // The step, chunk and micro-batch that a trace record belongs to; -1 for a
+  // field that is not set.
   struct About {
     int64_t step = -1;
     int chunk = -1;
     int micro_batch = -1;
   };
-  // Records a span of time with the name and the track of these indexes. The
-  // spans of one track may overlap.
+  // Records a span of time. `name` and `track` are results of DefineName and
+  // DefineTrack. The spans of one track may overlap.
   void Span(int name, int track, absl::Time begin, absl::Time end,
             const About& about);
-  // Records one end of an arrow (`flow` is the result of ContributionFlow or
-  // WeightsFlow). The arrow begins or ends in the span of the same track and
-  // chunk that contains the time `at`.
+  // Records one end of an arrow between two spans. `flow`, the arrow's
+  // identifier, is the result of ContributionFlow or WeightsFlow. The arrow
+  // begins or ends in the span of the same track and chunk that contains the
+  // time `at`.
   void FlowBegin(uint64_t flow, int track, absl::Time at, const About& about);
   void FlowEnd(uint64_t flow, int track, absl::Time at, const About& about);
 
@@ -92,7 +97,7 @@ class TraceRecorder {
 
  private:
   struct Record {
-    // Set to true after all other fields have been written.
+    // Set to true after all other fields of the record have been written.
     std::atomic<bool> complete{false};
     TraceRecords::Record::Kind kind = TraceRecords::Record::SPAN;
     int name = 0;

@@ -23,7 +23,8 @@ class TraceSender {
   // Functions that send one message each. They are called with the sender's
   // lock held, must not block, and must not call the sender.
   struct Send {
-    // Null in the coordinator's own process, whose clock needs no probes.
+    // Sends a clock probe to the coordinator. Null in the coordinator's own
+    // process, whose clock needs no probes.
     std::function<void(const ClockProbe&)> probe;
     std::function<void(const TraceRecords&)> records;
   };
@@ -32,21 +33,25 @@ class TraceSender {
   TraceRecorder* recorder() { return &recorder_; }
 
   // Sends the first clock probe. Call this method when the coordinator is ready
-  // to answer. Each of the first answers triggers a further probe.
+  // to answer. Each of the first answers causes this object to send a further
+  // probe.
   void Begin() ABSL_LOCKS_EXCLUDED(mu_);
   // Handles the answer to a clock probe.
   void OnReading(const ClockReading& reading) ABSL_LOCKS_EXCLUDED(mu_);
   // Call this method regularly, at most several times a second. During the
   // traced steps, sends another clock probe; after them, sends some of the
-  // records. `step` is the first step that is not complete in this process.
+  // trace records. `step` is the first step that is not complete in this
+  // process.
   void Beat(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
-  // Sends all remaining records. Call after the last record has been made.
+  // Sends all remaining trace records. Call after the last record has been
+  // made.
   void Finish() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   void Probe() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Sends one message with records. If `last` is true and no record is left,
-  // marks it as the last message. Returns false if there was nothing to send.
+  // Sends one message with trace records. If `last` is true and no record is
+  // left, marks it as the last message. Returns false if there was nothing to
+  // send.
   bool SendSome(bool last) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Send send_;

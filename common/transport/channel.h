@@ -21,7 +21,8 @@ class ServerBuilder;
 
 namespace tributary {
 
-// The version of the protocol. Peers with different versions are incompatible.
+// The version of Tributary's protocol between processes. Peers with different
+// versions are incompatible.
 inline constexpr int kProtocolVersion = 1;
 
 // Returns a channel to `address`, host:port or a Unix socket. The channel has a
@@ -42,9 +43,9 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);
 
-// Returns a connected channel to the coordinator. Returns Unavailable if the
-// channel does not connect within `timeout`, Cancelled if `stop` returned true,
-// and FailedPrecondition as AwaitConnected does.
+// Returns a connected channel to the coordinator (server 0). Returns
+// Unavailable if the channel does not connect within `timeout`, Cancelled if
+// `stop` returned true, and FailedPrecondition as AwaitConnected does.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, const Security& security,
     absl::Duration timeout, const std::function<bool()>& stop);

@@ -69,11 +69,12 @@ class ConnectionAcceptor {
   void Run();
   // Accepts all connections that are waiting at the listener `door`.
   void AcceptAll(const Door& door);
-  // Returns true if the connection `socket` from `peer` is within the limits.
-  // Otherwise closes `socket` and returns false.
+  // Returns true if the connection `socket` from `peer` is within the limits on
+  // connections. Otherwise closes `socket` and returns false.
   bool Admit(const Door& door, int socket, const std::string& peer);
-  // Accepts and closes one connection, using the spare descriptor, when the
-  // process has no other descriptors left.
+  // Accepts and closes one connection when the process has no free descriptors.
+  // Closes a descriptor that is held in reserve to accept it, and then opens
+  // the reserve again.
   void TurnOneAway(const Door& door);
   void Warn(const std::string& text);
 

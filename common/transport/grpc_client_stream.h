@@ -135,7 +135,7 @@ class GrpcClientStream final
     this->StartWrite(&out_);
   }
 
-  // Stops writing, which lets the call end.
+  // Stops writing messages, which lets the call end.
   void Break() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     broken_ = true;
     queue_.clear();

@@ -81,8 +81,8 @@ class GrpcServerStream final
   }
 
  private:
-  // Closes the call if its first message does not arrive in time. Outlives the
-  // stream while the alarm's callback runs.
+  // Closes the call if its first message does not arrive in time. A separate
+  // object, because the alarm's callback may run after the stream is deleted.
   struct Watch {
     void SendAway() ABSL_LOCKS_EXCLUDED(mu) {
       absl::MutexLock lock(&mu);
@@ -149,8 +149,8 @@ class GrpcServerStream final
   void OnDone() override {
     session_->OnGone();
     watch_->End();
-    // A thread that called Finish outside of gRPC's callbacks may still hold
-    // the lock.
+    // Waits until a thread that called Finish outside of gRPC's callbacks has
+    // released the lock.
     { absl::MutexLock lock(&mu_); }
     delete this;
   }

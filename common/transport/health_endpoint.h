@@ -46,7 +46,7 @@ class HealthEndpoint {
   HealthEndpoint();
 
   int port_ = 0;
-  // Refuses the calls of all other methods.
+  // Refuses the calls of all methods except those of the health service.
   const std::unique_ptr<grpc::CallbackGenericService> others_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;

@@ -19,17 +19,18 @@ namespace tributary {
 // The role of the caller, which determines the methods that it may call.
 enum class ReplicaPeer { kServer, kWorker };
 
-// Opens a stream to the journal of the server at `address`. Returns
-// immediately. Calls `lost` at most once, on any thread, if the stream breaks.
+// Opens a stream on which the caller sends copies of its state to the server at
+// `address`, which keeps them as an in-memory replica. Returns immediately.
+// Calls `lost` at most once, on any thread, if the stream breaks.
 std::unique_ptr<ReplicaStream> OpenReplicaStream(
     const std::string& address, const Security& security, ReplicaPeer peer,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);
 
-// Reads the replica that `request` describes from the server at `address` into
-// the buffers of `*snapshot`, which must contain all chunks of the shard in
-// `request`. Blocks for at most ten minutes. Returns DataLoss if the response
-// is malformed. If the call fails, returns the call's error, such as
-// Unavailable, or DeadlineExceeded after ten minutes.
+// Reads the in-memory replica that `request` describes from the server at
+// `address` into the buffers of `*snapshot`, which must contain all chunks of
+// the shard in `request`. Blocks for at most ten minutes. Returns DataLoss if
+// the response is malformed. If the call fails, returns the call's error, such
+// as Unavailable, or DeadlineExceeded after ten minutes.
 absl::Status ReadReplica(const std::string& address, const Security& security,
                          ReplicaPeer peer, const ReadJournalRequest& request,
                          Snapshot* snapshot);

@@ -44,7 +44,8 @@ class TokenFile {
   const std::string path_;
   mutable absl::Mutex mu_;
   std::vector<std::string> tokens_ ABSL_GUARDED_BY(mu_);
-  // Declared last, because its thread uses the other members.
+  // Declared last: the thread of the Pulse uses the other members, so it must
+  // start after they are initialized and stop before they are destroyed.
   Pulse pulse_;
 };
 

@@ -13,8 +13,8 @@
 
 namespace tributary::cuda {
 
-// Returns cudaSuccess if this build contains code for the calling thread's
-// current GPU, and an error of CUDA otherwise.
+// Returns cudaSuccess if this build contains the kernel of SumSquares for the
+// calling thread's current GPU, and an error of CUDA otherwise.
 cudaError_t FindSumKernels();
 
 // Maximum number of chunks in a call of UpdateChunks (update.h), which launches
@@ -26,12 +26,14 @@ inline constexpr int kGroupChunks = 8;
 // chunks.
 inline constexpr int kSquareChunks = 100;
 
-// Number of partial sums of a chunk.
+// Number of partial sums of squares per chunk: 16 of gradients, and 16 of
+// running statistics. See SquareSums.
 inline constexpr int kSquareSums = 32;
 
-// The partial sums of the squares of x[i], for i < elements. `elements` is a
-// multiple of kRowElements. The square of element i belongs to sums[i % 16], or
-// to sums[16 + i % 16] if rows[i / kRowElements] is of group kStatistics.
+// The arguments of SumSquares for one chunk. Computes 32 partial sums of the
+// squares of x[i], for i < elements. `elements` is a multiple of kRowElements.
+// The square of element i belongs to sums[i % 16], or to sums[16 + i % 16] if
+// rows[i / kRowElements] belongs to running statistics (group kStatistics).
 //
 // Each of 32 threads computes one partial sum, in the order of i, which is also
 // the order on CPUs. The additions of a thread depend on each other, so a chunk
@@ -44,8 +46,8 @@ struct SquareSums {
   double* sums = nullptr;  // The results: kSquareSums numbers.
 };
 
-// Queues the computation of the sums of up to kSquareChunks chunks, in one
-// launch.
+// Queues the computation of the partial sums of squares of up to kSquareChunks
+// chunks, in one launch.
 void SumSquares(Stream& stream, absl::Span<const SquareSums> chunks);
 
 }  // namespace tributary::cuda

@@ -10,31 +10,32 @@
 
 namespace tributary::cuda {
 
-// Number of elements of a tile. Warp 0 adds up one tile while the other warps
-// read the next tile.
+// Number of elements of a tile, a part of a chunk. While warp 0 adds the
+// squares of one tile, the other warps read the next tile.
 inline constexpr int kSquareTile = 1024;
 
-// A tile. `gradients` holds its elements, with zeros in place of the elements
-// of group kStatistics. `statistics` holds the elements of group kStatistics,
-// with zeros in place of all others. Adding the square of a zero changes no
-// sum, so the thread that adds needs no condition, and its loads from shared
-// memory do not wait for each other. The gap avoids bank conflicts between the
-// two halves of the warp.
+// A tile: consecutive elements of a chunk, in shared memory. `gradients` holds
+// its elements, with zeros in place of running statistics (elements of group
+// kStatistics). `statistics` holds the running statistics, with zeros in place
+// of all other elements. Adding the square of a zero changes no sum, so the
+// thread that adds needs no condition, and its loads from shared memory do not
+// wait for each other. `gap` avoids bank conflicts between the two halves of
+// the warp.
 struct SquareTile {
   float gradients[kSquareTile];
   float gap[kRowElements];
   float statistics[kSquareTile];
 };
 
-// Computes one chunk's sums. All threads of a block of kBlockThreads threads
-// must call this function. `tiles` is in shared memory.
+// Computes the partial sums of squares of one chunk. All threads of a block of
+// kBlockThreads threads must call this function. `tiles` is in shared memory.
 __device__ inline void SumSquaresInBlock(const SquareSums& chunk,
                                          SquareTile (&tiles)[2]) {
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = thread % kRowElements;
   double sum = 0;
   const int64_t tile_count = (chunk.elements + kSquareTile - 1) / kSquareTile;
-  // Tile t is added up in round t + 1.
+  // Warp 0 adds the squares of tile t in iteration t + 1.
   for (int64_t t = 0; t <= tile_count; ++t) {
     if (thread >= kWarp) {
       const int64_t begin = t * kSquareTile;

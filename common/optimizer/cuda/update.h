@@ -15,38 +15,40 @@
 
 namespace tributary::cuda {
 
-// The arguments of a chunk's update (see UpdateArguments). All arrays are in
-// GPU memory.
+// The arguments of the optimizer's update of one chunk (see UpdateArguments).
+// All arrays are in GPU memory.
 struct ChunkUpdatePass {
   int64_t elements = 0;  // Number of elements; a multiple of kRowElements.
-  // The elements / kRowElements rows of the chunk.
+  // The rows of the chunk (see ChunkRow), elements / kRowElements in number.
   const ChunkRow* rows = nullptr;
-  // The sum of the contributions, which is not modified.
+  // The sum of the gradients of all workers, which is not modified.
   const float* sum = nullptr;
   // The chunk's weights, and where to write its new weights, which may be the
   // same array. The new weights are zero in gaps.
   const float* weights = nullptr;
   float* new_weights = nullptr;
-  // For each slot of the rule, an array of `elements` floats, which is updated
-  // in place. The span itself is read only during the call.
+  // The optimizer's state: for each slot of the rule, an array of `elements`
+  // floats, which is updated in place. The span itself is read only during the
+  // call.
   absl::Span<float* const> slots;
   float gradient_scale = 1;
   float statistics_scale = 0;
-  // The rule for rows of group kDecay, and the rule for rows of group kNoDecay.
+  // The optimizer's rule for rows with weight decay (group kDecay), and its
+  // rule for rows without weight decay (group kNoDecay).
   OptimizerRule decayed, plain;
   // If not null, receives the partial sums of the squares of `sum`; see
   // SquareSums.
   double* squares = nullptr;
 };
 
-// Queues the updates of up to kGroupChunks chunks, and the sums of their
-// squares, in one launch and one pass over memory. All rules must have the same
-// type.
+// Queues the optimizer updates of up to kGroupChunks chunks, and the sums of
+// the squares of their gradients, in one launch and one pass over memory. All
+// optimizer rules must have the same type.
 void UpdateChunks(Stream& stream, absl::Span<const ChunkUpdatePass> chunks);
 
-// Loads the code of UpdateChunks for all rules on the calling thread's current
-// GPU. Otherwise CUDA loads it at the first launch, which may wait for
-// everything that runs on the GPU.
+// Loads the code of UpdateChunks for all optimizer rules on the calling
+// thread's current GPU. Otherwise CUDA loads it at the first launch, which may
+// wait for everything that runs on the GPU.
 cudaError_t LoadUpdateChunks();
 
 }  // namespace tributary::cuda
