@@ -20,6 +20,7 @@ struct StepTiming {
   double median_ms = 0;
   double min_ms = 0;
   // CPU time, in milliseconds, that one worker uses for a step.
+  // TimeExchangeSteps also counts the CPU time of the worker's start and end.
   double cpu_ms_per_step_per_worker = 0;
 };
 

@@ -16,10 +16,10 @@ namespace tributary {
 struct Scenario {
   std::string name;
   std::string summary;  // Description for users, in a few words.
-  // Runs the scenario. Returns the fault of the worker, or nullopt if the
-  // worker behaved correctly. Returns an error if the scenario could not run
-  // for a reason other than the worker, such as Cancelled after a signal.
-  // Blocks for up to about twice Subject::time_limit.
+  // Runs the scenario of a conformance test. Returns the fault of the worker,
+  // or nullopt if the worker behaved correctly. Returns an error if the
+  // scenario could not run for a reason other than the worker, such as
+  // Cancelled after a signal. Blocks for up to about twice Subject::time_limit.
   std::function<absl::StatusOr<std::optional<Fault>>(const Subject&)> run;
   // Returns true if the scenario can run with the job: the scenario's changes
   // must not contradict the job. Null if the scenario can run with every job.
