@@ -13,8 +13,8 @@
 
 namespace tributary {
 
-// The list of the runs that the dashboard shows. A run keeps its position in
-// the list. Not thread-safe.
+// The list of the runs that the dashboard shows. A run never changes its
+// position in the list. Not thread-safe.
 class RunList {
  public:
   explicit RunList(Security security) : security_(std::move(security)) {}
@@ -26,8 +26,8 @@ class RunList {
   // Adds the job of the coordinator at `address` (host:port).
   void AddCoordinator(const std::string& address);
 
-  // Adds the runs that have begun in the folders of AddPath since the last
-  // call.
+  // Adds the runs that have begun, since the last call, in the folders that
+  // were passed to AddPath.
   void Refresh();
 
   bool empty() const { return runs_.empty() && parents_.empty(); }

@@ -22,8 +22,9 @@ struct WorkerCount {
   std::string ToString() const;
 };
 
-// Parses `text`. Returns InvalidArgument, with the expected form, unless `text`
-// is N or MIN:MAX with 1 <= MIN <= MAX <= `limit`. N stands for N:N.
+// Parses a number of workers. Returns InvalidArgument, with the expected form,
+// unless `text` is N or MIN:MAX with 1 <= MIN <= MAX <= `limit`. N stands for
+// N:N.
 absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
                                              int64_t limit);
 
