@@ -46,10 +46,11 @@ struct Predictions {
 };
 
 // Computes the outputs of the model in `run`, the folder of a run, for the
-// inputs in the file or folder `data` (see OpenPredictionInputs). `which`
-// selects the final weights. `job` must be valid and resolved. Returns the
-// errors of OpenPredictionInputs, InvalidArgument if the model is not part of
-// Tributary, and NotFound if the run has no such final weights.
+// inputs in the file or folder `data` (see OpenPredictionInputs). Uses the last
+// weights or their moving average, as `which` selects. `job` must be valid and
+// resolved. Returns the errors of OpenPredictionInputs, InvalidArgument if the
+// model is not part of Tributary, and NotFound if the run does not have these
+// weights.
 absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                         const std::string& run,
                                         FinalWeights which,

@@ -20,7 +20,7 @@
 
 namespace tributary {
 
-// Opens the tokenizer of a file or folder. Returns NotFound if there is none.
+// Opens the tokenizer in a file or folder. Returns NotFound if there is none.
 using TokenizerOpener =
     std::function<absl::StatusOr<std::unique_ptr<Tokenizer>>(
         const std::string& path)>;
@@ -35,11 +35,12 @@ struct SampleRequest {
   // tokens, the tokens are bytes.
   std::string tokenizer;
   TokenizerOpener open_tokenizer = &OpenTokenizer;  // Tests replace it.
-  // Generation ends as soon as the text has at least this number of bytes.
-  // Default: no limit.
+  // Generation ends as soon as the text has at least this number of bytes. No
+  // limit by default.
   absl::optional<int64_t> bytes;
-  // Which final weights of the run to use. Must be kLast for a folder in the
-  // format of Hugging Face.
+  // The weights of the run to use: those after the last step (kLast) or their
+  // moving average (kAverage). Must be kLast for a folder in the format of
+  // Hugging Face.
   FinalWeights weights = FinalWeights::kLast;
   GenerateOptions options;  // `end` is set from the tokenizer.
 };
