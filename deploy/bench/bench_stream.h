@@ -16,8 +16,8 @@ namespace tributary {
 
 struct BenchStream {
   // True for a gRPC stream that carries messages of an exchange without copying
-  // their payloads. False for a bare socket, written and read in pieces of
-  // `message_bytes`.
+  // their payloads. False for a socket without gRPC, written and read in pieces
+  // of `message_bytes`.
   bool grpc = true;
   // Size in bytes of the payload of a message; positive and a multiple of 4.
   int64_t message_bytes = 0;

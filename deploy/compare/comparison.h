@@ -93,7 +93,8 @@ struct ComparedRun {
 // The predicted load of one host of a cluster on which every worker runs on a
 // host of its own.
 struct HostFigures {
-  // Name of the placement of the servers; see PlannedExchange::name.
+  // Name of the placement, which states on which hosts the servers run; see
+  // PlannedExchange::name.
   std::string placement;
   std::string host;      // Example: "worker 0 and the server".
   double bytes_out = 0;  // Bytes through the link of the host in one step.

@@ -27,9 +27,10 @@ struct ComparisonOptions {
   ProgressStyle progress = ProgressStyle::kNone;
 };
 
-// Returns the job for a comparison: without checkpoints and evaluated only at
-// its end, so that the time of a step includes only training. If `job` sets
-// `steps`, the returned job writes about a hundred lines of metrics.
+// Returns `job` as a comparison of exchanges trains it: without checkpoints and
+// evaluated only at its end, so that the time of a step includes only training.
+// If `job` sets `steps`, the returned job writes about a hundred lines of
+// metrics.
 JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {

@@ -37,9 +37,9 @@ class Conversation {
   };
 
   // If `expected` is nullopt, the contents of Ready are not checked.
-  // `micro_batches` is batch.micro_batches of the resolved job. `leases_steps`
-  // is true in consistency mode `asynchronous`, in which workers lease steps
-  // (Claim, Claimed).
+  // `micro_batches` is batch.micro_batches of the job that ResolveJob returns.
+  // `leases_steps` is true in consistency mode `asynchronous`, in which workers
+  // lease steps (Claim, Claimed).
   Conversation(std::optional<Expected> expected, int micro_batches,
                bool leases_steps = false);
 

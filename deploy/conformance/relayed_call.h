@@ -27,7 +27,7 @@ class Call {
   // the worker.
   virtual void Release() = 0;
   // Blocks until the call to the server has ended. Must be called after the
-  // worker's side of the call has ended.
+  // worker's call has ended.
   virtual void AwaitDone() = 0;
 };
 

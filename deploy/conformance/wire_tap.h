@@ -84,7 +84,7 @@ class WireTap {
 
  private:
   WireTap(int servers, Conversation* conversation);
-  // Returns all calls, which live as long as this object.
+  // Returns all relayed calls, which live as long as this object.
   std::vector<Call*> calls() const ABSL_LOCKS_EXCLUDED(mu_);
 
   Conversation* const conversation_;

@@ -51,8 +51,8 @@ class MetricsIndex {
 
   // Returns all lines that Update has read, in the order of the file.
   const std::vector<Line>& lines() const { return lines_; }
-  // Returns a number that increases whenever Update finds that the file was
-  // replaced.
+  // Returns a number that increases whenever Update finds that metrics.jsonl
+  // was replaced.
   int64_t generation() const { return generation_; }
 
   // Returns the text of a line of metrics.jsonl; an empty string if the file

@@ -23,7 +23,7 @@ class RunList {
   // the runs in its subfolders; Refresh then adds runs that begin there later.
   // Returns NotFound if there is no such folder.
   absl::Status AddPath(const std::string& path);
-  // Adds the job of the coordinator at `address` (host:port).
+  // Adds the run of the job whose coordinator is at `address` (host:port).
   void AddCoordinator(const std::string& address);
 
   // Adds the runs that have begun, since the last call, in the folders that

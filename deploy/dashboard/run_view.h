@@ -60,7 +60,8 @@ class RunView {
 
   // Returns up to `count` of the newest lines of the log of server 0, and the
   // text that the trained model has generated (sample.txt), or null if there is
-  // none. Both are null in a view that OfCoordinator has created.
+  // none. In a view that OfCoordinator has created, both the lines and the text
+  // are null.
   nlohmann::ordered_json Log(int count) const;
 
   // Returns up to `count` of the newest events, oldest first; see NewestEvents.

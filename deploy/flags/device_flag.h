@@ -37,7 +37,8 @@ struct Gpus {
   std::function<absl::Status(int ordinal)> check;
 };
 
-// Returns the GPUs of this machine, for workers.
+// Returns the GPUs of this machine. Gpus::check initializes a GPU, so this
+// function is for processes that compute on the GPU.
 Gpus MachineGpus();
 // Returns the GPUs of this machine without initializing any, assuming that all
 // of them work. Used by launcher processes, because a process that initializes

@@ -37,8 +37,8 @@ struct EnvironmentText {
   std::string variable;
 };
 
-// The place of this process in the job, as its launcher states it. Ranks and
-// sizes count workers.
+// The place of this process in the job, as its launcher (torchrun, Slurm, Open
+// MPI or Kubernetes) states it. Ranks and sizes count workers.
 struct LauncherEnvironment {
   absl::optional<EnvironmentNumber> rank;
   absl::optional<EnvironmentNumber> world_size;

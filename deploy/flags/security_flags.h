@@ -30,7 +30,8 @@ void AddSecurityFlags(CommandLine* line, SecurityFlags* flags);
 void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
                             SecurityFlags* flags);
 
-// Declares --credentials-fd, for processes that a launcher may start.
+// Declares --credentials-fd, from which a process that a launcher has started
+// reads its credentials.
 void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags);
 
 // Reads and checks the credentials in the files that the flags name. Uses the

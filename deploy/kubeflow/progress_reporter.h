@@ -35,7 +35,7 @@ class ProgressReporter {
     // Returns the newest status of the job; its phase is PHASE_UNSPECIFIED if
     // it is not known. Called by the reporter's thread. Must not block.
     std::function<StatusReply()> status;
-    // Sends a report. May block.
+    // Sends a report to Kubeflow Trainer. May block.
     std::function<absl::Status(const std::string& json)> post;
     // Maximum time for which Finish waits for `post`.
     absl::Duration patience = absl::Seconds(5);

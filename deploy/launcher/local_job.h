@@ -77,7 +77,8 @@ struct LocalJobResult {
   // error that names the process that failed, the reason and, if the process
   // was started, its log.
   absl::Status status;
-  // Exit code for the command; see deploy/flags/exit_code.h.
+  // Exit code with which a command that runs the job must end; see
+  // deploy/flags/exit_code.h.
   int exit_code = 0;
   // The signal that ended the job; 0 if there was none.
   int signal = 0;
@@ -117,7 +118,7 @@ class LocalJob {
   LocalJob(LocalJobOptions options, SignalQueue* signals,
            ProcessControl* processes);
 
-  // Blocks until all processes have ended. Call it once.
+  // Runs the job, and blocks until all its processes have ended. Call it once.
   LocalJobResult Run();
 
   // Returns the process id of each server, then of each worker. For a server or

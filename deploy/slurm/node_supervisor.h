@@ -71,9 +71,9 @@ class NodeSupervisor final : public ProcessControl {
                      const std::vector<std::vector<int>>& ports,
                      SignalQueue* signals);
 
-  // Returns the number of cores that the job's processes can use on the node.
+  // Returns the number of cores that the job's processes can use on `node`.
   int cores(int node) const { return agents_[node].cores; }
-  // Returns a name or address at which other nodes reach the node.
+  // Returns a name or address at which other nodes reach `node`.
   const std::string& address(int node) const { return agents_[node].address; }
   // Returns the node on which to start a process that belongs on `node`. This
   // is `node` if its agent is connected, and otherwise the node with a

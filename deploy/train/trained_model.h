@@ -55,10 +55,10 @@ struct SampleRequest {
 // U+FFFD, and an end-of-text token ends the text. Without a tokenizer, the text
 // may contain any bytes.
 //
-// Returns an error that names the file: NotFound if `folder` is neither of
-// these, or the run has not ended; InvalidArgument if the model is not a gpt,
-// if no tokenizer is known for its vocabulary, if the tokenizer has tokens that
-// the model does not have, or if kAverage is requested of a folder in the
+// Returns an error that names the file: NotFound if `folder` is neither a run
+// nor a GPT-2, or the run has not ended; InvalidArgument if the model is not a
+// gpt, if no tokenizer is known for its vocabulary, if the tokenizer has tokens
+// that the model does not have, or if kAverage is requested of a folder in the
 // format of Hugging Face; and DataLoss if the names or shapes of the tensors do
 // not match the job. Also returns the errors of CreateDevice, GptDecoder,
 // GenerateTokens and `open_tokenizer`.
@@ -68,8 +68,8 @@ absl::Status SampleTrainedModel(
     const std::function<void(absl::string_view text)>& write);
 
 // Returns true if SampleTrainedModel can convert the tokens of the job's model
-// to text without SampleRequest::tokenizer. `job` must be resolved and have a
-// gpt.
+// to text without SampleRequest::tokenizer. `job` must be a result of
+// ResolveJob and have a gpt.
 bool KnowsTokens(const JobSpec& job);
 
 }  // namespace tributary
