@@ -73,7 +73,7 @@ class OutputDirectory {
 // Declares --overwrite, which replaces the results of an earlier run, for
 // commands with --output.
 void AddOverwriteFlag(CommandLine* line, bool* overwrite);
-// Declares --allow-job-changes, which allows to resume a run with a different
+// Declares --allow-job-changes, which allows resuming a run with a different
 // job, for commands with --resume.
 void AddAllowJobChangesFlag(CommandLine* line, bool* allow);
 
