@@ -14,7 +14,8 @@
 
 namespace tributary {
 
-// The exchange to measure: the properties of its job, and its processes.
+// The exchange of gradients and weights that TimeExchange measures: the
+// properties of its job, and its processes.
 struct ExchangeLoad {
   int64_t parameters = int64_t{1} << 24;
   // Number of workers; must be a power of two.
@@ -22,21 +23,22 @@ struct ExchangeLoad {
   int servers = 1;
   // Number of threads of each server; at least 1.
   int threads = 1;
-  // Device of the servers: a value of the flag that AddServerDeviceFlag
-  // declares.
+  // Device of the servers, such as "cpu" or "cuda:0"; a value of the flag that
+  // AddServerDeviceFlag declares.
   std::string device = "cpu";
-  // Values of exchange.transport and exchange.wire_dtype, in upper or lower
-  // case.
+  // Values of the job's fields exchange.transport and exchange.wire_dtype, in
+  // upper or lower case.
   std::string transport = "auto";
   std::string dtype = "float32";
-  // Name of a mode of exchange.parameter_server.consistency.
+  // Consistency mode of the job: the name of a field of
+  // exchange.parameter_server.consistency.
   std::string consistency = "synchronous";
   int64_t chunk_bytes = 1 << 20;
 };
 
-// Returns the resolved job for `load`, with `steps` steps. Returns
-// InvalidArgument, naming the flag or the field of the job, if a value is
-// invalid.
+// Returns the job for `load`, with `steps` steps, as ResolveJob returns it.
+// Returns InvalidArgument, naming the flag or the field of the job, if a value
+// is invalid.
 absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps);
 
 struct Percentiles {
@@ -55,27 +57,30 @@ struct ExchangeTiming {
   // chunk until that worker has received the next version of the chunk.
   Percentiles latency_seconds;
   // Payload bytes per second of all workers together, averaged over the steps.
-  // With "memory", the bytes that would be sent without shared memory.
+  // If `transport` is "memory", the bytes that would be sent without shared
+  // memory.
   double bytes_to_servers_per_second = 0;
   double bytes_to_workers_per_second = 0;
   // CPU time of all workers, and of all servers, in seconds per payload byte.
   // Absent if the run was too short to measure it.
   absl::optional<double> worker_cpu_seconds_per_byte;
   absl::optional<double> server_cpu_seconds_per_byte;
-  // Upper limits of the throughput of an exchange, both directions added. With
-  // "unix" and "wire": the throughput of bare gRPC streams and of bare sockets.
-  // With "memory": the throughput of adding gradients and updating without an
-  // exchange; absent for servers on GPUs. Each limit is the mean of a
-  // measurement before and a measurement after the exchange.
+  // Upper limits of the throughput of an exchange, both directions added. If
+  // `transport` is "unix" or "wire": the throughput of gRPC streams and of
+  // sockets without Tributary. If it is "memory": the throughput of adding
+  // gradients and updating weights without an exchange; absent for servers on
+  // GPUs. Each limit is the mean of a measurement before and a measurement
+  // after the exchange.
   absl::optional<StreamLimit> grpc_limit;
   absl::optional<StreamLimit> socket_limit;
   absl::optional<double> memory_limit_bytes_per_second;
 };
 
 // Measures the exchange for about `seconds`. Takes about three times as long in
-// total, because it also starts processes and measures the limits twice.
-// Returns the errors of ExchangeJob, RunBenchJob and MeasureStreamLimit.
-// `signals` must have been created with `with_children` set.
+// total, because it also starts processes and measures the upper limits of the
+// throughput twice. Returns the errors of ExchangeJob, RunBenchJob and
+// MeasureStreamLimit. `signals` must have been created with `with_children`
+// set.
 absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
                                             double seconds,
                                             SignalQueue* signals);

@@ -47,9 +47,9 @@ struct BenchLoad {
   std::vector<std::string> sets;
 };
 
-// Returns the resolved job for `load`, with random inputs in memory. Returns
-// InvalidArgument if `load` is invalid. The message names the known models, the
-// flag to change, or the field of the job.
+// Returns the job for `load`, with random inputs in memory, as ResolveJob
+// returns it. Returns InvalidArgument if `load` is invalid. The message names
+// the known models, the flag to change, or the field of the job.
 absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load);
 
 }  // namespace tributary

@@ -25,8 +25,8 @@ absl::optional<double> CpuSecondsOf(pid_t pid);
 struct BenchProcesses {
   int servers = 1;
   int workers = 1;
-  // Number of threads of each server; 0 selects an equal share of this
-  // machine's cores.
+  // Number of threads of each server. 0 divides the cores of this machine
+  // equally among the servers.
   int server_threads = 0;
   int worker_threads = 1;
   std::string server_device = "cpu";  // Value of --device for servers.
@@ -34,7 +34,7 @@ struct BenchProcesses {
 };
 
 struct BenchRun {
-  // The contents of summary.json.
+  // The contents of summary.json, which server 0 writes at the end of a run.
   nlohmann::json summary;
   // CPU seconds per step of all servers together and of all workers together,
   // excluding the start and the end of the job. Absent if the run was too short
@@ -43,9 +43,10 @@ struct BenchRun {
   absl::optional<double> worker_cpu_per_step;
 };
 
-// Runs `job` on this machine. Blocks until it is done. Returns Cancelled if a
-// signal ended the job. Other errors state which process or file failed, and
-// the reason. `signals` must have been created with `with_children` set.
+// Runs `job` on this machine, and blocks until the job is done. Returns
+// Cancelled if a signal ended the job. Other errors state which process or file
+// failed, and the reason. `signals` must have been created with `with_children`
+// set.
 absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
                                      const BenchProcesses& processes,
                                      SignalQueue* signals);
@@ -67,7 +68,7 @@ absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
 // Returns OK if the process exited with code 0, and otherwise Aborted, with the
 // reason. `exit` must come from `supervisor`.
 absl::Status CheckExit(const Supervisor& supervisor, const ProcessExit& exit);
-// Returns a Cancelled error whose message names the signal.
+// Returns a Cancelled error whose message names `signal`.
 absl::Status StoppedBy(int signal);
 
 }  // namespace tributary

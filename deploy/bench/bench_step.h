@@ -16,10 +16,11 @@ struct StepTiming {
   int64_t parameters = 0;
   int64_t batch_per_worker = 0;
   int64_t steps = 0;
-  // Median and minimum of the times of the steps.
+  // Median and minimum time of a step, in milliseconds.
   double median_ms = 0;
   double min_ms = 0;
-  // CPU time of a step of one worker.
+  // CPU time, in milliseconds, that one worker uses for a step.
+  // TimeExchangeSteps also counts the CPU time of the worker's start and end.
   double cpu_ms_per_step_per_worker = 0;
 };
 

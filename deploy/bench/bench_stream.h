@@ -16,19 +16,21 @@ namespace tributary {
 
 struct BenchStream {
   // True for a gRPC stream that carries messages of an exchange without copying
-  // their payloads. False for a bare socket, written and read in pieces of
-  // `message_bytes`.
+  // their payloads. False for a socket without gRPC, written and read in pieces
+  // of `message_bytes`.
   bool grpc = true;
   // Size in bytes of the payload of a message; positive and a multiple of 4.
   int64_t message_bytes = 0;
-  // Size in bytes of the memory that contains the payloads, which are sent one
-  // after another and then again from the start. At least `message_bytes`.
+  // Size in bytes of the memory that contains the payloads. They are sent one
+  // after another and then again from the start of this memory. At least
+  // `message_bytes`.
   int64_t memory_bytes = 0;
 };
 
-// Serves all clients until the process is killed, so it returns only with an
-// error. `address` is host:port, where port 0 selects a free port, or
-// unix-abstract:NAME. Calls `on_ready` with the address to connect to.
+// Serves the streams of all benchmark clients until the process is killed, so
+// it returns only with an error. `address` is host:port, where port 0 selects a
+// free port, or unix-abstract:NAME. Calls `on_ready` with the address to
+// connect to.
 absl::Status ServeBenchStreams(
     const BenchStream& stream, const std::string& address,
     const std::function<void(const std::string&)>& on_ready);
@@ -37,7 +39,7 @@ struct BenchStreamCounts {
   int64_t bytes_sent = 0;
   int64_t bytes_received = 0;
   double seconds = 0;  // Length of the period in which bytes were counted.
-  // CPU time of this process in that period, in seconds.
+  // CPU time that this process used while bytes were counted, in seconds.
   double cpu_seconds = 0;
 };
 

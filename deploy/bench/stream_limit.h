@@ -11,9 +11,10 @@
 namespace tributary {
 
 struct StreamLimitOptions {
-  // True for bare gRPC streams, false for bare sockets.
+  // True to measure gRPC streams, false to measure sockets without gRPC.
   bool grpc = true;
-  // True for abstract Unix sockets, false for TCP on loopback.
+  // True to connect through abstract Unix sockets, false through TCP on
+  // loopback.
   bool unix_sockets = false;
   int servers = 1;
   // Number of client processes, each with a stream to every server.
@@ -32,11 +33,12 @@ struct StreamLimit {
   double cpu_seconds_per_byte = 0;
 };
 
-// Starts the processes, streams bytes in both directions, and stops the
-// processes. Returns Cancelled if a signal arrived, DeadlineExceeded if the
-// processes take over a minute longer than `options.seconds`, Aborted if one of
-// them fails, and Internal if no bytes arrived. `signals` must have been
-// created with `with_children` set.
+// Measures the throughput of gRPC streams or sockets: starts the server and
+// client processes, streams bytes in both directions, and stops the processes.
+// Returns Cancelled if a signal arrived, DeadlineExceeded if the processes take
+// over a minute longer than `options.seconds`, Aborted if one of them fails,
+// and Internal if no bytes arrived. `signals` must have been created with
+// `with_children` set.
 absl::StatusOr<StreamLimit> MeasureStreamLimit(
     const StreamLimitOptions& options, SignalQueue* signals);
 

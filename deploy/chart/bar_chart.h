@@ -20,9 +20,10 @@ struct BarChart {
     std::string label;
     std::vector<Part> parts;  // Ordered from left to right.
     std::string end;          // Text after the last part.
-    // Value at which a black line crosses the bar; absent if there is no line.
+    // The bar's marker: the value at which a black line crosses the bar. Absent
+    // if there is no such line.
     absl::optional<double> marker;
-    // Tooltip of the marker.
+    // Tooltip of the marker, the black line that crosses the bar.
     std::string marker_tooltip;
     // Heading above the bar, for this bar and the bars below it; empty if there
     // is none.
@@ -36,7 +37,8 @@ struct BarChart {
   std::string title;
   std::string x_label;
   std::vector<Key> keys;
-  // Name of the markers in the legend; empty if there are none.
+  // Name, in the legend, of the black lines that cross bars (Bar::marker);
+  // empty if there are none.
   std::string marker_name;
   std::vector<Bar> bars;  // Ordered from top to bottom.
 };

@@ -23,7 +23,7 @@ struct LineChart {
   std::string x_label;
   std::string y_label;
   std::vector<Series> series;  // Later series are drawn above earlier ones.
-  // Upper limit of the y axis. Larger values are clipped, so that one diverging
+  // Upper limit of the y axis. Curves are clipped there, so that one diverging
   // curve does not flatten the others. Absent if there is no limit.
   absl::optional<double> most;
 };

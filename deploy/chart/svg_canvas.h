@@ -78,7 +78,7 @@ class SvgCanvas {
   // the font of the viewer.
   static double TextWidth(absl::string_view text, double size);
 
-  // Returns the whole document.
+  // Returns the picture as a complete SVG document.
   std::string Finish() const;
 
  private:

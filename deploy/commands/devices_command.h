@@ -37,7 +37,8 @@ struct MachineDevices {
 // a GPU that CUDA does not list.
 std::string FormatDevices(const MachineDevices& devices);
 
-// Runs the command with the arguments after its name. Returns the exit code.
+// Runs `tributary devices` with the arguments after the command's name. Returns
+// the exit code.
 int RunDevicesCommand(const std::vector<std::string>& arguments,
                       const Environment& environment);
 

@@ -13,7 +13,8 @@ namespace tributary {
 // cores.
 int DefaultServerThreads(int cores);
 
-// Runs the command with the arguments after its name. Returns the exit code.
+// Runs `tributary server` with the arguments after the command's name. Returns
+// the exit code.
 int RunServerCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
 

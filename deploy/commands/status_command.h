@@ -12,11 +12,13 @@
 
 namespace tributary {
 
-// Returns OK if `status` shows that workers may join; FailedPrecondition, with
-// the reason, if the job is ending, has ended or has failed.
+// Returns OK if `status` shows that workers may join the job;
+// FailedPrecondition, with the reason, if the job is ending, has ended or has
+// failed.
 absl::Status CheckReady(const StatusReply& status);
 
-// Runs the command with the arguments after its name. Returns the exit code.
+// Runs `tributary status` with the arguments after the command's name. Returns
+// the exit code.
 int RunStatusCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
 

@@ -19,7 +19,8 @@ int RunBenchCommand(const std::vector<std::string>& arguments,
                     const Environment& environment,
                     const TrainingSources& sources);
 
-// `tributary bench exchange`: measures the exchange without computation.
+// `tributary bench exchange`: measures the exchange of gradients and weights
+// between workers and servers, without computing a model.
 int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
                             const Environment& environment);
 
@@ -33,7 +34,8 @@ int RunBenchStepCommand(const std::vector<std::string>& arguments,
 int RunBenchStreamCommand(const std::vector<std::string>& arguments,
                           const Environment& environment);
 
-// `tributary certs`: creates an authority and certificates for tests.
+// `tributary certs`: creates a certificate authority and certificates for
+// tests.
 int RunCertsCommand(const std::vector<std::string>& arguments,
                     const Environment& environment);
 
@@ -41,17 +43,18 @@ int RunCertsCommand(const std::vector<std::string>& arguments,
 int RunCheckpointCommand(const std::vector<std::string>& arguments,
                          const Environment& environment);
 
-// `tributary compare`: trains one job once with each exchange and compares the
-// results.
+// `tributary compare`: trains one job once with each way to exchange gradients,
+// such as `synchronous` or `all_reduce`, and compares the results.
 int RunCompareCommand(const std::vector<std::string>& arguments,
                       const Environment& environment);
 
-// `tributary conformance`: checks a worker of any language.
+// `tributary conformance`: checks that a worker, written in any language,
+// follows the protocol.
 int RunConformanceCommand(const std::vector<std::string>& arguments,
                           const Environment& environment,
                           const TrainingSources& sources);
 
-// `tributary dashboard`: serves a page that shows runs.
+// `tributary dashboard`: serves a web page that shows runs.
 int RunDashboardCommand(const std::vector<std::string>& arguments,
                         const Environment& environment);
 
@@ -60,7 +63,7 @@ int RunEvaluateCommand(const std::vector<std::string>& arguments,
                        const Environment& environment,
                        const TrainingSources& sources);
 
-// `tributary export`: writes a trained model for other programs.
+// `tributary export`: writes a trained model in a format of other programs.
 int RunExportCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
 

@@ -19,7 +19,7 @@
 
 namespace tributary {
 
-// The maximum number of workers that `train` starts.
+// The maximum number of workers that `tributary train` starts.
 inline constexpr int64_t kMostTrainWorkers = 1024;
 
 // The values of the flags of `tributary train`. An empty string, or 0 in

@@ -20,22 +20,23 @@ namespace tributary {
 struct LossPoint {
   int64_t step = 0;    // Number of complete steps.
   double seconds = 0;  // Time since the first step started.
-  // Mean loss of the steps since the previous line; may be NaN.
+  // Mean loss of the steps since the previous line of metrics.jsonl; may be
+  // NaN.
   double loss = 0;
 };
 
 struct ProcessFigures {
   std::string role;  // "server" or "worker".
   int rank = 0;
-  // Bytes per step: the bytes of the whole run, including its start and the
-  // evaluation, divided by the number of steps.
+  // Bytes sent and received per step: the bytes of the whole run, including its
+  // start and the evaluation, divided by the number of steps.
   double bytes_sent = 0;
   double bytes_received = 0;
   // Peak memory in bytes. Includes all shared memory that the process uses, so
   // memory that several processes share is counted in each of them.
   double peak_memory_bytes = 0;
 
-  // Returns the role and the rank, such as "worker 1".
+  // Returns the role and the rank of the process, such as "worker 1".
   std::string Name() const;
 };
 
@@ -45,21 +46,23 @@ struct RunFigures {
   int64_t parameters = 0;
   int64_t steps = 0;
   double seconds = 0;  // Duration of the whole training, including evaluation.
-  // Time from the completion of one step to the completion of the next. This
-  // mean and the following ones include the first steps, which take longer.
+  // Time from the completion of one step to the completion of the next. Like
+  // the other mean times of a run, it includes the first steps, which take
+  // longer.
   double step_ms = 0;
   // The components of step_ms, averaged over the workers: computing, waiting
   // for data, the exposed time of the exchange, waiting for other workers, and
-  // the rest. The exposed time of the exchange is the part that does not
-  // overlap with computation. For an all-reduce, waiting_ms is absent and
-  // exchange_ms includes the wait for other workers, because the two cannot be
-  // measured separately.
+  // the rest of the step. The exposed time of the exchange is the part that
+  // does not overlap with computation. For an all-reduce, waiting_ms is absent
+  // and exchange_ms includes the wait for other workers, because the two cannot
+  // be measured separately.
   double compute_ms = 0;
   double data_ms = 0;
   double exchange_ms = 0;  // Exposed time of the exchange, without waiting_ms.
   absl::optional<double> waiting_ms;
   double other_ms = 0;
-  // The prediction of step_ms; see PredictLocalRun. Absent if there is none.
+  // Predicted value of step_ms; see PredictLocalRun. Absent if there is no
+  // prediction.
   absl::optional<double> predicted_ms;
   double final_loss = 0;  // NaN if there is none.
   absl::optional<double> evaluation_loss;
@@ -67,7 +70,8 @@ struct RunFigures {
   std::string weights_sha256;
   std::vector<ProcessFigures> processes;  // Servers, then workers, by rank.
 
-  // Return the sums over all processes.
+  // Return the peak memory, and the bytes sent per step, of all processes
+  // together.
   double total_memory() const;
   double total_bytes_sent() const;
 };
@@ -82,14 +86,15 @@ struct ComparedRun {
   State state = State::kWaiting;
   std::string error;                   // Error of a failed run.
   absl::optional<RunFigures> figures;  // Set if the run is done.
-  // Losses of the run. Also set if the run failed or was stopped.
+  // Training losses of the run. Also set if the run failed or was stopped.
   std::vector<LossPoint> losses;
 };
 
 // The predicted load of one host of a cluster on which every worker runs on a
 // host of its own.
 struct HostFigures {
-  // Name of the placement of the servers; see PlannedExchange::name.
+  // Name of the placement, which states on which hosts the servers run; see
+  // PlannedExchange::name.
   std::string placement;
   std::string host;      // Example: "worker 0 and the server".
   double bytes_out = 0;  // Bytes through the link of the host in one step.
@@ -116,8 +121,8 @@ struct Comparison {
 
 // Reads the figures of a run that was evaluated only at its end. `losses` is
 // the result of ReadLosses for the run; the step and the time of its last
-// element determine step_ms. Returns DataLoss if `summary`, the text of its
-// summary.json, does not describe a run with complete steps.
+// element determine step_ms. Returns DataLoss if `summary`, the text of the
+// run's summary.json, does not describe a run with complete steps.
 absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
                                           absl::Span<const LossPoint> losses);
 

@@ -12,11 +12,11 @@
 
 namespace tributary {
 
-// Returns the load of each host. Bytes and times are taken from `plan`; the
-// memory is taken from the runs named synchronous, synchronous_sharded and
-// all_reduce in `comparison`. Of several hosts with equal roles, only the host
-// with the most bytes is included. Omits all-reduce if `comparison.left_out`
-// lists it.
+// Returns the predicted load of each host of a cluster. Bytes and times are
+// taken from `plan`; the memory is taken from the runs named synchronous,
+// synchronous_sharded and all_reduce in `comparison`. Of several hosts with
+// equal roles, only the host with the most bytes is included. Omits all-reduce
+// if `comparison.left_out` lists it.
 std::vector<HostFigures> DescribeHosts(const ExchangePlan& plan,
                                        const Comparison& comparison);
 

@@ -15,15 +15,15 @@ namespace tributary {
 // as plain text.
 std::string ComparisonTable(const Comparison& comparison);
 
-// Returns the whole report in Markdown: the picture, the table with notes,
-// processes, hosts, and the exchanges that did not run.
+// Returns the whole report of a comparison in Markdown: the picture, the table
+// with notes, processes, hosts, and the exchanges that did not run.
 std::string ComparisonMarkdown(const Comparison& comparison);
 
-// Returns all figures as JSON. All keys are always present; the value null
-// means unknown or not finite.
+// Returns all figures of a comparison as JSON. All keys are always present; the
+// value null means unknown or not finite.
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
 
-// Writes compare.md, compare.json and compare.svg to the folder. Returns the
+// Writes compare.md, compare.json and compare.svg to `folder`. Returns the
 // error of the first file that cannot be written, with its path.
 absl::Status WriteComparison(const Comparison& comparison,
                              const std::string& folder);

@@ -27,28 +27,29 @@ struct ComparisonOptions {
   ProgressStyle progress = ProgressStyle::kNone;
 };
 
-// Returns the job for a comparison: without checkpoints and evaluated only at
-// its end, so that the time of a step includes only training. If `job` sets
-// `steps`, the returned job writes about a hundred lines of metrics.
+// Returns `job` as a comparison of exchanges trains it: without checkpoints and
+// evaluated only at its end, so that the time of a step includes only training.
+// If `job` sets `steps`, the returned job writes about a hundred lines of
+// metrics.
 JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {
   Comparison comparison;
-  // The exit code of the command: kExitDone if every run is done; the signal's
-  // exit code if a signal stopped the comparison; kExitUsage if all runs failed
-  // with kExitUsage; otherwise kExitFailed.
+  // The exit code of `tributary compare`: kExitDone if every run is done; the
+  // signal's exit code if a signal stopped the comparison; kExitUsage if all
+  // runs failed with kExitUsage; otherwise kExitFailed.
   int exit_code = 0;
 };
 
-// Trains the job with each variant in `options`, one after another. Blocks
-// until all runs are done or a signal arrives. After each run, calls `changed`
-// with the results so far; if `changed` returns an error, ends the comparison
-// and returns that error. If a run fails, records its error and continues with
-// the next run. Removes the model of each run; its metrics, summary and logs
-// remain. `signals` must have been created with `with_children` set. Before the
-// first run, claims a folder for each run and returns the errors of
-// OutputDirectory::Claim, such as FailedPrecondition if results of an earlier
-// run exist and `overwrite` is false.
+// Trains the job once with each exchange in `options`, one run after another.
+// Blocks until all runs are done or a signal arrives. After each run, calls
+// `changed` with the results so far; if `changed` returns an error, ends the
+// comparison and returns that error. If a run fails, records its error and
+// continues with the next run. Removes the model of each run; its metrics,
+// summary and logs remain. `signals` must have been created with
+// `with_children` set. Before the first run, claims a folder for each run and
+// returns the errors of OutputDirectory::Claim, such as FailedPrecondition if
+// results of an earlier run exist and `overwrite` is false.
 absl::StatusOr<ComparisonResult> RunComparison(
     const ComparisonOptions& options, SignalQueue* signals,
     const std::function<absl::Status(const Comparison&)>& changed);

@@ -13,13 +13,14 @@ namespace tributary {
 
 struct ExchangeVariant {
   std::string name;
-  // The resolved job. It differs from the original job only in its exchange.
+  // The job of this variant, as ResolveJob returns it. It differs from the
+  // original job only in its field `exchange`.
   JobSpec job;
   int servers = 1;
 };
 
-// An exchange for which there is no variant, because the job does not allow it
-// or because it needs more servers.
+// An exchange (one of ExchangeNames) that is not compared, because the job does
+// not allow it or because it needs more servers.
 struct LeftOutExchange {
   std::string name;
   std::string reason;
@@ -30,9 +31,10 @@ struct ExchangeVariants {
   std::vector<LeftOutExchange> left_out;
 };
 
-// Returns the names of all exchanges: the modes of ConsistencySpec in
-// proto/job.proto, all_reduce, synchronous_sharded (synchronous with several
-// servers) and all_reduce_sharded (all_reduce with shard_optimizer).
+// Returns the names of all ways to exchange gradients: the modes of
+// ConsistencySpec in proto/job.proto, all_reduce, synchronous_sharded
+// (synchronous with several servers) and all_reduce_sharded (all_reduce with
+// shard_optimizer).
 const std::vector<std::string>& ExchangeNames();
 
 // Selects the exchange `name`, one of ExchangeNames, in `*exchange`. Keeps the
@@ -41,13 +43,13 @@ const std::vector<std::string>& ExchangeNames();
 // exchanges share, such as transport and wire_dtype.
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
-// Returns the variants of `job` for the exchanges `names`, in this order, or
-// for all exchanges that the job allows if `names` is empty. The variant with
-// the job's own mode keeps the job's settings; other variants have the defaults
-// of their modes. synchronous_sharded uses `servers`, at least two; the others
-// use one. Returns InvalidArgument for an unknown name, for a name that is
-// listed twice, for a requested exchange that is not possible, and if no
-// exchange is possible.
+// Returns the variants of `job`, one for each of the exchanges `names`, in this
+// order, or for all exchanges that the job allows if `names` is empty. The
+// variant with the job's own mode keeps the job's settings; other variants have
+// the defaults of their modes. synchronous_sharded has `servers` servers, at
+// least two; every other variant has one server. Returns InvalidArgument for an
+// unknown name, for a name that is listed twice, for a requested exchange that
+// is not possible, and if no exchange is possible.
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
     const JobSpec& job, const std::vector<std::string>& names, int servers);
 

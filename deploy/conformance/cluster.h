@@ -39,7 +39,7 @@ class Cluster {
     bool resume = false;
     std::string folder;  // Output folder of the job.
     std::string log;     // File that receives the servers' log.
-    // Runs one server. Tests replace it.
+    // Runs one server. Tests replace this function.
     std::function<absl::Status(const ServerOptions&, Shutdown*)> run =
         &RunServer;
   };
@@ -51,8 +51,8 @@ class Cluster {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  // Returns the addresses of the servers, by shard. The address of a server
-  // that did not start to listen is empty.
+  // Returns the addresses of the servers, indexed by shard. The address of a
+  // server that did not start to listen is empty.
   std::vector<std::string> addresses() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns OK if all servers have started to listen, or the error of the first
   // server that has not.
@@ -65,7 +65,7 @@ class Cluster {
   // ends only after Stop, or when the job is done or has failed.
   void Await();
   Logger* log() const { return log_.get(); }
-  // Returns the training losses in the metrics of server 0. The key is the
+  // Returns the training losses that server 0 has recorded. The key is the
   // number of steps that were complete.
   std::map<int64_t, double> losses() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -91,7 +91,8 @@ struct RunResult {
   std::map<std::string, RunTensor> weights;
   std::string weights_sha256;
   std::optional<double> evaluation_loss;
-  // See Cluster::losses; set by TrainBuiltIn only.
+  // Training losses by number of complete steps; see Cluster::losses. Set by
+  // TrainBuiltIn only.
   std::map<int64_t, double> losses;
 };
 

@@ -21,23 +21,25 @@
 namespace tributary {
 
 // Observes the messages that a worker sends and receives, in all of its
-// memberships, and records the first fault: a message that a correct worker
-// does not send, or a call that a server ended because of such a message. The
+// memberships (a membership lasts from a Join to the end of its call of
+// Membership). Records the first fault: a message that a correct worker does
+// not send, or a call that a server ended because of such a message. The
 // servers check the values in the messages. This class checks the order of the
 // messages, and whether they match the membership and the assignments of the
 // worker. Thread-safe. No method blocks.
 class Conversation {
  public:
-  // The values that the message Ready must contain.
+  // The values that the worker's message Ready must contain: the parameters of
+  // its model and the facts of its data set.
   struct Expected {
     ParameterTable table;
     DataFacts facts;
   };
 
   // If `expected` is nullopt, the contents of Ready are not checked.
-  // `micro_batches` is batch.micro_batches of the resolved job. `leases_steps`
-  // is true in consistency mode `asynchronous`, in which workers lease steps
-  // (Claim, Claimed).
+  // `micro_batches` is batch.micro_batches of the job that ResolveJob returns.
+  // `leases_steps` is true in consistency mode `asynchronous`, in which workers
+  // lease steps (Claim, Claimed).
   Conversation(std::optional<Expected> expected, int micro_batches,
                bool leases_steps = false);
 
@@ -60,14 +62,16 @@ class Conversation {
   // ---- What has happened so far.
   // Returns the first fault, or nullopt if there is none.
   std::optional<Fault> fault() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the number of Join messages.
+  // Returns the number of Join messages that the worker has sent.
   int joins() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if the worker has received a Deal in its current membership.
+  // Returns true if the worker has received a Deal, the assignment of its work,
+  // since it last joined the job.
   bool has_deal() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if the worker has received Finished in its current membership.
+  // Returns true if the worker has received Finished, which ends the job for
+  // it, since it last joined the job.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the number of memberships that a server has ended with a transient
-  // error, after which the worker joins again.
+  // Returns how often a server has ended the worker's membership with a
+  // transient error, after which the worker joins again.
   int dismissals() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the fault to report for a worker that sends no more messages: the
   // fault names the next message or action that the protocol requires of the
@@ -86,38 +90,44 @@ class Conversation {
     std::map<int, int64_t> versions;  // Newest version received of each chunk.
     bool synced = false;
     std::vector<Deal> deals;
-    // How often each contribution was sent, by (step, chunk, node).
+    // How often the worker has sent each contribution, by (step, chunk, node of
+    // the summation tree); see Contribution.
     std::map<std::tuple<int64_t, int, int>, int> sent;
-    // Evaluation pieces reported, by (version, piece).
+    // The parts of evaluations that the worker has reported, by (version,
+    // piece); see EvaluationReport.
     std::set<std::pair<int64_t, int64_t>> reported;
     bool finished = false;
     bool stopped = false;
     bool left = false;
-    // The call that a server has ended with a transient error, and the error,
-    // as text. The worker must join again after it. Empty if there is none.
+    // If a server has ended a call with a transient error: the call and the
+    // error, as text. The worker must then join again. Otherwise empty.
     std::string ended;
 
     // ---- Mode asynchronous only.
     int claims = 0;            // Number of Claim messages.
     std::set<int64_t> leased;  // Steps of Claimed messages.
-    // Chunks to which a leased step is applied, by step.
+    // For each step that is leased to the worker: the chunks to which the
+    // step's gradients are applied.
     std::map<int64_t, std::set<int>> applied;
-    // Number of refused chunks, by step. After each refusal, the worker sends
-    // the whole step again; contributions to the refused step may still arrive.
+    // For each step, the number of its chunks that a server has refused. After
+    // each refusal, the worker sends the whole step again; contributions to the
+    // refused step may still arrive.
     std::map<int64_t, int> refusals;
     int completed = 0;  // Number of leases of which all chunks are applied.
-    // True if the worker has requested a lease while it had one. It may then
-    // compute a step from weights that are older than its newest Claim.
+    // True if the worker has requested a lease of a step while it had one. It
+    // may then compute a step from weights that are older than its newest
+    // Claim.
     bool leases_ahead = false;
     // For each chunk, the newest version that arrived before the chunk's newest
-    // Outcome.
+    // Outcome (the server's answer to a contribution).
     std::map<int, int64_t> before_outcome;
-    // The value of `before_outcome` at the newest Claim. The worker had
-    // received these versions when it sent the Claim.
+    // The value of `before_outcome` at the newest Claim, the worker's request
+    // for a lease. The worker had received these versions when it sent the
+    // Claim.
     std::map<int, int64_t> at_claim;
   };
 
-  // Records a fault unless there is an earlier one.
+  // Records a fault of the worker unless an earlier fault is recorded.
   void Add(const std::string& what, const std::string& rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CheckJoin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -129,7 +139,7 @@ class Conversation {
   void CheckContribution(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Check that the step of the contribution was leased to the worker, or that
-  // its node was assigned to the worker.
+  // the contribution's node of the summation tree was assigned to the worker.
   void CheckLeased(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CheckAssigned(const Contribution& contribution)
@@ -138,7 +148,8 @@ class Conversation {
   void OnOutcome(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnEnd(const std::string& call, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns Pending for a worker that has received a Deal.
+  // Returns the result of Pending for a worker that has received a Deal, the
+  // assignment of its work.
   Fault PendingWork(int64_t version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // In the current membership, returns the smallest of the chunks' newest
   // versions, or nullopt if a chunk has none.

@@ -10,8 +10,8 @@ struct Fault {
   // What the worker did, in one line without a period at the end. Example: "it
   // sent Synced for version 3, before it received this version of all chunks".
   std::string what;
-  // The rule of the protocol, preceded by the page and the section that state
-  // it: "PROTOCOL.md, A step: ...".
+  // The rule of the protocol that the worker broke, preceded by the page and
+  // the section that state it: "PROTOCOL.md, A step: ...".
   std::string rule;
 };
 

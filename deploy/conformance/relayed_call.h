@@ -16,8 +16,8 @@
 
 namespace tributary {
 
-// Controls a call that a WireTap relays between a worker and a server,
-// independently of the call's message types. Thread-safe.
+// Controls a call that a WireTap (a relay for tests) passes on between a worker
+// and a server, independently of the call's message types. Thread-safe.
 class Call {
  public:
   virtual ~Call() = default;
@@ -27,7 +27,7 @@ class Call {
   // the worker.
   virtual void Release() = 0;
   // Blocks until the call to the server has ended. Must be called after the
-  // worker's side of the call has ended.
+  // worker's call has ended.
   virtual void AwaitDone() = 0;
 };
 
@@ -49,13 +49,14 @@ class CallObserver {
 };
 
 // Relays the messages of a call between a worker and a server in both
-// directions. On the worker's side, a ServerStream receives the messages and
-// owns a Front, which passes them to this object. Thread-safe.
+// directions. A ServerStream receives the worker's messages. It owns a Front,
+// which passes them to this object. Thread-safe.
 template <typename FromWorker, typename FromServer>
 class RelayedCall final : public Call,
                           public ClientSession<FromServer, FromWorker> {
  public:
-  // The session of the stream on the worker's side.
+  // Receives the worker's messages and the end of the worker's call, and passes
+  // them to the RelayedCall.
   class Front final : public ServerSession<FromWorker, FromServer> {
    public:
     explicit Front(RelayedCall* call) : call_(call) {}
@@ -117,8 +118,8 @@ class RelayedCall final : public Call,
   bool OnMessage(const FromServer& received, ReceivedPayload payload) override
       ABSL_LOCKS_EXCLUDED(mu_) {
     FromServer message = received;
-    // Locked while the observer decides, because Release must find a message
-    // that the observer holds back.
+    // `mu_` is locked while the observer decides, because a concurrent Release
+    // must find a message that the observer holds back.
     absl::MutexLock lock(&mu_);
     if (broken_) return true;
     if (!observer_->OnServer(&message)) {
@@ -136,7 +137,8 @@ class RelayedCall final : public Call,
       broken = broken_;
       held_.reset();
     }
-    // Notifies the observer of the end before the worker can react to it.
+    // Tells the observer that the call has ended before the worker can react to
+    // the end.
     if (!broken) observer_->OnEnd(this, status);
     absl::MutexLock lock(&mu_);
     if (worker_ != nullptr) worker_->Close(status);

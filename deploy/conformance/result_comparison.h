@@ -16,13 +16,13 @@ namespace tributary {
 // Weights by name of the parameter.
 using NamedWeights = std::map<std::string, std::vector<float>>;
 
-// Compares the losses, the final weights and the evaluation of the resolved job
-// `job`, which began with the weights `initial`. `comparable_losses` is nullopt
-// if the result does not depend on timing. Otherwise it is the number of steps,
-// counted from the start, whose losses do not depend on timing: only the losses
-// of these steps must be equal, the evaluation must be similar, and the weights
-// are not compared. Returns the first difference that rounding cannot explain,
-// or nullopt if there is none.
+// Compares the losses, the final weights and the evaluation of two runs of
+// `job`, a result of ResolveJob. The runs began with the weights `initial`.
+// `comparable_losses` is nullopt if the result does not depend on timing.
+// Otherwise it is the number of steps, counted from the start, whose losses do
+// not depend on timing: only the losses of these steps must be equal, the
+// evaluation must be similar, and the weights are not compared. Returns the
+// first difference that rounding cannot explain, or nullopt if there is none.
 std::optional<Fault> CompareResults(const JobSpec& job,
                                     std::optional<size_t> comparable_losses,
                                     const NamedWeights& initial,

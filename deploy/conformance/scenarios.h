@@ -16,17 +16,19 @@ namespace tributary {
 struct Scenario {
   std::string name;
   std::string summary;  // Description for users, in a few words.
-  // Runs the scenario. Returns the fault of the worker, or nullopt if the
-  // worker behaved correctly. Returns an error if the scenario could not run
-  // for a reason other than the worker, such as Cancelled after a signal.
-  // Blocks for up to about twice Subject::time_limit.
+  // Runs the scenario of a conformance test. Returns the fault of the worker,
+  // or nullopt if the worker behaved correctly. Returns an error if the
+  // scenario could not run for a reason other than the worker, such as
+  // Cancelled after a signal. Blocks for up to about twice Subject::time_limit.
   std::function<absl::StatusOr<std::optional<Fault>>(const Subject&)> run;
-  // Returns true if the scenario can run with the job: the scenario's changes
-  // must not contradict the job. Null if the scenario can run with every job.
+  // Returns true if the scenario can run with the job: the changes that the
+  // scenario makes to the job must not contradict it. Null if the scenario can
+  // run with every job.
   std::function<bool(const JobSpec&)> applies;
 };
 
-// Returns all scenarios, in the order in which they run.
+// Returns all scenarios of the conformance test, in the order in which they
+// run.
 std::vector<Scenario> AllScenarios();
 
 // Writes a CSV data set to `folder`, and returns the text of the scenarios'

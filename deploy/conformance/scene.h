@@ -25,19 +25,20 @@
 
 namespace tributary {
 
-// The worker to check.
+// The worker that a conformance test checks.
 struct Subject {
   std::string command;  // Command line, for the shell, that starts one worker.
   JobSpec job;          // A valid job with exchange.parameter_server.
-  // True if this program can compute the model of the job. The built-in worker
-  // then provides the expected result.
+  // True if this program can compute the model of the job. This program's own
+  // (built-in) worker then provides the expected result.
   bool is_built_in = true;
   TrainingSources sources;
-  // The credentials that the worker must have. The servers require no
-  // credentials, because the WireTaps check them. `token_file` holds the token.
+  // The credentials that the worker must have. The relays between worker and
+  // servers (WireTaps) check them, so the servers require none. `token_file`
+  // holds the token.
   Security security;
   std::string token_file;
-  // Time limit of a scenario.
+  // Maximum duration of a scenario of the test.
   absl::Duration time_limit = absl::Seconds(60);
   std::string folder;  // Folder for the logs and results of all scenarios.
   // Signals that stop the scenario. Must have been created with `with_children`
@@ -47,19 +48,20 @@ struct Subject {
   int* stop_signal = nullptr;
 };
 
-// Runs servers in this process and workers as child processes. Each worker
-// reaches the servers through a WireTap of its own. The first fault of any
-// worker ends all waits. Not thread-safe.
+// Runs the servers of one scenario in this process, and workers as child
+// processes. Each worker reaches the servers through a WireTap of its own. The
+// first fault of any worker ends all waits. Not thread-safe.
 class Scene {
  public:
   struct Worker {
     std::unique_ptr<Conversation> conversation;
     std::unique_ptr<WireTap> tap;
-    // Number of the process in the Supervisor.
+    // Number of the worker's process in the Supervisor; see
+    // ProcessControl::Start.
     int process = -1;
-    // True if KillLast has killed the process.
+    // True if KillLast has killed the worker's process.
     bool killed = false;
-    // Status from waitpid; nullopt while the process runs.
+    // Status of the worker's process from waitpid; nullopt while it runs.
     std::optional<int> exit;
   };
 
@@ -81,7 +83,7 @@ class Scene {
   // ended.
   void KillLast();
   Cluster* cluster() { return cluster_.get(); }
-  // Returns the resolved job.
+  // Returns the scenario's job, as ResolveJob returns it.
   const JobSpec& job() const { return options_.job; }
   // Returns the number of steps of the job, or 0 if only the worker knows it.
   int64_t steps() const;
@@ -105,9 +107,9 @@ class Scene {
   // results differ, and error() if a result cannot be determined.
   void CheckResult();
 
-  // Records a fault unless there is an earlier one.
+  // Records a fault of a worker unless an earlier fault is recorded.
   void Add(const Fault& fault);
-  // Returns the first fault, or nullopt if there is none.
+  // Returns the first fault of a worker, or nullopt if there is none.
   const std::optional<Fault>& fault() const { return fault_; }
   // Returns OK, or an error that no worker has caused, such as Cancelled after
   // a signal.
@@ -117,11 +119,12 @@ class Scene {
   std::string DescribeEnd(const Worker& worker) const;
 
  private:
-  // Handles the exits and faults of workers since the last call. Returns false
-  // after a fault or an error.
+  // Handles the exits and faults of workers since the last call. The end of a
+  // worker is a fault unless `may_end` is true or KillLast killed the worker.
+  // Returns false after a fault or an error.
   bool Look(bool may_end);
   void Reap();
-  // Returns the fault to report when the time limit has passed.
+  // Returns the fault to report when the time limit of a scenario has passed.
   Fault Timeout() const;
   // Blocks until a signal arrives, for at most a short time. Returns Cancelled
   // after a signal that stops the scenario.
@@ -139,14 +142,15 @@ class Scene {
   const std::vector<std::string> changes_;
   const absl::Time deadline_;
   Cluster::Options options_;
-  // What the built-in worker sends in Ready, and its initial weights. Not set
-  // unless Subject::is_built_in is true.
+  // The contents of Ready (parameters and data facts) that the built-in worker
+  // sends, and its initial weights. Not set unless Subject::is_built_in is
+  // true.
   std::optional<Conversation::Expected> expected_;
   NamedWeights initial_;
   absl::Status error_;
   std::optional<Fault> fault_;
-  // Clusters that ReplaceServers has replaced. They must exist as long as the
-  // taps, which use their logs.
+  // Servers that ReplaceServers has replaced. They must exist as long as the
+  // WireTaps, which use their logs.
   std::vector<std::unique_ptr<Cluster>> replaced_;
   std::unique_ptr<Cluster> cluster_;
   std::vector<std::unique_ptr<Worker>> workers_;

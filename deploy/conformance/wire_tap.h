@@ -26,9 +26,10 @@ namespace tributary {
 class Call;      // Defined in relayed_call.h.
 class Listener;  // server/service/listener.h
 
-// Listens on one TCP port for each server, and relays the calls of the worker
-// to the servers. Passes every message to a Conversation. Can refuse calls, end
-// them, and hold back new weights. Thread-safe; only the destructor blocks.
+// A relay between one worker and the servers, for conformance tests. Listens on
+// one TCP port for each server, and relays the calls of the worker to the
+// servers. Passes every message to a Conversation. Can refuse calls, end them,
+// and hold back new weights. Thread-safe; only the destructor blocks.
 class WireTap {
  public:
   // Starts to listen on loopback for a worker of a job with `servers` servers.
@@ -38,22 +39,22 @@ class WireTap {
   static absl::StatusOr<std::unique_ptr<WireTap>> Start(
       int servers, const Security& security, Conversation* conversation,
       Logger* log);
-  // Ends all calls with Unavailable, and waits until they have ended.
+  // Ends all relayed calls with Unavailable, and waits until they have ended.
   ~WireTap();
 
   // Returns the address at which the worker reaches server 0, as host:port.
   const std::string& address() const { return addresses_[0]; }
-  // Sets the addresses of the servers, by shard, for calls that begin from now
-  // on. Must be called before the worker connects.
+  // Sets the addresses of the servers, indexed by shard, for calls that begin
+  // from now on. Must be called before the worker connects.
   void Connect(std::vector<std::string> servers) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Ends all calls with `status`, and refuses further calls with `status` until
-  // Allow is called.
+  // Ends all relayed calls with `status`, and refuses further calls with
+  // `status` until Allow is called.
   void Break(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   // Refuses the next call of Membership with `status`, after its first message.
   // Accepts all calls of Exchange.
   void RefuseOnce(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
-  // Accepts calls again.
+  // Accepts calls of the worker again, after Break.
   void Allow() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of calls of Membership so far, including refused calls.
   int memberships() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -72,8 +73,8 @@ class WireTap {
   // for a call of Exchange.
   absl::Status Admit(bool membership) ABSL_LOCKS_EXCLUDED(mu_);
   std::string ServerAddress(int shard) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Replaces the addresses of the servers in an Admission by the addresses of
-  // this object.
+  // If `order` is an Admission, replaces the servers' addresses in it by the
+  // addresses of this relay, so that the worker connects to the relay.
   void Rewrite(CoordinatorOrder* order) const;
   // Returns true if weights of server `shard` at this version must be held
   // back.
@@ -83,7 +84,7 @@ class WireTap {
 
  private:
   WireTap(int servers, Conversation* conversation);
-  // Returns all calls, which live as long as this object.
+  // Returns all relayed calls, which live as long as this object.
   std::vector<Call*> calls() const ABSL_LOCKS_EXCLUDED(mu_);
 
   Conversation* const conversation_;
@@ -94,14 +95,14 @@ class WireTap {
   absl::Status refusal_ ABSL_GUARDED_BY(mu_);
   bool refuses_once_ ABSL_GUARDED_BY(mu_) = false;
   int memberships_ ABSL_GUARDED_BY(mu_) = 0;
-  // The first version that is held back; nullopt if none is.
+  // The first version of the weights that is held back; nullopt if none is.
   std::optional<int64_t> hold_ ABSL_GUARDED_BY(mu_);
-  // True if a message is being held back.
+  // True if a message with weights is being held back.
   bool holds_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::unique_ptr<Call>> calls_ ABSL_GUARDED_BY(mu_);
 
-  // Declared in this order, so that the listeners are destroyed before the
-  // services that they use.
+  // `services_` is declared before `listeners_`, so that the listeners are
+  // destroyed before the services that they use.
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::vector<std::unique_ptr<Listener>> listeners_;
 };

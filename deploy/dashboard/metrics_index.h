@@ -14,8 +14,9 @@
 
 namespace tributary {
 
-// An index of metrics.jsonl. Keeps the position, the step and the values of
-// each line in memory. Read reads a whole line from the file. Not thread-safe.
+// An index of metrics.jsonl, the metrics of a run. Keeps the position, the step
+// and the values of each line in memory. Read reads a whole line from the file.
+// Not thread-safe.
 class MetricsIndex {
  public:
   // The names, in metrics.jsonl, of the values that the index keeps of each
@@ -35,25 +36,27 @@ class MetricsIndex {
     int64_t step = 0;
     int64_t offset = 0;  // Offset of the line in the file.
     int64_t bytes = 0;   // Length without the line end.
-    // The values of kFields. NaN for a value that the line does not have.
+    // The values of the fields kFields in this line. NaN for a field that the
+    // line does not have.
     std::array<double, kFields.size()> values = {};
   };
 
   explicit MetricsIndex(std::string path) : path_(std::move(path)) {}
 
-  // Reads the lines that were added since the last call. If the file was
-  // replaced, because a job has gone back to a checkpoint, reads it from its
-  // beginning. Ignores a line that is not complete yet, and lines that are not
-  // objects with a step. Does nothing if the file cannot be read.
+  // Reads the lines that were added to metrics.jsonl since the last call. If
+  // the file was replaced, because a job has gone back to a checkpoint, reads
+  // it from its beginning. Ignores a line that is not complete yet, and lines
+  // that are not objects with a step. Does nothing if the file cannot be read.
   void Update();
 
-  // Returns all lines, in the order of the file.
+  // Returns all lines that Update has read, in the order of the file.
   const std::vector<Line>& lines() const { return lines_; }
-  // Returns a number that increases whenever Update finds that the file was
-  // replaced.
+  // Returns a number that increases whenever Update finds that metrics.jsonl
+  // was replaced.
   int64_t generation() const { return generation_; }
 
-  // Returns the text of a line; an empty string if it cannot be read.
+  // Returns the text of a line of metrics.jsonl; an empty string if the file
+  // cannot be read.
   std::string Read(const Line& line) const;
 
  private:
@@ -68,7 +71,8 @@ class MetricsIndex {
   int64_t generation_ = 0;
   ino_t inode_ = 0;
   int64_t end_ = 0;  // Offset up to which the file was read.
-  // The last bytes before end_.
+  // The last bytes that were read from the file, which precede the offset
+  // `end_`.
   std::string tail_;
 };
 

@@ -13,7 +13,7 @@ struct PageFile {
   std::string contents;
 };
 
-// Returns all files. Thread-safe.
+// Returns all files of the dashboard's web page. Thread-safe.
 const std::vector<PageFile>& PageFiles();
 
 }  // namespace tributary

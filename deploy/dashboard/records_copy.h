@@ -11,19 +11,21 @@
 
 namespace tributary {
 
-// A copy of the lines of metrics.jsonl, the newest events and the job of a run.
-// Keeps the lines in a temporary file without a name, which the kernel removes
-// when this process ends, and the rest in memory. Checks replies, because they
-// may come from a faulty coordinator. Not thread-safe, except path().
+// A copy of the records of a run that its coordinator sends: the lines of
+// metrics.jsonl, the newest events and the job. Keeps the lines in a temporary
+// file without a name, which the kernel removes when this process ends, and the
+// other records in memory. Checks replies, because they may come from a faulty
+// coordinator. Not thread-safe, except path().
 class RecordsCopy {
  public:
-  // Maximum number of events that are kept.
+  // Maximum number of events that a copy keeps.
   static constexpr size_t kKeptEvents = 256;
-  // Maximum size of the temporary file in bytes.
+  // Maximum size, in bytes, of the temporary file that holds the lines of
+  // metrics.jsonl.
   static constexpr int64_t kMaxBytes = int64_t{8} << 30;
 
-  // Creates the file in $TMPDIR or, if that is not set, in /tmp. If this fails,
-  // Apply returns the error.
+  // Creates the temporary file in $TMPDIR or, if that is not set, in /tmp. If
+  // this fails, Apply returns the error.
   RecordsCopy();
   ~RecordsCopy();
   RecordsCopy(const RecordsCopy&) = delete;
@@ -33,26 +35,27 @@ class RecordsCopy {
   // expects the reply to this request.
   RecordsRequest NextRequest() const;
 
-  // Adds the records of a reply. If the reply has a different run or
-  // generation, removes the lines first: path() then refers to a different
-  // file. Returns InvalidArgument if the reply does not answer NextRequest(),
-  // ResourceExhausted if the file would exceed kMaxBytes, or the system's error
-  // if the lines cannot be written. After an error, does not add the lines of
-  // the reply.
+  // Adds the records of a reply. First removes the copied lines of
+  // metrics.jsonl if the reply is about a different run, or if the run has
+  // removed lines (see RecordsReply.generation): path() then refers to a
+  // different file. Returns InvalidArgument if the reply does not answer
+  // NextRequest(), ResourceExhausted if the temporary file would exceed
+  // kMaxBytes, or the system's error if the lines cannot be written. After an
+  // error, does not add the lines of the reply.
   absl::Status Apply(const RecordsReply& reply);
 
-  // Returns the path under which this process can open the file of the lines.
-  // The path never changes. It is empty if the file could not be created.
-  // Thread-safe.
+  // Returns the path under which this process can open the copied lines of
+  // metrics.jsonl. The path never changes. It is empty if the temporary file
+  // could not be created. Thread-safe.
   const std::string& path() const { return path_; }
-  // Returns the newest events, oldest first.
+  // Returns the newest events of the run, oldest first.
   const std::deque<JobEvent>& events() const { return events_; }
-  // Returns the resolved job as text; an empty string until a reply has
-  // contained it.
+  // Returns the text of the run's job, as ResolveJob returns it; an empty
+  // string until a reply has contained it.
   const std::string& job() const { return job_; }
 
  private:
-  // Replaces the file by an empty one.
+  // Replaces the temporary file with the copied lines by an empty one.
   absl::Status Restart();
   absl::Status Append(const std::string& lines);
 
@@ -60,7 +63,7 @@ class RecordsCopy {
   int file_ = -1;
   std::string path_;
   int64_t bytes_ = 0;  // Size of the file.
-  // The run, the generation and the next position of the newest reply.
+  // The values run_id, generation and next_position of the newest RecordsReply.
   std::string run_;
   int64_t generation_ = 0;
   int64_t position_ = 0;

@@ -12,8 +12,9 @@
 
 namespace tributary {
 
-// Keeps a copy of the records of a run, and fetches new records on a thread of
-// its own. Thread-safe. No method waits for the network.
+// Keeps a copy of the records of a run (metrics, events and job), and fetches
+// new records from the coordinator on a thread of its own. Thread-safe. No
+// method waits for the network.
 class RemoteRecords {
  public:
   // `address` is the coordinator's host:port.
@@ -21,13 +22,13 @@ class RemoteRecords {
   // Cancels the call in flight and blocks until it has ended.
   ~RemoteRecords();
 
-  // Starts to fetch all new records, and returns without waiting for them. A
-  // call to the coordinator times out after ten seconds.
+  // Starts to fetch all new records of the run, and returns without waiting for
+  // them. A call to the coordinator times out after ten seconds.
   void Poll();
 
-  // Return the values of the same names of the copy; see RecordsCopy. The file
-  // at path() may change at any time, so a line that was read before may be
-  // replaced by a different line.
+  // Return what the methods of RecordsCopy with the same names return for the
+  // copied records. The file at path() may change at any time, so a line that
+  // was read before may be replaced by a different line.
   const std::string& path() const;
   std::vector<JobEvent> events() const;
   std::string job() const;

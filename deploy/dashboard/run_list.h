@@ -13,8 +13,8 @@
 
 namespace tributary {
 
-// The list of the runs that the dashboard shows. A run keeps its position in
-// the list. Not thread-safe.
+// The list of the runs that the dashboard shows. A run never changes its
+// position in the list. Not thread-safe.
 class RunList {
  public:
   explicit RunList(Security security) : security_(std::move(security)) {}
@@ -23,11 +23,11 @@ class RunList {
   // the runs in its subfolders; Refresh then adds runs that begin there later.
   // Returns NotFound if there is no such folder.
   absl::Status AddPath(const std::string& path);
-  // Adds the job of the coordinator at `address` (host:port).
+  // Adds the run of the job whose coordinator is at `address` (host:port).
   void AddCoordinator(const std::string& address);
 
-  // Adds the runs that have begun in the folders of AddPath since the last
-  // call.
+  // Adds the runs that have begun, since the last call, in the folders that
+  // were passed to AddPath.
   void Refresh();
 
   bool empty() const { return runs_.empty() && parents_.empty(); }

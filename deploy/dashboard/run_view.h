@@ -25,8 +25,8 @@ class RunView {
   // Shows the run in `folder`. While server 0 of the run's job runs, the folder
   // has a file with its address, at which this object queries the job's status.
   RunView(std::string folder, Security security);
-  // Returns a view of the job of the coordinator at `address` (host:port). The
-  // coordinator sends the records that are in the run's folder.
+  // Returns a view of the job whose coordinator is at `address` (host:port).
+  // The coordinator sends the records that are in the run's folder.
   static std::unique_ptr<RunView> OfCoordinator(const std::string& address,
                                                 const Security& security);
 
@@ -44,11 +44,11 @@ class RunView {
   nlohmann::ordered_json Series(int64_t from, int64_t to, int points);
 
   // Returns up to `count` lines of metrics.jsonl with `from` <= step <= `to`,
-  // unchanged, at equal distances in the file. The last line is always
-  // included. Omits the lines of evaluations.
+  // unchanged, at equal distances in the file. Always includes the last of
+  // these lines. Omits the lines of evaluations.
   nlohmann::ordered_json Lines(int64_t from, int64_t to, int count);
 
-  // Returns the newest status, its age in seconds, the contents of
+  // Returns the newest status of the job, its age in seconds, the contents of
   // summary.json, and the bytes that each process is expected to send and
   // receive in each step. These bytes are computed for the numbers of processes
   // in the status while the job runs, and for those in summary.json afterwards.
@@ -60,7 +60,8 @@ class RunView {
 
   // Returns up to `count` of the newest lines of the log of server 0, and the
   // text that the trained model has generated (sample.txt), or null if there is
-  // none. Both are null in a view that OfCoordinator has created.
+  // none. In a view that OfCoordinator has created, both the lines and the text
+  // are null.
   nlohmann::ordered_json Log(int count) const;
 
   // Returns up to `count` of the newest events, oldest first; see NewestEvents.
@@ -74,9 +75,11 @@ class RunView {
   // Returns true if the coordinator has answered a query of the status in the
   // last few seconds.
   bool Live() const;
-  // Returns the contents of summary.json, or null if there is no such file.
+  // Returns the contents of the run's summary.json, or null if there is no such
+  // file.
   nlohmann::ordered_json Summary() const;
-  // Returns the resolved job, or an error if the job is missing or invalid.
+  // Returns the run's job, as ResolveJob returns it, or an error if the job is
+  // missing or invalid.
   absl::StatusOr<JobSpec> ResolvedJob() const;
 
   const std::string folder_;  // Empty in a view of OfCoordinator.

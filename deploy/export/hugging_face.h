@@ -15,7 +15,7 @@ namespace tributary {
 // model that transformers loads from `folder` has the same logits as the model
 // of `job` with the weights `tensors`. It is a GPT2LMHeadModel for a gpt, and a
 // BertForMaskedLM or a BertForSequenceClassification for a bert. `job` must be
-// resolved.
+// a result of ResolveJob.
 //
 // If the job began with the weights of a folder of Hugging Face
 // (model.initial_weights), keeps the other members of that folder's

@@ -30,10 +30,11 @@ void DescribeBert(const BertSpec& bert, int64_t classes,
                   const std::vector<std::string>& names,
                   nlohmann::ordered_json* config);
 
-// Writes the files of a tokenizer that transformers reads to `folder`.
-// `tokenizer_json` is the text of the tokenizer's tokenizer.json. `positions`
-// is the maximum number of tokens in a sample. Returns the errors of
-// ParseTokenizerJson, and the system's error if a file cannot be written.
+// Writes the files of a BERT tokenizer, in the format of the transformers
+// library, to `folder`. `tokenizer_json` is the text of the tokenizer's
+// tokenizer.json. `positions` is the maximum number of tokens in a sample.
+// Returns the errors of ParseTokenizerJson, and the system's error if a file
+// cannot be written.
 absl::Status WriteBertTokenizer(const std::string& tokenizer_json,
                                 int64_t positions, const std::string& folder);
 

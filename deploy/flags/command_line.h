@@ -37,8 +37,8 @@ class CommandLine {
   // in --help, such as FILE. `help` describes the value and its default.
   void AddText(const std::string& name, const std::string& value_name,
                const std::string& help, std::string* value);
-  // Declares a flag that may be repeated. In the environment, semicolons
-  // separate its values.
+  // Declares a flag that may be repeated. In the flag's environment variable,
+  // semicolons separate the values.
   void AddTexts(const std::string& name, const std::string& value_name,
                 const std::string& help, std::vector<std::string>* values);
   // Declares a flag whose value is one of `choices`.
@@ -91,7 +91,7 @@ class CommandLine {
     std::string help;
     bool hidden = false;
     bool repeated = false;
-    // Parses one value. The error states what was expected.
+    // Parses one value of the flag. The error states what was expected.
     std::function<absl::Status(const std::string&)> read;
     std::string origin;
   };

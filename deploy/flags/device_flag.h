@@ -18,7 +18,8 @@ namespace tributary {
 // waits for copies or for the host, the GPU runs the work of the other thread.
 inline constexpr int64_t kThreadsPerGpu = 2;
 
-// Declares --device, with the default value `standard`.
+// Declares --device, which selects the CPU or a GPU. Its default value is
+// `standard`.
 void AddDeviceFlag(CommandLine* line, const std::string& standard,
                    std::string* value);
 
@@ -36,20 +37,21 @@ struct Gpus {
   std::function<absl::Status(int ordinal)> check;
 };
 
-// Returns the GPUs of this machine, for workers.
+// Returns the GPUs of this machine. Gpus::check initializes a GPU, so this
+// function is for processes that compute on the GPU.
 Gpus MachineGpus();
 // Returns the GPUs of this machine without initializing any, assuming that all
 // of them work. Used by launcher processes, because a process that initializes
 // a GPU occupies some of the GPU's memory.
 Gpus ListedGpus();
 
-// Resolves `value`, the value of the flag `flag`; the result is never kAuto.
-// For "auto" and "cuda", selects one of the GPUs by `place`, the index of this
-// process among the job's processes on this machine. For "auto", selects the
-// CPU if Gpus::count returns an error, as on a machine without a GPU, or if
-// Gpus::check returns an error for the selected GPU, for example because its
-// memory is full. After an error of Gpus::check, `*remark` receives one line
-// that states the error; otherwise it is empty.
+// Returns the device that `value` selects. `value` is the value of the flag
+// `flag`; the result is never kAuto. For "auto" and "cuda", selects one of the
+// GPUs by `place`, the index of this process among the job's processes on this
+// machine. For "auto", selects the CPU if Gpus::count returns an error, as on a
+// machine without a GPU, or if Gpus::check returns an error for the selected
+// GPU, for example because its memory is full. After an error of Gpus::check,
+// `*remark` receives one line that states the error; otherwise it is empty.
 //
 // Returns InvalidArgument for an invalid value. If the selected GPU cannot be
 // used, and the CPU is not selected instead, returns the error of the GPU, with

@@ -25,35 +25,36 @@ Environment ProcessEnvironment();
 // The default port of the coordinator, which is also torchrun's default.
 inline constexpr int kDefaultPort = 29400;
 
-// A number, and the name of the variable from which it was read.
+// A number from the environment, and the variable from which it was read.
 struct EnvironmentNumber {
   int64_t value = 0;
   std::string variable;
 };
 
-// A text, and the name of the variable from which it was read.
+// A text from the environment, and the variable from which it was read.
 struct EnvironmentText {
   std::string value;
   std::string variable;
 };
 
-// The place of this process in the job, as its launcher states it. Ranks and
-// sizes count workers.
+// The place of this process in the job, as its launcher (torchrun, Slurm, Open
+// MPI or Kubernetes) states it. Ranks and sizes count workers.
 struct LauncherEnvironment {
   absl::optional<EnvironmentNumber> rank;
   absl::optional<EnvironmentNumber> world_size;
   absl::optional<EnvironmentNumber> local_rank;
   // Number of workers on this machine, which share its cores.
   absl::optional<EnvironmentNumber> local_world_size;
-  // Number of threads that this machine grants to its only worker.
+  // Number of threads that the launcher grants to the only worker on this
+  // machine.
   absl::optional<EnvironmentNumber> threads;
   // Index of this pod in its indexed Kubernetes Job.
   absl::optional<EnvironmentNumber> completion_index;
   absl::optional<EnvironmentText> address;
   absl::optional<EnvironmentNumber> port;
 
-  // Returns the address of the coordinator as host:port. Uses 127.0.0.1 and
-  // kDefaultPort if the environment does not set the host or the port.
+  // Returns the address of the coordinator as host:port. Uses 127.0.0.1 for the
+  // host, and kDefaultPort for the port, where the environment does not set it.
   std::string Coordinator() const;
 };
 

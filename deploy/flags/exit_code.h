@@ -16,12 +16,13 @@ constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
 // send, and ExitCodeOfSignal for all others.
 int ExitCodeOfStop(int signal);
 
-// Returns kExitDone for OK, kExitUsage for InvalidArgument and NotFound, and
-// kExitFailed for all other errors.
+// Returns the exit code for the status of a command: kExitDone for OK,
+// kExitUsage for InvalidArgument and NotFound, and kExitFailed for all other
+// errors.
 int ExitCodeOf(const absl::Status& status);
 
-// Write "error: <message>" as one line to stderr. Return `exit_code`, or
-// ExitCodeOf(status) without this argument.
+// Write "error: <message>", with the message of `status`, as one line to
+// stderr. Return `exit_code`, or ExitCodeOf(status) without this argument.
 int ReportError(const absl::Status& status);
 int ReportError(const absl::Status& status, int exit_code);
 

@@ -25,15 +25,16 @@ absl::StatusOr<JobSpec> BuiltInJob(
     const std::function<bool(const std::string&)>& is_readable);
 
 struct JobSource {
-  // Path of the job file; empty for the built-in job.
+  // Path of the job file; empty for the job that BuiltInJob returns.
   std::string path;
   // The contents of a job file. Takes precedence over `path`.
   std::string text;
-  // Changes in the form path=value, in order; see SetField in common/job/job.h.
+  // Changes of the job in the form path=value, applied in order; see SetField
+  // in common/job/job.h.
   std::vector<std::string> sets;
-  // Number of steps; 0 if it is not set. Takes precedence over `sets`. A number
-  // of steps, here or in `sets`, replaces `epochs` of the job, and shortens a
-  // learning rate schedule that is longer.
+  // Number of steps to train; 0 if it is not set. Takes precedence over `sets`.
+  // A number of steps, here or in `sets`, replaces `epochs` of the job, and
+  // shortens a learning rate schedule that is longer.
   int64_t steps = 0;
   // Replaces output.log_every_steps of the job. Takes precedence over `sets`.
   absl::optional<int64_t> log_every_steps;
@@ -42,22 +43,23 @@ struct JobSource {
   std::string trace_steps;
   // Replaces output.directory of the job unless empty.
   std::string output_directory;
-  // True if batch.micro_batches may be kFindMicroBatches, in which case the
-  // caller chooses the number.
+  // True if batch.micro_batches may remain kFindMicroBatches, for a caller that
+  // chooses the number itself.
   bool finds_micro_batches = false;
 };
 
-// Declares --steps, which sets `source->steps`.
+// Declares --steps, the number of steps to train, which sets `source->steps`.
 void AddStepsFlag(CommandLine* line, JobSource* source);
-// Declares --set, which adds its values to `*sets`. --help shows `example`, a
-// change in the form path=value.
+// Declares --set, a change of a field of the job, which adds its values to
+// `*sets`. --help shows `example`, a change in the form path=value.
 void AddSetFlag(CommandLine* line, const std::string& example,
                 std::vector<std::string>* sets);
 
-// Reads the job and applies the changes. Returns a valid and resolved job, in
-// which batch.micro_batches may be kFindMicroBatches if `finds_micro_batches`
-// is true. Returns the errors of LoadJob and BuiltInJob, and InvalidArgument,
-// naming the flag or the field, for an invalid change or job.
+// Reads the job from `source` and applies the changes in it. Returns a valid
+// job, as ResolveJob returns it, in which batch.micro_batches may be
+// kFindMicroBatches if `finds_micro_batches` is true. Returns the errors of
+// LoadJob and BuiltInJob, and InvalidArgument, naming the flag or the field,
+// for an invalid change or job.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);
 
 // Reads the job of the run in the folder `run` and applies the changes `sets`,

@@ -19,7 +19,8 @@ struct MetricsFlags {
   std::string file;
 };
 
-// Declares --metrics-listen and --metrics-file.
+// Declares --metrics-listen and --metrics-file, the address and the file to
+// which a process exports its metrics.
 void AddMetricsFlags(CommandLine* line, MetricsFlags* flags);
 
 // Starts to export the metrics of `registry`, over HTTP and to a file, as the

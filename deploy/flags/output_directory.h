@@ -40,16 +40,17 @@ class OutputDirectory {
     kReplace,  // Remove the results of an earlier run.
     kResume,   // Keep all files, to continue the earlier run.
   };
-  // The names of the user's settings in error messages.
+  // What error messages call the settings with which the user chooses the
+  // folder, resumes the run in it, and replaces its results.
   struct Names {
     std::string folder = "--output";
     std::string resume = "--resume auto";
     std::string overwrite = "--overwrite";
   };
-  // Creates the folder and its parents, and claims it. Returns Unavailable if a
-  // different process holds the claim, FailedPrecondition if `earlier` is
-  // kRefuse and the folder holds results of an earlier run, and the system's
-  // error if the folder cannot be used.
+  // Creates the folder `path` and its parents, and claims the folder for this
+  // process. Returns Unavailable if a different process holds the claim,
+  // FailedPrecondition if `earlier` is kRefuse and the folder holds results of
+  // an earlier run, and the system's error if the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
       const std::string& path, Earlier earlier, const Names& names);
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
@@ -69,9 +70,11 @@ class OutputDirectory {
   const int fd_;
 };
 
-// Declares --overwrite, for commands with --output.
+// Declares --overwrite, which replaces the results of an earlier run, for
+// commands with --output.
 void AddOverwriteFlag(CommandLine* line, bool* overwrite);
-// Declares --allow-job-changes, for commands with --resume.
+// Declares --allow-job-changes, which allows resuming a run with a different
+// job, for commands with --resume.
 void AddAllowJobChangesFlag(CommandLine* line, bool* allow);
 
 // The value of --resume that resumes the run in --output.

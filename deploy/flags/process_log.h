@@ -25,11 +25,12 @@ struct LogFlags {
   int64_t parent_signals = 0;
 };
 
-// Declares --log-format and --log-level.
+// Declares --log-format and --log-level, the format and the lowest level of the
+// lines that a process logs.
 void AddLogFlags(CommandLine* line, LogFlags* flags);
 
-// Like AddLogFlags, but also declares --warning-fd and --parent-signals. Used
-// by processes that a launcher may start.
+// Like AddLogFlags, but also declares --warning-fd and --parent-signals, with
+// which a launcher starts its processes.
 void AddChildLogFlags(CommandLine* line, LogFlags* flags);
 
 // Creates a log on stderr for a process with this role ("server" or "worker")

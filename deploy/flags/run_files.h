@@ -25,8 +25,8 @@ struct RunTensor {
   std::vector<float> values;
 };
 
-// The final weights of a run: those of the last step, or their moving average
-// (see OptimizerSpec.average_decay).
+// The final weights of a run: those after the last step, or the moving average
+// of the weights of all steps (see OptimizerSpec.average_decay).
 enum class FinalWeights { kLast, kAverage };
 
 // Returns the path of the file with the final weights of the run in `folder`.

@@ -18,25 +18,27 @@ struct SecurityFlags {
   std::string tls_dir;
   std::string token_file;
   bool insecure_network = false;
-  // The descriptor from which the process reads its credentials, in place of
-  // the files; -1 if they are not passed by a launcher. See PrintSecurity.
+  // The file descriptor from which the process reads its credentials, in place
+  // of the files; -1 if no launcher passes credentials. See PrintSecurity.
   int64_t credentials_fd = -1;
 };
 
-// Declares --tls-dir and --token-file.
+// Declares --tls-dir and --token-file, which name a process's credentials.
 void AddSecurityFlags(CommandLine* line, SecurityFlags* flags);
-// Declares --insecure-network, for commands that connect to other machines.
+// Declares --insecure-network, which allows unencrypted connections to other
+// machines.
 void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
                             SecurityFlags* flags);
 
-// Declares --credentials-fd, for processes that a launcher may start.
+// Declares --credentials-fd, from which a process that a launcher has started
+// reads its credentials.
 void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags);
 
-// Reads and checks the files that the flags name. The process gets the first of
-// `roles` for which the TLS directory has a certificate. Returns the errors of
-// LoadSecurity. If `flags.credentials_fd` is set, reads the credentials from
-// this descriptor instead, and returns InvalidArgument if they are not the text
-// of PrintSecurity.
+// Reads and checks the credentials in the files that the flags name. Uses the
+// certificate of the first of `roles` for which the TLS directory has one.
+// Returns the errors of LoadSecurity. If `flags.credentials_fd` is set, reads
+// the credentials from this descriptor instead, and returns InvalidArgument if
+// they are not the text of PrintSecurity.
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 

@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Returns the number of threads of each of `servers` servers: an equal share of
-// this machine's cores, at least 1.
+// Returns the number of threads of each of `servers` servers on this machine,
+// which share its cores equally; at least 1.
 int ServerThreads(int servers);
 
 // Returns the number of compute threads, at least 1 and at most `wanted`, that

@@ -22,15 +22,16 @@ struct WorkerCount {
   std::string ToString() const;
 };
 
-// Parses `text`. Returns InvalidArgument, with the expected form, unless `text`
-// is N or MIN:MAX with 1 <= MIN <= MAX <= `limit`. N stands for N:N.
+// Parses a number of workers. Returns InvalidArgument, with the expected form,
+// unless `text` is N or MIN:MAX with 1 <= MIN <= MAX <= `limit`. N stands for
+// N:N.
 absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
                                              int64_t limit);
 
 // Returns the number of workers that can compute at the same time. This is the
 // number of micro-batches, because each worker needs one of its own. In
 // consistency mode asynchronous there is no limit, and the result is the
-// maximum of int64_t. The job must be resolved.
+// maximum of int64_t. `job` must be a result of ResolveJob.
 int64_t MostComputing(const JobSpec& job);
 
 }  // namespace tributary

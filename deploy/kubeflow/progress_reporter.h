@@ -29,22 +29,23 @@ std::string FormatTrainerStatus(const StatusReply& status, bool done,
 class ProgressReporter {
  public:
   struct Options {
-    // Minimum time between two reports, as Kubeflow Trainer requires; the last
+    // Minimum time between two reports, as Kubeflow Trainer requires. The last
     // report may follow earlier.
     absl::Duration interval = absl::Seconds(5);
     // Returns the newest status of the job; its phase is PHASE_UNSPECIFIED if
     // it is not known. Called by the reporter's thread. Must not block.
     std::function<StatusReply()> status;
-    // Sends a report. May block.
+    // Sends a report to Kubeflow Trainer. May block.
     std::function<absl::Status(const std::string& json)> post;
     // Maximum time for which Finish waits for `post`.
     absl::Duration patience = absl::Seconds(5);
-    // Must outlive the reporter.
+    // Receives a warning about the first failure to report. Must outlive the
+    // ProgressReporter.
     Logger* log = nullptr;
   };
 
   explicit ProgressReporter(const Options& options);
-  // Calls Finish(false).
+  // Calls Finish(false), which ends reporting.
   ~ProgressReporter();
   ProgressReporter(const ProgressReporter&) = delete;
   ProgressReporter& operator=(const ProgressReporter&) = delete;

@@ -22,9 +22,9 @@ struct TrainerServer {
   std::string token_file;
 };
 
-// Reads the variables KUBEFLOW_TRAINER_SERVER_URL,
-// KUBEFLOW_TRAINER_SERVER_CA_CERT and KUBEFLOW_TRAINER_SERVER_TOKEN. Returns
-// nullopt if the URL is not set.
+// Reads where to send the status of this TrainJob from the variables
+// KUBEFLOW_TRAINER_SERVER_URL, KUBEFLOW_TRAINER_SERVER_CA_CERT and
+// KUBEFLOW_TRAINER_SERVER_TOKEN. Returns nullopt if the URL is not set.
 absl::optional<TrainerServer> FindTrainerServer(const Environment& environment);
 
 // Posts `json` to the server. Each call reads the files of `server`, because

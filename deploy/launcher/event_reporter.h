@@ -10,9 +10,10 @@
 
 namespace tributary {
 
-// Sends events to the coordinator in order, on a thread of its own. While the
-// coordinator does not answer, sends the event again and again: an event may
-// report the restart of the coordinator itself. Thread-safe.
+// Sends events of the job, such as the restart of a process, to the coordinator
+// in order, on a thread of its own. While the coordinator does not answer,
+// sends the event again and again: an event may report the restart of the
+// coordinator itself. Thread-safe.
 class EventReporter {
  public:
   // Maximum number of events that wait to be sent. Further events are dropped.

@@ -36,8 +36,8 @@ struct LocalJobOptions {
   // Called once, after all processes have started. May be null, like `on_tick`
   // and `on_message`.
   std::function<void(const std::string& coordinator)> on_started;
-  // Called repeatedly after `on_started`, until the job ends: at least every
-  // `tick`, and after every signal. Must not block.
+  // Called repeatedly after `on_started`, until the job ends: at least once
+  // every `tick`, and after every signal. Must not block.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
   // Receives one line for the user per event: the start or the end of a
@@ -48,10 +48,12 @@ struct LocalJobOptions {
   // continues. May be null. Must not block.
   std::function<void(const JobEvent&)> on_event;
 
-  // Maximum number of restarts of all processes together; see LocalJob.
+  // Maximum number of restarts of all processes of the job together; see
+  // LocalJob.
   int max_restarts = 0;
 
-  // Time within which server 0 must report its address, restarts included.
+  // Time, from the start of the job, within which server 0 must report its
+  // address, even if server 0 is restarted.
   absl::Duration start_timeout = absl::Seconds(30);
   // Maximum time that server 0 may take to end the job with a checkpoint after
   // a signal.
@@ -75,7 +77,8 @@ struct LocalJobResult {
   // error that names the process that failed, the reason and, if the process
   // was started, its log.
   absl::Status status;
-  // Exit code for the command; see deploy/flags/exit_code.h.
+  // Exit code with which a command that runs the job must end; see
+  // deploy/flags/exit_code.h.
   int exit_code = 0;
   // The signal that ended the job; 0 if there was none.
   int signal = 0;
@@ -115,7 +118,7 @@ class LocalJob {
   LocalJob(LocalJobOptions options, SignalQueue* signals,
            ProcessControl* processes);
 
-  // Blocks until all processes have ended. Call it once.
+  // Runs the job, and blocks until all its processes have ended. Call it once.
   LocalJobResult Run();
 
   // Returns the process id of each server, then of each worker. For a server or
@@ -137,9 +140,9 @@ class LocalJob {
   // success, otherwise the result of the job.
   absl::optional<LocalJobResult> StartProcess(Role role, int number,
                                               const ProcessSpec& spec);
-  // Restarts the process and returns true, or returns false if no restart is
-  // allowed. If the new process cannot be started, sets result_ and returns
-  // true.
+  // Restarts the process that has ended and returns true, or returns false if
+  // no restart is allowed. If the new process cannot be started, sets result_
+  // to the error and returns true.
   bool StartAgain(const ProcessExit& exit);
   // Waits once for a signal, for at most `longest`. Then handles all events
   // that have occurred.
@@ -149,11 +152,13 @@ class LocalJob {
   void HandleServerExit(const ProcessExit& exit);
   void HandleWorkerExit(const ProcessExit& exit);
   void Fail(const ProcessExit& exit, const std::string& prefix);
-  // Returns the end of a sentence that begins with the process's name: the last
-  // error in its log, or else how it ended.
+  // Describes how a process ended, as the end of a sentence that begins with
+  // the process's name: `exit.reason`; without it, the signal that killed the
+  // process, the last error in its log, or its exit code.
   std::string Describe(const ProcessExit& exit) const;
   void Message(const std::string& text) const;
-  // Passes the text on as a warning and as an event about the process.
+  // Reports `text` to the user as a warning, and to the coordinator as an
+  // event, about the process.
   void Warn(const Place& place, const std::string& kind,
             const std::string& text) const;
   // Reports the warnings that processes have written since the last call.

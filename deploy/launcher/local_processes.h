@@ -51,12 +51,12 @@ struct LocalProcesses {
   bool allow_job_changes = false;  // Value of --allow-job-changes for server 0.
   LogFlags log;
   SecurityFlags security;
-  // Return where the server of this shard, or the worker of this rank, is to be
-  // started the next time. Either both are null, and all processes run on this
-  // machine, or neither is. In the second case, the processes read their
-  // credentials (see PrintSecurity) from their standard input, and obey only
-  // signals of their launcher.
-  // `coordinator` is as in LocalJobOptions::server.
+  // place_server and place_worker return where the server of this shard, or the
+  // worker of this rank, is to be started the next time. If both are null, all
+  // processes run on this machine. Otherwise neither may be null, and the
+  // processes read their credentials (see PrintSecurity) from their standard
+  // input, and obey only signals of their launcher. `coordinator` is as in
+  // LocalJobOptions::server.
   std::function<ProcessPlace(int shard, const std::string& coordinator)>
       place_server;
   std::function<ProcessPlace(int rank)> place_worker;

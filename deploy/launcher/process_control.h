@@ -14,7 +14,7 @@
 namespace tributary {
 
 struct ProcessSpec {
-  // The name in messages, such as "worker-1".
+  // The name of the process in messages, such as "worker-1".
   std::string name;
   // The arguments of the program, of which arguments[0] is its path.
   std::vector<std::string> arguments;
@@ -80,7 +80,8 @@ class ProcessControl {
   // the offset at which the process's own log begins.
   virtual int64_t log_begin(int process) const = 0;
   virtual const ProcessSpec& spec(int process) const = 0;
-  // Returns the number of processes that were started.
+  // Returns the number of processes that were started, including those that
+  // have ended.
   virtual int size() const = 0;
 
   // Returns a signal that was sent to the whole job on another machine since

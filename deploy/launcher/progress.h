@@ -18,9 +18,9 @@ std::string FormatCount(double value);
 // "12:05" or "1:02:03".
 std::string FormatSeconds(double seconds);
 
-// Returns one line of at most `width` columns (unlimited if 0), without a line
-// end. Omits the least important parts of a line that does not fit. Example of
-// a complete line:
+// Returns the progress of a job as one line of at most `width` columns
+// (unlimited if 0), without a line end. Omits the least important parts of a
+// line that does not fit. Example of a complete line:
 //   step 1200/6000 20% | loss 1.2345 | lr 3.0e-04 | norm 1.10 |
 //   12.3k tokens/s | 8.1 ms (compute 82% exchange 11%) |
 //   waiting 1.2 ms for worker 3: backward | ETA 0:38
@@ -31,19 +31,19 @@ std::string FormatProgress(const StatusReply& status, int width);
 std::string FormatProgressJson(const StatusReply& status, absl::Time now);
 
 enum class ProgressStyle {
-  // One line that is overwritten in place.
+  // One progress line that is overwritten in place.
   kTerminal,
-  // A new line every few steps; see ProgressDisplay.
+  // A new progress line every few steps; see ProgressDisplay.
   kLines,
   // Like kLines, but each line is a JSON object.
   kJson,
   kNone,
 };
 
-// Returns kNone if `quiet` is true, otherwise kJson if `json` is true.
-// Otherwise returns kTerminal for a terminal that can overwrite a line, which
-// TERM=dumb cannot, and kLines for all other outputs. NO_COLOR has no effect,
-// because no style uses colors.
+// Returns the style in which to show progress: kNone if `quiet` is true,
+// otherwise kJson if `json` is true. Otherwise returns kTerminal for a terminal
+// that can overwrite a line, which TERM=dumb cannot, and kLines for all other
+// outputs. NO_COLOR has no effect, because no style uses colors.
 ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
                                   const Environment& environment);
 
@@ -51,10 +51,11 @@ ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
 // thread-safe.
 class ProgressDisplay {
  public:
-  // With kLines and kJson, writes at most one line per `log_every_steps` steps
-  // and at most one line per second. Always writes the line of the last step.
+  // With kLines and kJson, writes at most one progress line per
+  // `log_every_steps` steps and at most one per second. Always writes the line
+  // of the last step.
   ProgressDisplay(int fd, ProgressStyle style, int64_t log_every_steps);
-  // Ends the line that this object overwrites in place.
+  // Ends the progress line that this object overwrites in place.
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;

@@ -31,7 +31,7 @@ inline constexpr int kWarningFd = 4;
 class Supervisor final : public ProcessControl {
  public:
   Supervisor() = default;
-  // Kills the running processes and waits for them.
+  // Kills the child processes that still run, and waits until they have ended.
   ~Supervisor() override;
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -55,7 +55,7 @@ class Supervisor final : public ProcessControl {
   int size() const override { return static_cast<int>(children_.size()); }
 
  private:
-  // The read end of a pipe that carries lines.
+  // The read end of a pipe through which a child process sends lines of text.
   struct LinePipe {
     int fd = -1;
     std::string text;  // Data that was read from the pipe but not yet returned.

@@ -32,9 +32,8 @@ struct PlanInputs {
   // Profile of one micro-batch on one compute thread, while all `threads`
   // compute threads are busy.
   ComputeProfile micro_batch;
-  // Time per element in which a server adds one contribution from each worker
-  // and updates the weights, with all `server_threads` threads of the server
-  // busy.
+  // Time per element in which a server adds one gradient from each worker and
+  // updates the weights, with all `server_threads` threads of the server busy.
   double pass_seconds_per_element = 0;
   // Time per element to update the weights from a complete gradient. Used for
   // servers in asynchronous mode and for all-reduce. For all-reduce,
@@ -49,7 +48,7 @@ struct PlanInputs {
   double socket_seconds_per_byte = 0;
 };
 
-// Bytes through one host's link in a step.
+// Bytes that one host sends and receives through its network link in a step.
 struct PlannedHost {
   double bytes_out = 0;
   double bytes_in = 0;
@@ -58,14 +57,14 @@ struct PlannedHost {
 // The prediction for one placement of the servers, or for an all-reduce. Every
 // host's link has PlanInputs::bandwidth in each direction.
 struct PlannedExchange {
-  // Identifier for scripts: "primary_host" (as in PyTorch's DataParallel),
-  // "one_server", "own_hosts", ...
+  // Identifier, for scripts, of the placement: "primary_host" (as in PyTorch's
+  // DataParallel), "one_server", "own_hosts", ...
   std::string key;
   std::string name;  // Name for users.
-  // Bytes through the busiest link. All figures of a plan are per step of the
-  // job. If an exchange covers a round of several steps, or several steps are
-  // computed concurrently, its bytes and times are divided by the number of
-  // steps.
+  // Bytes through the busiest host's link. All figures of a plan are per step
+  // of the job: if workers exchange gradients only once in several steps, or
+  // compute several steps concurrently, the bytes and times of an exchange are
+  // divided by the number of steps.
   double bytes_out = 0;
   double bytes_in = 0;
   std::string busiest;  // Example: "the server's link".
@@ -74,8 +73,8 @@ struct PlannedExchange {
   // time for sending all bytes through local sockets. Receiving the bytes takes
   // the same CPU time again.
   double link_seconds = 0;
-  // Time of the busiest server's pass over memory. With all-reduce, the time of
-  // the optimizer in one worker.
+  // Time in which the busiest server adds the gradients and updates the
+  // weights. With all-reduce, the time of the optimizer in one worker.
   double pass_seconds = 0;
   double step_seconds = 0;
   std::string bottleneck;  // The resource that is busy longest.
@@ -86,8 +85,8 @@ struct PlannedExchange {
 
 struct ExchangePlan {
   double compute_seconds = 0;  // Computing time of a worker in a step.
-  // Payload bytes per step of one contribution to every chunk. One version of
-  // all weights has the same number of bytes.
+  // Payload bytes of one gradient of the whole model, per step. All weights of
+  // the model have the same number of bytes.
   double bytes = 0;
   std::vector<PlannedExchange> rows;
   std::string advice;  // One line on how to shorten the step.
@@ -105,9 +104,10 @@ int StepsAtOnce(const JobSpec& job, int workers);
 // another in a step, for the worker with the most micro-batches.
 int Turns(const PlanInputs& inputs);
 
-// Returns the plan for `inputs`. Returns InvalidArgument, naming the flag and
-// the field of the job, if there are more workers than micro-batches. This does
-// not apply to mode `asynchronous`, in which a worker computes whole batches.
+// Predicts the time of a step for each placement of the servers, and for an
+// all-reduce. Returns InvalidArgument, naming the flag and the field of the
+// job, if there are more workers than micro-batches. This does not apply to
+// mode `asynchronous`, in which a worker computes whole batches.
 //
 // Assumes full-duplex links of equal bandwidth without other traffic; equally
 // fast workers; equal shares of a host's cores for its processes; no latency;
@@ -119,7 +119,7 @@ absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs);
 // "one host" of a plan). Allows more workers than micro-batches.
 PlannedExchange PlanOneHost(const PlanInputs& inputs);
 
-// Formats a table of at most 100 columns.
+// Formats the plan as a table, with lines of at most 100 columns.
 std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan);
 
 // Returns the figures of the plan as JSON, for scripts.

@@ -13,22 +13,23 @@ namespace tributary {
 
 // Times forward and backward of one micro-batch, with initial weights, on one
 // of the compute threads of `setup`, while the other threads do the same.
-// Records when each chunk's weights are read and its gradient is final. Repeats
-// this for about a second, at least three times, and returns the profile of the
-// repetition with the median time. Returns the errors of
+// Records when each chunk's weights are first read and when its gradient is
+// final. Repeats this for about a second, at least three times, and returns the
+// profile of the repetition with the median time. Returns the errors of
 // Model::ForwardBackward.
 absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 
-// The time, in seconds per element, of a server's pass over memory, in which it
-// adds gradients and updates the weights. Measured by TimePass.
+// The time, in seconds per element, in which a server adds gradients and
+// updates the weights in its memory. Measured by TimePass.
 struct PassTiming {
   double update = 0;        // Time to run the optimizer with one gradient.
   double contribution = 0;  // Time to add each further gradient.
 };
-// Measures a server's passes over a model of `elements` elements with `threads`
-// threads, but over at most 4 Mi elements per thread. The number of elements
-// affects the result, because a small model stays in the cache. Returns
-// InvalidArgument for an invalid optimizer.
+// Measures in what time a server with `threads` threads adds gradients and
+// updates the weights of a model of `elements` elements, but of at most 4 Mi
+// elements per thread. The number of elements affects the result, because a
+// small model stays in the cache. Returns InvalidArgument for an invalid
+// optimizer.
 absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
                                     int64_t elements, int threads);
 

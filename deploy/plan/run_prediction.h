@@ -10,7 +10,7 @@
 
 namespace tributary {
 
-// The processes of a run on this machine.
+// The job and the processes of a run on this machine.
 struct LocalRun {
   JobSpec job;  // The resolved job.
   int workers = 1;
@@ -20,28 +20,31 @@ struct LocalRun {
   int cores = 1;
 };
 
-// Returns the number of threads, in all processes together, that add gradients
-// and run the optimizer. It is the argument `threads` for TimePass.
+// Returns the number of threads, in all processes together, that update the
+// weights: of the servers or, for an all-reduce, of the workers. Pass it to
+// TimePass.
 int UpdatingThreads(const LocalRun& run);
 
-// Returns the inputs of a plan for a completed run. The computing time is the
-// time per step of the worker in `summary` that computed longest. `pass` must
-// have been measured with UpdatingThreads(run) threads. Assumes that all chunks
-// have equal sizes. The caller sets bandwidth and socket_seconds_per_byte.
-// Returns nullopt for a run without complete steps.
+// Returns the inputs of PlanExchange for a completed run. The computing time is
+// the time per step of the worker in `summary` (the run's summary.json) that
+// computed longest. `pass` is the time to add gradients and update weights;
+// TimePass must have measured it with UpdatingThreads(run) threads. Assumes
+// that all chunks have equal sizes. The caller sets bandwidth and
+// socket_seconds_per_byte. Returns nullopt for a run without complete steps.
 absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
                                          const nlohmann::ordered_json& summary,
                                          const PassTiming& pass);
 
-// Returns the field "predicted" of summary.json: step_milliseconds and its
-// components. Returns nullopt for a run without complete steps.
+// Returns the field "predicted" of summary.json: the predicted
+// step_milliseconds and its components. Returns nullopt for a run without
+// complete steps.
 //
-// Uses InputsFromRun and the model of the row "one host" in exchange_plan.h, so
-// it predicts the cost of the exchange for the measured computing time. Assumes
-// that no other load runs on the machine, and that a byte through gRPC or Gloo
-// costs as much as on the machines of tests/bench/RESULTS.md. On those
-// machines, the predictions are within a factor of 1.5 of the measured median
-// for steps longer than a millisecond.
+// Uses InputsFromRun and PlanOneHost, so it predicts the cost of the exchange
+// for the measured computing time. Assumes that no other load runs on the
+// machine, and that a byte through gRPC or Gloo costs as much as on the
+// machines of tests/bench/RESULTS.md. On those machines, the predictions are
+// within a factor of 1.5 of the measured median for steps longer than a
+// millisecond.
 absl::optional<nlohmann::ordered_json> PredictLocalRun(
     const LocalRun& run, const nlohmann::ordered_json& summary,
     const PassTiming& pass);

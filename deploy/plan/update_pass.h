@@ -13,8 +13,8 @@ namespace tributary {
 // `job`. Everything is in local memory: one pass reads each gradient, the
 // weights and the optimizer's state once, and writes weights and state once.
 // Measures at least five passes, for at least `seconds`, after one pass that is
-// not counted. `job` must be resolved and have model.synthetic. Returns
-// InvalidArgument for an invalid optimizer.
+// not counted. `job` must be a result of ResolveJob and have model.synthetic.
+// Returns InvalidArgument for an invalid optimizer.
 absl::StatusOr<double> MeasureUpdatePass(const JobSpec& job, int workers,
                                          int threads, double seconds);
 

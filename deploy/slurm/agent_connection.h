@@ -14,7 +14,8 @@
 
 namespace tributary {
 
-// The two ends of a connection: the launcher of a job, or its agent on a node.
+// The two ends of a connection: the launcher of a job, or the agent that starts
+// the job's processes on a node.
 enum class AgentRole { kLauncher, kAgent };
 
 // Authenticates the lines of text on one connection with a secret key that both
@@ -30,7 +31,8 @@ class LineSeal {
   // must not contain a line end.
   std::string Seal(absl::string_view text);
   // Checks `line`, the next line that was received from the peer, and returns
-  // its text. Returns PermissionDenied if the code of the line is wrong.
+  // its text. Returns PermissionDenied if the code at the start of the line is
+  // wrong.
   absl::StatusOr<std::string> Open(absl::string_view line);
 
  private:
@@ -76,8 +78,9 @@ class LineSocket {
   std::string out_;
 };
 
-// A connection that carries JSON messages, and whose two ends have proved that
-// they know its key. Not thread-safe; no method blocks.
+// A connection that carries JSON messages between a launcher and an agent,
+// which have proved to each other that they know its secret key. Not
+// thread-safe; no method blocks.
 class AgentConnection {
  public:
   AgentConnection(LineSocket socket, LineSeal seal);

@@ -16,16 +16,18 @@ struct AllocatedNode {
   std::string name;
   int tasks = 1;          // Number of tasks of the job on this node.
   int cpus_per_task = 0;  // 0 if the job does not state it.
-  // Number of the component of a heterogeneous job; -1 in all other jobs.
+  // Number of this node's component in a heterogeneous Slurm job; -1 in all
+  // other jobs.
   int het_group = -1;
 };
 
 struct Allocation {
   int64_t job_id = 0;
-  // The job's id in file names: the same whenever Slurm requeues the job, and
-  // different for each task of an array, as in "4711" or "4711_3".
+  // The Slurm job's id in file names: the same whenever Slurm requeues the job,
+  // and different for each task of an array, as in "4711" or "4711_3".
   std::string run_id;
-  // True if Slurm has requeued the job, so that this is not its first run.
+  // True if Slurm has requeued the Slurm job, so that this is not its first
+  // run.
   bool requeued = false;
   std::vector<AllocatedNode> nodes;
 
@@ -37,11 +39,12 @@ struct Allocation {
 // task is one of many that run the same command.
 bool InAllocation(const Environment& environment);
 
-// Reads SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE (one task per
-// node if it is not set), SLURM_CPUS_PER_TASK, SLURM_ARRAY_JOB_ID,
-// SLURM_ARRAY_TASK_ID and SLURM_RESTART_COUNT; in a heterogeneous job, the
-// variables of each component, such as SLURM_JOB_NODELIST_HET_GROUP_0. Returns
-// InvalidArgument, naming the variable, if one is missing or malformed.
+// Reads the allocation of a Slurm job from SLURM_JOB_ID, SLURM_JOB_NODELIST,
+// SLURM_TASKS_PER_NODE (one task per node if it is not set),
+// SLURM_CPUS_PER_TASK, SLURM_ARRAY_JOB_ID, SLURM_ARRAY_TASK_ID and
+// SLURM_RESTART_COUNT; in a heterogeneous job, from the variables of each
+// component, such as SLURM_JOB_NODELIST_HET_GROUP_0. Returns InvalidArgument,
+// naming the variable, if one is missing or malformed.
 absl::StatusOr<Allocation> ReadAllocation(const Environment& environment);
 
 }  // namespace tributary

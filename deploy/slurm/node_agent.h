@@ -6,7 +6,8 @@
 
 namespace tributary {
 
-// Runs the agent, and returns its exit code. srun starts it as
+// Runs the agent, which starts the processes of a job on one node of a Slurm
+// allocation, and returns the agent's exit code. srun starts the agent as
 // `tributary node-agent`, a command that --help does not list:
 //
 //   1. The agent reads one line from its standard input: the address of the

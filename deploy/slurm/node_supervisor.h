@@ -45,7 +45,7 @@ class NodeSupervisor final : public ProcessControl {
     // PrintSecurity), which a process with this role reads from its standard
     // input. A process whose role is absent gets no credentials.
     std::map<std::string, std::string> credentials;
-    // Time within which all agents must have connected.
+    // Time within which the agents of all nodes must have connected.
     absl::Duration start_timeout = absl::Minutes(2);
     // Maximum time until a node sees a file that another node has created in a
     // shared folder; see Check. On some file systems, this takes seconds.
@@ -58,9 +58,9 @@ class NodeSupervisor final : public ProcessControl {
       Options options);
   ~NodeSupervisor() override;
 
-  // Starts the agents, and blocks until all of them have connected. Returns
-  // Unavailable, naming the node and the reason, if an agent cannot be started,
-  // and Cancelled after a signal.
+  // Starts an agent on each node, and blocks until all agents have connected.
+  // Returns Unavailable, naming the node and the reason, if an agent cannot be
+  // started, and Cancelled after a signal.
   absl::Status StartAgents(SignalQueue* signals);
 
   // Blocks until each node has checked that it can read the file `path` with
@@ -71,9 +71,9 @@ class NodeSupervisor final : public ProcessControl {
                      const std::vector<std::vector<int>>& ports,
                      SignalQueue* signals);
 
-  // Returns the number of cores that the job's processes can use on the node.
+  // Returns the number of cores that the job's processes can use on `node`.
   int cores(int node) const { return agents_[node].cores; }
-  // Returns a name or address at which other nodes reach the node.
+  // Returns a name or address at which other nodes reach `node`.
   const std::string& address(int node) const { return agents_[node].address; }
   // Returns the node on which to start a process that belongs on `node`. This
   // is `node` if its agent is connected, and otherwise the node with a
@@ -108,10 +108,10 @@ class NodeSupervisor final : public ProcessControl {
     std::string key;
     // Null while no agent on the node is connected and authenticated.
     std::unique_ptr<AgentConnection> connection;
-    // Messages to be sent when the agent has connected.
+    // Messages for the agent, to be sent when it has connected.
     std::vector<nlohmann::json> waiting;
-    // Time within which the agent must connect after its start, and the end of
-    // this time.
+    // `start_timeout` is the time within which the agent must connect after its
+    // start; `deadline` is the end of this time.
     absl::Duration start_timeout;
     absl::Time deadline;
     int cores = 1;
@@ -132,7 +132,8 @@ class NodeSupervisor final : public ProcessControl {
     absl::optional<std::string> ready;
     std::vector<std::string> warnings;
   };
-  // A connection that is not authenticated yet.
+  // A connection to a process that has not yet authenticated itself as an
+  // agent.
   struct Stranger {
     LineSocket socket;
     std::string nonce;
@@ -141,14 +142,14 @@ class NodeSupervisor final : public ProcessControl {
 
   explicit NodeSupervisor(Options options);
   absl::Status Listen();
-  // Blocks until `done` returns true for every agent. Returns Unavailable if an
-  // agent is lost, and Cancelled after a signal.
+  // Blocks until `done` returns true for the agent of every node. Returns
+  // Unavailable if an agent is lost, and Cancelled after a signal.
   absl::Status AwaitAll(SignalQueue* signals,
                         const std::function<bool(const Agent&)>& done);
   void StartAgent(int index);
   void Send(int index, const nlohmann::json& message);
-  // Handles new connections, messages, exits of srun, and timeouts. Never
-  // blocks.
+  // Handles new connections, messages of agents, exits of srun, and timeouts.
+  // Never blocks.
   void Pump();
   void Accept();
   void HearStrangers();
@@ -158,8 +159,9 @@ class NodeSupervisor final : public ProcessControl {
   void Handle(int index, const nlohmann::json& message);
   void HandleOfProcess(const std::string& what, const nlohmann::json& facts);
   void WatchSruns();
-  // Handles the loss of an agent, or its failure to connect, for the reason
-  // `failure`. Starts a new agent unless the node must not be used again.
+  // Handles the loss of a node's agent, or its failure to connect, for the
+  // reason `failure`. Starts a new agent unless the node must not be used
+  // again.
   void LoseAgent(int index, const std::string& failure);
   void End(int process, int wait_status, const std::string& reason);
 

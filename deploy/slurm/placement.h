@@ -10,14 +10,16 @@
 
 namespace tributary {
 
-// The ports of a job are kSlurmPorts consecutive numbers.
+// Number of ports on a node that the servers of a job may use. The ports have
+// consecutive numbers.
 inline constexpr int kSlurmPorts = 8;
 
 struct PlacementRequest {
   int64_t servers = 0;         // Number of servers; 0: one per node.
   int64_t fewest_workers = 0;  // Minimum; 0: at least one worker.
   int64_t most_workers = 0;    // Maximum; 0: as many as tasks.
-  // The first port; 0: any free ports; -1: derived from the job's id.
+  // The first port of the servers; 0: any free ports; -1: derived from the
+  // Slurm job's id.
   int64_t port = -1;
 };
 
@@ -39,18 +41,18 @@ struct Placement {
   int WorkersOn(int node) const;
 };
 
-// Returns the first port of a job: 20000 + 8 (`job_id` mod 1000), so that 1,000
-// jobs with consecutive ids have different ports. All of these ports are below
-// those that systems assign to clients.
+// Returns the first port of a Slurm job: 20000 + 8 (`job_id` mod 1000), so that
+// 1,000 jobs with consecutive ids have different ports. All of these ports are
+// below those that systems assign to clients.
 int FirstPort(int64_t job_id);
 
-// Places one worker per task, up to the requested maximum, and servers evenly
-// over the nodes that have workers. In a heterogeneous job, servers are on the
-// nodes of the first component, and workers on the nodes of all others. Server
-// 0 is on the first node that has servers. Returns InvalidArgument, with the
-// numbers and the remedy, if there are fewer tasks than workers requested, if
-// the job has no tasks for workers, or if a node would have more than
-// kSlurmPorts servers.
+// Decides on which node of the allocation each process runs. Places one worker
+// per task, up to the requested maximum, and servers evenly over the nodes that
+// have workers. In a heterogeneous job, servers are on the nodes of the first
+// component, and workers on the nodes of all others. Server 0 is on the first
+// node that has servers. Returns InvalidArgument, with the numbers and the
+// remedy, if there are fewer tasks than workers requested, if the job has no
+// tasks for workers, or if a node would have more than kSlurmPorts servers.
 absl::StatusOr<Placement> PlaceProcesses(const Allocation& allocation,
                                          const PlacementRequest& request);
 

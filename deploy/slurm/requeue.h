@@ -20,10 +20,10 @@ namespace tributary {
 bool MustRequeue(int signal, absl::string_view facts);
 
 // Runs `scontrol requeue` if `environment` is that of a batch script and
-// MustRequeue is true for the job of `allocation`. Slurm may then end this
-// process at any time. Returns "requeued the job", the reason why requeueing
-// failed, or an empty string if the job need not be requeued. The output of
-// scontrol is written to `log_folder`. Blocks for at most 20 seconds.
+// MustRequeue is true for the Slurm job of `allocation`. Slurm may then end
+// this process at any time. Returns "requeued the job", the reason why
+// requeueing failed, or an empty string if the job need not be requeued. The
+// output of scontrol is written to `log_folder`. Blocks for at most 20 seconds.
 std::string RequeueStoppedJob(const Allocation& allocation, int signal,
                               const Environment& environment,
                               const std::string& log_folder);

@@ -25,7 +25,8 @@ struct SlurmFlags {
   int64_t port = -1;              // The first port; -1: not set.
 };
 
-// Declares --launcher and --port.
+// Declares --launcher, which selects this machine or a Slurm allocation, and
+// --port, the first port of the servers.
 void AddSlurmFlags(CommandLine* line, SlurmFlags* flags);
 
 // Returns the allocation whose nodes the job is to use, or nullopt if the job
@@ -42,13 +43,14 @@ int64_t TasksForWorkers(const Allocation& allocation);
 // its folder.
 void SetSlurmOutput(const Allocation& allocation, JobSpec* job);
 
-// Places the processes of `training` on the nodes. `servers` is 0 and `port` -1
-// if they are not set. Returns the errors of PlaceProcesses.
+// Places the processes of `training` on the nodes of the allocation. `servers`
+// is 0 and `port` is -1 if the user has not set them. Returns the errors of
+// PlaceProcesses.
 absl::StatusOr<Placement> PlaceTraining(const Allocation& allocation,
                                         const LocalTraining& training,
                                         int64_t servers, int64_t port);
 
-// A job and its places in an allocation.
+// A job, and where its processes run in a Slurm allocation.
 struct SlurmTraining {
   LocalTraining training;
   Allocation allocation;

@@ -15,14 +15,14 @@ namespace tributary {
 absl::StatusOr<std::string> FindSrun(const Environment& environment);
 
 // Returns the arguments with which `srun` starts one task of `program
-// node-agent` on `node`, concurrently with all other steps of the job, and with
-// all of the job's memory and devices on that node.
+// node-agent` on `node`, concurrently with all other job steps of the Slurm
+// job, and with all of the job's memory and devices on that node.
 std::vector<std::string> SrunArguments(const std::string& srun,
                                        const AllocatedNode& node,
                                        const std::string& program);
 
 // Returns `variables` (NAME=VALUE) without the variables that Slurm sets for
-// the job's own tasks, because srun would also apply them to the step that
+// the job's own tasks, because srun would also apply them to the job step that
 // SrunArguments describes.
 std::vector<std::string> SrunEnvironment(std::vector<std::string> variables);
 

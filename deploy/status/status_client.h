@@ -26,7 +26,8 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
 // such file, because the job does not run on this machine.
 absl::StatusOr<std::string> AddressOfRun(const std::string& folder);
 
-// Returns the status as the JSON object that `tributary status --json` prints.
+// Returns the status of a job as the JSON object that `tributary status --json`
+// prints.
 nlohmann::ordered_json StatusJson(const StatusReply& status, absl::Time now);
 
 }  // namespace tributary

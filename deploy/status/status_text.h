@@ -14,9 +14,9 @@ namespace tributary {
 // the model.
 std::string FormatStatus(const StatusReply& status);
 
-// Returns up to `count` of the newest events in the status, oldest first, one
-// line each. The lines may contain control characters, because they contain
-// text that other processes have sent.
+// Returns up to `count` of the newest events of the job in `status`, oldest
+// first, one line each. The lines may contain control characters, because they
+// contain text that other processes have sent.
 std::vector<std::string> FormatEvents(const StatusReply& status, int count);
 
 // Formats a table of the processes of the job, one line per process. The table
@@ -36,9 +36,9 @@ class StatusScreen {
   // is not a terminal.
   StatusScreen(int columns, int rows) : columns_(columns), rows_(rows) {}
 
-  // Returns the text to write, with control sequences for a terminal. `status`
-  // was received `age` ago. On a terminal, shortens lines that are too long,
-  // and omits processes for which there is no room.
+  // Returns the text that shows `status`, with control sequences for a
+  // terminal. `status` was received `age` ago. On a terminal, shortens lines
+  // that are too long, and omits processes for which there is no room.
   std::string Show(const StatusReply& status, absl::Duration age);
 
  private:

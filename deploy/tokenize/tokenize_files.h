@@ -17,9 +17,9 @@ struct TokenizeOptions {
   // Path of the tokenizer; see OpenTokenizer.
   std::string tokenizer;
   std::string output;  // Path of the file to write.
-  // The format, as in TokensSpec.Format: `llm_c` (uint16, or uint32 if the
-  // vocabulary has more than 65,536 tokens), `uint16`, `uint32` or `npy` (<u2
-  // or <u4).
+  // The format of the output file, as in TokensSpec.Format: `llm_c` (uint16, or
+  // uint32 if the vocabulary has more than 65,536 tokens), `uint16`, `uint32`
+  // or `npy` (<u2 or <u4).
   std::string format = "llm_c";
   int threads = 1;
   // True to write the end-of-text token, if the tokenizer has one, after the
@@ -33,13 +33,13 @@ struct TokenizeProgress {
   int64_t tokens = 0;  // Tokens so far.
 };
 
-// Tokenizes the files, one after another, with several threads. The token ids
-// do not depend on the number of threads. Keeps one whole file in memory. Calls
-// `progress` on the calling thread after about every 4 MiB of text for each
-// thread. Replaces the output file when all tokens are on the disk; after an
-// error, the output file is unchanged. Returns the totals of all files. Returns
-// the errors of OpenTokenizer and DataFile, and InvalidArgument if the format
-// cannot store the tokens.
+// Tokenizes the text files, one after another, with several threads. The token
+// ids do not depend on the number of threads. Keeps one whole file in memory.
+// Calls `progress` on the calling thread after about every 4 MiB of text for
+// each thread. Replaces the output file when all tokens are on the disk; after
+// an error, the output file is unchanged. Returns the totals of all files.
+// Returns the errors of OpenTokenizer and DataFile, and InvalidArgument if the
+// output format cannot store the tokens.
 absl::StatusOr<TokenizeProgress> TokenizeFiles(
     const TokenizeOptions& options,
     const std::function<void(const TokenizeProgress&)>& progress);

@@ -23,10 +23,11 @@ struct ModelEvaluation {
 };
 
 // Evaluates the model whose weights model.initial_weights of `job` names on the
-// job's held-out data. `job` must be valid and resolved. The result has the
-// same bits as the evaluation of a training run with these weights, for any
-// number of threads. Returns the errors of TrainingSetup::Create and of
-// LoadInitialWeights, and FailedPrecondition if the job has no held-out data.
+// job's held-out data. `job` must be valid and a result of ResolveJob. The
+// result has the same bits as the evaluation of a training run with these
+// weights, for any number of threads. Returns the errors of
+// TrainingSetup::Create and of LoadInitialWeights, and FailedPrecondition if
+// the job has no held-out data.
 absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
                                               const DeviceMaker& make_device,
                                               const TrainingSources& sources);
@@ -46,10 +47,11 @@ struct Predictions {
 };
 
 // Computes the outputs of the model in `run`, the folder of a run, for the
-// inputs in the file or folder `data` (see OpenPredictionInputs). `which`
-// selects the final weights. `job` must be valid and resolved. Returns the
-// errors of OpenPredictionInputs, InvalidArgument if the model is not part of
-// Tributary, and NotFound if the run has no such final weights.
+// inputs in the file or folder `data` (see OpenPredictionInputs). Uses the last
+// weights or their moving average, as `which` selects. `job` must be valid and
+// a result of ResolveJob. Returns the errors of OpenPredictionInputs,
+// InvalidArgument if the model is not part of Tributary, and NotFound if the
+// run does not have these weights.
 absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                         const std::string& run,
                                         FinalWeights which,

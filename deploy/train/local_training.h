@@ -26,7 +26,7 @@
 
 namespace tributary {
 
-// A job and its processes.
+// A job for TrainLocally, and the numbers and settings of its processes.
 struct LocalTraining {
   JobSpec job;          // The resolved job.
   WorkerCount workers;  // Number of workers; at most MostComputing(job).
@@ -39,20 +39,21 @@ struct LocalTraining {
   std::string worker_device = "cpu";  // Value of --device for workers.
   std::string worker_command;         // See LocalProcesses; may be empty.
   std::string metrics_listen;         // See LocalProcesses; may be empty.
-  // The job's folder, created by WriteJobFolder.
+  // The folder of the run, created by WriteJobFolder.
   std::string output;
   std::string resume;  // Value of --resume; empty if not set.
   bool allow_job_changes = false;
   int max_restarts = 0;
   LogFlags log;
   SecurityFlags security;  // Flags for servers and workers.
-  // Security settings of this process, which queries the status and reports
-  // events.
+  // Credentials of this process, which queries the job's status and reports
+  // events to the coordinator.
   Security own_security;
-  // For a job on several machines: where its processes run (see
-  // LocalProcesses), the object that starts them, and
-  // LocalJobOptions::sigterm_drain_timeout. By default, a Supervisor starts all
-  // processes on this machine.
+  // The last four fields are for a job on several machines: `place_server` and
+  // `place_worker` return where a process runs (see LocalProcesses),
+  // `processes` starts the processes, and `sigterm_drain_timeout` is as in
+  // LocalJobOptions. By default, a Supervisor starts all processes on this
+  // machine.
   std::function<ProcessPlace(int shard, const std::string& coordinator)>
       place_server;
   std::function<ProcessPlace(int rank)> place_worker;
@@ -60,8 +61,8 @@ struct LocalTraining {
   absl::optional<absl::Duration> sigterm_drain_timeout;
 };
 
-// Runs the job and shows its progress on `display`. Blocks until it has ended.
-// `signals` must have been created with `with_children` set.
+// Runs the job and shows its progress on `display`. Blocks until the job has
+// ended. `signals` must have been created with `with_children` set.
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
                             ProgressDisplay* display);
 
@@ -69,9 +70,9 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
 // PredictLocalRun.
 LocalRun RunOf(const LocalTraining& training);
 
-// Adds the predicted step time to summary.json. Call this after the job's end.
-// Has no effect if `server_device` is not "cpu" or the run has no complete
-// steps. Returns an error if summary.json cannot be read or written.
+// Adds the predicted step time to the run's summary.json. Call this after the
+// job's end. Has no effect if `server_device` is not "cpu" or the run has no
+// complete steps. Returns an error if summary.json cannot be read or written.
 absl::Status AddPrediction(const LocalTraining& training);
 
 }  // namespace tributary

@@ -20,7 +20,7 @@
 
 namespace tributary {
 
-// Opens the tokenizer of a file or folder. Returns NotFound if there is none.
+// Opens the tokenizer in a file or folder. Returns NotFound if there is none.
 using TokenizerOpener =
     std::function<absl::StatusOr<std::unique_ptr<Tokenizer>>(
         const std::string& path)>;
@@ -35,11 +35,12 @@ struct SampleRequest {
   // tokens, the tokens are bytes.
   std::string tokenizer;
   TokenizerOpener open_tokenizer = &OpenTokenizer;  // Tests replace it.
-  // Generation ends as soon as the text has at least this number of bytes.
-  // Default: no limit.
+  // Generation ends as soon as the text has at least this number of bytes. No
+  // limit by default.
   absl::optional<int64_t> bytes;
-  // Which final weights of the run to use. Must be kLast for a folder in the
-  // format of Hugging Face.
+  // The weights of the run to use: those after the last step (kLast) or their
+  // moving average (kAverage). Must be kLast for a folder in the format of
+  // Hugging Face.
   FinalWeights weights = FinalWeights::kLast;
   GenerateOptions options;  // `end` is set from the tokenizer.
 };
@@ -54,10 +55,10 @@ struct SampleRequest {
 // U+FFFD, and an end-of-text token ends the text. Without a tokenizer, the text
 // may contain any bytes.
 //
-// Returns an error that names the file: NotFound if `folder` is neither of
-// these, or the run has not ended; InvalidArgument if the model is not a gpt,
-// if no tokenizer is known for its vocabulary, if the tokenizer has tokens that
-// the model does not have, or if kAverage is requested of a folder in the
+// Returns an error that names the file: NotFound if `folder` is neither a run
+// nor a GPT-2, or the run has not ended; InvalidArgument if the model is not a
+// gpt, if no tokenizer is known for its vocabulary, if the tokenizer has tokens
+// that the model does not have, or if kAverage is requested of a folder in the
 // format of Hugging Face; and DataLoss if the names or shapes of the tensors do
 // not match the job. Also returns the errors of CreateDevice, GptDecoder,
 // GenerateTokens and `open_tokenizer`.
@@ -67,8 +68,8 @@ absl::Status SampleTrainedModel(
     const std::function<void(absl::string_view text)>& write);
 
 // Returns true if SampleTrainedModel can convert the tokens of the job's model
-// to text without SampleRequest::tokenizer. `job` must be resolved and have a
-// gpt.
+// to text without SampleRequest::tokenizer. `job` must be a result of
+// ResolveJob and have a gpt.
 bool KnowsTokens(const JobSpec& job);
 
 }  // namespace tributary
