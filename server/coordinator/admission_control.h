@@ -76,9 +76,10 @@ class AdmissionControl {
 
   // ---- Actions that wait for a condition. Call them several times a second.
 
-  // Prepares the attempt once the workers agree on the model and the data, and
-  // refuses workers with a different model or different data. If it returns an
-  // error, it has failed the job with this error.
+  // Once enough workers agree on the model and the data, tells the servers at
+  // which version to begin, and refuses workers with a different model or
+  // different data. If it returns an error, it has failed the job with this
+  // error.
   absl::Status PrepareIfDue();
   // Begins training once enough workers are synced; see item 4 of the class
   // comment.
@@ -87,7 +88,8 @@ class AdmissionControl {
   // Returns true if at least one worker has reported Synced in this attempt,
   // which means that the worker has all weights.
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
-  // Returns true if the attempt failed to begin from the in-memory replicas.
+  // Returns true if the attempt failed to begin from the in-memory replicas
+  // (copies of a server's state in the memory of a different server).
   bool memory_failed() const { return memory_failed_; }
   // Returns a text that names the last worker that was removed for one of the
   // following reasons, and the reason: it had a different model or different

@@ -45,11 +45,12 @@ class JobProgress {
   // Starts measuring the speed, from which the time left is estimated.
   void Begin(absl::Time now);
 
-  // Adds a server's sums of one round. Rounds may complete in any order.
-  // Returns the norm of the round's mean gradient if all servers have now
-  // reported, otherwise nullopt. Sums are added in the order of chunks, so the
-  // bits of the norm do not depend on the number of servers. Returns
-  // InvalidArgument for a report that does not match the job's state.
+  // Adds a server's report about the gradients and losses of one round. Rounds
+  // may complete in any order. Returns the norm of the round's mean gradient if
+  // all servers have now reported, otherwise nullopt. The sums of squares are
+  // added in the order of chunks, so the bits of the norm do not depend on the
+  // number of servers. Returns InvalidArgument for a report that does not match
+  // the job's state.
   absl::StatusOr<std::optional<GradientNorm>> AddSums(int shard,
                                                       const StepSums& sums,
                                                       absl::Time now);
@@ -102,7 +103,8 @@ class JobProgress {
   // Returns the seconds per step of all steps that step_milliseconds() counts
   // or has counted.
   const Histogram& step_seconds() const { return step_seconds_; }
-  // Returns the number of samples (text: tokens) of all completed steps.
+  // Returns the number of training samples (for text, of tokens) in all
+  // completed steps.
   int64_t sample_count() const { return total_sample_count_; }
   const DataFacts& facts() const { return facts_; }
   // Returns the breakdown of the workers' time in a step. The caller introduces
@@ -148,7 +150,7 @@ class JobProgress {
   absl::Duration Stalled(absl::Time now) const;
 
  private:
-  // The sums of a round until all servers have reported.
+  // What servers have reported about a round, until all servers have reported.
   struct OpenRound {
     std::vector<double> squares;  // Sums of squares, indexed by chunk.
     // True if the server has reported, indexed by shard.
@@ -162,7 +164,7 @@ class JobProgress {
   // Returns InvalidArgument, with the value and the expected value, for a
   // report that no correct worker sends.
   absl::Status CheckPiece(const EvaluationReport& report) const;
-  // Accumulates the values of the next metrics line.
+  // Accumulates the values of the next line about training in metrics.jsonl.
   struct Window {
     double loss_sum = 0;
     int64_t sample_count = 0;
@@ -182,7 +184,8 @@ class JobProgress {
   // `*line`. Sets the compute and exchange shares and the straggler in
   // `recent_`.
   void EmitBreakdown(nlohmann::ordered_json* line);
-  // `steps` is the number of steps in the completed round.
+  // Adds the time of the round that was completed at `now`, and had `steps`
+  // steps, to the step times. Omits the rounds that step_milliseconds() omits.
   void RecordStepTime(absl::Time now, int64_t steps);
 
   const JobSpec job_;
@@ -213,7 +216,8 @@ class JobProgress {
   std::deque<double> step_times_;
   Histogram step_seconds_;
   StepBreakdown breakdown_;
-  // The fields of the status that describe the last complete window_.
+  // The fields of the status that describe the time between the last two lines
+  // about training in metrics.jsonl.
   StatusReply recent_;
 
   int64_t evaluated_version_ = 0;
