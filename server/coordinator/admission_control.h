@@ -22,8 +22,8 @@ namespace tributary {
 // attempts) from its first connection to the start of training, and workers
 // that join later to their first assignment:
 //
-//   1. Servers enlist. When all servers have enlisted, the workers that have
-//      joined are admitted.
+//   1. Servers enlist (join the attempt). When all servers have enlisted, the
+//      workers that have joined are admitted.
 //   2. Workers open their data, build the model and report Ready. When enough
 //      workers agree on the model and the data (see StartQuorum), the attempt
 //      is prepared: the servers are told at which version to begin. Workers

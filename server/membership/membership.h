@@ -102,9 +102,9 @@ class Membership {
 
   // Stores a heartbeat of `member` and updates its measured speed.
   // `waiting_seconds` is how long the member has waited for other workers so
-  // far. Some calls also compare the speeds of all members, which takes time in
-  // proportion to their number: at most kLooksPerRound calls while each member
-  // sends one heartbeat.
+  // far. Also compares the speeds of all members, but in at most kLooksPerRound
+  // calls while each member sends one heartbeat, because the comparison takes
+  // time in proportion to the number of members.
   void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                     double waiting_seconds, absl::Time now);
 

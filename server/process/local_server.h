@@ -35,7 +35,7 @@ namespace tributary {
 // and reports the results. Thread-safe.
 class LocalServer {
  public:
-  // The threads that execute the orders.
+  // The threads that execute the coordinator's orders.
   struct Executors {
     // Runs tasks that block on the disk, one at a time.
     std::unique_ptr<Executor> writer;

@@ -70,11 +70,11 @@ class ServerNetwork {
   ConnectToCoordinator(absl::Duration timeout,
                        const std::function<bool()>& stop) = 0;
 
-  // Reads the `chunks` chunks of the server at `address` into `arena`, which
-  // has the elements of the whole layout. Blocks for a bounded time. Returns
-  // FailedPrecondition if the server does not have `version` of all its chunks,
-  // Unavailable if it cannot be reached, and DataLoss if its answer is
-  // malformed.
+  // Reads the weights of the server at `address`, which has `chunks` chunks,
+  // into `arena`, which has room for all parameters of the model. Blocks for a
+  // bounded time. Returns FailedPrecondition if the server does not have
+  // `version` of all its chunks, Unavailable if it cannot be reached, and
+  // DataLoss if its answer is malformed.
   virtual absl::Status ReadWeights(const std::string& address, int64_t version,
                                    const ArenaLayout& layout, size_t chunks,
                                    float* arena) = 0;

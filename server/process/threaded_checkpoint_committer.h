@@ -18,8 +18,9 @@
 
 namespace tributary {
 
-// Executes requests asynchronously, in the order of the calls, and passes the
-// results to the coordinator. Logs each committed checkpoint. Thread-safe.
+// Creates and commits checkpoints asynchronously, in the order of the calls,
+// and passes the results to the coordinator. Logs each committed checkpoint.
+// Thread-safe.
 class ThreadedCheckpointCommitter final : public CheckpointCommitter {
  public:
   struct Options {

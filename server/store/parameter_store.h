@@ -77,8 +77,8 @@ class WeightsSubscriber {
   // subscriber's worker sent. `version` is the newest version of the chunk. The
   // restrictions of OnWeights apply.
   virtual void OnOutcome(const Outcome& /*outcome*/, int64_t /*version*/) {}
-  // Called when no update is running or queued on the store's pool, with a lock
-  // of the store held. The restrictions of OnWeights apply.
+  // Called when no update of any chunk is running or queued on the store's
+  // pool, with a lock of the store held. The restrictions of OnWeights apply.
   virtual void OnBurstEnd() {}
 
  private:
@@ -177,7 +177,8 @@ class ParameterStore {
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // Returns a buffer with room for any chunk.
   Buffer TakeBuffer() { return buffers_.Take(); }
-  // Returns the function that pins memory from which contributions are read.
+  // Returns the function that pins (page-locks) host memory from which a GPU
+  // reads contributions. Null if memory need not be pinned.
   const PinMemory& pin_memory() const { return pin_memory_; }
   Executor* pool() const { return pool_; }
 
@@ -216,7 +217,7 @@ class ParameterStore {
   // that were applied to all chunks. Returns -1 if some chunk has no version,
   // and Options::steps if this server has no chunks.
   int64_t CompleteVersion() const;
-  // Returns the number of chunks whose gradients are complete and that wait for
+  // Returns the number of chunks that have all gradients of a step and wait for
   // a thread of the pool. For metrics.
   int QueuedUpdates() const { return queue_.size(); }
 
@@ -295,11 +296,12 @@ class ParameterStore {
     // The snapshot for which this chunk must still be copied; null if there is
     // none.
     std::shared_ptr<SnapshotCapture> capture ABSL_GUARDED_BY(mu);
-    // The contributions that no update has applied yet. Empty if no step is
-    // traced.
+    // For the trace: the contributions that no update has applied yet. Empty if
+    // no step is traced.
     StoreTrace::Contributions traced ABSL_GUARDED_BY(mu);
 
-    // Accessed only by the task that sums or updates the chunk.
+    // The update that TakeUpdate has taken. Accessed only by the task that sums
+    // or updates the chunk.
     ChunkUpdate update;
     const std::unique_ptr<ChunkPass> pass;
   };
@@ -320,7 +322,7 @@ class ParameterStore {
   // the contribution.
   static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
-  // An update under way.
+  // An update of one chunk, from BeginRun to EndRun.
   struct ChunkRun {
     Chunk* chunk = nullptr;
     ChunkWeights* weights = nullptr;
@@ -333,7 +335,8 @@ class ParameterStore {
   };
 
   UpdateQueue::Options QueueOptions();
-  // Tells the subscribers that no update is left.
+  // Calls OnBurstEnd of all subscribers, because no update is running or
+  // queued.
   void EndBurst() ABSL_LOCKS_EXCLUDED(subscribers_mu_);
   // Schedules the update that TakeUpdate took.
   void Begin(Chunk* chunk) { queue_.Add(chunk->number, std::nullopt); }
@@ -397,12 +400,12 @@ class ParameterStore {
   ReplicateCallback replicate_;  // Null in jobs without replicas.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
-  // Buffers for the 16-bit form of a chunk, half the size of the buffers in
-  // buffers_.
+  // Buffers for the 16-bit form of a chunk's weights, half the size of the
+  // buffers in buffers_.
   BufferPool halves_;
   SumReports reports_;
   const std::unique_ptr<ChunkPassGroup> group_;
-  // The chunks, in the order of chunk_numbers_.
+  // This server's chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
   // Chunks that wait for a thread of the pool. If a chunk has a norm, its
   // update is due. Otherwise, TakeUpdate has just taken its next update (see

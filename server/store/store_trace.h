@@ -20,7 +20,7 @@ class StoreTrace {
   // thread-safe.
   class Contributions {
    public:
-    // Adds the contribution of one node of the reduction tree.
+    // Adds the contribution to `step` for one node of the reduction tree.
     void Add(int64_t step, int node);
     // Removes and returns the nodes of the contributions to `step`, and removes
     // the contributions to earlier steps.
@@ -39,7 +39,7 @@ class StoreTrace {
   // `begin` and now.
   void Contributed(int64_t step, int chunk, absl::Time begin);
   // Records that, between `begin` and `end`, the contributions to the chunk
-  // were added, to compute the gradient's norm.
+  // were added up, to compute the gradient's norm.
   void Summed(int64_t step, int chunk, absl::Time begin, absl::Time end);
   // Records that an update applied the contributions of `nodes` to the chunk
   // between `begin` and `end`.

@@ -34,8 +34,8 @@ struct TracedProcess {
   // The fields `name` and `track` of each record are indices into `names` and
   // `tracks`. Records of arrows between spans have no name.
   std::vector<TraceRecords::Record> records;
-  // The offset of the process's clock and the error of this offset; see
-  // TraceRecords.
+  // The offset between the process's clock and the coordinator's clock, and the
+  // error of this offset; see TraceRecords.
   int64_t offset_ns = 0;
   int64_t offset_error_ns = 0;
   // Number of records that the process has dropped because it had no room for
@@ -52,9 +52,9 @@ struct TracedProcess {
 // are dropped and counted. Not thread-safe; never blocks.
 class TraceCollector {
  public:
-  // The largest numbers of names, of tracks, of bytes in one name or track, and
-  // of records for each process; then the largest numbers of records of all
-  // processes and of processes.
+  // Limits. For each process: kMostNames names, kMostTracks tracks,
+  // kMostTextBytes bytes in one name or track, and kMostRecords records. For
+  // all processes: kMostRecordsOfAll records, and kMostProcesses processes.
   static constexpr int kMostNames = 4096;
   static constexpr int kMostTracks = 256;
   static constexpr int kMostTextBytes = 256;
@@ -85,7 +85,8 @@ class TraceCollector {
     TracedProcess traced;
     bool lost = false;
   };
-  // Returns null if there are too many processes.
+  // Returns the entry of the process, which it adds if there is none. Returns
+  // null if there are too many processes.
   Entry* Find(const TracedName& process);
 
   std::map<TracedName, Entry> processes_;

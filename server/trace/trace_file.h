@@ -28,8 +28,9 @@ class TraceFile {
   // `files` must outlive this object.
   TraceFile(const JobSpec& job, std::string directory, FileSystem* files);
 
-  // Adds what `processes` have recorded in this attempt. If a process was added
-  // before, its new records are appended to the earlier records.
+  // Adds what `processes` have recorded in attempt number `attempt`. If a
+  // process was added before, its new records are appended to the earlier
+  // records.
   void Add(int64_t attempt, std::vector<TracedProcess> processes);
   // Returns true if Add has added records since the last Write.
   bool changed() const { return changed_; }

@@ -75,8 +75,8 @@ class TreeSum {
   }
   int depth() const { return depth_; }
   WireDtype dtype() const { return dtype_; }
-  // Returns the largest possible depth() of a sum from a ChunkAggregator with
-  // `leaves` leaves.
+  // Returns the largest possible depth() (height of the stack) of a sum from a
+  // ChunkAggregator with `leaves` leaves (micro-batches).
   static int MostDepth(int leaves);
 
   // A NaN or infinite element of a contribution, and the incarnation of the
@@ -124,8 +124,8 @@ class ChunkAggregator {
   // called.
   bool complete() const { return covered_[1]; }
 
-  // Returns the contributions and leaves the aggregator empty. Call it only if
-  // complete() is true.
+  // Returns the contributions to the step, and empties the aggregator for the
+  // next step. Call it only if complete() is true.
   TreeSum Take();
 
  private:

@@ -55,7 +55,8 @@ class PassStream {
   // or the gradient itself if there is only one contribution and it is in
   // device memory.
   const float* Sum(const TreeSum& sum, int64_t elements, float* to);
-  // Returns working memory for the sum of pass number `place` of a group.
+  // Returns device memory for the gradient sum of pass number `place` of a
+  // group.
   float* sum(int place) const { return sums_ + place * chunk_elements_; }
 
   // Returns where kernels write the partial sums of squares (see SquareSums) of
@@ -63,10 +64,11 @@ class PassStream {
   double* partial_squares(int place) const {
     return device_squares_ + place * kSquareSums;
   }
-  // Queues a copy of the partial sums of the first `count` passes to the host.
+  // Queues a copy of the partial sums of squares of the first `count` passes to
+  // the host.
   void CopySquares(int count);
-  // Returns the GradientSquares of a pass. Valid after CopySquares, once Wait
-  // has returned OK.
+  // Returns the GradientSquares (the gradient's sum of squares) of pass number
+  // `place`. Valid after CopySquares, once Wait has returned OK.
   double squares(int place) const;
 
   // Blocks until all queued work is done, without spinning. Returns the first
