@@ -81,8 +81,8 @@ class AdmissionControl {
   // different data. If it returns an error, it has failed the job with this
   // error.
   absl::Status PrepareIfDue();
-  // Begins training once enough workers are synced; see item 4 of the class
-  // comment.
+  // Begins training once enough workers are synced (have all weights); see item
+  // 4 of the class comment.
   void StartIfDue();
 
   // Returns true if at least one worker has reported Synced in this attempt,
@@ -125,8 +125,8 @@ class AdmissionControl {
   std::string data_owner_;
   // The order (Open) that tells workers to connect to the servers.
   CoordinatorOrder open_;
-  // Incarnation of the worker that initializes the weights (version 0), or 0 if
-  // there is none.
+  // Incarnation (the result of AddWorker) of the worker that initializes the
+  // weights (version 0), or 0 if there is none.
   int64_t initializer_ = 0;
   bool initialized_ = false;
   bool from_memory_ = false;

@@ -209,8 +209,9 @@ class Attempt {
   // the job, or the departure of a server. No effect unless training is under
   // way.
   void RunCheckpoints();
-  // If training is under way and no worker is synced, takes the checkpoint that
-  // Drain or OnLeaving has requested, at the current version.
+  // If training is under way and no worker is synced (has all weights), takes
+  // the checkpoint that Drain or OnLeaving has requested, at the current
+  // version.
   void RunCheckpointsWhileIdle();
 
   // ---- The ending.

@@ -29,7 +29,7 @@ class WorkerLink {
   virtual void Close(const absl::Status& status) = 0;
 };
 
-// A worker that takes part in the attempt.
+// A worker that takes part in the attempt (one run of the protocol).
 struct Member {
   WorkerLink* link = nullptr;
   int64_t incarnation = 0;
@@ -63,7 +63,8 @@ struct Member {
   std::string Name() const;
 };
 
-// The members of an attempt. Not thread-safe.
+// The members of an attempt: the workers that take part in it. An attempt is
+// one run of the protocol. Not thread-safe.
 class Membership {
  public:
   // `micro_batches` is the number of leaves of the reduction tree. A member
@@ -83,13 +84,15 @@ class Membership {
   // lowest free rank. The caller then sets Member::link.
   Admitted Add(const Join& join, absl::Time now);
 
-  // Returns the member, or null if there is none with this incarnation.
+  // Returns the member, or null if there is none with this incarnation (the
+  // number from Add).
   Member* Find(int64_t incarnation);
   void Remove(int64_t incarnation);
   // Ends the connections of all members with this status, but keeps the
   // members.
   void Close(const absl::Status& status) const;
-  // Returns the incarnations of the members whose lease has expired.
+  // Returns the incarnations (numbers from Add) of the members whose lease has
+  // expired.
   std::vector<int64_t> Expired(absl::Time now) const;
   // Extends the leases of all members by `gap`.
   void Forgive(absl::Duration gap);

@@ -48,9 +48,9 @@ absl::Status CheckExternalData(const DataFacts& facts, const JobSpec& job);
 
 // Checks that there is at least one training sample, that the numbers of steps
 // in `facts` are those that proto/DATA.md defines for the job and this number
-// of samples, and that there are no evaluation pieces if evaluation is
-// disabled. Otherwise returns InvalidArgument, stating the value and the
-// expected value.
+// of samples, and that there are no evaluation pieces (parts of the held-out
+// data) if evaluation is disabled. Otherwise returns InvalidArgument, stating
+// the value and the expected value.
 absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 
 // Describes the data and the model in `ready` for messages, for example as "64

@@ -65,7 +65,7 @@ class MetricsWriter {
   const std::function<void(const std::string&)> on_line_;
   absl::Mutex mu_;
   int64_t waiting_ ABSL_GUARDED_BY(mu_) = 0;
-  // Number of lines dropped since the last warning.
+  // Number of lines dropped since the last warning about dropped lines.
   int64_t dropped_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<Executor> thread_;
 };

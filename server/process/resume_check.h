@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// A job and the run to resume from.
+// A job, and the run from whose checkpoint the job is to resume.
 struct ResumeRequest {
   JobSpec job;  // Must be a valid result of ResolveJob.
   // See the fields of ServerOptions with the same names.

@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Chooses the checkpoint that an attempt begins from. Logs each skipped folder
-// once. Not thread-safe.
+// Chooses the checkpoint that an attempt (one run of the protocol) begins from.
+// Logs each skipped folder once. Not thread-safe.
 class ResumeChooser {
  public:
   // `options` must outlive this object.

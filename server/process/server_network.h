@@ -24,9 +24,10 @@ namespace tributary {
 
 struct ServerOptions;
 
-// The services of one server in one attempt. They accept no calls before
-// Listen. Not thread-safe, except for the objects that weights() and replicas()
-// return, which live as long as this object.
+// The services that one server offers to other processes in one attempt (one
+// run of the protocol). They accept no calls before Listen. Not thread-safe,
+// except for the objects that weights() and replicas() return, which live as
+// long as this object.
 class AttemptServices {
  public:
   virtual ~AttemptServices() = default;
@@ -52,7 +53,8 @@ class AttemptServices {
   virtual void ShutDown(absl::Duration timeout) = 0;
 };
 
-// Creates services and connections. Not thread-safe, except for ReadWeights.
+// Creates the services of this server, and its connections to other processes.
+// Not thread-safe, except for ReadWeights.
 class ServerNetwork {
  public:
   virtual ~ServerNetwork() = default;

@@ -34,7 +34,8 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };
-  // Executes requests on `thread`, which must run one task at a time.
+  // Creates and commits checkpoints on `thread`, which must run one task at a
+  // time.
   ThreadedCheckpointCommitter(Options options,
                               std::unique_ptr<Executor> thread);
   // Waits until all requests are done.

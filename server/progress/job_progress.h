@@ -55,7 +55,7 @@ class JobProgress {
                                                       const StepSums& sums,
                                                       absl::Time now);
 
-  // Returns true if the job evaluates this version.
+  // Returns true if the job evaluates the weights of `version`.
   bool EvaluationDue(int64_t version) const;
   // Returns the next version to be evaluated, at which training waits until the
   // evaluation is complete. Returns the final version if no evaluation is due
@@ -69,7 +69,7 @@ class JobProgress {
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
-  // Returns the number of steps in the completed rounds.
+  // Returns the number of completed steps of the job.
   int64_t completed_steps() const {
     return rounds_.StepsAfter(completed_rounds_);
   }
@@ -95,10 +95,10 @@ class JobProgress {
   // includes evaluations.
   double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
   double samples_per_second() const;
-  // Returns the milliseconds per step of up to 4096 recent rounds, measured
-  // from the completion of one round to the completion of the next. Omits the
-  // first three rounds of the attempt, and each round that follows an
-  // evaluation.
+  // Returns the milliseconds per step of up to 4096 recent rounds (a round is
+  // one step or, with local SGD, several steps), measured from the completion
+  // of one round to the completion of the next. Omits the first three rounds of
+  // the attempt, and each round that follows an evaluation.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
   // Returns the seconds per step of all steps that step_milliseconds() counts
   // or has counted.
@@ -113,7 +113,7 @@ class JobProgress {
   StepBreakdown* breakdown() { return &breakdown_; }
   const StepBreakdown& breakdown() const { return breakdown_; }
 
-  // A round whose gradient was not finite.
+  // A round (one step; with local SGD, several) whose gradient was not finite.
   struct NonfiniteGradient {
     int64_t step = 0;  // First step of the round.
     // The first chunk with a non-finite element, in the order of the backward
@@ -123,16 +123,19 @@ class JobProgress {
   // If the gradient of the last completed round was not finite, returns that
   // round, once. Otherwise returns nullopt.
   std::optional<NonfiniteGradient> TakeNonfinite();
-  // A round whose gradient was finite although a worker's loss was NaN.
+  // A round (one step; with local SGD, several) whose gradient was finite
+  // although a worker's loss was NaN.
   struct NanLoss {
     int64_t step = 0;  // First step of the round.
-    // Incarnation of the worker that reported the loss.
+    // Incarnation (the number that it got when it joined) of the worker that
+    // reported the loss.
     int64_t contributor = 0;
   };
   // If the gradient of the last completed round was finite but a worker's loss
   // was NaN, returns that round, once. Otherwise returns nullopt.
   std::optional<NanLoss> TakeNanLoss();
-  // Returns the number of steps of the job whose update was skipped.
+  // Returns the number of steps of the job whose update was skipped because the
+  // gradient was not finite.
   int64_t skipped_steps() const { return skipped_steps_; }
 
   // Returns the lines for metrics.jsonl that have become due since the last
@@ -141,9 +144,10 @@ class JobProgress {
 
   // Sets the fields of `*reply` that describe progress.
   void FillStatus(StatusReply* reply) const;
-  // Returns the number of the round in progress, from 0.
+  // Returns the number, from 0, of the round in progress. A round is one step
+  // or, with local SGD, several steps of the job.
   int64_t round() const { return completed_rounds_; }
-  // Returns true if the time per round has been measured.
+  // Returns true if the status contains a measured time per step.
   bool measured() const { return recent_.step_milliseconds() > 0; }
   // Returns the time since the last step or evaluation if that is unusually
   // long for the job, otherwise 0.
@@ -197,8 +201,8 @@ class JobProgress {
   std::map<int64_t, OpenRound> open_;
   int64_t first_round_ = 0;  // The round at which this attempt began.
   int64_t completed_rounds_ = 0;
-  // All rounds below this number are complete. complete_beyond_ holds the
-  // complete rounds above it.
+  // All rounds below this number are complete, but not this round itself.
+  // complete_beyond_ holds the complete rounds above it.
   int64_t all_complete_below_ = 0;
   std::set<int64_t> complete_beyond_;
   std::optional<NonfiniteGradient> nonfinite_;

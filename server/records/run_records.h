@@ -28,7 +28,7 @@ class RunRecords {
   // contains at most the newest kStatusEvents.
   static constexpr size_t kKeptEvents = 256;
   static constexpr int kStatusEvents = 16;
-  // The largest number of Get requests that may wait at the same time.
+  // The largest number of requests to Get that may wait at the same time.
   static constexpr int kMaxPending = 16;
   // The largest number of events that other processes may report while this
   // process runs. The limit bounds the size of events.jsonl.
@@ -45,7 +45,7 @@ class RunRecords {
     std::string folder;  // The folder with metrics.jsonl and events.jsonl.
   };
   struct Hooks {
-    // Creates the thread that reads the file. Called at most once.
+    // Creates the thread that reads metrics.jsonl. Called at most once.
     std::function<std::unique_ptr<Executor>()> make_executor;
     // Receives each event that a different process has reported, after its id,
     // time and attempt number have been set.
@@ -67,7 +67,8 @@ class RunRecords {
   JobEvent AddEvent(JobEvent event) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Call BeginChange before lines are removed from metrics.jsonl, and EndChange
-  // afterwards, with a larger `generation` than before. Between the two calls,
+  // afterwards, with a larger `generation` than before. A reader of the lines
+  // sees from the generation that lines were removed. Between the two calls,
   // and before the first EndChange, Get returns no lines.
   void BeginChange() ABSL_LOCKS_EXCLUDED(mu_);
   void EndChange(int64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
@@ -99,7 +100,8 @@ class RunRecords {
   mutable absl::Mutex mu_;
   Run run_ ABSL_GUARDED_BY(mu_);
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
-  // The argument of the last EndChange. If it is 0, Get returns no lines.
+  // The argument of the last EndChange; 0 after BeginChange, and before the
+  // first EndChange. If it is 0, Get returns no lines.
   int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t last_event_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<JobEvent> events_ ABSL_GUARDED_BY(mu_);

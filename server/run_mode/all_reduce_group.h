@@ -15,9 +15,9 @@
 
 namespace tributary {
 
-// The group of the workers that compute in an all-reduce, in one attempt.
-// Members are identified by their incarnations (the numbers that they got when
-// they joined). Not thread-safe.
+// The group of the workers that compute in an all-reduce, in one attempt (one
+// run of the protocol). Members are identified by their incarnations (the
+// numbers that they got when they joined). Not thread-safe.
 class AllReduceGroup {
  public:
   // `membership` must outlive the group. Orders are sent to members that are

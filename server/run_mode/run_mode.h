@@ -25,11 +25,11 @@ namespace tributary {
 // implementations suit modes in which all workers compute every step together
 // and servers hold the state.
 //
-// A mode serves one attempt. Workers are identified by their incarnations (the
-// numbers that they got when they joined). Modes record assignments in
-// `membership`, send orders to workers and servers, and have no other side
-// effects. To end the attempt, a method returns an error. Not thread-safe; no
-// method blocks.
+// A mode serves one attempt (one run of the protocol). Workers are identified
+// by their incarnations (the numbers that they got when they joined). Modes
+// record assignments in `membership`, send orders to workers and servers, and
+// have no other side effects. To end the attempt, a method returns an error.
+// Not thread-safe; no method blocks.
 class RunMode {
  public:
   // `job`, `membership` and `servers` must outlive the mode.

@@ -61,7 +61,7 @@ class ExchangeSession final
     : public ServerSession<WorkerMessage, ServerMessage>,
       public WeightsSubscriber {
  public:
-  // What a server serves to workers.
+  // What a server serves to workers, or the status with which it refuses them.
   struct Served {
     int shard = 0;
     // The weights to serve. If null, the call is refused with `refusal`.
@@ -106,8 +106,9 @@ class ExchangeSession final
   // then sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
   // Offers the memory of the store's device in `*welcome`, with at most
-  // `arenas` arenas for the worker's gradients. Offers nothing if workers
-  // cannot map this memory, or if the device has no room for the arenas.
+  // `arenas` arenas (parts, one per gradient in flight) for the worker's
+  // gradients. Offers nothing if workers cannot map this memory, or if the
+  // device has no room for the arenas.
   void AgreeOnDevice(int arenas, ServerMessage* welcome);
   absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
   void Subscribe(ParameterStore::Place place);

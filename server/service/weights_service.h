@@ -19,9 +19,10 @@ class WeightsService {
  public:
   virtual ~WeightsService() = default;
 
-  // Serves `store` to the workers of this job and attempt, and refuses other
-  // workers. Before this call, all workers are refused with UNAVAILABLE; they
-  // then try again. `store` must outlive all streams.
+  // Serves `store` to the workers of this job and attempt (one run of the
+  // protocol), and refuses other workers. Before this call, all workers are
+  // refused with UNAVAILABLE; they then try again. `store` must outlive all
+  // streams.
   virtual void Serve(ParameterStore* store, const std::string& job_id,
                      int64_t attempt) = 0;
 

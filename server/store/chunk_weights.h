@@ -57,7 +57,7 @@ class ChunkWeights {
   // Sets the first version: 0, or the version that the job resumes from.
   void Initialize(int64_t version, Buffer values);
 
-  // A version that is being computed.
+  // A version of the chunk's weights that is being computed.
   struct Next {
     Buffer from;    // The weights of the newest version, which are read.
     Buffer values;  // The weights of the next version, which are written.

@@ -70,8 +70,9 @@ class WeightsSubscriber {
   // worker that receives the weights, for the trace. Returns 0 if it is
   // unknown.
   virtual int64_t incarnation() const { return 0; }
-  // Called for each chunk in the order of versions, with the chunk's lock held:
-  // must not block and must not call the store.
+  // Called with each new version of each chunk. The versions of a chunk come in
+  // order. Called with the chunk's lock held: must not block and must not call
+  // the store.
   virtual void OnWeights(const WeightsVersion& weights) = 0;
   // In mode `asynchronous`, called with the outcome of a contribution that this
   // subscriber's worker sent. `version` is the newest version of the chunk. The
@@ -139,7 +140,8 @@ class ParameterStore {
     // The sample counts that contributions must have. If absent, they are not
     // checked.
     std::optional<SampleCounts> sample_counts;
-    // Creates the passes that sum gradients and update chunks.
+    // Creates the passes, which sum the gradients of chunks and update their
+    // weights.
     ChunkPassMaker make_passes = &MakeBlockPasses;
     // Called if a pass fails (see ChunkPass), at most once. The call may come
     // from any thread and with a lock of the store held, so the callback must
@@ -147,8 +149,8 @@ class ParameterStore {
     // makes no progress; versions that were published before stay valid. May be
     // null.
     std::function<void(const absl::Status&)> on_failure;
-    // Records the traced steps. Null if no step is traced. Must outlive the
-    // store.
+    // Records what the store does in the traced steps. Null if no step is
+    // traced. Must outlive the store.
     StoreTrace* trace = nullptr;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
@@ -250,7 +252,7 @@ class ParameterStore {
     return device_share_;
   }
 
-  // Where a subscriber reads the values of versions.
+  // Where a subscriber reads the weights of each version.
   enum class Place {
     kStream,        // WeightsVersion::values.
     kSharedMemory,  // See ShareWeights, which must have been called before.

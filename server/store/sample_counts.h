@@ -23,7 +23,8 @@ class SampleCounts {
   SampleCounts(const JobSpec& job, int64_t steps, int64_t train_samples);
 
   // Returns the number of samples under `node` in all steps of `round`. `node`
-  // must be a node of the tree, and `round` below the number of rounds.
+  // must be a node of the reduction tree, and `round` below the number of
+  // rounds.
   int64_t Of(int64_t round, int node) const;
   // Returns true if a contribution of `node` in `round` may have the sample
   // count `count`.

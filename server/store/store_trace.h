@@ -12,8 +12,9 @@
 
 namespace tributary {
 
-// Records the traced steps' contributions, sums, updates and publications.
-// Thread-safe and wait-free, except for Contributions.
+// Records when the store adds contributions, sums and updates chunks, and
+// publishes versions, in the steps that the job traces. Thread-safe and
+// wait-free, except for Contributions.
 class StoreTrace {
  public:
   // The contributions to one chunk that no update has applied yet. Not

@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Assembles trace.json from the records of one or more attempts. Not
-// thread-safe; Write blocks on the disk.
+// Assembles trace.json from the records of one or more attempts (runs of the
+// protocol) at a job. Not thread-safe; Write blocks on the disk.
 //
 // Each process of the job is one process of the trace. The spans of each of its
 // tracks are shown on one or more threads of the trace: spans on the same

@@ -53,8 +53,8 @@ class TreeSum {
 
   int64_t sample_count() const { return sample_count_; }
   double loss_sum() const { return loss_sum_; }
-  // Returns the incarnation of a worker whose loss is NaN, or 0 if there is
-  // none.
+  // Returns the incarnation (the number that a worker got when it joined) of a
+  // worker whose loss is NaN, or 0 if there is none.
   int64_t nan_loss_contributor() const { return nan_loss_contributor_; }
   bool empty() const { return steps_.empty(); }
 
@@ -79,8 +79,9 @@ class TreeSum {
   // ChunkAggregator with `leaves` leaves (micro-batches).
   static int MostDepth(int leaves);
 
-  // A NaN or infinite element of a contribution, and the incarnation of the
-  // worker that sent the contribution. Both are 0 if there is no such element.
+  // The position of a NaN or infinite element of a contribution, and the
+  // incarnation of the worker that sent the contribution. Both are 0 if there
+  // is no such element.
   struct Nonfinite {
     int64_t element = 0;
     int64_t contributor = 0;
@@ -104,7 +105,7 @@ class TreeSum {
 };
 
 // Collects the contributions to one chunk in one step. Not thread-safe. Holds
-// at most one contribution per leaf.
+// at most one contribution per leaf (micro-batch).
 //
 // Contributions of different nodes may overlap if leaves were reassigned during
 // the step and two workers computed the same leaves. Both computed the same
@@ -117,11 +118,11 @@ class ChunkAggregator {
   ChunkAggregator(int leaves, WireDtype dtype);
 
   // Adds a contribution and returns true. Drops a duplicate and returns false.
-  // `sum.node` must be a node of the tree.
+  // `sum.node` must be a node of the reduction tree.
   bool Add(NodeSum sum);
 
-  // Returns true if the contributions cover every leaf, so that Take may be
-  // called.
+  // Returns true if the contributions cover every leaf (micro-batch of the
+  // step), so that Take may be called.
   bool complete() const { return covered_[1]; }
 
   // Returns the contributions to the step, and empties the aggregator for the
@@ -131,7 +132,8 @@ class ChunkAggregator {
  private:
   // Moves the contributions of `node` and the nodes below it to `*sum`.
   // `height` is the height of the stack (see TreeSum::steps) with the sum of
-  // `node` on top. Returns the sum of their losses, added in the tree's order.
+  // `node` on top. Returns the sum of their losses, added in the order of the
+  // reduction tree.
   double TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 

@@ -49,8 +49,8 @@ struct ChunkUpdate {
 // - calls do not overlap (the queue is not thread-safe, and never blocks);
 // - `version` is the newest version of the chunk, or -1 while it has none, and
 //   increases by one for each update that Next returned;
-// - `sum.step` is at least 0, `sum.node` is a node of the tree, and the sample
-//   count is not negative.
+// - `sum.step` is at least 0, `sum.node` is a node of the reduction tree, and
+//   the sample count is not negative.
 class ContributionQueue {
  public:
   virtual ~ContributionQueue() = default;

@@ -47,13 +47,13 @@ class PassStream {
   // Queues a copy of `elements` floats from device memory to device memory.
   void CopyOnDevice(const float* from, int64_t elements, float* to);
 
-  // Queues the sum of `elements` elements of all contributions, in the tree's
-  // order. Contributions that are arrays in host memory are copied from there,
-  // and must stay valid until Wait returns. Contributions in device memory are
-  // read there. Other contributions are decoded on the calling thread, each
-  // while the previous one is being copied. Returns a pointer to the sum: `to`,
-  // or the gradient itself if there is only one contribution and it is in
-  // device memory.
+  // Queues the sum of `elements` elements of all contributions, in the order of
+  // the reduction tree. Contributions that are arrays in host memory are copied
+  // from there, and must stay valid until Wait returns. Contributions in device
+  // memory are read there. Other contributions are decoded on the calling
+  // thread, each while the previous one is being copied. Returns a pointer to
+  // the sum: `to`, or the gradient itself if there is only one contribution and
+  // it is in device memory.
   const float* Sum(const TreeSum& sum, int64_t elements, float* to);
   // Returns device memory for the gradient sum of pass number `place` of a
   // group.
@@ -87,8 +87,8 @@ class PassStream {
              float* memory);
   absl::Status Allocate();
 
-  // Returns host memory that no copy uses. Waits for a copy to end if
-  // necessary.
+  // Returns pinned host memory that no copy to the GPU uses. Waits for a copy
+  // to end if necessary.
   Staging& NextStaging();
   void CopyStaged(const Staging& staging, int64_t elements, float* device);
   // Returns the array at height `height` of the stack of Sum. The array at
