@@ -49,9 +49,9 @@ struct AttemptOptions {
   // job has recovery.journal and the replicas are newer than `resume`.
   bool resume_from_memory = false;
   std::string run;  // ID of the run; see JournalScope.
-  // The facts of the data that the earlier attempts used; every worker must
-  // have the same data. If absent, the workers decide which data the job uses
-  // (see StartQuorum).
+  // Facts about the data that the earlier attempts used (numbers of samples,
+  // fingerprint); every worker must have the same data. If absent, the workers
+  // decide which data the job uses (see StartQuorum).
   std::optional<DataFacts> data;
   // Called at most once, when the coordinator has decided at which version, and
   // from which state, the attempt begins. Called with the coordinator's lock
@@ -112,9 +112,9 @@ class Attempt {
 
   // ---- The beginning.
 
-  // Sets where the attempt begins, and the model and the data that the workers
-  // agreed on. `layout` is the layout of this model, and `ready` is the report
-  // of a worker that has this model and data.
+  // Sets the version and the state at which the attempt begins, and the model
+  // and the data that the workers agreed on. `layout` is the layout of this
+  // model, and `ready` is the report of a worker that has this model and data.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
   // Begins training. Call it after Prepare.

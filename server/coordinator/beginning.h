@@ -59,9 +59,10 @@ struct BeginningOptions {
   int64_t attempt = 1;
 };
 
-// Chooses where the attempt begins. `ready` is the report of a worker that has
-// the job's model and data. Returns InvalidArgument if the job cannot resume
-// from the checkpoint.
+// Chooses the version and the state at which an attempt (one run of the
+// protocol) begins. `ready` is the report of a worker that has the job's model
+// and data. Returns InvalidArgument if the job cannot resume from the
+// checkpoint.
 absl::StatusOr<Beginning> ChooseBeginning(
     const BeginningOptions& options, const Ready& ready,
     const std::vector<ServerRoster::Server>& servers);

@@ -108,8 +108,8 @@ class Coordinator {
   // Returns true if the attempt failed to begin from the in-memory replicas
   // (copies of a server's state in the memory of a different server).
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the facts of the data that this attempt uses, or nullopt while
-  // has_trained() is false.
+  // Returns facts about the data that this attempt uses (numbers of samples,
+  // fingerprint), or nullopt while has_trained() is false.
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the lines for the log that were added since the last call. Each
   // names a worker that was refused or removed, and the reason.

@@ -22,8 +22,8 @@ namespace tributary {
 std::string JobId(const JobSpec& job);
 
 // Returns FailedPrecondition if a worker has a different job from the server.
-// Both arguments are JobIds. Returns OK if `worker` is empty, which means that
-// the worker's job is unknown.
+// Both arguments are results of JobId. Returns OK if `worker` is empty, which
+// means that the worker's job is unknown.
 absl::Status CheckJob(const std::string& worker, const std::string& server);
 
 // Returns FailedPrecondition if `version`, the protocol version of a process,

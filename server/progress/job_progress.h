@@ -165,8 +165,9 @@ class JobProgress {
     std::optional<StepSums::Nonfinite> nonfinite;
     int64_t nan_loss_contributor = 0;
   };
-  // Returns InvalidArgument, with the value and the expected value, for a
-  // report that no correct worker sends.
+  // Returns InvalidArgument, with the value and the expected value, if no
+  // correct worker sends this report about a piece of an evaluation (a part of
+  // the held-out data).
   absl::Status CheckPiece(const EvaluationReport& report) const;
   // Accumulates the values of the next line about training in metrics.jsonl.
   struct Window {

@@ -34,8 +34,8 @@ class AllReduceGroup {
   bool begun() const { return !members_.empty(); }
   int size() const { return static_cast<int>(members_.size()); }
   bool Has(int64_t incarnation) const;
-  // Returns true if this member reports the sums of steps to the coordinator;
-  // exactly one member does.
+  // Returns true if this member reports the StepSums of each step to the
+  // coordinator; exactly one member does.
   bool Reports(int64_t incarnation) const {
     return begun() && members_[0] == incarnation;
   }

@@ -78,8 +78,8 @@ class RunMode {
   // ResourceExhausted if the worker has more open requests than any worker can
   // use.
   virtual absl::Status RequestStep(const Member& worker);
-  // Returns OK if the worker may report the sums of steps in place of server 0,
-  // otherwise FailedPrecondition.
+  // Returns OK if the worker may report the StepSums of each step in place of
+  // server 0, otherwise FailedPrecondition.
   virtual absl::Status CheckReportsSums(int64_t worker) const;
   // Sends the worker's publication (a message to the whole all-reduce group) to
   // all members of the group. Returns FailedPrecondition unless the job uses
@@ -119,8 +119,8 @@ class RunMode {
   // waiting, if its state has arrived and its version is at most `completed`,
   // the number of steps done.
   virtual void OrderWaitingSnapshot(int64_t /*completed*/) {}
-  // Returns true if the servers have the state of `version`, or of a newer
-  // version.
+  // Returns true if the servers have the weights and the optimizer state of
+  // `version`, or of a newer version.
   virtual bool HasState(int64_t /*version*/) const { return true; }
   // Called when a checkpoint was committed and steps remain. Returns OK to
   // continue, or an error with the reason why a new attempt must begin from

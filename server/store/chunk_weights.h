@@ -106,16 +106,18 @@ class ChunkWeights {
   // Returns true if this object holds the weights of `version`.
   bool Has(int64_t version) const { return Find(version) != nullptr; }
   // Returns all weights of `version` in the form that streams send. The result
-  // has no data if the version is not available or cannot be fetched.
+  // has no data if this object does not hold the version or cannot fetch it
+  // from the device.
   EncodedFloats Encoded(int64_t version);
   // Copies `version` to the host if only the device holds it. Returns false if
-  // the version is not available or cannot be fetched.
+  // this object does not hold the version or cannot fetch it from the device.
   bool BringToHost(int64_t version);
   // Returns the difference between the newest two published versions. The
   // result has no data if the newest version must be sent whole.
   const EncodedFloats& difference() const { return difference_; }
   // Returns `version` in the form that the optimizer uses, in float32. The
-  // result has no data if the version is not available or cannot be fetched.
+  // result has no data if this object does not hold the version or cannot fetch
+  // it from the device.
   EncodedFloats Exact(int64_t version);
 
   // Sets where this object stores the weights that workers read from shared
@@ -136,7 +138,7 @@ class ChunkWeights {
   const Version* Find(int64_t version) const;
   Version* Find(int64_t version);
   // Copies `version`, which is stored in `*place`, into shared memory, unless
-  // it cannot be fetched.
+  // it cannot be fetched from the device.
   void CopyToShared(int64_t version, Version* place);
   // Does the work of BringToHost.
   bool FetchIfNeeded(int64_t version, Version* place) const;

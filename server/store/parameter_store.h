@@ -184,9 +184,9 @@ class ParameterStore {
   const PinMemory& pin_memory() const { return pin_memory_; }
   Executor* pool() const { return pool_; }
 
-  // Sets the callback that replicates each version. Call it before AddInitial
-  // and AddContribution. In a job with replicas, updates wait for
-  // SetGradientNorm.
+  // Sets the callback that copies each new version to a different process (see
+  // ReplicateCallback). Call it before AddInitial and AddContribution. In a job
+  // with replicas, updates wait for SetGradientNorm.
   void SetReplicator(ReplicateCallback replicate) {
     replicate_ = std::move(replicate);
   }
@@ -378,7 +378,8 @@ class ParameterStore {
   absl::Time TraceTime() const;
   void TraceContribution(Chunk* chunk, int64_t step, int node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  // Traces that the chunk's newest version, which `step` made, was published.
+  // Records in the trace that, between `begin` and now, the chunk's newest
+  // version, which `step` made, was published.
   void TracePublication(const Chunk& chunk, int64_t step, absl::Time begin)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
 

@@ -139,8 +139,8 @@ class ChunkAggregator {
 
   const int leaves_;
   const WireDtype dtype_;
-  // Indexed by node; index 0 is unused. A node is covered if it was contributed
-  // or both its children are covered.
+  // Indexed by node of the reduction tree; index 0 is unused. A node is covered
+  // if a contribution for it was added or both its children are covered.
   std::vector<std::optional<NodeSum>> sums_;
   std::vector<bool> covered_;
 };

@@ -91,8 +91,8 @@ class PassStream {
   // to end if necessary.
   Staging& NextStaging();
   void CopyStaged(const Staging& staging, int64_t elements, float* device);
-  // Returns the array at height `height` of the stack of Sum. The array at
-  // height 0 is `first`.
+  // Returns the array at height `height` of the stack with which Sum adds
+  // contributions (see TreeSum::steps). The array at height 0 is `first`.
   float* PlaceOf(int height, float* first) const;
   void CopySource(const GradientSource& source, NodeFormat format,
                   int64_t elements, float* to);
