@@ -37,8 +37,9 @@ struct CheckpointName {
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder);
 
-// States which checkpoints Prune keeps. Prune never removes a folder whose name
-// does not have the form that CheckpointFolder gives to checkpoints.
+// States which checkpoints CheckpointFolder::Prune keeps. Prune never removes a
+// folder whose name does not have the form that CheckpointFolder gives to
+// checkpoints.
 struct CheckpointRetention {
   // Number of newest checkpoints to keep; 0 keeps all.
   int64_t keep_last = 0;

@@ -137,8 +137,8 @@ class LocalServer {
   void ReportReplicationFailure(const absl::Status& status);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Stores a copy in this server's memory and sends it to the next server.
-  // Calls `kept` when the next server has stored the copy.
+  // Stores a copy of a chunk's state in this server's memory and sends it to
+  // the next server. Calls `kept` when the next server has stored the copy.
   void Keep(int64_t version, Snapshot::Chunk copy, std::function<void()> kept)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);

@@ -58,8 +58,8 @@ class ReplicaStore {
   // shard, and for a new version that does not follow the newest one.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Stores the job's state at `version`, and removes all but the states of the
-  // newest four versions.
+  // Stores the job's state (its progress, such as the results of evaluations)
+  // at `version`, and removes all but the states of the newest four versions.
   void AddJobState(int64_t version, const JobState& state)
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -79,8 +79,8 @@ class ReplicaStore {
     int64_t most_elements = 0;  // Number of elements of the largest chunk.
     int arrays = 0;
   };
-  // Returns the shape of a copy of `chunk`. Returns InvalidArgument for a chunk
-  // that does not belong to the shard.
+  // Returns the size of the replica of `chunk`. Returns InvalidArgument for a
+  // chunk that does not belong to the shard.
   absl::StatusOr<CopyShape> ShapeOf(int shard, int chunk) const
       ABSL_LOCKS_EXCLUDED(mu_);
 

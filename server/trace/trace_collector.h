@@ -48,8 +48,9 @@ struct TracedProcess {
   bool complete = false;
 };
 
-// Collects records, which are untrusted, up to limits. Records beyond a limit
-// are dropped and counted. Not thread-safe; never blocks.
+// Collects the trace records that processes send, which are untrusted, up to
+// limits. Records beyond a limit are dropped and counted. Not thread-safe;
+// never blocks.
 class TraceCollector {
  public:
   // Limits. For each process: kMostNames names, kMostTracks tracks,
