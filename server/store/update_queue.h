@@ -24,8 +24,9 @@ class UpdateQueue {
     // has at most 1 / `streams` of them, rounded up. Does not limit how many
     // groups run at the same time; the threads of the pool do.
     int streams = 1;
-    // Called on the pool for each group: updates the chunks, which are in
-    // ascending order and were added with the same gradient norm `norm`.
+    // Called on the pool for each group: sums or updates the chunks, which are
+    // in ascending order and were added with the same gradient norm `norm`
+    // (nullopt if there is none).
     std::function<void(const std::vector<int>& chunks,
                        std::optional<double> norm)>
         run;
