@@ -16,7 +16,7 @@ struct TensorDiff {
   // optimizer state.
   std::string name;
   int64_t elements = 0;
-  // Number of elements whose bits differ.
+  // Number of elements whose bits differ between the checkpoints.
   int64_t differing = 0;
   // Largest absolute difference of an element between the checkpoints. NaN if
   // an element that differs is NaN in at least one of them.

@@ -37,8 +37,9 @@ struct CheckpointName {
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder);
 
-// States which checkpoints Prune keeps. Prune never removes a folder whose name
-// does not have the form that CheckpointFolder gives to checkpoints.
+// States which checkpoints CheckpointFolder::Prune keeps. Prune never removes a
+// folder whose name does not have the form that CheckpointFolder gives to
+// checkpoints.
 struct CheckpointRetention {
   // Number of newest checkpoints to keep; 0 keeps all.
   int64_t keep_last = 0;
@@ -54,11 +55,11 @@ class CheckpointFolder {
   CheckpointFolder(std::string folder, FileSystem* files)
       : folder_(std::move(folder)), files_(files) {}
 
-  // Creates a folder with a temporary name for the files of step `step` and
-  // returns the folder's path. First removes all temporary folders and files,
-  // which remain after a crash or an error. Therefore, only one checkpoint may
-  // be in progress at a time. Returns the system's error if the folder cannot
-  // be created.
+  // Creates a folder with a temporary name for the files of a checkpoint at
+  // step `step`, and returns the folder's path. First removes all temporary
+  // folders and files, which a crash or an error has left. Therefore, only one
+  // checkpoint may be in progress at a time. Returns the system's error if the
+  // folder cannot be created.
   absl::StatusOr<std::string> Begin(int64_t step);
 
   // Turns the folder `temporary` into the checkpoint that `manifest` describes.
@@ -75,10 +76,10 @@ class CheckpointFolder {
   absl::Status Commit(const std::string& temporary,
                       const CheckpointManifest& manifest);
 
-  // Like Commit, but the checkpoint gets the name `path`, in the folder that
-  // contains the checkpoints' folder, instead of a name of its step. A
-  // checkpoint that has this name already is removed. If the file system cannot
-  // exchange two names atomically, a crash may leave neither.
+  // Like Commit, but the checkpoint gets the path `path` instead of a name with
+  // its step. `path` must be next to the run's checkpoints folder. An existing
+  // checkpoint at `path` is removed. On a file system that cannot exchange two
+  // names atomically, a crash may leave no checkpoint at `path`.
   absl::Status CommitAs(const std::string& path, const std::string& temporary,
                         const CheckpointManifest& manifest);
 

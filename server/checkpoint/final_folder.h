@@ -25,7 +25,8 @@ inline constexpr char kFinalModelName[] = "model.safetensors";
 inline constexpr char kEncodingName[] = "data.json";
 inline constexpr int64_t kMaxEncodingFileBytes = int64_t{3} << 20;
 // Name of the file with the moving average of the weights, which jobs with
-// optimizer.average_decay also write. It has the tensors of the model file.
+// optimizer.average_decay also write. Its tensors have the same names and
+// shapes as those in the model file.
 inline constexpr char kFinalAverageName[] = "average.safetensors";
 
 // Writes a manifest for the model file in `folder`. The new manifest is a copy

@@ -40,12 +40,12 @@ absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
 // Reads the chunks that `*snapshot` lists from the checkpoint in `folder`, and
 // sets the snapshot's version. Any number of servers may have written the
 // checkpoint. The caller allocates the buffers of each chunk: its values, and
-// one slot for each entry of the manifest's `state`. Gaps between tensors
-// become zero. Verifies every byte that it uses with the digests in the
-// manifest. Returns DataLoss, naming the file and the byte range, if a file is
-// missing or a digest differs from the manifest, FailedPrecondition if the
-// checkpoint is of a different model or optimizer, and the system's error if a
-// file cannot be opened.
+// one slot for each entry of the manifest's `state`. Sets the gaps between
+// tensors in a chunk to zero. Verifies every byte that it uses with the digests
+// in the manifest. Returns DataLoss, naming the file and the byte range, if a
+// file is missing or a digest differs from the manifest, FailedPrecondition if
+// the checkpoint is of a different model or optimizer, and the system's error
+// if a file cannot be opened.
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot);

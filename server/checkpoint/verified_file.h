@@ -41,7 +41,7 @@ class VerifiedFile {
   // Reads each block once if calls come in ascending order.
   absl::Status Read(int64_t begin, int64_t count, char* to);
 
-  // Verifies all blocks of the file.
+  // Reads all blocks of the file and compares them with their digests.
   absl::Status VerifyAll();
 
   // Verifies the header of the file, which must be a safetensors file, and

@@ -22,8 +22,8 @@ namespace tributary {
 // attempts) from its first connection to the start of training, and workers
 // that join later to their first assignment:
 //
-//   1. Servers enlist. When all servers have enlisted, the workers that have
-//      joined are admitted.
+//   1. Servers enlist (join the attempt). When all servers have enlisted, the
+//      workers that have joined are admitted.
 //   2. Workers open their data, build the model and report Ready. When enough
 //      workers agree on the model and the data (see StartQuorum), the attempt
 //      is prepared: the servers are told at which version to begin. Workers
@@ -76,18 +76,20 @@ class AdmissionControl {
 
   // ---- Actions that wait for a condition. Call them several times a second.
 
-  // Prepares the attempt once the workers agree on the model and the data, and
-  // refuses workers with a different model or different data. If it returns an
-  // error, it has failed the job with this error.
+  // Once enough workers agree on the model and the data, tells the servers at
+  // which version to begin, and refuses workers with a different model or
+  // different data. If it returns an error, it has failed the job with this
+  // error.
   absl::Status PrepareIfDue();
-  // Begins training once enough workers are synced; see item 4 of the class
-  // comment.
+  // Begins training once enough workers are synced (have all weights); see item
+  // 4 of the class comment.
   void StartIfDue();
 
   // Returns true if at least one worker has reported Synced in this attempt,
   // which means that the worker has all weights.
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
-  // Returns true if the attempt failed to begin from the in-memory replicas.
+  // Returns true if the attempt failed to begin from the in-memory replicas
+  // (copies of a server's state in the memory of a different server).
   bool memory_failed() const { return memory_failed_; }
   // Returns a text that names the last worker that was removed for one of the
   // following reasons, and the reason: it had a different model or different
@@ -123,8 +125,8 @@ class AdmissionControl {
   std::string data_owner_;
   // The order (Open) that tells workers to connect to the servers.
   CoordinatorOrder open_;
-  // Incarnation of the worker that initializes the weights (version 0), or 0 if
-  // there is none.
+  // Incarnation (the result of AddWorker) of the worker that initializes the
+  // weights (version 0), or 0 if there is none.
   int64_t initializer_ = 0;
   bool initialized_ = false;
   bool from_memory_ = false;

@@ -44,14 +44,14 @@ struct AttemptOptions {
   absl::Duration stall_timeout = absl::Minutes(10);
   int64_t attempt = 1;
   std::optional<ResumePoint> resume;
-  // True if the attempt may begin from the in-memory replicas of this run. It
-  // does so if the job has recovery.journal and the replicas are newer than
-  // `resume`.
+  // True if the attempt may begin from this run's in-memory replicas (copies of
+  // a server's state in the memory of a different server). It does so if the
+  // job has recovery.journal and the replicas are newer than `resume`.
   bool resume_from_memory = false;
   std::string run;  // ID of the run; see JournalScope.
-  // The facts of the data that the earlier attempts used; every worker must
-  // have the same data. If absent, the workers decide which data the job uses
-  // (see StartQuorum).
+  // Facts about the data that the earlier attempts used (numbers of samples,
+  // fingerprint); every worker must have the same data. If absent, the workers
+  // decide which data the job uses (see StartQuorum).
   std::optional<DataFacts> data;
   // Called at most once, when the coordinator has decided at which version, and
   // from which state, the attempt begins. Called with the coordinator's lock
@@ -105,16 +105,16 @@ class Attempt {
   int64_t lease_expiries() const { return lease_expiries_; }
   // Returns true if servers keep in-memory replicas of each other's state.
   bool journals() const { return options_.job.recovery().journal(); }
-  // The layout and the progress are absent until Prepare or FinishComplete is
-  // called.
+  // The layout of the model's parameters and the progress of the job are absent
+  // until Prepare or FinishComplete is called.
   const std::optional<ArenaLayout>& layout() const { return layout_; }
   const std::optional<JobProgress>& progress() const { return progress_; }
 
   // ---- The beginning.
 
-  // Sets where the attempt begins, and the model and the data that the workers
-  // agreed on. `layout` is the layout of this model, and `ready` is the report
-  // of a worker that has this model and data.
+  // Sets the version and the state at which the attempt begins, and the model
+  // and the data that the workers agreed on. `layout` is the layout of this
+  // model, and `ready` is the report of a worker that has this model and data.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
   // Begins training. Call it after Prepare.
@@ -209,8 +209,9 @@ class Attempt {
   // the job, or the departure of a server. No effect unless training is under
   // way.
   void RunCheckpoints();
-  // If training is under way and no worker is synced, takes the checkpoint that
-  // Drain or OnLeaving has requested, at the current version.
+  // If training is under way and no worker is synced (has all weights), takes
+  // the checkpoint that Drain or OnLeaving has requested, at the current
+  // version.
   void RunCheckpointsWhileIdle();
 
   // ---- The ending.
@@ -270,7 +271,8 @@ class Attempt {
   // while servers still have to copy the version because it is the best so far,
   // or if the job stops early.
   void AnnounceEvaluated();
-  // Orders the servers to write a snapshot.
+  // Passes `order`, which orders the servers to write their parts of a
+  // checkpoint, to RunMode::OrderSnapshot.
   void OrderSnapshot(const ServerOrder& order);
   void GrantSteps();
   // Implements AssignWork, without delay.
@@ -282,7 +284,8 @@ class Attempt {
   // Fails the job or, with on_nonfinite: SKIP, adds a line about the skipped
   // step to metrics.jsonl.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient);
-  // Removes the worker that reported the NaN loss, and adds a notice.
+  // Removes the worker that reported the NaN loss, and adds a line for the log
+  // (see TakeNotices).
   void OnNanLoss(const JobProgress::NanLoss& loss);
   void FinishIfDue();
   // Returns true if waiting longer cannot make the final version safer: no
@@ -337,7 +340,8 @@ class Attempt {
   int64_t lease_expiries_ = 0;
   // Number of failed checkpoints that were reported as events.
   int64_t checkpoint_failures_ = 0;
-  // Number of reassignments made because the workers' speeds differed.
+  // Number of times that micro-batches were reassigned because the workers'
+  // speeds differed.
   int64_t assignments_by_speed_ = 0;
   std::vector<ProcessReport> farewells_;
 };

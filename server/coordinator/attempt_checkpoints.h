@@ -36,8 +36,9 @@ class AttemptCheckpoints {
   // being taken at the version that the round has produced, saves the job's
   // state for the manifest of that checkpoint.
   void OnRound(const JobProgress& progress);
-  // Executes all actions that are due. `earliest` is the first version that may
-  // be chosen for a checkpoint. `order` sends an order to all servers.
+  // Executes all actions of the schedule that are due. `earliest` is the first
+  // version that may be chosen for a checkpoint. `order` sends an order to all
+  // servers.
   void Run(const JobProgress& progress, int64_t earliest,
            const std::function<void(const ServerOrder&)>& order);
 

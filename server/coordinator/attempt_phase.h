@@ -104,7 +104,7 @@ class AttemptPhase {
   Phase phase_ = Phase::kWaiting;
   absl::Status failure_;
   int failure_exit_code_ = 0;
-  // Result of ending() in phase kRecovering.
+  // The result of ending() in phase kRecovering: kRolledBack or kDamaged.
   AttemptEnding recovery_ = AttemptEnding::kNone;
 };
 

@@ -38,8 +38,8 @@ struct Beginning {
   // Folder of the checkpoint that the attempt begins at; empty if it does not
   // begin at a checkpoint.
   std::string checkpoint;
-  // For each shard, the server that holds its replica; empty if the attempt
-  // does not begin from replicas.
+  // For each shard, the server that holds the in-memory replica of its state;
+  // empty if the attempt does not begin from replicas.
   std::vector<int> holders;
 
   bool resumes() const { return !checkpoint.empty() || !holders.empty(); }
@@ -51,17 +51,18 @@ struct BeginningOptions {
   JobSpec job;
   std::string job_id;
   std::optional<ResumePoint> resume;
-  // True if the attempt may begin from the in-memory replicas of this run. It
-  // does so if the job has recovery.journal and the replicas are newer than
-  // `resume`.
+  // True if the attempt may begin from this run's in-memory replicas (copies of
+  // a server's state in the memory of a different server). It does so if the
+  // job has recovery.journal and the replicas are newer than `resume`.
   bool from_memory = false;
   std::string run;  // ID of the run; see JournalScope.
   int64_t attempt = 1;
 };
 
-// Chooses where the attempt begins. `ready` is the report of a worker that has
-// the job's model and data. Returns InvalidArgument if the job cannot resume
-// from the checkpoint.
+// Chooses the version and the state at which an attempt (one run of the
+// protocol) begins. `ready` is the report of a worker that has the job's model
+// and data. Returns InvalidArgument if the job cannot resume from the
+// checkpoint.
 absl::StatusOr<Beginning> ChooseBeginning(
     const BeginningOptions& options, const Ready& ready,
     const std::vector<ServerRoster::Server>& servers);
@@ -73,15 +74,17 @@ CoordinatorOrder AdmissionOrder(
     const std::vector<ServerRoster::Server>& servers, const Member& member,
     absl::Duration lease);
 
-// Returns the order that tells the server of `shard` where to begin.
+// Returns the order that tells the server of `shard` at which version, and from
+// which state, it begins.
 ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,
                            int shard);
 // Returns the order (Open) for the workers of an all-reduce. It contains the
-// version at which a worker begins, and the JournalScope with which the worker
-// connects to the server; in all other jobs, the order Open contains neither.
-// `configure` is the result of ConfigureOrder for the server.
+// version at which a worker begins, and the JournalScope (the job, run, model
+// and data of saved state) with which the worker connects to the server; in all
+// other jobs, the order Open contains neither. `configure` is the result of
+// ConfigureOrder for the server.
 CoordinatorOrder OpenOrder(const ServerOrder& configure,
                            const Beginning& beginning);
 // Returns the order that tells the server of `shard` which server receives its

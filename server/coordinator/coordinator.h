@@ -105,10 +105,11 @@ class Coordinator {
   // Returns the number of workers when the attempt ended early; see
   // Attempt::workers_at_ending.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if the attempt failed to begin from the in-memory replicas.
+  // Returns true if the attempt failed to begin from the in-memory replicas
+  // (copies of a server's state in the memory of a different server).
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the facts of the data that this attempt uses, or nullopt while
-  // has_trained() is false.
+  // Returns facts about the data that this attempt uses (numbers of samples,
+  // fingerprint), or nullopt while has_trained() is false.
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the lines for the log that were added since the last call. Each
   // names a worker that was refused or removed, and the reason.
@@ -133,8 +134,8 @@ class Coordinator {
   // Adds the job's metrics to `*page`; see AddJobMetrics.
   void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the text of summary.json. It is complete after every process has
-  // sent its Farewell. `weights_sha256` is the digest of the final model; empty
-  // if there is none.
+  // sent its Farewell (its final statistics). `weights_sha256` is the digest of
+  // the final model; empty if there is none.
   std::string Summary(const std::string& weights_sha256 = "") const
       ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the host:port of each server, indexed by shard. The string is empty
@@ -164,8 +165,9 @@ class Coordinator {
 
   // Returns the worker's name in the trace.
   static TracedName TracedNameOf(const Member& member);
-  // These functions handle a clock probe and the trace records of a process.
-  // `answer` sends the answer to the probe.
+  // These functions handle a process's clock probe (a request for the
+  // coordinator's clock) and its trace records. `answer` sends the answer to
+  // the probe.
   absl::Status OnProbe(const TracedName& process, const ClockProbe& probe,
                        const std::function<void(const ClockReading&)>& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -15,7 +15,7 @@ struct JobMetrics {
   StatusReply status;
   // Seconds per step of this attempt; see JobProgress::step_seconds.
   Histogram step_seconds;
-  // Samples (text: tokens) of all completed steps.
+  // Number of training samples (for text, of tokens) in all completed steps.
   int64_t sample_count = 0;
   // Number of workers that this attempt has lost.
   int64_t workers_lost = 0;

@@ -15,10 +15,10 @@
 
 namespace tributary {
 
-// The state to describe. `progress` and `checkpoints` are null until the
-// workers agree on the model and the data. If the job was complete before this
-// attempt, `checkpoints` stays null, and `progress` is set although no worker
-// joins.
+// The state of a job that DescribeJob describes. `progress` and `checkpoints`
+// are null until the workers agree on the model and the data. If the job was
+// complete before this attempt, `checkpoints` stays null, and `progress` is set
+// although no worker joins.
 struct JobView {
   const ServerRoster& servers;
   const Membership& membership;

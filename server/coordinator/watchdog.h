@@ -20,8 +20,9 @@ class Watchdog {
  public:
   Watchdog(Attempt* attempt, AdmissionControl* admission);
 
-  // Call it several times a second. Also calls AdmissionControl::PrepareIfDue
-  // and StartIfDue, and Attempt::RunCheckpointsWhileIdle.
+  // Makes all checks of this class. Call it several times a second. Also calls
+  // AdmissionControl::PrepareIfDue and StartIfDue, and
+  // Attempt::RunCheckpointsWhileIdle.
   void Tick();
 
  private:

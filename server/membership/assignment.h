@@ -17,36 +17,36 @@ struct WorkerPace {
 
 // The costs that determine the duration of a step.
 struct StepCosts {
-  // The workers, in the order of their leaves.
+  // The workers, in the order of the leaves (micro-batches) that they compute.
   std::vector<WorkerPace> workers;
   // Time in seconds to transfer one contribution for every chunk, excluding the
   // part that overlaps with computation. If it is above 0, the number of leaves
-  // must be a power of two.
+  // (micro-batches) must be a power of two.
   double transfer_seconds = 0;
 };
 
-// The number of leaves of each worker. Worker 0 gets the first leaves, worker 1
-// gets the leaves that follow, and so on.
+// The number of leaves (micro-batches of a step) of each worker. Worker 0 gets
+// the first leaves, worker 1 gets the leaves that follow, and so on.
 using Assignment = std::vector<int64_t>;
 
 // Returns the predicted time until the last worker has finished its step. Each
-// worker computes its leaves, as many at a time as it has threads. It then
-// transfers one contribution for each maximal subtree of its leaves (see
-// MaximalSubtrees), and receives the new weights.
+// worker computes its leaves (micro-batches), as many at a time as it has
+// threads. It then transfers one contribution for each maximal subtree of its
+// leaves (see MaximalSubtrees), and receives the new weights.
 double PredictSeconds(const Assignment& assignment, const StepCosts& costs);
 
-// Returns an assignment of `micro_batches` leaves in which the workers' numbers
-// of leaves differ by at most one. With more workers than leaves, the first
-// workers get one leaf each, and the others get none.
+// Returns an assignment of `micro_batches` leaves (micro-batches) in which the
+// workers' numbers of leaves differ by at most one. With more workers than
+// leaves, the first workers get one leaf each, and the others get none.
 Assignment EqualAssignment(int64_t micro_batches, int64_t workers);
 
-// Returns an assignment of `micro_batches` leaves for which PredictSeconds is
-// small. Each worker gets at least one leaf, because its speed can only be
-// measured while it computes. If there are more workers than leaves, some
-// workers, among them the slowest, get none. If transfer_seconds is 0, no other
-// assignment of this kind is faster. Otherwise the result is the fastest of
-// these candidates: for each unit of 1, 2, 4, ... leaves, the assignment in
-// multiples of that unit whose computation takes the least time.
+// Returns an assignment of `micro_batches` leaves (micro-batches) for which
+// PredictSeconds is small. Each worker gets at least one leaf, because its
+// speed can only be measured while it computes. If there are more workers than
+// leaves, some workers, among them the slowest, get none. If transfer_seconds
+// is 0, no other assignment of this kind is faster. Otherwise the result is the
+// fastest of these candidates: for each unit of 1, 2, 4, ... leaves, the
+// assignment in multiples of that unit whose computation takes the least time.
 Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 
 // Returns FastestAssignment if it is faster than EqualAssignment by a margin,
@@ -55,8 +55,8 @@ Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 Assignment ChooseAssignment(int64_t micro_batches, const StepCosts& costs);
 
 // Returns true if FastestAssignment is so much faster than `assignment` that
-// reassigning saves time, although some leaves are then computed twice. The
-// required gain is larger than the margin in ChooseAssignment, so that the
+// reassigning saves time, although some micro-batches are then computed twice.
+// The required gain is larger than the margin in ChooseAssignment, so that the
 // assignment does not oscillate.
 bool IsSlowAssignment(const Assignment& assignment, const StepCosts& costs);
 

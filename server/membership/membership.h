@@ -29,7 +29,7 @@ class WorkerLink {
   virtual void Close(const absl::Status& status) = 0;
 };
 
-// A worker that takes part in the attempt.
+// A worker that takes part in the attempt (one run of the protocol).
 struct Member {
   WorkerLink* link = nullptr;
   int64_t incarnation = 0;
@@ -55,15 +55,16 @@ struct Member {
   WorkerSpeed speed;
   int leaf_begin = 0;     // The first leaf that is assigned to the worker.
   int micro_batches = 0;  // Number of leaves assigned to the worker.
-  // Number of contributions per chunk and step for the leaves assigned to the
-  // worker.
+  // Number of contributions (gradient sums) that the worker sends per chunk and
+  // step, for the micro-batches that are assigned to it.
   int contributions = 0;
 
   // Returns, for example, "worker 3 (host alpha, process 4711)".
   std::string Name() const;
 };
 
-// The members of an attempt. Not thread-safe.
+// The members of an attempt: the workers that take part in it. An attempt is
+// one run of the protocol. Not thread-safe.
 class Membership {
  public:
   // `micro_batches` is the number of leaves of the reduction tree. A member
@@ -83,13 +84,15 @@ class Membership {
   // lowest free rank. The caller then sets Member::link.
   Admitted Add(const Join& join, absl::Time now);
 
-  // Returns the member, or null if there is none with this incarnation.
+  // Returns the member, or null if there is none with this incarnation (the
+  // number from Add).
   Member* Find(int64_t incarnation);
   void Remove(int64_t incarnation);
   // Ends the connections of all members with this status, but keeps the
   // members.
   void Close(const absl::Status& status) const;
-  // Returns the incarnations of the members whose lease has expired.
+  // Returns the incarnations (numbers from Add) of the members whose lease has
+  // expired.
   std::vector<int64_t> Expired(absl::Time now) const;
   // Extends the leases of all members by `gap`.
   void Forgive(absl::Duration gap);
@@ -102,8 +105,9 @@ class Membership {
 
   // Stores a heartbeat of `member` and updates its measured speed.
   // `waiting_seconds` is how long the member has waited for other workers so
-  // far. At most kLooksPerRound times per count() calls, also compares the
-  // speeds of all members, which takes time in proportion to their number.
+  // far. Also compares the speeds of all members, but in at most kLooksPerRound
+  // calls while each member sends one heartbeat, because the comparison takes
+  // time in proportion to the number of members.
   void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                     double waiting_seconds, absl::Time now);
 
@@ -115,15 +119,17 @@ class Membership {
   // measured is given the median speed of the other members. If there are more
   // members than leaves, some members are spares, which get no leaves. With
   // `spares_rest`, the spares are the members with the highest ranks, and get
-  // neither evaluation pieces nor a Deal. Every call begins a new generation of
-  // the assignment. Returns the Deal of each member, indexed by incarnation.
+  // neither evaluation pieces nor a Deal (the message that states the work of a
+  // worker). Every call begins a new generation of the assignment. Returns the
+  // Deal of each member, indexed by incarnation.
   std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
                                      bool spares_rest = false);
 
-  // Returns true if the speed of every member with leaves has been measured
-  // since the last AssignWork, and a further call of AssignWork would make
-  // steps sufficiently faster (see IsSlowAssignment). Returns false if the last
-  // AddHeartbeat did not compare all members; a later call compares them.
+  // Returns true if the speed of every member with leaves (micro-batches) has
+  // been measured since the last AssignWork, and a further call of AssignWork
+  // would make steps sufficiently faster (see IsSlowAssignment). Returns false
+  // if the last AddHeartbeat did not compare all members; a later call compares
+  // them.
   bool AssignmentIsSlow(absl::Time now) const;
 
   // The largest number of times that AddHeartbeat compares the speeds of all
@@ -131,17 +137,17 @@ class Membership {
   static constexpr int kLooksPerRound = 16;
 
   // Returns the member that, according to the newest heartbeats, has not
-  // finished its leaves of `step` although other members have finished theirs.
-  // If there are several such members, returns the one with the lowest rank.
-  // Returns null if no member waits for a different member.
+  // finished its micro-batches of `step` although other members have finished
+  // theirs. If there are several such members, returns the one with the lowest
+  // rank. Returns null if no member waits for a different member.
   const Member* Straggler(int64_t step) const;
 
  private:
-  // Returns the members that can be assigned leaves, in the order of their
-  // ranks.
+  // Returns the members that micro-batches can be assigned to, in the order of
+  // their ranks.
   std::vector<const Member*> Active() const;
-  // Returns true if the speed of every member with leaves has been measured
-  // since the last AssignWork.
+  // Returns true if the speed of every member that has micro-batches has been
+  // measured since the last AssignWork.
   bool AllFresh() const;
   StepCosts CostsOf(const std::vector<const Member*>& members,
                     absl::Time now) const;

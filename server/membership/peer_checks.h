@@ -22,8 +22,8 @@ namespace tributary {
 std::string JobId(const JobSpec& job);
 
 // Returns FailedPrecondition if a worker has a different job from the server.
-// Both arguments are JobIds. Returns OK if `worker` is empty, which means that
-// the worker's job is unknown.
+// Both arguments are results of JobId. Returns OK if `worker` is empty, which
+// means that the worker's job is unknown.
 absl::Status CheckJob(const std::string& worker, const std::string& server);
 
 // Returns FailedPrecondition if `version`, the protocol version of a process,
@@ -48,9 +48,9 @@ absl::Status CheckExternalData(const DataFacts& facts, const JobSpec& job);
 
 // Checks that there is at least one training sample, that the numbers of steps
 // in `facts` are those that proto/DATA.md defines for the job and this number
-// of samples, and that there are no evaluation pieces if evaluation is
-// disabled. Otherwise returns InvalidArgument, stating the value and the
-// expected value.
+// of samples, and that there are no evaluation pieces (parts of the held-out
+// data) if evaluation is disabled. Otherwise returns InvalidArgument, stating
+// the value and the expected value.
 absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 
 // Describes the data and the model in `ready` for messages, for example as "64

@@ -35,8 +35,8 @@ class ServerLink {
   virtual void Close(const absl::Status& status) = 0;
 };
 
-// The servers of an attempt by shard, with each server's stage of joining and
-// the time of its last message. Not thread-safe.
+// The servers of an attempt (one run of the protocol) by shard, with each
+// server's stage of joining and the time of its last message. Not thread-safe.
 class ServerRoster {
  public:
   struct Server {

@@ -60,8 +60,8 @@ class StartQuorum {
   // model and data of each.
   absl::StatusOr<std::optional<Decision>> Decide(absl::Time now);
 
-  // Returns the number of workers that must be synced before training starts,
-  // unless the start timeout passes first.
+  // Returns the number of workers that must be synced (have all weights) before
+  // training starts, unless the start timeout passes first.
   int awaited() const;
   // Returns true if at least as many workers were refused as are expected.
   bool all_refused() const {
@@ -74,7 +74,8 @@ class StartQuorum {
     Ready ready;
     std::map<int64_t, std::string> names;  // Member names by incarnation.
   };
-  // Returns all parties, the largest first.
+  // Returns all parties (groups of workers with the same model and data), the
+  // largest first.
   std::vector<const Party*> Parties() const;
   int ready_count() const;
 

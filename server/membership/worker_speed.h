@@ -21,21 +21,23 @@ class WorkerSpeed {
   // far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
-  // Begins a new measurement after leaves were reassigned, because the speed of
-  // a worker also depends on how busy other workers on its host are.
-  // `has_micro_batches` is true if this worker has leaves now. Until the new
-  // measurement is complete, micro_batch_seconds returns the old estimate, if
-  // there is one. The old value of exchange_seconds is forgotten at once.
+  // Begins a new measurement after leaves (micro-batches) were reassigned,
+  // because the speed of a worker also depends on how busy other workers on its
+  // host are. `has_micro_batches` is true if this worker has leaves now. Until
+  // the new measurement is complete, micro_batch_seconds returns the old
+  // estimate, if there is one. The old value of exchange_seconds is forgotten
+  // at once.
   void Restart(bool has_micro_batches, absl::Time now);
 
   // Returns true if the measurement since the last Restart is complete: it has
   // samples of five heartbeats, or covers more than three seconds of computing.
   bool fresh() const;
 
-  // Returns the seconds that one thread takes per leaf, as the median over the
-  // newest heartbeats, so that outliers have no effect. Absent until the worker
-  // has computed a leaf. A worker without leaves cannot be measured; its
-  // estimate halves every kHalfLife, so that it eventually gets leaves again.
+  // Returns the seconds that one thread takes per leaf (micro-batch), as the
+  // median over the newest heartbeats, so that outliers have no effect. Absent
+  // until the worker has computed a leaf. A worker without leaves cannot be
+  // measured; its estimate halves every kHalfLife, so that it eventually gets
+  // leaves again.
   std::optional<double> micro_batch_seconds(absl::Time now) const;
 
   // Returns how many seconds of each step's exchange do not overlap with
@@ -43,22 +45,23 @@ class WorkerSpeed {
   // is the median over the newest heartbeats since Restart, or 0 if unknown.
   double exchange_seconds() const;
 
-  // Returns the number of leaves that the worker computes at the same time.
+  // Returns the number of micro-batches that the worker computes at the same
+  // time.
   int threads() const { return threads_; }
 
-  // Time after which the estimate of a worker without leaves halves. It is much
-  // longer than a measurement, because giving leaves to slow workers too often
-  // would cost too much time.
+  // Time after which the estimated seconds per micro-batch of a worker without
+  // micro-batches halve. It is much longer than a measurement, because giving
+  // micro-batches to slow workers too often would cost too much time.
   static constexpr absl::Duration kHalfLife = absl::Minutes(5);
 
  private:
   // Returns the estimate of micro_batch_seconds before it is halved for the
-  // time without leaves.
+  // time in which the worker had no micro-batches.
   std::optional<double> MeasuredMicroBatch() const;
 
   int threads_ = 1;
   // The cumulative counters of the newest heartbeat that reported further
-  // leaves.
+  // micro-batches.
   ProcessStatistics newest_;
   double waiting_seconds_ = 0;
   // The newest samples since Restart. Each sample covers the time between two

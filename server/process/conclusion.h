@@ -19,8 +19,8 @@ namespace tributary {
 // the job has ended. After this time, the calls are cancelled.
 inline constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 
-// The objects of an attempt that has ended. All must outlive the call of
-// Conclude.
+// The objects of an attempt (one run of the protocol) that has ended. All must
+// outlive the call of Conclude.
 struct EndedAttempt {
   int64_t number = 0;
   const LocalServer* local = nullptr;

@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// Implements RunServer for shard 0. Runs attempts at the job until it is done,
-// has failed or is stopped.
+// Implements RunServer for shard 0. Runs attempts (runs of the protocol) at the
+// job, one after the other, until the job is done, has failed or is stopped.
 absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

@@ -22,8 +22,8 @@ struct FinalModelSources {
   // Folder of the checkpoint with the finished model, if the job was finished
   // before this attempt began; otherwise empty.
   std::string complete_checkpoint;
-  // The caller's own shard. Null in an all-reduce, and if the job was finished
-  // before this attempt began.
+  // The store of the caller's own shard. Null in an all-reduce, and if the job
+  // was finished before this attempt began.
   ParameterStore* store = nullptr;
   // host:port of each server, indexed by shard. The first element stands for
   // the caller, and is not used.
@@ -49,10 +49,10 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ArenaLayout& layout, const Buffer& arena);
 
 // Reads the moving average of the final weights into `arena`, in a job with
-// optimizer.average_decay. Reads the job's last checkpoint, which has the whole
-// optimizer state, because servers do not send their state to each other.
-// Returns NotFound if that checkpoint is not of the final version, and the
-// errors of ReadShard. Blocks on the disk.
+// optimizer.average_decay. Reads it from the job's last checkpoint, because the
+// average is optimizer state, and ServerNetwork::ReadWeights reads no optimizer
+// state from other servers. Returns NotFound if that checkpoint is not of the
+// final version, and the errors of ReadShard. Blocks on the disk.
 absl::Status ReadFinalAverage(const FinalModelSources& sources,
                               const ServerOptions& options,
                               const ArenaLayout& layout, const Buffer& arena);

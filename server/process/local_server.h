@@ -35,7 +35,7 @@ namespace tributary {
 // and reports the results. Thread-safe.
 class LocalServer {
  public:
-  // The threads that execute the orders.
+  // The threads that execute the coordinator's orders.
   struct Executors {
     // Runs tasks that block on the disk, one at a time.
     std::unique_ptr<Executor> writer;
@@ -53,8 +53,8 @@ class LocalServer {
   // Calls EndReplication, and blocks until all queued tasks have ended.
   ~LocalServer();
 
-  // Sets the implementation that sums and updates chunks. The default uses the
-  // CPU. Call it before Handle.
+  // Sets the implementation that sums the gradients of chunks and updates their
+  // weights. The default uses the CPU. Call it before Handle.
   void UsePasses(ChunkPassMaker make_passes);
   // Enables in-memory replicas, for jobs that use them. Call it before Handle.
   // Both arguments must outlive this object.
@@ -83,7 +83,7 @@ class LocalServer {
     if (ServerTrace* const traces = trace()) traces->Finish();
   }
 
-  // Adds the metrics that every server has to `*page`.
+  // Adds to `*page` the metrics that every server has.
   void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Reads the in-memory replica of `shard` at `version` into the buffers of
@@ -102,8 +102,9 @@ class LocalServer {
   // those servers also wait until this server's calls have ended.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the store. Returns null until the Configure order has been
-  // executed. In an all-reduce, always returns null.
+  // Returns the store, which holds this server's part of the weights. Returns
+  // null until the Configure order has been executed. In an all-reduce, always
+  // returns null.
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -136,15 +137,16 @@ class LocalServer {
   void ReportReplicationFailure(const absl::Status& status);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Stores a copy in this server's memory and sends it to the next server.
-  // Calls `kept` when the next server has stored the copy.
+  // Stores a copy of a chunk's state in this server's memory and sends it to
+  // the next server. Calls `kept` when the next server has stored the copy.
   void Keep(int64_t version, Snapshot::Chunk copy, std::function<void()> kept)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
   // Writes to disk the state that workers of an all-reduce have sent to this
   // server.
   void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // Writes the shard's files and reports the result.
+  // Writes this server's files of a checkpoint to `folder`, and reports the
+  // result to the coordinator.
   void WriteSnapshot(const std::string& folder, const Snapshot& snapshot);
   void ReportSnapshot(int64_t version, SnapshotReport::Outcome outcome,
                       const std::string& message = "",
@@ -166,7 +168,8 @@ class LocalServer {
   std::unique_ptr<ServerTrace> trace_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
-  // Set in an all-reduce, which has no store.
+  // The layout of the model. Set only in an all-reduce, in which the server has
+  // no store.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
   // The arguments of UseReplicas; null without in-memory replicas.

@@ -18,9 +18,9 @@
 
 namespace tributary {
 
-// Queues changes of the two files and applies them in order. Only Flush and the
-// destructor, which flushes, block. The other methods may be called with locks
-// held. Thread-safe.
+// Queues changes of metrics.jsonl and events.jsonl, and applies them in order.
+// Only Flush and the destructor, which flushes, block. The other methods may be
+// called with locks held. Thread-safe.
 class MetricsWriter {
  public:
   // Largest number of lines that wait to be written. At a thousand lines per
@@ -28,9 +28,10 @@ class MetricsWriter {
   // waiting lines then take about 5 MB of memory.
   static constexpr int64_t kMostWaiting = 16384;
 
-  // Writes on `thread`, which must run one task at a time. After each line,
-  // calls `on_line`, if it is not null, with the line on that thread, even if
-  // writing failed. `output` and `log` must outlive this object.
+  // Writes on `thread`, which must run one task at a time. After each line of
+  // metrics.jsonl, calls `on_line`, if it is not null, with the line on that
+  // thread, even if writing failed. `output` and `log` must outlive this
+  // object.
   MetricsWriter(RunOutput* output, Logger* log,
                 std::unique_ptr<Executor> thread,
                 std::function<void(const std::string&)> on_line = nullptr);
@@ -47,7 +48,7 @@ class MetricsWriter {
   // kMostWaiting also applies to these lines.
   void AppendEvent(const JobEvent& event) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all earlier calls are done and their lines are written to the
-  // file, where they survive a crash of this process.
+  // files, where they survive a crash of this process.
   void Flush();
 
  private:
@@ -55,7 +56,8 @@ class MetricsWriter {
   // returns false and counts the line as dropped.
   bool Admit() ABSL_LOCKS_EXCLUDED(mu_);
   void Write(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
-  // Call it after a line was written.
+  // Removes a written line from the number of waiting lines, and logs the
+  // warning about dropped lines if there are any.
   void OnWritten() ABSL_LOCKS_EXCLUDED(mu_);
 
   RunOutput* const output_;
@@ -63,7 +65,7 @@ class MetricsWriter {
   const std::function<void(const std::string&)> on_line_;
   absl::Mutex mu_;
   int64_t waiting_ ABSL_GUARDED_BY(mu_) = 0;
-  // Number of lines dropped since the last warning.
+  // Number of lines dropped since the last warning about dropped lines.
   int64_t dropped_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<Executor> thread_;
 };

@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// A job and the run to resume from.
+// A job, and the run from whose checkpoint the job is to resume.
 struct ResumeRequest {
   JobSpec job;  // Must be a valid result of ResolveJob.
   // See the fields of ServerOptions with the same names.
@@ -21,10 +21,10 @@ struct ResumeRequest {
 // Checks whether the job may resume, by reading the manifests of the run.
 // Changes no file. Call it before any file of the run is changed. Returns
 // InvalidArgument if the newest checkpoint is of a job with a different result
-// and `allow_job_changes` is false, or if the job cannot resume from that
-// checkpoint. Does not compare the models, which are not known yet. Returns
-// NotFound if `resume_from` is set, and neither it nor the output folder has a
-// checkpoint. ResumeChooser handles damaged checkpoints.
+// (see ResultChanges) and `allow_job_changes` is false, or if the job cannot
+// resume from that checkpoint. Does not compare the models, which are not known
+// yet. Returns NotFound if `resume_from` is set, and neither it nor the output
+// folder has a checkpoint. ResumeChooser handles damaged checkpoints.
 absl::Status CheckResumeRequest(const ResumeRequest& request);
 
 // Returns the NotFound error for a folder `resume_from` (see ServerOptions)

@@ -56,10 +56,11 @@ class RunOutput {
   // new ID in the folder; if that fails, logs a warning.
   std::string RunId(bool begins);
 
-  // Returns an attempt number that was not used in this folder before: the last
-  // number plus one. The number is on disk when the call returns. Returns
-  // DataLoss if the file with the last number contains no number. After an
-  // error the call may be repeated.
+  // Returns the number of a new attempt (one run of the protocol). The number
+  // was not used in this folder before: it is the last number plus one. The
+  // number is on disk when the call returns. Returns DataLoss if the file with
+  // the last number contains no number. After an error the call may be
+  // repeated.
   absl::StatusOr<int64_t> NextAttempt();
   // Returns FailedPrecondition if a different process has called NextAttempt
   // for this folder since the call that returned `attempt`, and DataLoss if the

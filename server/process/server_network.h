@@ -24,9 +24,10 @@ namespace tributary {
 
 struct ServerOptions;
 
-// The services of one server in one attempt. They accept no calls before
-// Listen. Not thread-safe, except for the objects that weights() and replicas()
-// return, which live as long as this object.
+// The services that one server offers to other processes in one attempt (one
+// run of the protocol). They accept no calls before Listen. Not thread-safe,
+// except for the objects that weights() and replicas() return, which live as
+// long as this object.
 class AttemptServices {
  public:
   virtual ~AttemptServices() = default;
@@ -52,7 +53,8 @@ class AttemptServices {
   virtual void ShutDown(absl::Duration timeout) = 0;
 };
 
-// Creates services and connections. Not thread-safe, except for ReadWeights.
+// Creates the services of this server, and its connections to other processes.
+// Not thread-safe, except for ReadWeights.
 class ServerNetwork {
  public:
   virtual ~ServerNetwork() = default;
@@ -70,11 +72,11 @@ class ServerNetwork {
   ConnectToCoordinator(absl::Duration timeout,
                        const std::function<bool()>& stop) = 0;
 
-  // Reads the `chunks` chunks of the server at `address` into `arena`, which
-  // has the elements of the whole layout. Blocks for a bounded time. Returns
-  // FailedPrecondition if the server does not have `version` of all its chunks,
-  // Unavailable if it cannot be reached, and DataLoss if its answer is
-  // malformed.
+  // Reads the weights of the server at `address`, which has `chunks` chunks,
+  // into `arena`, which has room for all parameters of the model. Blocks for a
+  // bounded time. Returns FailedPrecondition if the server does not have
+  // `version` of all its chunks, Unavailable if it cannot be reached, and
+  // DataLoss if its answer is malformed.
   virtual absl::Status ReadWeights(const std::string& address, int64_t version,
                                    const ArenaLayout& layout, size_t chunks,
                                    float* arena) = 0;

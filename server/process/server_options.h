@@ -51,9 +51,9 @@ struct ServerOptions {
   absl::Duration start_timeout = absl::Seconds(60);
   // Shard 0 only: a worker that sends no message for this long is removed, and
   // a server that sends no message for this long is lost, which ends the
-  // attempt. A value that is too small removes slow peers. A value that is too
-  // large delays recovery from a process that fails without closing its
-  // connection.
+  // attempt; the job then continues in a new attempt. A value that is too small
+  // removes slow peers. A value that is too large delays recovery from a
+  // process that fails without closing its connection.
   absl::Duration lease = absl::Seconds(10);
   // Shard 0 only: the job fails after this long without any worker.
   absl::Duration no_worker_timeout = absl::Seconds(60);
@@ -87,13 +87,14 @@ struct ServerOptions {
   // again, because shard 0 will be restarted to resume the job.
   bool await_resume = false;
 
-  // Number of threads that sum and update chunks.
+  // Number of threads that sum gradients and update weights.
   int threads = 1;
   // Creates an executor with this many threads. An executor with one thread
   // must run tasks in order.
   std::function<std::unique_ptr<Executor>(int threads)> make_executor =
       &MakeThreadPool;
-  // Creates the implementation that sums and updates chunks.
+  // Creates the implementation, on the CPU or a GPU, that sums the gradients of
+  // chunks and updates their weights.
   ChunkPassMaker make_passes = &MakeBlockPasses;
 
   // How this server and the other processes reach each other. Null selects
@@ -106,7 +107,8 @@ struct ServerOptions {
   // call of RunServer.
   FileSystem* files = FileSystem::Posix();
 
-  // The device of `make_passes`, for the status: "cpu", or the GPU's name.
+  // Name of the device on which the passes of `make_passes` compute, for the
+  // job's status: "cpu", or the GPU's name.
   std::string device = "cpu";
 
   // The server's log. Required; must outlive the call of RunServer.
@@ -115,13 +117,14 @@ struct ServerOptions {
   // Called once, with the listener's host:port, when the server accepts calls.
   // May be null.
   std::function<void(const std::string&)> on_listening;
-  // Called with true when the server begins to take part in an attempt (shard
-  // 0: when it accepts workers and servers; other shards: when they have
-  // enlisted), and with false when it no longer does. Must not block. May be
-  // null.
+  // Called with true when the server begins to take part in an attempt, one run
+  // of the protocol (shard 0: when it accepts workers and servers; other
+  // shards: when they have enlisted), and with false when it no longer does.
+  // Must not block. May be null.
   std::function<void(bool)> on_ready;
-  // Shard 0 only: called at most once in each attempt, when it is known where
-  // the attempt begins. Must not block. May be null.
+  // Shard 0 only: called at most once in each attempt (one run of the
+  // protocol), when it is known at which version, and from which state, the
+  // attempt begins. Must not block. May be null.
   std::function<void(int64_t attempt, const Beginning&)> on_begin;
   // Shard 0 only: called with each line of metrics.jsonl after it was written,
   // or after writing it failed. Calls do not overlap, and all calls have
@@ -132,7 +135,7 @@ struct ServerOptions {
 // Returns InvalidArgument if the job does not support this number of servers.
 absl::Status CheckServers(const JobSpec& job, int servers);
 
-// Sets the fields of `enlist` that describe this process in the status.
+// Sets the fields of `enlist` that the job's status shows about this process.
 void SetIdentity(const ServerOptions& options, Enlist* enlist);
 
 // Returns the options of this server's Listener.

@@ -14,10 +14,10 @@
 
 namespace tributary {
 
-// Writes one file per attempt to the folder `tensorboard` of a run. Methods do
-// nothing if output.tensorboard is false. A write error loses events but does
-// not stop the training; only the first error is logged. Methods block on the
-// disk. Thread-safe.
+// Writes one file per attempt (one run of the protocol) to the folder
+// `tensorboard` of a run. Methods do nothing if output.tensorboard is false. A
+// write error loses events but does not stop the training; only the first error
+// is logged. Methods block on the disk. Thread-safe.
 class TensorBoardLog {
  public:
   // `job` is a result of ResolveJob. `log` must outlive this object.
@@ -37,7 +37,7 @@ class TensorBoardLog {
   // Adds the values of a line unless its step is before `first_step`.
   void AddLine(const std::string& line, int64_t first_step)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Logs the first error.
+  // Logs `status` if it is the first error of this object.
   void Check(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobSpec job_;

@@ -18,8 +18,9 @@
 
 namespace tributary {
 
-// Executes requests asynchronously, in the order of the calls, and passes the
-// results to the coordinator. Logs each committed checkpoint. Thread-safe.
+// Creates and commits checkpoints asynchronously, in the order of the calls,
+// and passes the results to the coordinator. Logs each committed checkpoint.
+// Thread-safe.
 class ThreadedCheckpointCommitter final : public CheckpointCommitter {
  public:
   struct Options {
@@ -33,7 +34,8 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };
-  // Executes requests on `thread`, which must run one task at a time.
+  // Creates and commits checkpoints on `thread`, which must run one task at a
+  // time.
   ThreadedCheckpointCommitter(Options options,
                               std::unique_ptr<Executor> thread);
   // Waits until all requests are done.

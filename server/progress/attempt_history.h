@@ -30,7 +30,8 @@ class AttemptHistory {
   absl::Duration stuck() const { return last_ - stuck_since_; }
 
  private:
-  // Number of attempts with `memory_failed` since the last one that trained.
+  // Number of attempts that failed to begin from the in-memory replicas since
+  // the last attempt that trained.
   int memory_failures_ = 0;
   absl::Time stuck_since_ = absl::InfiniteFuture();
   absl::Time last_ = absl::InfinitePast();

@@ -12,9 +12,9 @@
 
 namespace tributary {
 
-// A state machine over the lines of metrics.jsonl. Raises each alarm once, and
-// raises it again only if its condition has ended and begun again. Not
-// thread-safe.
+// Raises alarms, for example if training diverges, from the lines of
+// metrics.jsonl. Raises each alarm once, and raises it again only if its
+// condition has ended and begun again. A pure state machine. Not thread-safe.
 class HealthMonitor {
  public:
   struct Worker {
@@ -27,7 +27,8 @@ class HealthMonitor {
     // evaluation.
     std::optional<double> loss;
     std::optional<double> evaluation_loss;
-    // True for a line about a step whose update was skipped.
+    // True for a line about a step whose update was skipped because its
+    // gradient was not finite.
     bool skipped = false;
     // Workers that computed at least one micro-batch.
     std::vector<Worker> workers;
@@ -40,7 +41,7 @@ class HealthMonitor {
   // `steps` is the number of steps of the job.
   explicit HealthMonitor(int64_t steps) : steps_(steps) {}
 
-  // Returns the alarms that this line raises.
+  // Adds a line of metrics.jsonl, and returns the alarms that the line raises.
   std::vector<Alarm> Add(const Line& line);
 
   // Returns 1 for each alarm that is raised now, and 0 for each other alarm,

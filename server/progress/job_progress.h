@@ -45,16 +45,17 @@ class JobProgress {
   // Starts measuring the speed, from which the time left is estimated.
   void Begin(absl::Time now);
 
-  // Adds a server's sums of one round. Rounds may complete in any order.
-  // Returns the norm of the round's mean gradient if all servers have now
-  // reported, otherwise nullopt. Sums are added in the order of chunks, so the
-  // bits of the norm do not depend on the number of servers. Returns
-  // InvalidArgument for a report that does not match the job's state.
+  // Adds a server's report about the gradients and losses of one round. Rounds
+  // may complete in any order. Returns the norm of the round's mean gradient if
+  // all servers have now reported, otherwise nullopt. The sums of squares are
+  // added in the order of chunks, so the bits of the norm do not depend on the
+  // number of servers. Returns InvalidArgument for a report that does not match
+  // the job's state.
   absl::StatusOr<std::optional<GradientNorm>> AddSums(int shard,
                                                       const StepSums& sums,
                                                       absl::Time now);
 
-  // Returns true if the job evaluates this version.
+  // Returns true if the job evaluates the weights of `version`.
   bool EvaluationDue(int64_t version) const;
   // Returns the next version to be evaluated, at which training waits until the
   // evaluation is complete. Returns the final version if no evaluation is due
@@ -68,7 +69,7 @@ class JobProgress {
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
-  // Returns the number of steps in the completed rounds.
+  // Returns the number of completed steps of the job.
   int64_t completed_steps() const {
     return rounds_.StepsAfter(completed_rounds_);
   }
@@ -94,15 +95,16 @@ class JobProgress {
   // includes evaluations.
   double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
   double samples_per_second() const;
-  // Returns the milliseconds per step of up to 4096 recent rounds, measured
-  // from the completion of one round to the completion of the next. Omits the
-  // first three rounds of the attempt, and each round that follows an
-  // evaluation.
+  // Returns the milliseconds per step of up to 4096 recent rounds (a round is
+  // one step or, with local SGD, several steps), measured from the completion
+  // of one round to the completion of the next. Omits the first three rounds of
+  // the attempt, and each round that follows an evaluation.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
   // Returns the seconds per step of all steps that step_milliseconds() counts
   // or has counted.
   const Histogram& step_seconds() const { return step_seconds_; }
-  // Returns the number of samples (text: tokens) of all completed steps.
+  // Returns the number of training samples (for text, of tokens) in all
+  // completed steps.
   int64_t sample_count() const { return total_sample_count_; }
   const DataFacts& facts() const { return facts_; }
   // Returns the breakdown of the workers' time in a step. The caller introduces
@@ -111,7 +113,7 @@ class JobProgress {
   StepBreakdown* breakdown() { return &breakdown_; }
   const StepBreakdown& breakdown() const { return breakdown_; }
 
-  // A round whose gradient was not finite.
+  // A round (one step; with local SGD, several) whose gradient was not finite.
   struct NonfiniteGradient {
     int64_t step = 0;  // First step of the round.
     // The first chunk with a non-finite element, in the order of the backward
@@ -121,16 +123,19 @@ class JobProgress {
   // If the gradient of the last completed round was not finite, returns that
   // round, once. Otherwise returns nullopt.
   std::optional<NonfiniteGradient> TakeNonfinite();
-  // A round whose gradient was finite although a worker's loss was NaN.
+  // A round (one step; with local SGD, several) whose gradient was finite
+  // although a worker's loss was NaN.
   struct NanLoss {
     int64_t step = 0;  // First step of the round.
-    // Incarnation of the worker that reported the loss.
+    // Incarnation (the number that it got when it joined) of the worker that
+    // reported the loss.
     int64_t contributor = 0;
   };
   // If the gradient of the last completed round was finite but a worker's loss
   // was NaN, returns that round, once. Otherwise returns nullopt.
   std::optional<NanLoss> TakeNanLoss();
-  // Returns the number of steps of the job whose update was skipped.
+  // Returns the number of steps of the job whose update was skipped because the
+  // gradient was not finite.
   int64_t skipped_steps() const { return skipped_steps_; }
 
   // Returns the lines for metrics.jsonl that have become due since the last
@@ -139,16 +144,17 @@ class JobProgress {
 
   // Sets the fields of `*reply` that describe progress.
   void FillStatus(StatusReply* reply) const;
-  // Returns the number of the round in progress, from 0.
+  // Returns the number, from 0, of the round in progress. A round is one step
+  // or, with local SGD, several steps of the job.
   int64_t round() const { return completed_rounds_; }
-  // Returns true if the time per round has been measured.
+  // Returns true if the status contains a measured time per step.
   bool measured() const { return recent_.step_milliseconds() > 0; }
   // Returns the time since the last step or evaluation if that is unusually
   // long for the job, otherwise 0.
   absl::Duration Stalled(absl::Time now) const;
 
  private:
-  // The sums of a round until all servers have reported.
+  // What servers have reported about a round, until all servers have reported.
   struct OpenRound {
     std::vector<double> squares;  // Sums of squares, indexed by chunk.
     // True if the server has reported, indexed by shard.
@@ -159,10 +165,11 @@ class JobProgress {
     std::optional<StepSums::Nonfinite> nonfinite;
     int64_t nan_loss_contributor = 0;
   };
-  // Returns InvalidArgument, with the value and the expected value, for a
-  // report that no correct worker sends.
+  // Returns InvalidArgument, with the value and the expected value, if no
+  // correct worker sends this report about a piece of an evaluation (a part of
+  // the held-out data).
   absl::Status CheckPiece(const EvaluationReport& report) const;
-  // Accumulates the values of the next metrics line.
+  // Accumulates the values of the next line about training in metrics.jsonl.
   struct Window {
     double loss_sum = 0;
     int64_t sample_count = 0;
@@ -182,7 +189,8 @@ class JobProgress {
   // `*line`. Sets the compute and exchange shares and the straggler in
   // `recent_`.
   void EmitBreakdown(nlohmann::ordered_json* line);
-  // `steps` is the number of steps in the completed round.
+  // Adds the time of the round that was completed at `now`, and had `steps`
+  // steps, to the step times. Omits the rounds that step_milliseconds() omits.
   void RecordStepTime(absl::Time now, int64_t steps);
 
   const JobSpec job_;
@@ -194,8 +202,8 @@ class JobProgress {
   std::map<int64_t, OpenRound> open_;
   int64_t first_round_ = 0;  // The round at which this attempt began.
   int64_t completed_rounds_ = 0;
-  // All rounds below this number are complete. complete_beyond_ holds the
-  // complete rounds above it.
+  // All rounds below this number are complete, but not this round itself.
+  // complete_beyond_ holds the complete rounds above it.
   int64_t all_complete_below_ = 0;
   std::set<int64_t> complete_beyond_;
   std::optional<NonfiniteGradient> nonfinite_;
@@ -213,7 +221,8 @@ class JobProgress {
   std::deque<double> step_times_;
   Histogram step_seconds_;
   StepBreakdown breakdown_;
-  // The fields of the status that describe the last complete window_.
+  // The fields of the status that describe the time between the last two lines
+  // about training in metrics.jsonl.
   StatusReply recent_;
 
   int64_t evaluated_version_ = 0;

@@ -41,7 +41,8 @@ struct RunFacts {
   int64_t parameters = 0;
   int workers = 0;  // Largest number of workers at the same time.
   int64_t workers_lost = 0;
-  // Number of reassignments made because the workers' speeds differed.
+  // Number of times that micro-batches were reassigned because the workers'
+  // speeds differed.
   int64_t reassignments_by_speed = 0;
   int servers = 0;
   std::vector<ProcessReport> processes;

@@ -27,9 +27,9 @@ class StepArrivals {
   // Take, and steps more than 1024 after that step.
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes the step's contributors and the arrival times of their last
-  // contributions, in seconds since the step's first contribution, to `sums`.
-  // Discards this step and all older ones.
+  // Writes the workers that contributed to the step, and the arrival times of
+  // their last contributions, in seconds since the step's first contribution,
+  // to `sums`. Discards this step and all older ones.
   void Take(int64_t step, StepSums* sums) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

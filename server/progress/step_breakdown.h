@@ -49,7 +49,8 @@ struct Straggler {
 // steps. Not thread-safe.
 class StepBreakdown {
  public:
-  // `servers` is the number of servers that report each step.
+  // `servers` is the number of servers that report the arrival times of each
+  // step.
   explicit StepBreakdown(int servers);
 
   // These methods add and remove a worker, which later calls identify by its
@@ -82,11 +83,12 @@ class StepBreakdown {
   // different worker.
   const std::optional<Straggler>& straggler() const { return straggler_; }
 
-  // The totals of one rank since this object was created.
+  // The totals of all workers that had one rank, since this object was created.
   struct Total {
-    // Time spent waiting for other workers, as a mean over the servers.
+    // Seconds that these workers waited for other workers, as a mean over the
+    // servers.
     double waiting_seconds = 0;
-    // Sum of the delays that this worker caused; see Straggler::seconds.
+    // Sum of the delays that these workers caused; see Straggler::seconds.
     double waited_for_seconds = 0;
   };
   // Returns the totals of all workers by rank, including workers that have

@@ -18,17 +18,17 @@
 
 namespace tributary {
 
-// Serves the records of one run. Keeps the newest events in memory, and reads
-// lines from metrics.jsonl. Thread-safe. Only Begin and the destructor block;
-// the other methods may be called with locks held, and hold no lock while they
-// read the file.
+// Serves the records of one run: its events and the lines of metrics.jsonl.
+// Keeps the newest events in memory, and reads the lines from the file.
+// Thread-safe. Only Begin and the destructor block; the other methods may be
+// called with locks held, and hold no lock while they read the file.
 class RunRecords {
  public:
-  // The number of newest events that are kept in memory, and the number of
-  // newest events in a StatusReply.
+  // At most kKeptEvents events, the newest, are kept in memory. A StatusReply
+  // contains at most the newest kStatusEvents.
   static constexpr size_t kKeptEvents = 256;
   static constexpr int kStatusEvents = 16;
-  // The largest number of Get requests that may wait at the same time.
+  // The largest number of requests to Get that may wait at the same time.
   static constexpr int kMaxPending = 16;
   // The largest number of events that other processes may report while this
   // process runs. The limit bounds the size of events.jsonl.
@@ -45,44 +45,48 @@ class RunRecords {
     std::string folder;  // The folder with metrics.jsonl and events.jsonl.
   };
   struct Hooks {
-    // Creates the thread that reads the file. Called at most once.
+    // Creates the thread that reads metrics.jsonl. Called at most once.
     std::function<std::unique_ptr<Executor>()> make_executor;
     // Receives each event that a different process has reported, after its id,
-    // time and attempt have been set.
+    // time and attempt number have been set.
     std::function<void(const JobEvent&)> on_report;
   };
 
   explicit RunRecords(Hooks hooks) : hooks_(std::move(hooks)) {}
 
-  // Sets the run, and reads the newest of the events that earlier processes
-  // have written. Call it once, before the other methods.
+  // Sets the run, and reads the newest events from the run's events.jsonl,
+  // which earlier processes have written. Call it once, before the other
+  // methods.
   void Begin(Run run) ABSL_LOCKS_EXCLUDED(mu_);
-  // Sets the attempt of events that are added later.
+  // Sets the attempt number of events that are added later. An attempt is one
+  // run of the protocol; a job consists of one or more attempts.
   void SetAttempt(int64_t attempt) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Sets the event's id and time, and its attempt if the attempt is 0. Stores
-  // the event and returns it.
+  // Sets the event's id and time. If its attempt number is 0, sets that to the
+  // number from SetAttempt. Stores the event and returns it.
   JobEvent AddEvent(JobEvent event) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Call BeginChange before lines are removed from metrics.jsonl, and EndChange
-  // afterwards, with a larger `generation` than before. Between the two calls,
+  // afterwards, with a larger `generation` than before. A reader of the lines
+  // sees from the generation that lines were removed. Between the two calls,
   // and before the first EndChange, Get returns no lines.
   void BeginChange() ABSL_LOCKS_EXCLUDED(mu_);
   void EndChange(int64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Adds the run and its newest events to `*reply`.
+  // Adds the run's ID, its name and its newest events to `*reply`.
   void FillStatus(StatusReply* reply) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Calls `done` once, with the answer to GetRecords, on the reading thread or
-  // on the calling thread. The answer is ResourceExhausted if kMaxPending
-  // requests wait already, InvalidArgument if the request's position is not in
-  // the file, and the system's error if the file cannot be read.
+  // Calls `done` once, with the answer to the RPC GetRecords, on the reading
+  // thread or on the calling thread. The answer is ResourceExhausted if
+  // kMaxPending requests wait already, InvalidArgument if the request's
+  // position is not in the file, and the system's error if the file cannot be
+  // read.
   void Get(const RecordsRequest& request,
            std::function<void(absl::StatusOr<RecordsReply>)> done)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Handles ReportEvent; `step` is the number of steps completed. Returns
-  // InvalidArgument, with the reason, if the report is malformed, and
+  // Handles the RPC ReportEvent; `step` is the number of steps completed.
+  // Returns InvalidArgument, with the reason, if the report is malformed, and
   // ResourceExhausted after kMaxReports reports.
   absl::Status Report(const EventReport& report, int64_t step)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -96,11 +100,13 @@ class RunRecords {
   mutable absl::Mutex mu_;
   Run run_ ABSL_GUARDED_BY(mu_);
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
-  // The argument of the last EndChange. If it is 0, Get returns no lines.
+  // The argument of the last EndChange; 0 after BeginChange, and before the
+  // first EndChange. If it is 0, Get returns no lines.
   int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t last_event_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<JobEvent> events_ ABSL_GUARDED_BY(mu_);
-  // The ids of the newest reports; at most kKeptEvents.
+  // The ids of the newest reports, by which repeated reports are recognized; at
+  // most kKeptEvents.
   std::deque<uint64_t> reports_ ABSL_GUARDED_BY(mu_);
   int64_t report_count_ ABSL_GUARDED_BY(mu_) = 0;
   int pending_ ABSL_GUARDED_BY(mu_) = 0;

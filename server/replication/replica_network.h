@@ -19,8 +19,8 @@ namespace tributary {
 class ReplicaNetwork {
  public:
   virtual ~ReplicaNetwork() = default;
-  // Starts to accept copies of the state of the preceding server, in this
-  // attempt of the job.
+  // Starts to accept copies of the state of the preceding server (the server
+  // whose state this one replicates), in this attempt of the job.
   virtual void Serve(int64_t attempt) = 0;
   // Starts to let the workers of an all-reduce save their state on this server
   // and read it, in this attempt of the job.
@@ -35,9 +35,9 @@ class ReplicaNetwork {
   // `address` into the buffers of `*snapshot`, which must list all chunks of
   // the shard. Blocks for a bounded time. Returns NotFound if that server does
   // not have these copies, FailedPrecondition if its copies are of a different
-  // scope, ResourceExhausted if too many processes are reading them,
-  // Unavailable if the server cannot be reached, and DataLoss if its answer is
-  // malformed.
+  // JournalScope (job, run, model and data), ResourceExhausted if too many
+  // processes are reading them, Unavailable if the server cannot be reached,
+  // and DataLoss if its answer is malformed.
   virtual absl::Status Fetch(const std::string& address,
                              const ReadJournalRequest& request,
                              Snapshot* snapshot) = 0;

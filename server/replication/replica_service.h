@@ -70,8 +70,8 @@ class ReplicaService final
  private:
   int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
   int64_t workers_attempt() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Accepts a stream of copies from one process of `attempt`. If `attempt` is
-  // 0, refuses the stream.
+  // Accepts a stream of copies from one process of attempt number `attempt`. If
+  // `attempt` is 0, refuses the stream.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Keep(
       int64_t attempt);
   // Returns the address at which to reach a server: the coordinator if
@@ -90,8 +90,8 @@ class ReplicaService final
   const std::shared_ptr<std::atomic<int>> worker_readers_ =
       std::make_shared<std::atomic<int>>(0);
   mutable absl::Mutex mu_;
-  // The attempts in which servers (attempt_) and workers (workers_attempt_) are
-  // served; 0 if they are not served yet.
+  // The numbers of the attempts in which servers (attempt_) and workers
+  // (workers_attempt_) may store and read replicas; 0 if they may not yet.
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t workers_attempt_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -36,15 +36,15 @@ namespace tributary {
 // servers. No worker has received a version beyond w + 1.
 class ReplicaStore {
  public:
-  // Starts to keep copies for the job and run in `scope`. Each copy of a chunk
-  // has `arrays` arrays: the weights and the arrays of optimizer state.
-  // Discards existing copies of a different scope or number of arrays. With
-  // `every_version`, the versions of a chunk must be consecutive; otherwise
-  // they need only increase.
+  // Starts to keep copies of chunks for the job and run in `scope`. Each copy
+  // of a chunk has `arrays` arrays: the weights and the arrays of optimizer
+  // state. Discards existing copies of a different scope or number of arrays.
+  // With `every_version`, the versions of a chunk must be consecutive;
+  // otherwise they need only increase.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
              bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
-  // Discards all copies and job states except those of `version`. With nullopt,
-  // discards all.
+  // Discards all copies of chunks and all job states except those of `version`.
+  // With nullopt, discards all.
   void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns FailedPrecondition if `scope` differs from the scope passed to
@@ -58,8 +58,8 @@ class ReplicaStore {
   // shard, and for a new version that does not follow the newest one.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Stores the job's state at `version`, and removes all but the states of the
-  // newest four versions.
+  // Stores the job's state (its progress, such as the results of evaluations)
+  // at `version`, and removes all but the states of the newest four versions.
   void AddJobState(int64_t version, const JobState& state)
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -72,14 +72,15 @@ class ReplicaStore {
   absl::StatusOr<Snapshot> Find(int shard, int64_t version) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // The shape of a copy of a chunk.
+  // The size of the replica of a chunk: `arrays` arrays (the weights and the
+  // arrays of optimizer state) of `elements` floats.
   struct CopyShape {
     int64_t elements = 0;       // Number of elements of this chunk.
     int64_t most_elements = 0;  // Number of elements of the largest chunk.
     int arrays = 0;
   };
-  // Returns the shape of a copy of `chunk`. Returns InvalidArgument for a chunk
-  // that does not belong to the shard.
+  // Returns the size of the replica of `chunk`. Returns InvalidArgument for a
+  // chunk that does not belong to the shard.
   absl::StatusOr<CopyShape> ShapeOf(int shard, int chunk) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -106,25 +107,26 @@ class ReplicaStore {
 struct ReplicaPoint {
   int64_t version = 0;
   JobState job_state;
-  // For each shard, the server that holds its copies.
+  // For each shard, the server that holds the replica of its state.
   std::vector<int> holders;
 };
 
 // Returns the newest version for which the replica of every shard, and the
 // JobState, are in the memory of at least one server. Returns nullopt if there
 // is none. `holdings` contains what each server reported in Enlist, indexed by
-// shard. Ignores reports of a different scope. `layout` is the layout of the
-// job's model.
+// shard. Ignores reports of a different scope (job, run, model or data).
+// `layout` is the layout of the job's model.
 std::optional<ReplicaPoint> NewestInMemory(
     const std::vector<std::optional<JournalHoldings>>& holdings,
     const JournalScope& scope, const ArenaLayout& layout);
 
-// Returns the server that keeps the replica of the shard: the next server.
+// Returns the server that keeps the replica of the shard: the next server, or
+// server 0 for the last shard.
 inline int ReplicaHolderOf(int shard, int servers) {
   return (shard + 1) % servers;
 }
 
-// Returns true if `a` and `b` are equal.
+// Returns true if all fields of `a` and `b` are equal.
 bool SameScope(const JournalScope& a, const JournalScope& b);
 
 }  // namespace tributary

@@ -15,9 +15,9 @@
 
 namespace tributary {
 
-// The group of the workers that compute in an all-reduce, in one attempt.
-// Members are identified by their incarnations (the numbers that they got when
-// they joined). Not thread-safe.
+// The group of the workers that compute in an all-reduce, in one attempt (one
+// run of the protocol). Members are identified by their incarnations (the
+// numbers that they got when they joined). Not thread-safe.
 class AllReduceGroup {
  public:
   // `membership` must outlive the group. Orders are sent to members that are
@@ -34,8 +34,8 @@ class AllReduceGroup {
   bool begun() const { return !members_.empty(); }
   int size() const { return static_cast<int>(members_.size()); }
   bool Has(int64_t incarnation) const;
-  // Returns true if this member reports the sums of steps to the coordinator;
-  // exactly one member does.
+  // Returns true if this member reports the StepSums of each step to the
+  // coordinator; exactly one member does.
   bool Reports(int64_t incarnation) const {
     return begun() && members_[0] == incarnation;
   }
@@ -53,17 +53,17 @@ class AllReduceGroup {
   // still waiting. If `asks` is true, requests the parts from the members. Pass
   // false for the job's last version, which members send without a request.
   void OrderSave(const TakeSnapshot& order, bool asks);
-  // Records that a member's part has arrived, or that the member cannot send
-  // it. In the second case, drops the snapshot that waits for that part and
-  // returns the report of the failure.
+  // Records that a member's part of the state has arrived, or that the member
+  // cannot send it. In the second case, drops the snapshot that waits for that
+  // part and returns the report of the failure.
   std::optional<SnapshotReport> OnSaved(int64_t incarnation,
                                         const Saved& saved);
-  // Returns true if, from every member, the part of `version` or of a newer
-  // version has arrived.
+  // Returns true if every member's part of the state at `version`, or at a
+  // newer version, has arrived.
   bool Kept(int64_t version) const;
-  // Returns the order for the waiting snapshot, once, if all its parts have
-  // arrived and its version is at most `completed`, the number of steps known
-  // to be done. Otherwise returns nullopt.
+  // Returns the order that makes the server write the snapshot from OrderSave,
+  // once, if all its parts have arrived and its version is at most `completed`,
+  // the number of steps known to be done. Otherwise returns nullopt.
   std::optional<ServerOrder> TakeKept(int64_t completed);
 
  private:
@@ -71,7 +71,7 @@ class AllReduceGroup {
 
   const Membership& membership_;
   std::vector<int64_t> members_;
-  // First leaf of each member, in the order of members_.
+  // First leaf (micro-batch) of each member, in the order of members_.
   std::vector<int> micro_batch_begin_;
   bool nccl_ = false;
   // Newest version of each member's part of the state that has arrived, in the

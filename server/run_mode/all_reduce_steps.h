@@ -39,9 +39,9 @@ class AllReduceSteps final : public RunMode {
 
   absl::Status OnWorkerLost(int64_t worker, const std::string& name) override;
 
-  // Requests the members' state. Members send the state of the last version
-  // without a request. OrderWaitingSnapshot later orders the server to write
-  // the state.
+  // Requests the members' state for the checkpoint that `order` describes.
+  // Members send the state of the last version without a request.
+  // OrderWaitingSnapshot later orders the server to write the state.
   void OrderSnapshot(const ServerOrder& order, bool kept) override;
   std::optional<SnapshotReport> OnSaved(int64_t worker,
                                         const Saved& saved) override;

@@ -22,8 +22,8 @@ class LeasedSteps final : public RunMode {
   using RunMode::RunMode;
 
   void Begin(int64_t version) override;
-  // Assigns only pieces of evaluations, because a lease covers all
-  // micro-batches of its step.
+  // Assigns only pieces of evaluations (parts of the held-out data) to workers,
+  // and no micro-batches, because a lease covers all micro-batches of its step.
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
   void GrantSteps(int64_t limit) override;

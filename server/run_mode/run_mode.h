@@ -25,11 +25,11 @@ namespace tributary {
 // implementations suit modes in which all workers compute every step together
 // and servers hold the state.
 //
-// A mode serves one attempt. Workers are identified by their incarnations (the
-// numbers that they got when they joined). Modes record assignments in
-// `membership`, send orders to workers and servers, and have no other side
-// effects. To end the attempt, a method returns an error. Not thread-safe; no
-// method blocks.
+// A mode serves one attempt (one run of the protocol). Workers are identified
+// by their incarnations (the numbers that they got when they joined). Modes
+// record assignments in `membership`, send orders to workers and servers, and
+// have no other side effects. To end the attempt, a method returns an error.
+// Not thread-safe; no method blocks.
 class RunMode {
  public:
   // `job`, `membership` and `servers` must outlive the mode.
@@ -53,9 +53,9 @@ class RunMode {
 
   // Reassigns all leaves (micro-batches) of a step, and the `pieces` pieces
   // into which the held-out data are divided for each evaluation. Returns the
-  // orders for each worker, indexed by incarnation. The first order is the
-  // Deal, which contains the assignment. Returns no orders if the assignment is
-  // unchanged.
+  // orders for each worker, indexed by incarnation. The first order contains
+  // the Deal, the message that states the worker's assignment. Returns no
+  // orders if the assignment is unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
   // Returns true if a new assignment would make steps sufficiently faster; see
@@ -78,12 +78,12 @@ class RunMode {
   // ResourceExhausted if the worker has more open requests than any worker can
   // use.
   virtual absl::Status RequestStep(const Member& worker);
-  // Returns OK if the worker may report the sums of steps in place of server 0,
-  // otherwise FailedPrecondition.
+  // Returns OK if the worker may report the StepSums of each step in place of
+  // server 0, otherwise FailedPrecondition.
   virtual absl::Status CheckReportsSums(int64_t worker) const;
-  // Sends the worker's publication to all workers of the group. Returns
-  // FailedPrecondition unless the job uses all-reduce and the worker is a
-  // member.
+  // Sends the worker's publication (a message to the whole all-reduce group) to
+  // all members of the group. Returns FailedPrecondition unless the job uses
+  // all-reduce and the worker is a member.
   virtual absl::Status Publish(int64_t worker, const Publication& publication);
 
   // ---- Loss of workers.
@@ -108,17 +108,19 @@ class RunMode {
   // send this version without a request: for the job's last version and, if
   // KeepsEvaluatedVersions, for versions that are evaluated.
   virtual void OrderSnapshot(const ServerOrder& order, bool kept);
-  // Records that a worker has sent its part of the state, or cannot send it.
-  // Returns a report if the waiting snapshot has failed because of that.
+  // In an all-reduce, records that a worker has sent its part of the state to
+  // the server, or cannot send it. Returns a report if the snapshot that
+  // OrderSnapshot began has failed because of that.
   virtual std::optional<SnapshotReport> OnSaved(int64_t /*worker*/,
                                                 const Saved& /*saved*/) {
     return std::nullopt;
   }
-  // Orders the servers to write the waiting snapshot if its state has arrived
-  // and its version is at most `completed`, the number of steps done.
+  // Orders the servers to write the snapshot that OrderSnapshot has left
+  // waiting, if its state has arrived and its version is at most `completed`,
+  // the number of steps done.
   virtual void OrderWaitingSnapshot(int64_t /*completed*/) {}
-  // Returns true if the servers have the state of `version`, or of a newer
-  // version.
+  // Returns true if the servers have the weights and the optimizer state of
+  // `version`, or of a newer version.
   virtual bool HasState(int64_t /*version*/) const { return true; }
   // Called when a checkpoint was committed and steps remain. Returns OK to
   // continue, or an error with the reason why a new attempt must begin from
@@ -136,7 +138,8 @@ class RunMode {
   ServerRoster& servers_;
 };
 
-// Returns one order for each worker, which contains the worker's Deal.
+// Returns one order for each worker, which contains the worker's Deal (the
+// message that states its work).
 std::map<int64_t, std::vector<CoordinatorOrder>> OrdersFor(
     const std::map<int64_t, Deal>& assignments);
 

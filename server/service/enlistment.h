@@ -16,8 +16,9 @@ namespace tributary {
 
 using EnlistmentStream = ClientStream<ServerOrder, ServerReport>;
 
-// Passes the coordinator's orders to a handler and sends reports back. Keep
-// this object until AwaitDone has returned. Thread-safe.
+// A server's connection to the coordinator: passes the coordinator's orders to
+// a handler and sends the server's reports. Keep this object until AwaitDone
+// has returned. Thread-safe.
 class Enlistment final : private ClientSession<ServerOrder, ServerReport> {
  public:
   // `handle` receives every order, and must not block. If it returns an error,
@@ -35,7 +36,8 @@ class Enlistment final : private ClientSession<ServerOrder, ServerReport> {
   // status of the stream.
   absl::Status AwaitDone() { return stream_->AwaitDone(); }
 
-  // Returns true if the coordinator has sent Finish.
+  // Returns true if the coordinator has sent Finish: the job has ended, and
+  // this server is no longer needed.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the coordinator has sent Finish because the job was stopped
   // before its end.

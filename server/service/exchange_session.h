@@ -61,7 +61,7 @@ class ExchangeSession final
     : public ServerSession<WorkerMessage, ServerMessage>,
       public WeightsSubscriber {
  public:
-  // What a server serves to workers.
+  // What a server serves to workers, or the status with which it refuses them.
   struct Served {
     int shard = 0;
     // The weights to serve. If null, the call is refused with `refusal`.
@@ -90,8 +90,8 @@ class ExchangeSession final
 
   void OnWeights(const WeightsVersion& weights) override
       ABSL_LOCKS_EXCLUDED(in_place_mu_);
-  // Sends the outcome after all weights of the chunk up to `version`, because a
-  // worker that must repeat the step needs these weights.
+  // Sends the outcome of a contribution after all weights of the chunk up to
+  // `version`, because a worker that must repeat the step needs these weights.
   void OnOutcome(const Outcome& outcome, int64_t version) override;
   int64_t incarnation() const override { return incarnation_; }
   void OnBurstEnd() override { stream_->Wake(); }
@@ -106,8 +106,9 @@ class ExchangeSession final
   // then sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
   // Offers the memory of the store's device in `*welcome`, with at most
-  // `arenas` arenas for the worker's gradients. Offers nothing if workers
-  // cannot map this memory, or if the device has no room for the arenas.
+  // `arenas` arenas (parts, one per gradient in flight) for the worker's
+  // gradients. Offers nothing if workers cannot map this memory, or if the
+  // device has no room for the arenas.
   void AgreeOnDevice(int arenas, ServerMessage* welcome);
   absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
   void Subscribe(ParameterStore::Place place);
@@ -124,13 +125,14 @@ class ExchangeSession final
 
   void Send(int64_t version, int chunk, const EncodedFloats& values,
             bool difference);
-  // Queues the difference to the previous version. A worker needs all
-  // differences in order, so no single difference may be dropped. If the queued
-  // differences are as large as the whole chunk, replaces them with the two
-  // whole versions that the worker may need. This also bounds the queue.
+  // Queues the difference of a chunk's weights to the previous version. A
+  // worker needs all differences in order, so no single difference may be
+  // dropped. If the queued differences are as large as the whole chunk,
+  // replaces them with the two whole versions that the worker may need. This
+  // also bounds the queue.
   void SendDifference(const WeightsVersion& weights);
   // Drops the entries of in_place_ that are of `version` or of older versions.
-  // This bounds the list if a worker does not read.
+  // This bounds the list if a worker does not read its stream.
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_);
 
   const Served served_;
@@ -147,7 +149,8 @@ class ExchangeSession final
   // The worker's shared memory, which holds its gradients. Null if gradients
   // are sent in the stream.
   std::shared_ptr<const MappedMemory> memory_;
-  // The arenas in `memory_`, which are pinned when they are used.
+  // The arenas (equal parts, one per gradient in flight) of `memory_`. An arena
+  // is pinned when it is first used.
   std::unique_ptr<PinnedArenas> gradients_;
   // The part of the memory of the store's device that holds the worker's
   // gradients. device_gradients_.memory is null if the worker's gradients are

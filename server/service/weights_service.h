@@ -19,9 +19,10 @@ class WeightsService {
  public:
   virtual ~WeightsService() = default;
 
-  // Serves `store` to the workers of this job and attempt, and refuses other
-  // workers. Before this call, all workers are refused with UNAVAILABLE; they
-  // then try again. `store` must outlive all streams.
+  // Serves `store` to the workers of this job and attempt (one run of the
+  // protocol), and refuses other workers. Before this call, all workers are
+  // refused with UNAVAILABLE; they then try again. `store` must outlive all
+  // streams.
   virtual void Serve(ParameterStore* store, const std::string& job_id,
                      int64_t attempt) = 0;
 
@@ -29,9 +30,9 @@ class WeightsService {
   // Call it instead of Serve.
   virtual void Refuse(const absl::Status& status) = 0;
 
-  // Writes the step's contributors and the arrival times of their last
-  // contributions, in seconds since the step's first contribution, to `sums`.
-  // Discards this step and all older ones.
+  // Writes the workers that contributed to the step, and the arrival times of
+  // their last contributions (gradient sums), in seconds since the step's first
+  // contribution, to `sums`. Discards this step and all older ones.
   virtual void TakeArrivals(int64_t step, StepSums* sums) = 0;
 
   // Returns the numbers of bytes of gradients and weights that the service has

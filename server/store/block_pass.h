@@ -36,7 +36,7 @@ class BlockPass final : public ChunkPass {
   const Optimizer& optimizer_;
   // `block_segments_` holds the parts of segments_ in each block, block after
   // block, with positions relative to the block's start. `first_of_block_`
-  // holds the index, in `block_segments_`, of each block's first part.
+  // holds, for each block, the index of its first part in `block_segments_`.
   std::vector<ChunkSegment> block_segments_;
   std::vector<size_t> first_of_block_;
   std::vector<Buffer> slots_;  // The optimizer's state.

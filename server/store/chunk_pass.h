@@ -42,7 +42,7 @@ class ChunkPass {
   virtual bool brief() const = 0;
 
   // Returns the sum of squares of the gradient (see GradientSquares). The next
-  // Run must be for the same sum.
+  // call of Run must get the same `sum`.
   virtual absl::StatusOr<double> SumOfSquares(const TreeSum& sum) = 0;
 
   // The arguments of Run.
@@ -50,7 +50,8 @@ class ChunkPass {
     const TreeSum* sum = nullptr;
     UpdateStep step;
     const ChunkWeights* weights = nullptr;
-    // `next->from` is the result of the last Run, or the chunk's first version.
+    // The version to compute. `next->from` holds the weights that the last Run
+    // has written, or the chunk's first version.
     const ChunkWeights::Next* next = nullptr;
     // If false, only the device needs the new weights: the pass writes neither
     // next->values nor the forms that ChunkWeights::Write derives. May be false
@@ -58,11 +59,11 @@ class ChunkPass {
     bool to_host = true;
     // If true, the pass writes the new weights with non-temporal stores.
     bool streams = false;
-    // If true, the new weights are a copy of the old weights, and the state is
-    // unchanged.
+    // If true, the new weights are a copy of the old weights, and the optimizer
+    // state is unchanged.
     bool skip = false;
-    // If not null, receives a copy of the state after the pass, and of the
-    // weights if next->in_place is true.
+    // If not null, receives a copy of the optimizer state after the pass, and
+    // of the new weights if next->in_place is true.
     const Snapshot::Chunk* copy = nullptr;
   };
   // Updates the chunk: writes the new weights to next->values, calls
@@ -97,10 +98,11 @@ class ChunkPassGroup {
  public:
   virtual ~ChunkPassGroup() = default;
 
-  // Returns the largest number of passes in one call.
+  // Returns the largest number of passes that one call of SumOfSquares or Run
+  // may contain.
   virtual int most() const = 0;
-  // Returns the number of calls that the implementation can overlap, for
-  // example on streams of a GPU. At least 1.
+  // Returns the number of calls of SumOfSquares and Run that the implementation
+  // can overlap, for example on streams of a GPU. At least 1.
   virtual int streams() const = 0;
 
   struct SumItem {
@@ -122,12 +124,13 @@ class ChunkPassGroup {
       absl::Span<const RunItem> items) = 0;
 };
 
-// Returns a group that runs one pass at a time.
+// Returns a group that runs the passes of a call one by one.
 std::unique_ptr<ChunkPassGroup> RunPassesOneByOne();
 
 // The arguments of a ChunkPassMaker, which describe the passes to create.
 struct ChunkPassPlan {
-  // The result of JobOfRounds. Valid during the call only.
+  // The job as JobOfRounds returns it: each of its steps is a round. Valid only
+  // during the call of the ChunkPassMaker.
   const JobSpec* job = nullptr;
   const ArenaLayout* layout = nullptr;
   // Numbers of the server's chunks, ascending.
@@ -139,7 +142,7 @@ struct ChunkPassPlan {
 struct ChunkPasses {
   // The pass of each chunk, in the order of ChunkPassPlan::chunks.
   std::vector<std::unique_ptr<ChunkPass>> passes;
-  // Null if running passes together saves nothing.
+  // Runs the passes of several chunks together. Null if that saves nothing.
   std::unique_ptr<ChunkPassGroup> group;
   // Returns a buffer with room for any of the chunks. The buffer may outlive
   // the passes. The function is null or returns null if ordinary memory is as

@@ -57,14 +57,14 @@ class ChunkWeights {
   // Sets the first version: 0, or the version that the job resumes from.
   void Initialize(int64_t version, Buffer values);
 
-  // A version that is being computed.
+  // A version of the chunk's weights that is being computed.
   struct Next {
     Buffer from;    // The weights of the newest version, which are read.
     Buffer values;  // The weights of the next version, which are written.
-    // The next four are null if they are not needed. `published_from` holds the
-    // published weights of the newest version, which are read. Write and
-    // Complete fill the others: the 16-bit form for streams, the rounded form
-    // for shared memory, and the published weights of the next version.
+    // The next four buffers are null if they are not needed. `published_from`
+    // holds the published weights of the newest version, which are read. Write
+    // and Complete fill the others: the 16-bit form for streams, the rounded
+    // form for shared memory, and the published weights of the next version.
     Buffer halves;
     Buffer rounded;
     Buffer published_from;
@@ -95,29 +95,34 @@ class ChunkWeights {
   // Write then copies them to next.values + begin (see StreamingCopy).
   void Write(const Next& next, int64_t begin, int64_t count,
              const float* values) const;
-  // Completes `*next` after Write was called for all elements.
+  // With compression, sets next->difference to the encoded difference between
+  // the new weights and the published weights, and fills next->published.
+  // Without compression, does nothing. Call it after Write was called for all
+  // elements.
   void Complete(Next* next) const;
-  // Makes `next` the newest version.
+  // Makes `next`, which is complete, the newest version.
   void Finish(Next next);
 
-  // Returns true if this version is available.
+  // Returns true if this object holds the weights of `version`.
   bool Has(int64_t version) const { return Find(version) != nullptr; }
   // Returns all weights of `version` in the form that streams send. The result
-  // has no data if the version is not available or cannot be fetched.
+  // has no data if this object does not hold the version or cannot fetch it
+  // from the device.
   EncodedFloats Encoded(int64_t version);
   // Copies `version` to the host if only the device holds it. Returns false if
-  // the version is not available or cannot be fetched.
+  // this object does not hold the version or cannot fetch it from the device.
   bool BringToHost(int64_t version);
   // Returns the difference between the newest two published versions. The
   // result has no data if the newest version must be sent whole.
   const EncodedFloats& difference() const { return difference_; }
   // Returns `version` in the form that the optimizer uses, in float32. The
-  // result has no data if the version is not available or cannot be fetched.
+  // result has no data if this object does not hold the version or cannot fetch
+  // it from the device.
   EncodedFloats Exact(int64_t version);
 
-  // Sets where this object stores the form for shared memory: even versions in
-  // `even`, and odd versions in `odd`. Copies the existing versions there. Must
-  // not be called with compression.
+  // Sets where this object stores the weights that workers read from shared
+  // memory: even versions in `even`, and odd versions in `odd`. Copies the
+  // existing versions there. Must not be called with compression.
   void Share(Buffer even, Buffer odd);
 
  private:
@@ -133,7 +138,7 @@ class ChunkWeights {
   const Version* Find(int64_t version) const;
   Version* Find(int64_t version);
   // Copies `version`, which is stored in `*place`, into shared memory, unless
-  // it cannot be fetched.
+  // it cannot be fetched from the device.
   void CopyToShared(int64_t version, Version* place);
   // Does the work of BringToHost.
   bool FetchIfNeeded(int64_t version, Version* place) const;

@@ -33,7 +33,8 @@ class ContributionCheck {
   absl::Status Check(int chunk, const NodeSum& sum) const;
 
  private:
-  // Elements of a chunk after the end of a parameter.
+  // Elements of a chunk that follow the end of `parameter` and belong to no
+  // parameter.
   struct Gap {
     int64_t begin = 0;
     int64_t end = 0;

@@ -26,13 +26,14 @@ class DeviceShare {
   // is in arena v % 2.
   virtual const DeviceMemoryHandle& weights() const = 0;
 
-  // Memory for the gradients of one worker.
+  // Device memory into which one worker writes its gradients.
   struct Gradients {
     std::shared_ptr<const float> memory;
     DeviceMemoryHandle handle;
   };
-  // Allocates memory for `elements` floats. Returns ResourceExhausted if the
-  // device's memory does not suffice. May block for a millisecond.
+  // Allocates device memory for `elements` floats of gradients. Returns
+  // ResourceExhausted if the device's memory does not suffice. May block for a
+  // millisecond.
   virtual absl::StatusOr<Gradients> AllocateGradients(int64_t elements) = 0;
 
   // Copies device memory to the host. Blocks until the copy is complete.

@@ -70,15 +70,16 @@ class WeightsSubscriber {
   // worker that receives the weights, for the trace. Returns 0 if it is
   // unknown.
   virtual int64_t incarnation() const { return 0; }
-  // Called for each chunk in the order of versions, with the chunk's lock held:
-  // must not block and must not call the store.
+  // Called with each new version of each chunk. The versions of a chunk come in
+  // order. Called with the chunk's lock held: must not block and must not call
+  // the store.
   virtual void OnWeights(const WeightsVersion& weights) = 0;
   // In mode `asynchronous`, called with the outcome of a contribution that this
   // subscriber's worker sent. `version` is the newest version of the chunk. The
   // restrictions of OnWeights apply.
   virtual void OnOutcome(const Outcome& /*outcome*/, int64_t /*version*/) {}
-  // Called when no update is running or queued on the store's pool, with a lock
-  // of the store held. The restrictions of OnWeights apply.
+  // Called when no update of any chunk is running or queued on the store's
+  // pool, with a lock of the store held. The restrictions of OnWeights apply.
   virtual void OnBurstEnd() {}
 
  private:
@@ -139,7 +140,8 @@ class ParameterStore {
     // The sample counts that contributions must have. If absent, they are not
     // checked.
     std::optional<SampleCounts> sample_counts;
-    // Creates the passes that sum gradients and update chunks.
+    // Creates the passes, which sum the gradients of chunks and update their
+    // weights.
     ChunkPassMaker make_passes = &MakeBlockPasses;
     // Called if a pass fails (see ChunkPass), at most once. The call may come
     // from any thread and with a lock of the store held, so the callback must
@@ -147,8 +149,8 @@ class ParameterStore {
     // makes no progress; versions that were published before stay valid. May be
     // null.
     std::function<void(const absl::Status&)> on_failure;
-    // Records the traced steps. Null if no step is traced. Must outlive the
-    // store.
+    // Records what the store does in the traced steps. Null if no step is
+    // traced. Must outlive the store.
     StoreTrace* trace = nullptr;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
@@ -177,13 +179,14 @@ class ParameterStore {
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // Returns a buffer with room for any chunk.
   Buffer TakeBuffer() { return buffers_.Take(); }
-  // Returns the function that pins memory from which contributions are read.
+  // Returns the function that pins (page-locks) host memory from which a GPU
+  // reads contributions. Null if memory need not be pinned.
   const PinMemory& pin_memory() const { return pin_memory_; }
   Executor* pool() const { return pool_; }
 
-  // Sets the callback that replicates each version. Call it before AddInitial
-  // and AddContribution. In a job with replicas, updates wait for
-  // SetGradientNorm.
+  // Sets the callback that copies each new version to a different process (see
+  // ReplicateCallback). Call it before AddInitial and AddContribution. In a job
+  // with replicas, updates wait for SetGradientNorm.
   void SetReplicator(ReplicateCallback replicate) {
     replicate_ = std::move(replicate);
   }
@@ -216,7 +219,7 @@ class ParameterStore {
   // that were applied to all chunks. Returns -1 if some chunk has no version,
   // and Options::steps if this server has no chunks.
   int64_t CompleteVersion() const;
-  // Returns the number of chunks whose gradients are complete and that wait for
+  // Returns the number of chunks that have all gradients of a step and wait for
   // a thread of the pool. For metrics.
   int QueuedUpdates() const { return queue_.size(); }
 
@@ -249,7 +252,7 @@ class ParameterStore {
     return device_share_;
   }
 
-  // Where a subscriber reads the values of versions.
+  // Where a subscriber reads the weights of each version.
   enum class Place {
     kStream,        // WeightsVersion::values.
     kSharedMemory,  // See ShareWeights, which must have been called before.
@@ -295,11 +298,12 @@ class ParameterStore {
     // The snapshot for which this chunk must still be copied; null if there is
     // none.
     std::shared_ptr<SnapshotCapture> capture ABSL_GUARDED_BY(mu);
-    // The contributions that no update has applied yet. Empty if no step is
-    // traced.
+    // For the trace: the contributions that no update has applied yet. Empty if
+    // no step is traced.
     StoreTrace::Contributions traced ABSL_GUARDED_BY(mu);
 
-    // Accessed only by the task that sums or updates the chunk.
+    // The update that TakeUpdate has taken. Accessed only by the task that sums
+    // or updates the chunk.
     ChunkUpdate update;
     const std::unique_ptr<ChunkPass> pass;
   };
@@ -320,7 +324,7 @@ class ParameterStore {
   // the contribution.
   static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
-  // An update under way.
+  // An update of one chunk, from BeginRun to EndRun.
   struct ChunkRun {
     Chunk* chunk = nullptr;
     ChunkWeights* weights = nullptr;
@@ -333,7 +337,8 @@ class ParameterStore {
   };
 
   UpdateQueue::Options QueueOptions();
-  // Tells the subscribers that no update is left.
+  // Calls OnBurstEnd of all subscribers, because no update is running or
+  // queued.
   void EndBurst() ABSL_LOCKS_EXCLUDED(subscribers_mu_);
   // Schedules the update that TakeUpdate took.
   void Begin(Chunk* chunk) { queue_.Add(chunk->number, std::nullopt); }
@@ -373,7 +378,8 @@ class ParameterStore {
   absl::Time TraceTime() const;
   void TraceContribution(Chunk* chunk, int64_t step, int node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  // Traces that the chunk's newest version, which `step` made, was published.
+  // Records in the trace that, between `begin` and now, the chunk's newest
+  // version, which `step` made, was published.
   void TracePublication(const Chunk& chunk, int64_t step, absl::Time begin)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
 
@@ -397,12 +403,12 @@ class ParameterStore {
   ReplicateCallback replicate_;  // Null in jobs without replicas.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
-  // Buffers for the 16-bit form of a chunk, half the size of the buffers in
-  // buffers_.
+  // Buffers for the 16-bit form of a chunk's weights, half the size of the
+  // buffers in buffers_.
   BufferPool halves_;
   SumReports reports_;
   const std::unique_ptr<ChunkPassGroup> group_;
-  // The chunks, in the order of chunk_numbers_.
+  // This server's chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
   // Chunks that wait for a thread of the pool. If a chunk has a norm, its
   // update is due. Otherwise, TakeUpdate has just taken its next update (see

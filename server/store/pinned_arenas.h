@@ -12,19 +12,20 @@
 
 namespace tributary {
 
-// Returns a handle of `memory`, and lets `pool` pin its first `bytes` bytes
-// with `pin`. From then on the handle keeps them pinned. Does not block. If
-// `pin` is null, the handle is `memory` itself, and `pool` is not used.
+// Returns a handle of `memory`, and lets `pool` pin (page-lock) its first
+// `bytes` bytes with `pin`. Once pinned, they stay pinned while the handle
+// exists. Does not block. If `pin` is null, the handle is `memory` itself, and
+// `pool` is not used.
 std::shared_ptr<const void> PinLater(Buffer memory, size_t bytes,
                                      const PinMemory& pin, Executor* pool);
 
-// Memory in arenas of equal size, each of which is pinned when it is first
-// used. A worker shares one arena for each gradient that it may ever have in
-// flight. The worker always uses the first free arena, so only a few arenas are
-// in use. Pinning all arenas would pin many times that memory. Arenas stay
-// pinned until this object and all handles are destroyed, because the next step
-// uses them again. Not thread-safe. Never blocks: threads of a pool pin the
-// memory, because pinning takes about 0.1 ms per MiB.
+// Memory in arenas of equal size, each of which is pinned (page-locked) when it
+// is first used. A worker shares one arena for each gradient that it may ever
+// have in flight. The worker always uses the first free arena, so only a few
+// arenas are in use. Pinning all arenas would pin many times that memory.
+// Arenas stay pinned until this object and all handles are destroyed, because
+// the next step uses them again. Not thread-safe. Never blocks: threads of a
+// pool pin the memory, because pinning takes about 0.1 ms per MiB.
 class PinnedArenas {
  public:
   // Largest number of bytes to pin, except that two arenas may always be
@@ -32,9 +33,9 @@ class PinnedArenas {
   // through other, pinned memory.
   static constexpr int64_t kMaximumBytes = int64_t{4} << 30;
 
-  // `memory` has `bytes` bytes, in arenas of `arena_bytes`, which is a multiple
-  // of the page size. If `pin` is null, nothing is pinned. `pool` must outlive
-  // this object.
+  // `memory` has `bytes` bytes, which consist of arenas of `arena_bytes` bytes
+  // each; `arena_bytes` is a multiple of the page size. If `pin` is null,
+  // nothing is pinned. `pool` must outlive this object.
   PinnedArenas(Buffer memory, int64_t bytes, int64_t arena_bytes, PinMemory pin,
                Executor* pool);
 

@@ -23,13 +23,14 @@ class SampleCounts {
   SampleCounts(const JobSpec& job, int64_t steps, int64_t train_samples);
 
   // Returns the number of samples under `node` in all steps of `round`. `node`
-  // must be a node of the tree, and `round` below the number of rounds.
+  // must be a node of the reduction tree, and `round` below the number of
+  // rounds.
   int64_t Of(int64_t round, int node) const;
   // Returns true if a contribution of `node` in `round` may have the sample
   // count `count`.
   bool Allows(int64_t round, int node, int64_t count) const;
-  // Returns true if the sample count of a contribution must equal Of, and false
-  // if Of is only an upper bound.
+  // Returns true if the sample count of a contribution must equal the result of
+  // Of, and false if that is only an upper bound.
   bool exact() const { return exact_; }
 
  private:
@@ -38,8 +39,8 @@ class SampleCounts {
   const int64_t global_;
   const int64_t train_samples_;
   const int64_t steps_per_epoch_;
-  // The largest number that one sample counts for; see UnitsPerSample of
-  // common/job/job.h.
+  // The largest number that one sample adds to a sample count, such as the
+  // number of tokens of a sequence; see UnitsPerSample of common/job/job.h.
   const int64_t per_sample_;
   const bool exact_;
 };

@@ -12,15 +12,16 @@
 
 namespace tributary {
 
-// Records the traced steps' contributions, sums, updates and publications.
-// Thread-safe and wait-free, except for Contributions.
+// Records when the store adds contributions, sums and updates chunks, and
+// publishes versions, in the steps that the job traces. Thread-safe and
+// wait-free, except for Contributions.
 class StoreTrace {
  public:
   // The contributions to one chunk that no update has applied yet. Not
   // thread-safe.
   class Contributions {
    public:
-    // Adds the contribution of one node of the reduction tree.
+    // Adds the contribution to `step` for one node of the reduction tree.
     void Add(int64_t step, int node);
     // Removes and returns the nodes of the contributions to `step`, and removes
     // the contributions to earlier steps.
@@ -39,7 +40,7 @@ class StoreTrace {
   // `begin` and now.
   void Contributed(int64_t step, int chunk, absl::Time begin);
   // Records that, between `begin` and `end`, the contributions to the chunk
-  // were added, to compute the gradient's norm.
+  // were added up, to compute the gradient's norm.
   void Summed(int64_t step, int chunk, absl::Time begin, absl::Time end);
   // Records that an update applied the contributions of `nodes` to the chunk
   // between `begin` and `end`.

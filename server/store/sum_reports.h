@@ -13,8 +13,8 @@
 
 namespace tributary {
 
-// Combines the sums of all chunks of a server into one report (StepSums) for
-// each step. Thread-safe.
+// Combines the gradient sums of all chunks of a server into one report
+// (StepSums) for each step. Thread-safe.
 class SumReports {
  public:
   struct ChunkSum {
@@ -30,12 +30,12 @@ class SumReports {
   // `chunks` is the number of the server's chunks.
   explicit SumReports(int chunks) : chunks_(chunks) {}
 
-  // Adds one chunk's sum of one step. Call it once for each chunk and step.
-  // Returns the step's report if all other chunks were added before, otherwise
-  // nullopt. For each chunk whose sum of squares is not finite, the report
-  // names the first nonfinite element of a contribution, and the worker that
-  // sent the contribution (see TreeSum::FindNonfinite). The worker is 0 if only
-  // the sum of the contributions is not finite.
+  // Adds the gradient sum of one chunk in one step. Call it once for each chunk
+  // and step. Returns the step's report if all other chunks were added before,
+  // otherwise nullopt. For each chunk whose sum of squares is not finite, the
+  // report names the first nonfinite element of a contribution, and the worker
+  // that sent the contribution (see TreeSum::FindNonfinite). The worker is 0 if
+  // only the sum of the contributions is not finite.
   std::optional<StepSums> Add(const ChunkSum& chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -46,7 +46,8 @@ class SumReports {
 
   const int chunks_;
   absl::Mutex mu_;
-  // The steps that some chunks have reported and other chunks have not.
+  // The reports of steps for which Add was called for some chunks but not for
+  // all.
   std::map<int64_t, Open> open_ ABSL_GUARDED_BY(mu_);
 };
 

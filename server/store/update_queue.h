@@ -24,8 +24,9 @@ class UpdateQueue {
     // has at most 1 / `streams` of them, rounded up. Does not limit how many
     // groups run at the same time; the threads of the pool do.
     int streams = 1;
-    // Called on the pool for each group: chunks in ascending order that were
-    // added with the same `norm`.
+    // Called on the pool for each group: sums or updates the chunks, which are
+    // in ascending order and were added with the same gradient norm `norm`
+    // (nullopt if there is none).
     std::function<void(const std::vector<int>& chunks,
                        std::optional<double> norm)>
         run;
@@ -37,11 +38,11 @@ class UpdateQueue {
   // destroyed.
   UpdateQueue(Executor* pool, Options options);
 
-  // Adds a chunk, which must not be in the queue already. Passes `norm` to
-  // Options::run.
+  // Adds a chunk, which must not be in the queue already. `norm` is the
+  // gradient norm to pass to Options::run.
   void Add(int chunk, std::optional<double> norm) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the number of chunks that wait for a thread.
+  // Returns the number of chunks that wait for a thread of the pool.
   int size() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return static_cast<int>(queue_.size());
@@ -49,15 +50,16 @@ class UpdateQueue {
 
  private:
   void RunNext() ABSL_LOCKS_EXCLUDED(mu_);
-  // Removes and returns the next group, and sets `*norm` to its norm. The group
-  // is empty if other calls took all chunks.
+  // Removes and returns the next group of chunks, and sets `*norm` to the norm
+  // that they were added with. The group is empty if other calls took all
+  // chunks.
   std::vector<int> Take(std::optional<double>* norm) ABSL_LOCKS_EXCLUDED(mu_);
 
   Executor* const pool_;
   const Options options_;
 
   mutable absl::Mutex mu_;
-  // Maps a queued chunk to its norm.
+  // Maps a queued chunk to the norm that it was added with.
   std::map<int, std::optional<double>> queue_ ABSL_GUARDED_BY(mu_);
   // Number of chunks that are queued or running.
   int unfinished_ ABSL_GUARDED_BY(mu_) = 0;

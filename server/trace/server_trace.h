@@ -28,7 +28,8 @@ class ServerTrace {
   // long as this object.
   StoreTrace* store() { return &store_; }
 
-  // Sends the first clock probe. Call it when OnReading can be called.
+  // Sends the first clock probe (a request for the coordinator's clock). Call
+  // it when OnReading can be called.
   void Begin() { sender_.Begin(); }
   // Handles the coordinator's answer to a clock probe.
   void OnReading(const ClockReading& reading) { sender_.OnReading(reading); }

@@ -13,7 +13,7 @@
 
 namespace tributary {
 
-// Identifies a process of an attempt.
+// Identifies a process of an attempt (one run of the protocol).
 struct TracedName {
   std::string role;  // "server" or "worker".
   int number = 0;    // Shard of a server, rank of a worker.
@@ -26,7 +26,7 @@ struct TracedName {
   }
 };
 
-// What one process has recorded so far.
+// The trace records of one process.
 struct TracedProcess {
   TracedName process;
   std::vector<std::string> names;
@@ -34,8 +34,8 @@ struct TracedProcess {
   // The fields `name` and `track` of each record are indices into `names` and
   // `tracks`. Records of arrows between spans have no name.
   std::vector<TraceRecords::Record> records;
-  // The offset of the process's clock and the error of this offset; see
-  // TraceRecords.
+  // The coordinator's clock minus the process's clock, and the largest possible
+  // error of this difference; see TraceRecords.
   int64_t offset_ns = 0;
   int64_t offset_error_ns = 0;
   // Number of records that the process has dropped because it had no room for
@@ -48,13 +48,14 @@ struct TracedProcess {
   bool complete = false;
 };
 
-// Collects records, which are untrusted, up to limits. Records beyond a limit
-// are dropped and counted. Not thread-safe; never blocks.
+// Collects the trace records that processes send, which are untrusted, up to
+// limits. Records beyond a limit are dropped and counted. Not thread-safe;
+// never blocks.
 class TraceCollector {
  public:
-  // The largest numbers of names, of tracks, of bytes in one name or track, and
-  // of records for each process; then the largest numbers of records of all
-  // processes and of processes.
+  // Limits. For each process: kMostNames names, kMostTracks tracks,
+  // kMostTextBytes bytes in one name or track, and kMostRecords records. For
+  // all processes: kMostRecordsOfAll records, and kMostProcesses processes.
   static constexpr int kMostNames = 4096;
   static constexpr int kMostTracks = 256;
   static constexpr int kMostTextBytes = 256;
@@ -76,8 +77,7 @@ class TraceCollector {
   // records.
   void Lose(const TracedName& process);
 
-  // Returns what all processes have recorded, and removes it from the
-  // collector.
+  // Returns the records of all processes, and removes them from the collector.
   std::vector<TracedProcess> Take();
 
  private:
@@ -85,7 +85,8 @@ class TraceCollector {
     TracedProcess traced;
     bool lost = false;
   };
-  // Returns null if there are too many processes.
+  // Returns the entry of the process, which it adds if there is none. Returns
+  // null if there are too many processes.
   Entry* Find(const TracedName& process);
 
   std::map<TracedName, Entry> processes_;

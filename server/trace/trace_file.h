@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Assembles trace.json from the records of one or more attempts. Not
-// thread-safe; Write blocks on the disk.
+// Assembles trace.json from the records of one or more attempts (runs of the
+// protocol) at a job. Not thread-safe; Write blocks on the disk.
 //
 // Each process of the job is one process of the trace. The spans of each of its
 // tracks are shown on one or more threads of the trace: spans on the same
@@ -28,8 +28,9 @@ class TraceFile {
   // `files` must outlive this object.
   TraceFile(const JobSpec& job, std::string directory, FileSystem* files);
 
-  // Adds what `processes` have recorded in this attempt. If a process was added
-  // before, its new records are appended to the earlier records.
+  // Adds what `processes` have recorded in attempt number `attempt`. If a
+  // process was added before, its new records are appended to the earlier
+  // records.
   void Add(int64_t attempt, std::vector<TracedProcess> processes);
   // Returns true if Add has added records since the last Write.
   bool changed() const { return changed_; }

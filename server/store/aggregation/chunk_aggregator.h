@@ -53,8 +53,8 @@ class TreeSum {
 
   int64_t sample_count() const { return sample_count_; }
   double loss_sum() const { return loss_sum_; }
-  // Returns the incarnation of a worker whose loss is NaN, or 0 if there is
-  // none.
+  // Returns the incarnation (the number that a worker got when it joined) of a
+  // worker whose loss is NaN, or 0 if there is none.
   int64_t nan_loss_contributor() const { return nan_loss_contributor_; }
   bool empty() const { return steps_.empty(); }
 
@@ -75,12 +75,13 @@ class TreeSum {
   }
   int depth() const { return depth_; }
   WireDtype dtype() const { return dtype_; }
-  // Returns the largest possible depth() of a sum from a ChunkAggregator with
-  // `leaves` leaves.
+  // Returns the largest possible depth() (height of the stack) of a sum from a
+  // ChunkAggregator with `leaves` leaves (micro-batches).
   static int MostDepth(int leaves);
 
-  // A NaN or infinite element of a contribution, and the incarnation of the
-  // worker that sent the contribution. Both are 0 if there is no such element.
+  // The position of a NaN or infinite element of a contribution, and the
+  // incarnation of the worker that sent the contribution. Both are 0 if there
+  // is no such element.
   struct Nonfinite {
     int64_t element = 0;
     int64_t contributor = 0;
@@ -104,7 +105,7 @@ class TreeSum {
 };
 
 // Collects the contributions to one chunk in one step. Not thread-safe. Holds
-// at most one contribution per leaf.
+// at most one contribution per leaf (micro-batch).
 //
 // Contributions of different nodes may overlap if leaves were reassigned during
 // the step and two workers computed the same leaves. Both computed the same
@@ -117,28 +118,29 @@ class ChunkAggregator {
   ChunkAggregator(int leaves, WireDtype dtype);
 
   // Adds a contribution and returns true. Drops a duplicate and returns false.
-  // `sum.node` must be a node of the tree.
+  // `sum.node` must be a node of the reduction tree.
   bool Add(NodeSum sum);
 
-  // Returns true if the contributions cover every leaf, so that Take may be
-  // called.
+  // Returns true if the contributions cover every leaf (micro-batch of the
+  // step), so that Take may be called.
   bool complete() const { return covered_[1]; }
 
-  // Returns the contributions and leaves the aggregator empty. Call it only if
-  // complete() is true.
+  // Returns the contributions to the step, and empties the aggregator for the
+  // next step. Call it only if complete() is true.
   TreeSum Take();
 
  private:
   // Moves the contributions of `node` and the nodes below it to `*sum`.
   // `height` is the height of the stack (see TreeSum::steps) with the sum of
-  // `node` on top. Returns the sum of their losses, added in the tree's order.
+  // `node` on top. Returns the sum of their losses, added in the order of the
+  // reduction tree.
   double TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 
   const int leaves_;
   const WireDtype dtype_;
-  // Indexed by node; index 0 is unused. A node is covered if it was contributed
-  // or both its children are covered.
+  // Indexed by node of the reduction tree; index 0 is unused. A node is covered
+  // if a contribution for it was added or both its children are covered.
   std::vector<std::optional<NodeSum>> sums_;
   std::vector<bool> covered_;
 };

@@ -26,7 +26,7 @@ struct ContributionOutcome {
   int64_t receiver = 0;  // NodeSum::sender of the contribution.
 };
 
-// The inputs of a chunk's next version.
+// The inputs from which a chunk's next version is computed.
 struct ChunkUpdate {
   int64_t step = 0;  // The step of the gradient.
   TreeSum sum;
@@ -36,8 +36,8 @@ struct ChunkUpdate {
   // The learning rate is divided by this number. A divisor of 1 leaves the bits
   // of the learning rate unchanged.
   double learning_rate_divisor = 1;
-  // The outcome to send when the version has been published. If absent, nothing
-  // is sent.
+  // The outcome to send to the worker whose contribution is applied, when the
+  // new version has been published. If absent, nothing is sent.
   std::optional<ContributionOutcome> outcome;
 };
 
@@ -49,8 +49,8 @@ struct ChunkUpdate {
 // - calls do not overlap (the queue is not thread-safe, and never blocks);
 // - `version` is the newest version of the chunk, or -1 while it has none, and
 //   increases by one for each update that Next returned;
-// - `sum.step` is at least 0, `sum.node` is a node of the tree, and the sample
-//   count is not negative.
+// - `sum.step` is at least 0, `sum.node` is a node of the reduction tree, and
+//   the sample count is not negative.
 class ContributionQueue {
  public:
   virtual ~ContributionQueue() = default;
@@ -68,8 +68,8 @@ class ContributionQueue {
   using Decision =
       std::variant<std::monostate, ChunkUpdate, ContributionOutcome>;
   // Returns what the caller must do at `version`. A returned update is removed
-  // from the queue, and must have become `version` + 1 before the next call of
-  // Next.
+  // from the queue. The caller must apply it, which makes version `version` +
+  // 1, before the next call of Next.
   virtual Decision Next(int64_t version) = 0;
 };
 

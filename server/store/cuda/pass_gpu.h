@@ -15,7 +15,8 @@
 
 namespace tributary::cuda {
 
-// The GPU memory that the passes of a plan need, in elements of 4 bytes.
+// The GPU memory that the passes of a ChunkPassPlan need, in elements of 4
+// bytes.
 struct MemoryPlan {
   int64_t weights = 0;
   int64_t state = 0;
@@ -49,12 +50,12 @@ class PassGpu {
   PassGpu& operator=(const PassGpu&) = delete;
 
   // Returns the weights that workers may map. Null if workers may not map the
-  // weights; the weights are then allocated with Take.
+  // weights; the weights are then allocated with PassGpu::Take.
   const std::shared_ptr<PassShare>& share() const { return share_; }
 
-  // Allocates memory for `elements` floats, all of which are 0. The total must
-  // not exceed the plan. Not thread-safe: call it only while the passes are
-  // created.
+  // Allocates GPU memory for `elements` floats, all of which are 0. All calls
+  // together must not exceed the MemoryPlan of this object. Not thread-safe:
+  // call it only while the passes are created.
   float* Take(int64_t elements);
 
   // Takes a PassStream for the lifetime of this object. Blocks until one is

@@ -13,7 +13,8 @@
 
 namespace tributary::cuda {
 
-// The DeviceShare of passes on a GPU. The passes write the weights.
+// A DeviceShare on a GPU: memory that the passes on this GPU share with workers
+// on the same host. The passes write the weights there.
 class PassShare final : public DeviceShare {
  public:
   // Allocates two arenas, each for a version of the weights with `elements`

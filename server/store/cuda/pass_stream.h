@@ -47,15 +47,16 @@ class PassStream {
   // Queues a copy of `elements` floats from device memory to device memory.
   void CopyOnDevice(const float* from, int64_t elements, float* to);
 
-  // Queues the sum of `elements` elements of all contributions, in the tree's
-  // order. Contributions that are arrays in host memory are copied from there,
-  // and must stay valid until Wait returns. Contributions in device memory are
-  // read there. Other contributions are decoded on the calling thread, each
-  // while the previous one is being copied. Returns a pointer to the sum: `to`,
-  // or the gradient itself if there is only one contribution and it is in
-  // device memory.
+  // Queues the sum of `elements` elements of all contributions, in the order of
+  // the reduction tree. Contributions that are arrays in host memory are copied
+  // from there, and must stay valid until Wait returns. Contributions in device
+  // memory are read there. Other contributions are decoded on the calling
+  // thread, each while the previous one is being copied. Returns a pointer to
+  // the sum: `to`, or the gradient itself if there is only one contribution and
+  // it is in device memory.
   const float* Sum(const TreeSum& sum, int64_t elements, float* to);
-  // Returns working memory for the sum of pass number `place` of a group.
+  // Returns device memory for the gradient sum of pass number `place` of a
+  // group.
   float* sum(int place) const { return sums_ + place * chunk_elements_; }
 
   // Returns where kernels write the partial sums of squares (see SquareSums) of
@@ -63,10 +64,11 @@ class PassStream {
   double* partial_squares(int place) const {
     return device_squares_ + place * kSquareSums;
   }
-  // Queues a copy of the partial sums of the first `count` passes to the host.
+  // Queues a copy of the partial sums of squares of the first `count` passes to
+  // the host.
   void CopySquares(int count);
-  // Returns the GradientSquares of a pass. Valid after CopySquares, once Wait
-  // has returned OK.
+  // Returns the GradientSquares (the gradient's sum of squares) of pass number
+  // `place`. Valid after CopySquares, once Wait has returned OK.
   double squares(int place) const;
 
   // Blocks until all queued work is done, without spinning. Returns the first
@@ -85,12 +87,12 @@ class PassStream {
              float* memory);
   absl::Status Allocate();
 
-  // Returns host memory that no copy uses. Waits for a copy to end if
-  // necessary.
+  // Returns pinned host memory that no copy to the GPU uses. Waits for a copy
+  // to end if necessary.
   Staging& NextStaging();
   void CopyStaged(const Staging& staging, int64_t elements, float* device);
-  // Returns the array at height `height` of the stack of Sum. The array at
-  // height 0 is `first`.
+  // Returns the array at height `height` of the stack with which Sum adds
+  // contributions (see TreeSum::steps). The array at height 0 is `first`.
   float* PlaceOf(int height, float* first) const;
   void CopySource(const GradientSource& source, NodeFormat format,
                   int64_t elements, float* to);
