@@ -4,6 +4,7 @@
 
 #include "common/base/monotonic_clock.h"
 #include "common/event/job_event.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 
@@ -22,10 +23,10 @@ void MetricsWriter::Rewind(int64_t step, int64_t evaluated_step,
   });
 }
 
-bool MetricsWriter::Admit() {
+bool MetricsWriter::Admit(int64_t Dropped::* counter) {
   absl::MutexLock lock(&mu_);
   if (waiting_ == kMostWaiting) {
-    ++dropped_;
+    ++(dropped_.*counter);
     return false;
   }
   ++waiting_;
@@ -33,12 +34,12 @@ bool MetricsWriter::Admit() {
 }
 
 void MetricsWriter::Append(const std::string& line) {
-  if (!Admit()) return;
+  if (!Admit(&Dropped::metrics)) return;
   thread_->Run([this, line] { Write(line); });
 }
 
 void MetricsWriter::AppendEvent(const JobEvent& event) {
-  if (!Admit()) return;
+  if (!Admit(&Dropped::events)) return;
   thread_->Run([this, event] {
     output_->AppendEvent(EventLine(event));
     OnWritten();
@@ -52,17 +53,24 @@ void MetricsWriter::Write(const std::string& line) {
 }
 
 void MetricsWriter::OnWritten() {
-  int64_t dropped = 0;
+  Dropped dropped;
   {
     absl::MutexLock lock(&mu_);
     --waiting_;
-    dropped = std::exchange(dropped_, 0);
+    dropped = std::exchange(dropped_, {});
   }
-  if (dropped == 0) return;
-  log_->Warning(
-      "metrics.jsonl lacks %d lines: the disk was too slow, and %d lines were "
-      "waiting for it; a larger output.log_every_steps makes fewer lines",
-      dropped, kMostWaiting);
+  if (dropped.metrics > 0) {
+    log_->Warning(
+        "metrics.jsonl lacks %s: the disk was too slow, and %d lines were "
+        "waiting for it; a larger output.log_every_steps makes fewer lines",
+        Counted(dropped.metrics, "line"), kMostWaiting);
+  }
+  if (dropped.events > 0) {
+    log_->Warning(
+        "events.jsonl lacks %s: the disk was too slow, and %d lines were "
+        "waiting for it",
+        Counted(dropped.events, "line"), kMostWaiting);
+  }
 }
 
 void MetricsWriter::Flush() {

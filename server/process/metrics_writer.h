@@ -52,12 +52,18 @@ class MetricsWriter {
   void Flush();
 
  private:
+  // The numbers of lines of metrics.jsonl and of events.jsonl that were dropped.
+  struct Dropped {
+    int64_t metrics = 0;
+    int64_t events = 0;
+  };
+
   // Returns true if a line may be queued. If kMostWaiting lines are waiting,
-  // returns false and counts the line as dropped.
-  bool Admit() ABSL_LOCKS_EXCLUDED(mu_);
+  // returns false and counts the line as dropped, in `counter`.
+  bool Admit(int64_t Dropped::* counter) ABSL_LOCKS_EXCLUDED(mu_);
   void Write(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
-  // Removes a written line from the number of waiting lines, and logs the
-  // warning about dropped lines if there are any.
+  // Removes a written line from the number of waiting lines, and logs a warning
+  // for each file of which lines were dropped.
   void OnWritten() ABSL_LOCKS_EXCLUDED(mu_);
 
   RunOutput* const output_;
@@ -65,8 +71,8 @@ class MetricsWriter {
   const std::function<void(const std::string&)> on_line_;
   absl::Mutex mu_;
   int64_t waiting_ ABSL_GUARDED_BY(mu_) = 0;
-  // Number of lines dropped since the last warning about dropped lines.
-  int64_t dropped_ ABSL_GUARDED_BY(mu_) = 0;
+  // The lines that were dropped since the last warning about dropped lines.
+  Dropped dropped_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Executor> thread_;
 };
 

@@ -145,6 +145,19 @@ TEST_F(MetricsWriterTest, ADiskThatHangsCostsLinesBeyondTheBoundAndOneWarning) {
               ElementsAre(HasSubstr("metrics.jsonl lacks 3 lines")));
 }
 
+TEST_F(MetricsWriterTest, DroppedEventsAreNotCountedAsMetrics) {
+  MetricsWriter writer(output_.get(), log_.get(),
+                       std::make_unique<HeldExecutor>(disk_));
+  writer.Rewind(0, 0, [](const absl::Status&) {});
+  for (int64_t step = 1; step <= MetricsWriter::kMostWaiting; ++step) {
+    writer.Append(Step(step));
+  }
+  writer.AppendEvent(JobEvent());
+  disk_.RunAll();
+  EXPECT_THAT(Lines(folder_ + "/log"),
+              ElementsAre(HasSubstr("events.jsonl lacks 1 line:")));
+}
+
 TEST_F(MetricsWriterTest, KeepsEventsWhenMetricsAreRewound) {
   MetricsWriter writer(output_.get(), log_.get(),
                        std::make_unique<HeldExecutor>(disk_));
