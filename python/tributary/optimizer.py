@@ -56,7 +56,8 @@ class Optimizer:
     Args:
         module: the module; see `DistributedDataParallel`, also for the errors. Create
             it after `connect`, so that all workers begin with the same weights.
-            With `all_reduce`, the job refuses a worker whose initial weights differ.
+            With `all_reduce`, a worker whose initial weights differ from those of
+            the first worker ends with an error.
         session: what `connect` has returned; default: `connect()`.
         no_decay, parameter_groups: as for `DistributedDataParallel`.
         evaluate: computes and reports one `EvaluationPiece`. It is called with the

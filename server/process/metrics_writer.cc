@@ -23,7 +23,7 @@ void MetricsWriter::Rewind(int64_t step, int64_t evaluated_step,
   });
 }
 
-bool MetricsWriter::Admit(int64_t Dropped::* counter) {
+bool MetricsWriter::Admit(int64_t Dropped::*counter) {
   absl::MutexLock lock(&mu_);
   if (waiting_ == kMostWaiting) {
     ++(dropped_.*counter);

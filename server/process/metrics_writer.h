@@ -52,7 +52,7 @@ class MetricsWriter {
   void Flush();
 
  private:
-  // The numbers of lines of metrics.jsonl and of events.jsonl that were dropped.
+  // Numbers of lines of metrics.jsonl and of events.jsonl that were dropped.
   struct Dropped {
     int64_t metrics = 0;
     int64_t events = 0;
@@ -60,7 +60,7 @@ class MetricsWriter {
 
   // Returns true if a line may be queued. If kMostWaiting lines are waiting,
   // returns false and counts the line as dropped, in `counter`.
-  bool Admit(int64_t Dropped::* counter) ABSL_LOCKS_EXCLUDED(mu_);
+  bool Admit(int64_t Dropped::*counter) ABSL_LOCKS_EXCLUDED(mu_);
   void Write(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
   // Removes a written line from the number of waiting lines, and logs a warning
   // for each file of which lines were dropped.
