@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<float>> AllocateSharedMemory(
   return owned;
 }
 
-absl::StatusOr<std::shared_ptr<float>> MapSharedMemory(
+absl::StatusOr<MappedDeviceMemory> MapSharedMemory(
     int ordinal, const DeviceMemoryHandle& handle) {
   cudaIpcMemHandle_t name;
   if (handle.handle.size() != sizeof(name.reserved) || handle.bytes <= 0) {
@@ -84,12 +84,18 @@ absl::StatusOr<std::shared_ptr<float>> MapSharedMemory(
                                        "be mapped for cuda:",
                                        ordinal));
   }
-  return std::shared_ptr<float>(static_cast<float*>(memory),
-                                [ordinal](float* mapped) {
-                                  cudaSetDevice(ordinal);
-                                  cudaIpcCloseMemHandle(mapped);
-                                  cudaGetLastError();
-                                });
+  MappedDeviceMemory mapped;
+  mapped.memory = std::shared_ptr<float>(static_cast<float*>(memory),
+                                         [ordinal](float* memory) {
+                                           cudaSetDevice(ordinal);
+                                           cudaIpcCloseMemHandle(memory);
+                                           cudaGetLastError();
+                                         });
+  cudaPointerAttributes attributes;
+  mapped.local = cudaPointerGetAttributes(&attributes, memory) == cudaSuccess &&
+                 attributes.device == ordinal;
+  cudaGetLastError();
+  return mapped;
 }
 
 }  // namespace tributary::cuda

@@ -30,7 +30,7 @@ absl::StatusOr<std::shared_ptr<float>> AllocateSharedMemory(
 // belong to a different GPU if GPU `ordinal` can access that GPU's memory
 // directly. Returns FailedPrecondition, with the reason, if the memory cannot
 // be mapped; GPU `ordinal` stays usable.
-absl::StatusOr<std::shared_ptr<float>> MapSharedMemory(
+absl::StatusOr<MappedDeviceMemory> MapSharedMemory(
     int ordinal, const DeviceMemoryHandle& handle);
 
 }  // namespace tributary::cuda

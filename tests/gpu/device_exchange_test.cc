@@ -90,6 +90,14 @@ TEST_F(DeviceExchangeTest, TheWeightsHaveTheBitsOfTheHostsPath) {
   }
 }
 
+TEST_F(DeviceExchangeTest, AWorkerOnADifferentGpuHasTheSameBits) {
+  RunOptions apart;
+  apart.device = "cuda:1";
+  apart.server_device = "cuda:0";
+  EXPECT_EQ(Train("apart", apart), Train("together", {}));
+  EXPECT_THAT(Log("apart", "worker-0"), HasSubstr(kShares));
+}
+
 TEST_F(DeviceExchangeTest, JobsThatClipGradientsHaveTheSameBitsToo) {
   RunOptions host;
   host.server_device = "cpu";

@@ -80,12 +80,11 @@ class Copies {
   // correct, but may block.
   virtual std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) = 0;
   // Maps device memory of another process of this host, so that copies and
-  // operations can use it. Releasing the last reference to the returned pointer
-  // ends the mapping. The caller must release it before the device is
+  // operations can use it. The caller must end the mapping before the device is
   // destroyed, and only after all queued work that uses the memory is complete.
   // Thread-safe. Returns FailedPrecondition, with the reason, if the memory
   // cannot be mapped.
-  virtual absl::StatusOr<std::shared_ptr<float>> MapMemory(
+  virtual absl::StatusOr<MappedDeviceMemory> MapMemory(
       const DeviceMemoryHandle& handle) = 0;
   // Like CopyStream::Record and CopyStream::Await, but for the queue of the
   // device's operations.

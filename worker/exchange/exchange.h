@@ -64,8 +64,8 @@ class Exchange {
 
   // Returns true if sums and weights may be in the memory of the worker's GPU
   // (or of a GPU that it can access). Does not change between the arrival of
-  // the first weights and Finish. The next two methods return null if it is
-  // false.
+  // the first weights and Finish. TakeDeviceArena and DeviceWeights return null
+  // if it is false.
   virtual bool on_device() const { return false; }
   // Returns a gradient arena in the GPU's memory, which Push can send like an
   // arena of TakeArena. Returns null if all arenas in that memory are in use.
@@ -76,6 +76,9 @@ class Exchange {
   virtual const float* DeviceWeights(int64_t /*version*/) const {
     return nullptr;
   }
+  // Returns true if DeviceWeights is in the memory of the worker's own GPU,
+  // whose operations can read it as fast as any other memory.
+  virtual bool DeviceWeightsAreLocal() const { return false; }
 
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;

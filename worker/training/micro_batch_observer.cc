@@ -41,9 +41,11 @@ MicroBatchObserver::MicroBatchObserver(const MicroBatch& micro_batch,
 
 bool MicroBatchObserver::WeightsNeeded(int64_t begin, int64_t end) {
   timer_->Switch(Activity::kExchange);
-  const bool there = micro_batch_.device == nullptr
-                         ? state_->AwaitWeights(*micro_batch_.task, begin, end)
-                         : LoadAsTheyArrive(begin, end);
+  const bool copies =
+      micro_batch_.device != nullptr && !micro_batch_.reads_in_place;
+  const bool there = copies
+                         ? LoadAsTheyArrive(begin, end)
+                         : state_->AwaitWeights(*micro_batch_.task, begin, end);
   timer_->Switch(Activity::kForward);
   return there;
 }

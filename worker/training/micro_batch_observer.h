@@ -44,6 +44,9 @@ class MicroBatchObserver final : public StepObserver {
     // See Exchange::on_device and Exchange::DeviceWeights.
     bool on_device = false;
     const float* device_weights = nullptr;
+    // True if the network reads `device_weights` itself. Otherwise the weights
+    // are copied to `device` first.
+    bool reads_in_place = false;
     // The compute thread's arenas and sums in device memory. Both are null if
     // the model computes in `arena`.
     DeviceArenas* device = nullptr;

@@ -323,8 +323,9 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
         const LossSums loss,
         setup_->model(thread)->ForwardBackward(
             *batch, setup_->job().seed(), task.version, micro_batch,
-            device == nullptr ? state_->Weights(task.version)
-                              : device->weights(),
+            device == nullptr     ? state_->Weights(task.version)
+            : work.reads_in_place ? work.device_weights
+                                  : device->weights(),
             device == nullptr ? gradients.get() : device->gradients(),
             &observer));
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
@@ -347,6 +348,8 @@ void Trainer::TakeArena(const Task& task,
   }
   work->on_device = exchange_->on_device();
   work->device_weights = exchange_->DeviceWeights(task.version);
+  work->reads_in_place =
+      work->device_weights != nullptr && exchange_->DeviceWeightsAreLocal();
   if (!work->sums->complete()) return;
   work->arena = exchange_->TakeDeviceArena();
   if (work->arena != nullptr) work->memory = DeviceArenas::Memory::kDevice;

@@ -69,11 +69,12 @@ class MicroBatchObserverTest : public testing::Test {
     arenas_ = *DeviceArenas::Create(device_.get(), layout_.get());
   }
 
-  bool WeightsNeeded(WorkState* state) {
+  bool WeightsNeeded(WorkState* state, bool reads_in_place = false) {
     const Task task;
     MicroBatchObserver::MicroBatch micro_batch;
     micro_batch.task = &task;
     micro_batch.device = arenas_.get();
+    micro_batch.reads_in_place = reads_in_place;
     MicroBatchObserver observer(micro_batch, layout_.get(), state,
                                 /*reducer=*/nullptr, &timer_);
     return observer.WeightsNeeded(0, layout_->arena_elements());
@@ -106,6 +107,14 @@ TEST_F(MicroBatchObserverTest, GivesUpWithoutTheLaterPieces) {
   EXPECT_FALSE(WeightsNeeded(&state));
   EXPECT_EQ(state.awaited.size(), 2u);
   EXPECT_TRUE(arenas_->Synchronize().ok());
+}
+
+TEST_F(MicroBatchObserverTest, CopiesNoWeightsThatAreReadInPlace) {
+  ArrivingWeights state(layout_.get(), layout_->arena_elements());
+  const int64_t before = emulated_gpu::CountCalls().copies_to_device;
+  EXPECT_TRUE(WeightsNeeded(&state, /*reads_in_place=*/true));
+  EXPECT_THAT(state.awaited, ElementsAre(Pair(0, 40 * kChunk)));
+  EXPECT_EQ(emulated_gpu::CountCalls().copies_to_device, before);
 }
 
 }  // namespace

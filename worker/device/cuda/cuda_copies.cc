@@ -123,7 +123,7 @@ std::shared_ptr<void> CudaCopies::PinHostMemory(void* memory, size_t bytes) {
   return cuda::PinHostMemory(context_->ordinal(), memory, bytes);
 }
 
-absl::StatusOr<std::shared_ptr<float>> CudaCopies::MapMemory(
+absl::StatusOr<MappedDeviceMemory> CudaCopies::MapMemory(
     const DeviceMemoryHandle& handle) {
   return MapSharedMemory(context_->ordinal(), handle);
 }

@@ -76,7 +76,7 @@ class CudaCopies final : public Copies {
   absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
   std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override;
-  absl::StatusOr<std::shared_ptr<float>> MapMemory(
+  absl::StatusOr<MappedDeviceMemory> MapMemory(
       const DeviceMemoryHandle& handle) override;
   void Record(Event* event) override;
   void Await(const Event& event) override;

@@ -41,16 +41,16 @@ absl::StatusOr<std::shared_ptr<DeviceExchangeMemory>> DeviceExchangeMemory::Map(
         "the server offers ", welcome.device_weights().bytes(), " and ",
         gradient_bytes, " bytes of GPU memory for arenas of ", arena_bytes));
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<float> weights,
+  TRIBUTARY_ASSIGN_OR_RETURN(MappedDeviceMemory weights,
                              map(HandleOf(welcome.device_weights())));
-  TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<float> gradients,
+  TRIBUTARY_ASSIGN_OR_RETURN(MappedDeviceMemory gradients,
                              map(HandleOf(welcome.device_gradients())));
   return std::shared_ptr<DeviceExchangeMemory>(
-      new DeviceExchangeMemory(std::move(weights), std::move(gradients),
+      new DeviceExchangeMemory(std::move(weights), std::move(gradients.memory),
                                gradient_bytes / arena_bytes, arena_elements));
 }
 
-DeviceExchangeMemory::DeviceExchangeMemory(std::shared_ptr<float> weights,
+DeviceExchangeMemory::DeviceExchangeMemory(MappedDeviceMemory weights,
                                            std::shared_ptr<float> gradients,
                                            int64_t arenas,
                                            int64_t arena_elements)

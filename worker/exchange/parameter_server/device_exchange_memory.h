@@ -16,7 +16,7 @@
 namespace tributary {
 
 // Maps GPU memory of another process; see Copies::MapMemory.
-using MapDeviceMemory = std::function<absl::StatusOr<std::shared_ptr<float>>(
+using MapDeviceMemory = std::function<absl::StatusOr<MappedDeviceMemory>(
     const DeviceMemoryHandle& handle)>;
 
 // The arenas for weights and gradients in the memory of one server's GPU,
@@ -39,17 +39,20 @@ class DeviceExchangeMemory {
   int64_t OffsetOf(const Buffer& arena) const;
   // Returns the arena that holds this version of the weights.
   const float* Weights(int64_t version) const {
-    return weights_.get() + version % 2 * arena_elements_;
+    return weights_.memory.get() + version % 2 * arena_elements_;
   }
+  // Returns true if the weights are in the memory of the worker's GPU, and
+  // false if they are in the memory of a different GPU.
+  bool weights_are_local() const { return weights_.local; }
 
  private:
   struct FreeArenas;
 
-  DeviceExchangeMemory(std::shared_ptr<float> weights,
+  DeviceExchangeMemory(MappedDeviceMemory weights,
                        std::shared_ptr<float> gradients, int64_t arenas,
                        int64_t arena_elements);
 
-  const std::shared_ptr<float> weights_;
+  const MappedDeviceMemory weights_;
   const std::shared_ptr<float> gradients_;
   const int64_t arenas_;
   const int64_t arena_elements_;

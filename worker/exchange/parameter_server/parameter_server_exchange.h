@@ -89,6 +89,9 @@ class ParameterServerExchange final : public Exchange {
   const float* DeviceWeights(int64_t version) const override {
     return parts_.on_device ? parts_.device->Weights(version) : nullptr;
   }
+  bool DeviceWeightsAreLocal() const override {
+    return parts_.on_device && parts_.device->weights_are_local();
+  }
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override;
   void Finish() override;

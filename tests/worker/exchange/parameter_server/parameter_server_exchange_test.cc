@@ -317,12 +317,13 @@ class DeviceExchangeTest : public ParameterServerExchangeTest {
     options_.exchange.set_transport(ExchangeSpec::AUTO);
     options_.device_arenas = 2;
     options_.map_device = [this](const DeviceMemoryHandle& handle)
-        -> absl::StatusOr<std::shared_ptr<float>> {
+        -> absl::StatusOr<MappedDeviceMemory> {
       if (!mappable_) return absl::FailedPreconditionError("no peer access");
       const auto mapped = std::make_shared<std::vector<float>>(
           static_cast<size_t>(handle.bytes) / sizeof(float));
       mapped_[handle.handle] = mapped;
-      return std::shared_ptr<float>(mapped, mapped->data());
+      return MappedDeviceMemory{std::shared_ptr<float>(mapped, mapped->data()),
+                                local_};
     };
     options_.log = [this](const std::string& line) { log_.push_back(line); };
   }
@@ -352,6 +353,7 @@ class DeviceExchangeTest : public ParameterServerExchangeTest {
   bool Greet() { return Greet(WelcomeWith(2 * kArenaBytes, 2 * kArenaBytes)); }
 
   bool mappable_ = true;
+  bool local_ = true;
   std::map<std::string, std::weak_ptr<std::vector<float>>> mapped_;
   std::vector<std::string> log_;
 };
@@ -362,6 +364,7 @@ TEST_F(DeviceExchangeTest, FindsWeightsAndRoomOnTheDevice) {
   const float* const weights = mapped_["weights"].lock()->data();
   EXPECT_EQ(exchange_->DeviceWeights(4), weights);
   EXPECT_EQ(exchange_->DeviceWeights(5), weights + kArena);
+  EXPECT_TRUE(exchange_->DeviceWeightsAreLocal());
   const Buffer first = exchange_->TakeDeviceArena();
   Buffer second = exchange_->TakeDeviceArena();
   EXPECT_EQ(second.get() - first.get(), kArena);
@@ -395,6 +398,13 @@ TEST_F(DeviceExchangeTest, SendsNoticesOfGradientsOnTheDevice) {
   weights->set_version(6);
   streams_[0]->Receive(applied);
   EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(DeviceExchangeTest, KnowsThatTheWeightsAreOnADifferentGpu) {
+  local_ = false;
+  ASSERT_TRUE(Greet());
+  EXPECT_NE(exchange_->DeviceWeights(0), nullptr);
+  EXPECT_FALSE(exchange_->DeviceWeightsAreLocal());
 }
 
 TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheDeviceCannotBeMapped) {

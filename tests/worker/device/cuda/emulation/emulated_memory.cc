@@ -125,7 +125,8 @@ class Memory {
     void* const memory = mmap(nullptr, block.bytes, PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     blocks_[static_cast<char*>(memory)] = block.bytes;
-    mapped_[memory] = {block.process, block.descriptor, file, block.bytes, 1};
+    mapped_[memory] = {block.process, block.descriptor, block.device,
+                       file,          block.bytes,      1};
     MapFile(memory, block.bytes, file);
     return memory;
   }
@@ -143,6 +144,17 @@ class Memory {
     blocks_.erase(block);
     mapped_.erase(mapping);
     return true;
+  }
+
+  // Returns the GPU that owns the memory, or -1 if the memory is not mapped.
+  int OwnerOf(const void* memory) {
+    const char* const at = static_cast<const char*>(memory);
+    absl::MutexLock lock(&mu_);
+    for (const auto& [begin, mapping] : mapped_) {
+      const char* const first = static_cast<const char*>(begin);
+      if (at >= first && at < first + mapping.bytes) return mapping.device;
+    }
+    return -1;
   }
 
   bool Contains(const void* memory) {
@@ -178,7 +190,7 @@ class Memory {
 
  private:
   struct Mapping {
-    int process = 0, descriptor = 0;  // Of the owner.
+    int process = 0, descriptor = 0, device = 0;  // Of the owner.
     int file = -1;
     size_t bytes = 0;
     int count = 0;
@@ -298,6 +310,11 @@ int DeviceOf(const void* memory) {
     if (MemoryOf(device).Contains(memory)) return device;
   }
   return -1;
+}
+int HomeOf(const void* memory) {
+  const int device = DeviceOf(memory);
+  const int owner = device < 0 ? -1 : MemoryOf(device).OwnerOf(memory);
+  return owner >= 0 ? owner : device;
 }
 bool ShareMemory(void* memory, SharedBlock* block) {
   block->process = getpid();

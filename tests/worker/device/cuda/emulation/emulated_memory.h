@@ -21,6 +21,9 @@ void ReleaseMemory(void* memory);
 // Returns the number of the GPU to which the allocated memory at this address
 // belongs, or -1 if it belongs to none.
 int DeviceOf(const void* memory);
+// Like DeviceOf, except that memory that MapMemory has mapped belongs to the
+// GPU on which the other process has allocated it.
+int HomeOf(const void* memory);
 // Limits the memory that can be allocated on each GPU. The limit is 1 TiB
 // initially.
 void SetMemoryBytes(size_t bytes);

@@ -263,7 +263,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes,
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
                                      const void* memory) {
   UseContext();
-  attributes->device = emulated_gpu::DeviceOf(memory);
+  attributes->device = emulated_gpu::HomeOf(memory);
   attributes->type = attributes->device >= 0 ? cudaMemoryTypeDevice
                      : emulated_gpu::IsPinned(memory)
                          ? cudaMemoryTypeHost
