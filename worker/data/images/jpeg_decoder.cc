@@ -69,8 +69,10 @@ bool Start(absl::string_view bytes, Decoder* decoder) {
   }
   if (jpeg->num_components != 1 && jpeg->num_components != 3) {
     decoder->unsupported =
-        "its colors are CMYK; convert it to RGB, for example with Pillow's "
-        "convert(\"RGB\")";
+        jpeg->num_components == 4
+            ? "its colors are CMYK; convert it to RGB, for example with "
+              "Pillow's convert(\"RGB\")"
+            : "it has neither one nor three channels; convert it to RGB";
     return false;
   }
   jpeg->out_color_space = jpeg->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;

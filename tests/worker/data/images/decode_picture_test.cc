@@ -95,6 +95,11 @@ TEST(DecodePictureTest, RefusesCmykJpegs) {
               HasSubstr("colors are CMYK; convert it to RGB"));
 }
 
+TEST(DecodePictureTest, RefusesJpegsWithTwoChannels) {
+  EXPECT_THAT(ErrorOf(EncodeJpeg(8, 8, 2, std::vector<uint8_t>(128, 9))),
+              HasSubstr("neither one nor three channels; convert it to RGB"));
+}
+
 TEST(DecodePictureTest, RefusesTruncatedFiles) {
   const Picture picture = MakePicture(32, 32, 3, 1);
   const std::string png = EncodePng(picture);

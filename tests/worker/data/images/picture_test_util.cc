@@ -102,7 +102,8 @@ std::string EncodeJpeg(int64_t height, int64_t width, int components,
   jpeg.input_components = components;
   jpeg.in_color_space = components == 1   ? JCS_GRAYSCALE
                         : components == 3 ? JCS_RGB
-                                          : JCS_CMYK;
+                        : components == 4 ? JCS_CMYK
+                                          : JCS_UNKNOWN;
   jpeg_set_defaults(&jpeg);
   jpeg_set_quality(&jpeg, 90, TRUE);
   if (progressive) jpeg_simple_progression(&jpeg);
