@@ -22,12 +22,12 @@ struct ModelEvaluation {
   double accuracy = 0;  // Fraction of correct outputs; 0 for regression.
 };
 
-// Evaluates the model whose weights model.initial_weights of `job` names on the
-// job's held-out data. `job` must be valid and a result of ResolveJob. The
-// result has the same bits as the evaluation of a training run with these
-// weights, for any number of threads. Returns the errors of
-// TrainingSetup::Create and of LoadInitialWeights, and FailedPrecondition if
-// the job has no held-out data.
+// Evaluates the model of `job`, with the weights that the job's field
+// model.initial_weights names, on the job's held-out data. `job` must be valid
+// and a result of ResolveJob. The result has the same bits as the evaluation of
+// a training run with these weights, for any number of threads. Returns the
+// errors of TrainingSetup::Create and of LoadInitialWeights, and
+// FailedPrecondition if the job has no held-out data.
 absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
                                               const DeviceMaker& make_device,
                                               const TrainingSources& sources);

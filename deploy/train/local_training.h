@@ -70,7 +70,8 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
 // PredictLocalRun.
 LocalRun RunOf(const LocalTraining& training);
 
-// Adds the predicted step time to the run's summary.json. Call this after the
+// Adds the step time that PredictLocalRun computes to the run's summary.json,
+// so that users can compare it with the measured step time. Call this after the
 // job's end. Has no effect if `server_device` is not "cpu" or the run has no
 // complete steps. Returns an error if summary.json cannot be read or written.
 absl::Status AddPrediction(const LocalTraining& training);

@@ -125,11 +125,12 @@ class ExchangeSession final
 
   void Send(int64_t version, int chunk, const EncodedFloats& values,
             bool difference);
-  // Queues the difference of a chunk's weights to the previous version. A
-  // worker needs all differences in order, so no single difference may be
-  // dropped. If the queued differences are as large as the whole chunk,
-  // replaces them with the two whole versions that the worker may need. This
-  // also bounds the queue.
+  // Queues the difference between this version of a chunk's weights and the
+  // version before. A worker needs all differences in order, so no single
+  // difference may be dropped. If the queued differences of a chunk become as
+  // large as the chunk itself, replaces them with the whole weights of the two
+  // newest versions, from which the worker may compute. This also bounds the
+  // queue.
   void SendDifference(const WeightsVersion& weights);
   // Drops the entries of in_place_ that are of `version` or of older versions.
   // This bounds the list if a worker does not read its stream.

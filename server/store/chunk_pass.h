@@ -156,8 +156,9 @@ struct ChunkPasses {
   PinMemory pin;
 };
 
-// Creates the passes on one kind of device. Returns ResourceExhausted, with a
-// breakdown of the required bytes, if the device's memory is too small.
+// A function that creates the ChunkPasses for one kind of device. Returns
+// ResourceExhausted, with a breakdown of the required bytes, if the device's
+// memory is too small.
 using ChunkPassMaker =
     std::function<absl::StatusOr<ChunkPasses>(const ChunkPassPlan& plan)>;
 

@@ -22,7 +22,9 @@ class SumReports {
     int place = 0;  // Index among this server's chunks.
     int64_t elements = 0;
     int64_t step = 0;
-    // The contributions to the chunk. Used only during the call of Add.
+    // The sum of the gradients that workers have sent for this chunk in this
+    // step, with their losses and sample counts. Must be valid until Add
+    // returns.
     const TreeSum* sum = nullptr;
     double sum_of_squares = 0;
   };

@@ -34,9 +34,8 @@ class StepObserver {
   virtual bool WeightsNeeded(int64_t begin, int64_t end) = 0;
   // Called when the whole micro-batch has been queued and the compute thread is
   // about to wait for it, so that the next micro-batch can be prepared
-  // meanwhile. This happens on a device with its own memory, and when a thread
-  // of the user's program computes the micro-batch. Not called in other cases
-  // or for an empty micro-batch.
+  // meanwhile. Called only if the device has its own memory or a thread of the
+  // user's program computes the micro-batch, and never for an empty one.
   virtual void DeviceBusy() {}
   // Returns the object that receives the times at which layers begin and end.
   // If it returns null, the times are not measured. The network calls this for

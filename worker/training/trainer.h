@@ -65,8 +65,9 @@ class Trainer {
   // Initializes the weights (version 0) and sends them to the servers.
   absl::Status Initialize();
   // Halves the number of compute threads after memory ran out; `reason` is the
-  // error. Returns ResourceExhausted, with the remedy, if only one thread was
-  // in use, or if the device of a thread that would remain has failed.
+  // error. Returns ResourceExhausted, with a message that says what the user
+  // can change, if only one thread was in use, or if the device of a thread
+  // that would remain has failed.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
   // Computes the gradients of one micro-batch of `task` on compute thread
