@@ -129,8 +129,8 @@ class ExchangeSession final
   // version before. A worker needs all differences in order, so no single
   // difference may be dropped. If the queued differences of a chunk become as
   // large as the chunk itself, replaces them with the whole weights of the two
-  // newest versions, from which the worker may compute. This also bounds the
-  // queue.
+  // newest versions, because the worker may compute its next gradient from
+  // either of them. This also bounds the queue.
   void SendDifference(const WeightsVersion& weights);
   // Drops the entries of in_place_ that are of `version` or of older versions.
   // This bounds the list if a worker does not read its stream.
