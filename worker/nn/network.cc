@@ -25,9 +25,10 @@ constexpr int kStreamsPerMicroBatch = 4096;
 constexpr int64_t kSegmentBytes = int64_t{4} << 20;
 
 // Number of kinds of micro-batches with captures: full ones, and shorter ones
-// at the end of an epoch. If there are more, all captures are discarded and
+// at the end of an epoch, each with up to two arrays of weights (see
+// Exchange::DeviceWeights). If there are more, all captures are discarded and
 // made again, which only costs time.
-constexpr size_t kMaximumCaptures = 4;
+constexpr size_t kMaximumCaptures = 8;
 
 // Returns the layer's random stream, excluding the device's random base.
 RandomStream StreamOf(uint64_t seed, int node) {
