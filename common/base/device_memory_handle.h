@@ -3,7 +3,6 @@
 #define TRIBUTARY_COMMON_BASE_DEVICE_MEMORY_HANDLE_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 namespace tributary {
@@ -14,15 +13,6 @@ struct DeviceMemoryHandle {
   int64_t process = 0;  // Id of the process that owns the memory.
   std::string handle;   // The bytes of the memory's cudaIpcMemHandle_t.
   int64_t bytes = 0;    // Size of the memory in bytes.
-};
-
-// GPU memory of another process, mapped into this process for use by one GPU.
-struct MappedDeviceMemory {
-  // The mapping ends when the last reference is released.
-  std::shared_ptr<float> memory;
-  // True if the memory belongs to the GPU that uses it. False if that GPU
-  // accesses the memory of a different GPU, which is slower.
-  bool local = false;
 };
 
 }  // namespace tributary

@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<float>> AllocateSharedMemory(
   return owned;
 }
 
-absl::StatusOr<MappedDeviceMemory> MapSharedMemory(
+absl::StatusOr<std::shared_ptr<float>> MapSharedMemory(
     int ordinal, const DeviceMemoryHandle& handle) {
   cudaIpcMemHandle_t name;
   if (handle.handle.size() != sizeof(name.reserved) || handle.bytes <= 0) {
@@ -84,18 +84,19 @@ absl::StatusOr<MappedDeviceMemory> MapSharedMemory(
                                        "be mapped for cuda:",
                                        ordinal));
   }
-  MappedDeviceMemory mapped;
-  mapped.memory = std::shared_ptr<float>(static_cast<float*>(memory),
-                                         [ordinal](float* memory) {
-                                           cudaSetDevice(ordinal);
-                                           cudaIpcCloseMemHandle(memory);
-                                           cudaGetLastError();
-                                         });
+  return std::shared_ptr<float>(static_cast<float*>(memory),
+                                [ordinal](float* mapped) {
+                                  cudaSetDevice(ordinal);
+                                  cudaIpcCloseMemHandle(mapped);
+                                  cudaGetLastError();
+                                });
+}
+
+bool OwnsSharedMemory(int ordinal, const float* memory) {
   cudaPointerAttributes attributes;
-  mapped.local = cudaPointerGetAttributes(&attributes, memory) == cudaSuccess &&
-                 attributes.device == ordinal;
+  const cudaError_t error = cudaPointerGetAttributes(&attributes, memory);
   cudaGetLastError();
-  return mapped;
+  return error == cudaSuccess && attributes.device == ordinal;
 }
 
 }  // namespace tributary::cuda

@@ -30,8 +30,12 @@ absl::StatusOr<std::shared_ptr<float>> AllocateSharedMemory(
 // belong to a different GPU if GPU `ordinal` can access that GPU's memory
 // directly. Returns FailedPrecondition, with the reason, if the memory cannot
 // be mapped; GPU `ordinal` stays usable.
-absl::StatusOr<MappedDeviceMemory> MapSharedMemory(
+absl::StatusOr<std::shared_ptr<float>> MapSharedMemory(
     int ordinal, const DeviceMemoryHandle& handle);
+
+// Returns true if memory that MapSharedMemory has mapped for GPU `ordinal`
+// belongs to this GPU, and false if it belongs to a different GPU.
+bool OwnsSharedMemory(int ordinal, const float* memory);
 
 }  // namespace tributary::cuda
 

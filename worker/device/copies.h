@@ -84,8 +84,12 @@ class Copies {
   // destroyed, and only after all queued work that uses the memory is complete.
   // Thread-safe. Returns FailedPrecondition, with the reason, if the memory
   // cannot be mapped.
-  virtual absl::StatusOr<MappedDeviceMemory> MapMemory(
+  virtual absl::StatusOr<std::shared_ptr<float>> MapMemory(
       const DeviceMemoryHandle& handle) = 0;
+  // Returns true if memory that MapMemory has mapped belongs to this device,
+  // and false if this device accesses the memory of a different device, which
+  // is slower. Thread-safe.
+  virtual bool OwnsMemory(const float* /*mapped*/) const { return false; }
   // Like CopyStream::Record and CopyStream::Await, but for the queue of the
   // device's operations.
   virtual void Record(Event* event) = 0;

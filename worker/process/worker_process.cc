@@ -88,8 +88,12 @@ MapDeviceMemory MapperFor(const TrainingSetup& setup) {
       setup.traits().contributions_await_norm) {
     return nullptr;
   }
-  return [device](const DeviceMemoryHandle& handle) {
-    return device->copies()->MapMemory(handle);
+  return [device](const DeviceMemoryHandle& handle)
+             -> absl::StatusOr<MappedDeviceMemory> {
+    TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<float> memory,
+                               device->copies()->MapMemory(handle));
+    const bool local = device->copies()->OwnsMemory(memory.get());
+    return MappedDeviceMemory{std::move(memory), local};
   };
 }
 

@@ -123,9 +123,13 @@ std::shared_ptr<void> CudaCopies::PinHostMemory(void* memory, size_t bytes) {
   return cuda::PinHostMemory(context_->ordinal(), memory, bytes);
 }
 
-absl::StatusOr<MappedDeviceMemory> CudaCopies::MapMemory(
+absl::StatusOr<std::shared_ptr<float>> CudaCopies::MapMemory(
     const DeviceMemoryHandle& handle) {
   return MapSharedMemory(context_->ordinal(), handle);
+}
+
+bool CudaCopies::OwnsMemory(const float* mapped) const {
+  return OwnsSharedMemory(context_->ordinal(), mapped);
 }
 
 void CudaCopies::Record(Event* event) {

@@ -76,8 +76,9 @@ class CudaCopies final : public Copies {
   absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() override;
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
   std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override;
-  absl::StatusOr<MappedDeviceMemory> MapMemory(
+  absl::StatusOr<std::shared_ptr<float>> MapMemory(
       const DeviceMemoryHandle& handle) override;
+  bool OwnsMemory(const float* mapped) const override;
   void Record(Event* event) override;
   void Await(const Event& event) override;
 

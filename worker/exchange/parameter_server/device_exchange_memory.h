@@ -15,6 +15,15 @@
 
 namespace tributary {
 
+// GPU memory of a server, mapped for the worker's GPU.
+struct MappedDeviceMemory {
+  // The mapping ends when the last reference is released.
+  std::shared_ptr<float> memory;
+  // True if the memory belongs to the worker's GPU. False if that GPU accesses
+  // the memory of a different GPU, which is slower.
+  bool local = false;
+};
+
 // Maps GPU memory of another process; see Copies::MapMemory.
 using MapDeviceMemory = std::function<absl::StatusOr<MappedDeviceMemory>(
     const DeviceMemoryHandle& handle)>;

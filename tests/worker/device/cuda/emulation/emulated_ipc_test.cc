@@ -66,9 +66,9 @@ TEST_F(EmulatedIpcTest, BothProcessesSeeWhatEitherWrites) {
   WriteElement(memory_.get(), 3);
   EXPECT_TRUE(Succeeds(InChild([&] {
     const auto mapped = MapSharedMemory(/*ordinal=*/0, handle_);
-    if (!mapped.ok() || !mapped->local) return false;
-    if (ReadElement(mapped->memory.get()) != 3) return false;
-    WriteElement(mapped->memory.get() + 1000, 5);
+    if (!mapped.ok() || ReadElement(mapped->get()) != 3) return false;
+    if (!OwnsSharedMemory(0, mapped->get())) return false;
+    WriteElement(mapped->get() + 1000, 5);
     return true;
   })));
   EXPECT_EQ(ReadElement(memory_.get() + 1000), 5);
@@ -79,8 +79,8 @@ TEST_F(EmulatedIpcTest, AnotherGpuNeedsPeerAccess) {
   WriteElement(memory_.get(), 3);
   EXPECT_TRUE(Succeeds(InChild([&] {
     const auto mapped = MapSharedMemory(/*ordinal=*/1, handle_);
-    return mapped.ok() && !mapped->local &&
-           ReadElement(mapped->memory.get()) == 3;
+    return mapped.ok() && ReadElement(mapped->get()) == 3 &&
+           !OwnsSharedMemory(1, mapped->get());
   })));
   emulated_gpu::SetPeerAccess(false);
   EXPECT_TRUE(Succeeds(InChild([&] {
@@ -126,8 +126,8 @@ TEST_F(EmulatedIpcTest, RefusesAHandleThatIsNone) {
 TEST_F(EmulatedIpcTest, MemoryThatIsMappedTwiceIsClosedTwice) {
   WriteElement(memory_.get(), 3);
   EXPECT_TRUE(Succeeds(InChild([&] {
-    auto first = MapSharedMemory(0, handle_)->memory;
-    const auto second = MapSharedMemory(0, handle_)->memory;
+    auto first = *MapSharedMemory(0, handle_);
+    const auto second = *MapSharedMemory(0, handle_);
     if (first != second) return false;
     first = nullptr;
     return ReadElement(second.get()) == 3;
@@ -136,7 +136,7 @@ TEST_F(EmulatedIpcTest, MemoryThatIsMappedTwiceIsClosedTwice) {
 
 TEST_F(EmulatedIpcTest, AnAccessAfterTheMappingIsClosedEndsTheProcess) {
   const int status = InChild([&] {
-    auto mapped = MapSharedMemory(0, handle_)->memory;
+    auto mapped = *MapSharedMemory(0, handle_);
     const float* const place = mapped.get();
     mapped = nullptr;
     signal(SIGSEGV, SIG_DFL);  // The handler of sanitizers would exit.
@@ -154,10 +154,10 @@ TEST_F(EmulatedIpcTest, MemoryThatIsFreedWhileItIsMappedTurnsToNan) {
   char byte = 0;
   if (child == 0) {
     const auto memory = MapSharedMemory(0, handle_);
-    bool right = memory.ok() && ReadElement(memory->memory.get()) == 3;
+    bool right = memory.ok() && ReadElement(memory->get()) == 3;
     right &= write(mapped[1], &byte, 1) == 1;
     right &= read(freed[0], &byte, 1) == 1;
-    const float after = ReadElement(memory->memory.get());
+    const float after = ReadElement(memory->get());
     _exit(right && after != after ? 0 : 1);
   }
   ASSERT_EQ(read(mapped[0], &byte, 1), 1);
@@ -173,7 +173,7 @@ TEST_F(EmulatedIpcTest, MemoryThatIsFreedWhileItIsMappedTurnsToNan) {
 
 TEST_F(EmulatedIpcTest, AProcessThatHasEndedMapsNothing) {
   EXPECT_TRUE(Succeeds(InChild([&] {
-    new MappedDeviceMemory(*MapSharedMemory(0, handle_));  // Never closed.
+    new std::shared_ptr<float>(*MapSharedMemory(0, handle_));  // Never closed.
     return true;
   })));
   testing::internal::CaptureStderr();
