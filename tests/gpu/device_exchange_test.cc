@@ -23,6 +23,7 @@ constexpr char kJob[] =
     "steps: 6";
 
 constexpr char kShares[] = "stay in the memory of the server's GPU";
+constexpr char kCopies[] = "each step copies the weights to the worker's GPU";
 constexpr char kFallsBack[] = "pass through the host's memory: ";
 
 struct RunOptions {
@@ -95,7 +96,9 @@ TEST_F(DeviceExchangeTest, AWorkerOnADifferentGpuHasTheSameBits) {
   apart.device = "cuda:1";
   apart.server_device = "cuda:0";
   EXPECT_EQ(Train("apart", apart), Train("together", {}));
+  EXPECT_THAT(Log("together", "worker-0"), Not(HasSubstr(kCopies)));
   EXPECT_THAT(Log("apart", "worker-0"), HasSubstr(kShares));
+  EXPECT_THAT(Log("apart", "worker-0"), HasSubstr(kCopies));
 }
 
 TEST_F(DeviceExchangeTest, JobsThatClipGradientsHaveTheSameBitsToo) {

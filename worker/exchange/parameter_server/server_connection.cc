@@ -263,22 +263,31 @@ bool ServerConnection::OnWelcome(const Welcome& welcome) {
 
 void ServerConnection::LogDevice(const absl::Status& mapped) {
   if (parts_->log == nullptr) return;
-  parts_->log(mapped.ok()
-                  ? "gradients and weights stay in the memory of the server's "
-                    "GPU"
-                  : absl::StrCat("gradients and weights pass through the "
-                                 "host's memory: ",
-                                 mapped.message()));
+  if (!mapped.ok()) {
+    parts_->log(
+        absl::StrCat("gradients and weights pass through the host's memory: ",
+                     mapped.message()));
+    return;
+  }
+  parts_->log(absl::StrCat(
+      "gradients and weights stay in the memory of the server's GPU",
+      parts_->device->weights_are_local()
+          ? ""
+          : "; each step copies the weights to the worker's GPU, which is a "
+            "different one"));
 }
 
 bool ServerConnection::MapDevice(const Welcome& welcome) {
   const int64_t elements = parts_->layout->arena_elements();
   absl::StatusOr<std::shared_ptr<DeviceExchangeMemory>> mapped =
       DeviceExchangeMemory::Map(welcome, elements, parts_->map_device);
-  LogDevice(mapped.status());
-  if (!mapped.ok()) return false;
+  if (!mapped.ok()) {
+    LogDevice(mapped.status());
+    return false;
+  }
   parts_->device = *std::move(mapped);
   parts_->on_device = true;
+  LogDevice(absl::OkStatus());
   return true;
 }
 

@@ -141,8 +141,8 @@ class ServerConnection final
   // Maps the memory of the server's GPU. Returns false, and logs the reason, if
   // gradients and weights pass through the host's memory instead.
   bool MapDevice(const Welcome& welcome);
-  // Logs whether gradients and weights stay in the memory of the server's GPU,
-  // and if `mapped` is an error, why not.
+  // If `mapped` is OK, logs that gradients and weights stay in the memory of
+  // the server's GPU, `parts_->device`. Otherwise logs why they do not.
   void LogDevice(const absl::Status& mapped);
   bool OnWeights(const Weights& weights, ReceivedPayload payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);

@@ -405,6 +405,8 @@ TEST_F(DeviceExchangeTest, KnowsThatTheWeightsAreOnADifferentGpu) {
   ASSERT_TRUE(Greet());
   EXPECT_NE(exchange_->DeviceWeights(0), nullptr);
   EXPECT_FALSE(exchange_->DeviceWeightsAreLocal());
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("copies the weights to the worker's "
+                                          "GPU, which is a different one")));
 }
 
 TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheDeviceCannotBeMapped) {
