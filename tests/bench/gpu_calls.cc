@@ -56,6 +56,7 @@ class CountingExchange final : public Exchange {
   const float* DeviceWeights(int64_t) const override {
     return static_cast<const float*>(memory_.get());
   }
+  bool DeviceWeightsAreLocal() const override { return on_device(); }
   void PushInitial(Buffer) override {}
   void Push(int64_t step, NodeChunk sum) override {
     Deliver(step + 1, sum.chunk);
