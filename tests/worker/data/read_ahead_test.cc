@@ -192,6 +192,19 @@ TEST_F(ReadAheadTest, AMicroBatchTakenIsForgotten) {
   EXPECT_EQ(data_.ReadsHere(), 1);
 }
 
+// After a loss, another worker may have computed the micro-batch of a step for
+// which this one has read the samples.
+TEST_F(ReadAheadTest, SamplesOfAnEarlierStepAreNotTaken) {
+  ReadAhead ahead(&data_, &sampler_, /*threads=*/1, /*depth=*/8);
+  ahead.Expect(2, 1);
+  data_.AwaitEnded(1);
+  ahead.Expect(3, 1);
+  data_.AwaitEnded(2);
+  ExpectIsMicroBatch(ahead.Take(3, 1), 3, 1);
+  EXPECT_EQ(ahead.TryTake(4, 1), nullptr);
+  ExpectIsMicroBatch(ahead.Take(4, 1), 4, 1);
+}
+
 TEST_F(ReadAheadTest, WorksWithoutThreadsOrDepth) {
   for (const int depth : {0, 4}) {
     ReadAhead ahead(&data_, &sampler_, /*threads=*/4 - depth, depth);
