@@ -94,9 +94,11 @@ absl::StatusOr<std::shared_ptr<float>> MapSharedMemory(
 
 bool OwnsSharedMemory(int ordinal, const float* memory) {
   cudaPointerAttributes attributes;
-  const cudaError_t error = cudaPointerGetAttributes(&attributes, memory);
-  cudaGetLastError();
-  return error == cudaSuccess && attributes.device == ordinal;
+  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  return attributes.device == ordinal;
 }
 
 }  // namespace tributary::cuda

@@ -23,7 +23,7 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
 
 // Returns the address of the coordinator (host:port) of the run in `folder`,
 // which server 0 keeps in the file server.json. Returns NotFound if there is no
-// such file, because the job does not run on this machine.
+// such file, for example because the job runs on a different machine.
 absl::StatusOr<std::string> AddressOfRun(const std::string& folder);
 
 // Returns the status of a job as the JSON object that `tributary status --json`

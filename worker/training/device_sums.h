@@ -82,8 +82,10 @@ class DeviceSums {
   bool full_ = false;  // True once an allocation has failed.
 
   // State of the current task.
-  std::set<int> tops_;  // Largest nodes made up of the task's micro-batches.
-  std::map<int, Waiting> waiting_;  // Indexed by node.
+  // Nodes of the reduction tree: the roots of the largest subtrees whose leaves
+  // are all micro-batches of the task.
+  std::set<int> tops_;
+  std::map<int, Waiting> waiting_;  // Indexed by node of the reduction tree.
   std::vector<float*> free_;        // Unused arenas.
 
   // State of the current micro-batch.

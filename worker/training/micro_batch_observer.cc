@@ -39,6 +39,14 @@ MicroBatchObserver::MicroBatchObserver(const MicroBatch& micro_batch,
       last_chunk_(layout->chunk_count() - 1),
       last_added_(layout->chunk_count()) {}
 
+const float* MicroBatchObserver::weights() const {
+  if (micro_batch_.device == nullptr) {
+    return state_->Weights(micro_batch_.task->version);
+  }
+  return micro_batch_.reads_in_place ? micro_batch_.device_weights
+                                     : micro_batch_.device->weights();
+}
+
 bool MicroBatchObserver::WeightsNeeded(int64_t begin, int64_t end) {
   timer_->Switch(Activity::kExchange);
   const bool copies =

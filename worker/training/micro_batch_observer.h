@@ -62,6 +62,10 @@ class MicroBatchObserver final : public StepObserver {
                      WorkState* state, SubtreeReducer* reducer,
                      ComputeThreadTimer* timer);
 
+  // Returns the arena from which the network must read the weights for which
+  // WeightsNeeded has returned true.
+  const float* weights() const;
+
   bool WeightsNeeded(int64_t begin, int64_t end) override;
   LayerObserver* layers() override { return micro_batch_.layers; }
   void DeviceBusy() override {

@@ -323,9 +323,7 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
         const LossSums loss,
         setup_->model(thread)->ForwardBackward(
             *batch, setup_->job().seed(), task.version, micro_batch,
-            device == nullptr     ? state_->Weights(task.version)
-            : work.reads_in_place ? work.device_weights
-                                  : device->weights(),
+            observer.weights(),
             device == nullptr ? gradients.get() : device->gradients(),
             &observer));
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));

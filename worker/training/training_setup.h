@@ -100,8 +100,8 @@ class TrainingSetup {
   bool queues_micro_batches() const { return queues_micro_batches_; }
   // Writes version 0 of the weights to `arena`, a host arena with the layout
   // layout(): the model's initial values, or those of the files that the job
-  // names. Returns the errors of LoadInitialWeights. May block on the disk. No
-  // thread may be computing.
+  // names. Returns the errors of LoadInitialWeights. May block on the disk.
+  // Must not be called while a thread computes a micro-batch or an evaluation.
   absl::Status MakeInitialWeights(float* arena) const;
   // Distributes the items of a task (micro-batches, or pieces of the evaluation
   // data) over the compute threads.

@@ -71,12 +71,16 @@ class MicroBatchObserverTest : public testing::Test {
 
   bool WeightsNeeded(WorkState* state, bool reads_in_place = false) {
     const Task task;
+    const float in_place = 0;
     MicroBatchObserver::MicroBatch micro_batch;
     micro_batch.task = &task;
     micro_batch.device = arenas_.get();
+    micro_batch.device_weights = reads_in_place ? &in_place : nullptr;
     micro_batch.reads_in_place = reads_in_place;
     MicroBatchObserver observer(micro_batch, layout_.get(), state,
                                 /*reducer=*/nullptr, &timer_);
+    EXPECT_EQ(observer.weights(),
+              reads_in_place ? &in_place : arenas_->weights());
     return observer.WeightsNeeded(0, layout_->arena_elements());
   }
 

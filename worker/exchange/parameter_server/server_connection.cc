@@ -281,14 +281,13 @@ bool ServerConnection::MapDevice(const Welcome& welcome) {
   const int64_t elements = parts_->layout->arena_elements();
   absl::StatusOr<std::shared_ptr<DeviceExchangeMemory>> mapped =
       DeviceExchangeMemory::Map(welcome, elements, parts_->map_device);
-  if (!mapped.ok()) {
-    LogDevice(mapped.status());
-    return false;
+  const absl::Status status = mapped.status();
+  if (status.ok()) {
+    parts_->device = *std::move(mapped);
+    parts_->on_device = true;
   }
-  parts_->device = *std::move(mapped);
-  parts_->on_device = true;
-  LogDevice(absl::OkStatus());
-  return true;
+  LogDevice(status);
+  return status.ok();
 }
 
 absl::Status ServerConnection::MapWeights(const SharedMemoryOffer& offer) {

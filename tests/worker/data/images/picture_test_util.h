@@ -23,7 +23,7 @@ std::string EncodePngRows(int64_t height, int64_t width, int depth,
                           int color_type, const std::string& rows,
                           const std::string& palette = "");
 // Encodes as JPEG. `components` is the number of channels; with 4, the rows are
-// CMYK.
+// CMYK, and with 2, the file names no color space.
 std::string EncodeJpeg(int64_t height, int64_t width, int components,
                        const std::vector<uint8_t>& rows,
                        bool progressive = false);
