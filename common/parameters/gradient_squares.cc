@@ -12,7 +12,29 @@ int64_t EndWithGap(const ChunkSegment& segment) {
          kArenaAlignment;
 }
 
+void AddTo(BlockSquares* total, const BlockSquares& block) {
+  total->gradients += block.gradients;
+  total->statistics += block.statistics;
+}
+
+// NaN if the statistics are not finite.
+double TotalOfBoth(const BlockSquares& squares) {
+  return squares.gradients + 0 * squares.statistics;
+}
+
 }  // namespace
+
+double GradientSquares::Total() const {
+  BlockSquares total = blocks_;
+  AddTo(&total, OpenBlock());
+  return TotalOfBoth(total);
+}
+
+double GradientSquares::TotalOf(absl::Span<const BlockSquares> blocks) {
+  BlockSquares total;
+  for (const BlockSquares& block : blocks) AddTo(&total, block);
+  return TotalOfBoth(total);
+}
 
 void GradientSquares::Add(const float* half, const float* other_half,
                           int64_t count) {
@@ -29,13 +51,18 @@ void GradientSquares::Add(const float* half, const float* other_half,
                          : inside ? EndWithGap(segments_[next_])
                                   : segments_[next_].begin;
     const int64_t from = position_ - start;
-    position_ = std::min(stop, end);
+    const int64_t block_end = (position_ / kSquareBlock + 1) * kSquareBlock;
+    position_ = std::min({stop, end, block_end});
     const int64_t size = position_ - start - from;
     SumOfSquaresInPieces& squares = inside ? statistics_ : gradients_;
     if (other_half == nullptr) {
       squares.Add(half + from, size);
     } else {
       squares.AddSum(half + from, other_half + from, size);
+    }
+    if (position_ == block_end) {
+      AddTo(&blocks_, OpenBlock());
+      gradients_ = statistics_ = SumOfSquaresInPieces();
     }
   }
 }

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "common/numerics/vector_ops.h"
+#include "common/parameters/block_squares.h"
 #include "common/parameters/parameter_table.h"
 
 namespace tributary {
@@ -31,21 +32,21 @@ class GradientSquares {
   // multiple of 16 in all calls except the last. Elements in the alignment gaps
   // between parameters must be zero.
   void Add(const float* half, const float* other_half, int64_t count);
-  double Total() const {
-    return TotalOf(gradients_.Total(), statistics_.Total());
-  }
-  // Returns `gradients`, the sum of squares of the gradients, or NaN if
-  // `statistics`, the sum of squares of the running statistics, is not finite.
-  // Both must have been summed in the order of SumOfSquares, by position in the
-  // arena (the buffer with all parameters).
-  static double TotalOf(double gradients, double statistics) {
-    return gradients + 0 * statistics;
-  }
+  double Total() const;
+  // Returns the result for a range of elements whose blocks, the last of which
+  // may be shorter, have these sums.
+  static double TotalOf(absl::Span<const BlockSquares> blocks);
 
  private:
+  BlockSquares OpenBlock() const {
+    return {gradients_.Total(), statistics_.Total()};
+  }
+
   const absl::Span<const ChunkSegment> segments_;
   size_t next_ = 0;       // The first segment that may end after position_.
   int64_t position_ = 0;  // Number of elements added so far.
+  BlockSquares blocks_;   // The sums of all complete blocks.
+  // Of the block that position_ is in.
   SumOfSquaresInPieces gradients_, statistics_;
 };
 

@@ -65,15 +65,18 @@ field_of() {
 
 # Prints the folders in which the toolkit, pip and the driver install libraries.
 library_folders() {
-  local python=(/usr/local/lib /usr/lib /opt/*/lib "${HOME:-/root}/.local/lib"
-    "${VIRTUAL_ENV:-/none}/lib" "${CONDA_PREFIX:-/none}/lib")
-  local root folder
+  local packages=({/usr/local,/usr,/opt/*}/lib/python3*/{site,dist}-packages
+    "${HOME:-/root}/.local/lib"/python3*/site-packages)
+  local folder
   printf '%s\n' /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 \
     /usr/local/cuda*/targets/*/lib /usr/lib/x86_64-linux-gnu
-  for root in "${python[@]}"; do
-    for folder in "$root"/python3*/{site,dist}-packages/nvidia/*/lib; do
-      echo "$folder"
-    done
+  # The Python on the PATH may be in a virtual environment.
+  if command -v python3 >/dev/null; then
+    mapfile -t -O "${#packages[@]}" packages < <(python3 -c \
+      'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null)
+  fi
+  for folder in "${packages[@]}"; do
+    printf '%s\n' "$folder"/nvidia/*/lib
   done
 }
 

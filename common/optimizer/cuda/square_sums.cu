@@ -7,14 +7,22 @@
 namespace tributary::cuda {
 namespace {
 
+// Number of tiles that a block sums, one after another.
+constexpr int64_t kTilesPerBlock = 4;
+
 struct Group {
+  int64_t blocks = 0;  // Of each chunk.
   SquareSums chunks[kSquareChunks];
 };
 
-// One block for each chunk.
-__global__ void SumSquaresKernel(const Group group) {
+__global__ void __launch_bounds__(kBlockThreads)
+    SumSquaresKernel(const Group group) {
   __shared__ SquareTile tiles[2];
-  SumSquaresInBlock(group.chunks[blockIdx.x], tiles);
+  const SquareSums& chunk = group.chunks[blockIdx.x / group.blocks];
+  ForEachTile(chunk, blockIdx.x % group.blocks, group.blocks, tiles,
+              [&](int64_t i, const ChunkRow&) {
+                return FlushedFour(LoadFour(chunk.x + i));
+              });
 }
 
 }  // namespace
@@ -26,9 +34,14 @@ cudaError_t FindSumKernels() {
 
 void SumSquares(Stream& stream, absl::Span<const SquareSums> chunks) {
   Group group;
+  for (const SquareSums& chunk : chunks) {
+    group.blocks = std::max(
+        group.blocks, CeilDivide(SquareBlocks(chunk.elements), kTilesPerBlock));
+  }
   std::copy(chunks.begin(), chunks.end(), group.chunks);
-  Launch(stream, "SumSquares", static_cast<int64_t>(chunks.size()),
-         kBlockThreads, &SumSquaresKernel, group);
+  Launch(stream, "SumSquares",
+         static_cast<int64_t>(chunks.size()) * group.blocks, kBlockThreads,
+         &SumSquaresKernel, group);
 }
 
 }  // namespace tributary::cuda

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "common/cuda/stream.h"
 #include "common/optimizer/cuda/chunk_rows.h"
+#include "common/parameters/block_squares.h"
 
 namespace tributary::cuda {
 
@@ -17,37 +18,30 @@ namespace tributary::cuda {
 // calling thread's current GPU, and an error of CUDA otherwise.
 cudaError_t FindSumKernels();
 
-// Maximum number of chunks in a call of UpdateChunks (update.h), which launches
-// one kernel. The 4 KiB of a kernel's arguments could describe about 20 chunks.
-inline constexpr int kGroupChunks = 8;
-
 // Maximum number of chunks in a call of SumSquares, which launches one kernel.
 // The arguments of a kernel may have up to 4 KiB, which is enough for 128
 // chunks.
 inline constexpr int kSquareChunks = 100;
 
-// Number of partial sums of squares per chunk: 16 of gradients, and 16 of
-// running statistics. See SquareSums.
-inline constexpr int kSquareSums = 32;
+// Returns the number of blocks of kSquareBlock elements, of which the last may
+// be shorter.
+constexpr int64_t SquareBlocks(int64_t elements) {
+  return (elements + kSquareBlock - 1) / kSquareBlock;
+}
 
-// The arguments of SumSquares for one chunk. Computes 32 partial sums of the
-// squares of x[i], for i < elements. `elements` is a multiple of kRowElements.
-// The square of element i belongs to sums[i % 16], or to sums[16 + i % 16] if
-// rows[i / kRowElements] belongs to running statistics (group kStatistics).
-//
-// Each of 32 threads computes one partial sum, in the order of i, which is also
-// the order on CPUs. The additions of a thread depend on each other, so a chunk
-// of 1 MiB takes at least 16,384 times the latency of an addition, about 0.1
-// ms. The chunks of one launch are computed at the same time.
+// The arguments of SumSquares for one chunk: computes the sums of the squares
+// of x[i], for i < elements, in each block. `elements` is a multiple of
+// kRowElements. rows[i / kRowElements] tells which elements are running
+// statistics.
 struct SquareSums {
   int64_t elements = 0;
   const float* x = nullptr;
   const ChunkRow* rows = nullptr;
-  double* sums = nullptr;  // The results: kSquareSums numbers.
+  BlockSquares* sums = nullptr;  // The results: SquareBlocks(elements).
 };
 
-// Queues the computation of the partial sums of squares of up to kSquareChunks
-// chunks, in one launch.
+// Queues the computation of the sums of squares of up to kSquareChunks chunks,
+// in one launch.
 void SumSquares(Stream& stream, absl::Span<const SquareSums> chunks);
 
 }  // namespace tributary::cuda

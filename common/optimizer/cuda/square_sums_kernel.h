@@ -10,61 +10,99 @@
 
 namespace tributary::cuda {
 
-// Number of elements of a tile, a part of a chunk. While warp 0 adds the
-// squares of one tile, the other warps read the next tile.
-inline constexpr int kSquareTile = 1024;
+// Four neighbours: the elements that a thread loads at once. A row of
+// kRowElements consists of whole groups.
+inline constexpr int kFour = 4;
+struct alignas(16) Four {
+  float values[kFour];
+};
+static_assert(kSquareBlock == kFour * kBlockThreads, "one group per thread");
 
-// A tile: consecutive elements of a chunk, in shared memory. `gradients` holds
-// its elements, with zeros in place of running statistics (elements of group
-// kStatistics). `statistics` holds the running statistics, with zeros in place
-// of all other elements. Adding the square of a zero changes no sum, so the
-// thread that adds needs no condition, and its loads from shared memory do not
-// wait for each other. `gap` avoids bank conflicts between the two halves of
-// the warp.
+__device__ inline Four LoadFour(const float* from) {
+  return *reinterpret_cast<const Four*>(from);
+}
+__device__ inline void StoreFour(const Four& four, float* to) {
+  *reinterpret_cast<Four*>(to) = four;
+}
+
+// A block of kSquareBlock elements in shared memory, and which of its rows are
+// running statistics.
 struct SquareTile {
-  float gradients[kSquareTile];
-  float gap[kRowElements];
-  float statistics[kSquareTile];
+  Four fours[kBlockThreads];
+  bool statistics[kSquareBlock / kRowElements];
 };
 
-// Computes the partial sums of squares of one chunk. All threads of a block of
-// kBlockThreads threads must call this function. `tiles` is in shared memory.
-__device__ inline void SumSquaresInBlock(const SquareSums& chunk,
-                                         SquareTile (&tiles)[2]) {
-  const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % kRowElements;
+// Warp. Computes the sums of squares of the first `count` elements of a tile.
+// The lower half of the warp sums gradients and the upper half statistics: lane
+// n of a half the elements i with i % kRowElements = n, in order.
+__device__ inline void SumSquaresOfTile(const SquareTile& tile, int count,
+                                        BlockSquares* squares) {
+  static_assert(kWarp == 2 * kRowElements, "two halves");
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const bool statistics = lane >= kRowElements;
+  const float* const column = tile.fours[0].values + lane % kRowElements;
   double sum = 0;
-  const int64_t tile_count = (chunk.elements + kSquareTile - 1) / kSquareTile;
-  // Warp 0 adds the squares of tile t in iteration t + 1.
-  for (int64_t t = 0; t <= tile_count; ++t) {
-    if (thread >= kWarp) {
-      const int64_t begin = t * kSquareTile;
-      SquareTile& tile = tiles[t % 2];
-      for (int i = thread - kWarp;
-           i < kSquareTile && begin + i < chunk.elements;
-           i += kBlockThreads - kWarp) {
-        const float value = Flushed(chunk.x[begin + i]).value();
-        const bool statistics = chunk.rows[(begin + i) / kRowElements].group ==
-                                RowGroup::kStatistics;
-        tile.gradients[i] = statistics ? 0.0f : value;
-        tile.statistics[i] = statistics ? value : 0.0f;
-      }
-    } else if (t > 0) {
-      const SquareTile& tile = tiles[(t - 1) % 2];
-      const float* const values =
-          thread < kRowElements ? tile.gradients : tile.statistics;
-      const int64_t rest = chunk.elements - (t - 1) * kSquareTile;
-      const int size =
-          static_cast<int>(rest < kSquareTile ? rest : kSquareTile);
 #pragma unroll 8
-      for (int i = lane; i < size; i += kRowElements) {
-        const double value = values[i];
-        sum += value * value;  // The product is exact in double.
+  for (int row = 0; row < count / kRowElements; ++row) {
+    const double value =
+        tile.statistics[row] == statistics ? column[row * kRowElements] : 0.0f;
+    sum += value * value;  // The product is exact in double.
+  }
+  // Neighbours first, as AddPartialSums.
+#pragma unroll
+  for (int distance = 1; distance < kRowElements; distance *= 2) {
+    sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  }
+  if (lane == 0) squares->gradients = sum;
+  if (lane == kRowElements) squares->statistics = sum;
+}
+
+// Calls load(i, row) for groups of four elements of a chunk, beginning at i;
+// `row` is theirs. The function returns four elements whose squares are to be
+// summed. The block processes tiles `first`, first + step, ... All threads of a
+// block of kBlockThreads threads must call this function. `tiles` is in shared
+// memory. If chunk.sums is null, sums nothing.
+template <typename Load>
+__device__ inline void ForEachTile(const SquareSums& chunk, int64_t first,
+                                   int64_t step, SquareTile (&tiles)[2],
+                                   const Load& load) {
+  const int thread = static_cast<int>(threadIdx.x);
+  int turn = 0;
+  for (int64_t t = first; t * kSquareBlock < chunk.elements; t += step) {
+    SquareTile& tile = tiles[turn % 2];
+    const int64_t begin = t * kSquareBlock;
+    const int64_t i = begin + kFour * thread;
+    if (i < chunk.elements) {
+      const ChunkRow row = chunk.rows[i / kRowElements];
+      const Four four = load(i, row);
+      if (chunk.sums != nullptr) {
+        tile.fours[thread] = four;
+        if (i % kRowElements == 0) {
+          tile.statistics[(i - begin) / kRowElements] =
+              row.group == RowGroup::kStatistics;
+        }
       }
     }
+    if (chunk.sums == nullptr) continue;
     __syncthreads();
+    // The warps take turns. One sums a tile while the others load the next; it
+    // reaches the next barrier before any of them writes to this tile again.
+    if (thread / kWarp == turn % (kBlockThreads / kWarp)) {
+      const int64_t rest = chunk.elements - begin;
+      SumSquaresOfTile(
+          tile, static_cast<int>(rest < kSquareBlock ? rest : kSquareBlock),
+          chunk.sums + t);
+    }
+    ++turn;
   }
-  if (thread < kSquareSums) chunk.sums[thread] = sum;
+}
+
+__device__ inline Four FlushedFour(Four four) {
+#pragma unroll
+  for (int n = 0; n < kFour; ++n) {
+    four.values[n] = Flushed(four.values[n]).value();
+  }
+  return four;
 }
 
 }  // namespace tributary::cuda

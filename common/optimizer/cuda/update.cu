@@ -12,39 +12,60 @@
 namespace tributary::cuda {
 namespace {
 
+// Number of tiles that a block updates, one after another.
+constexpr int64_t kTilesPerBlock = 4;
+
 template <typename Rule>
-struct UpdateElement {
+struct UpdateElements {
   static constexpr int kSlots = Rule::kSlots;
   static constexpr int kArrays = kSlots > 0 ? kSlots : 1;  // Never empty.
 
-  __device__ void operator()(int64_t i) const {
-    const ChunkRow row = rows[i / kRowElements];
-    if (i % kRowElements >= row.elements) {
-      new_weights[i] = 0;
-      return;
-    }
-    const Flushed total(sum[i]);
-    const Flushed w(weights[i]);
+  // Updates four elements from i, which belong to `row`. Returns their sums.
+  __device__ Four operator()(int64_t i, const ChunkRow& row) const {
+    const Four sums = FlushedFour(LoadFour(sum + i));
+    Four fours = LoadFour(weights + i);
+    // Number of the four that belong to a parameter; the rest are a gap.
+    const int count =
+        static_cast<int>(row.elements) - static_cast<int>(i % kRowElements);
     if (row.group == RowGroup::kStatistics) {
-      const Flushed g = total * Flushed(statistics_scale);
-      Flushed* const no_state = nullptr;
-      new_weights[i] = StatisticsRule().Update(g, w, no_state).value();
-      return;
+#pragma unroll
+      for (int n = 0; n < kFour; ++n) {
+        const Flushed g = Flushed(sums.values[n]) * Flushed(statistics_scale);
+        Flushed* const no_state = nullptr;
+        const Flushed w =
+            StatisticsRule().Update(g, Flushed(fours.values[n]), no_state);
+        fours.values[n] = n < count ? w.value() : 0;
+      }
+      StoreFour(fours, new_weights + i);
+      return sums;
     }
-    Flushed state[kArrays];
-    for (int s = 0; s < kSlots; ++s) state[s] = Flushed(slots[s][i]);
+    Four state[kArrays];
+    for (int s = 0; s < kSlots; ++s) state[s] = LoadFour(slots[s] + i);
     // A copy: nvcc would put both into local memory to refer to one.
     Rule rule = row.group == RowGroup::kDecay ? decayed : plain;
     if (row.learning_rate_factor != 1) {
       rule = rule.TimesRate(Flushed(row.learning_rate_factor));
     }
-    new_weights[i] =
-        rule.Update(total * Flushed(gradient_scale), w, state).value();
-    for (int s = 0; s < kSlots; ++s) slots[s][i] = state[s].value();
+#pragma unroll
+    for (int n = 0; n < kFour; ++n) {
+      Flushed of_element[kArrays];
+      for (int s = 0; s < kSlots; ++s) {
+        of_element[s] = Flushed(state[s].values[n]);
+      }
+      const Flushed w =
+          rule.Update(Flushed(sums.values[n]) * Flushed(gradient_scale),
+                      Flushed(fours.values[n]), of_element);
+      fours.values[n] = n < count ? w.value() : 0;
+      for (int s = 0; s < kSlots; ++s) {
+        if (n < count) state[s].values[n] = of_element[s].value();
+      }
+    }
+    StoreFour(fours, new_weights + i);
+    for (int s = 0; s < kSlots; ++s) StoreFour(state[s], slots[s] + i);
+    return sums;
   }
 
   // As in ChunkUpdatePass.
-  const ChunkRow* rows;
   const float* sum;
   const float* weights;
   float* new_weights;
@@ -56,42 +77,29 @@ struct UpdateElement {
 
 template <typename Rule>
 struct UpdateGroup {
-  SquareSums squares[kGroupChunks];
-  int square_count = 0;
-  int blocks = 0;  // Of each update.
-  int64_t elements[kGroupChunks];
-  UpdateElement<Rule> updates[kGroupChunks];
+  int64_t blocks = 0;  // Of each chunk.
+  SquareSums chunks[kGroupChunks];
+  UpdateElements<Rule> updates[kGroupChunks];
 };
 
-// The first blocks sum the squares of a chunk each, because they take longest.
-// Then follow the blocks of each update.
 template <typename Rule>
-__global__ void UpdateChunksKernel(const UpdateGroup<Rule> group) {
+__global__ void __launch_bounds__(kBlockThreads)
+    UpdateChunksKernel(const UpdateGroup<Rule> group) {
   __shared__ SquareTile tiles[2];
-  const int block = static_cast<int>(blockIdx.x);
-  if (block < group.square_count) {
-    SumSquaresInBlock(group.squares[block], tiles);
-    return;
-  }
-  const int chunk = (block - group.square_count) / group.blocks;
-  const int place = (block - group.square_count) % group.blocks;
-  const int64_t step = static_cast<int64_t>(group.blocks) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(place) * blockDim.x + threadIdx.x;
-       i < group.elements[chunk]; i += step) {
-    group.updates[chunk](i);
-  }
+  const auto chunk = static_cast<int>(blockIdx.x / group.blocks);
+  ForEachTile(group.chunks[chunk], blockIdx.x % group.blocks, group.blocks,
+              tiles, group.updates[chunk]);
 }
 
 template <typename Rule>
 UpdateGroup<Rule> GroupOf(absl::Span<const ChunkUpdatePass> chunks) {
   UpdateGroup<Rule> group;
-  int64_t most = 0;
   for (size_t n = 0; n < chunks.size(); ++n) {
     const ChunkUpdatePass& pass = chunks[n];
-    most = std::max(most, pass.elements);
-    group.elements[n] = pass.elements;
-    group.updates[n] = {pass.rows,
-                        pass.sum,
+    group.blocks = std::max(
+        group.blocks, CeilDivide(SquareBlocks(pass.elements), kTilesPerBlock));
+    group.chunks[n] = {pass.elements, pass.sum, pass.rows, pass.squares};
+    group.updates[n] = {pass.sum,
                         pass.weights,
                         pass.new_weights,
                         pass.gradient_scale,
@@ -100,12 +108,8 @@ UpdateGroup<Rule> GroupOf(absl::Span<const ChunkUpdatePass> chunks) {
                         std::get<Rule>(pass.plain),
                         {}};
     std::copy_n(pass.slots.begin(), Rule::kSlots, group.updates[n].slots);
-    if (pass.squares == nullptr) continue;
-    group.squares[group.square_count++] = {pass.elements, pass.sum, pass.rows,
-                                           pass.squares};
   }
-  group.blocks = static_cast<int>(
-      std::min(CeilDivide(most, kBlockThreads), kMaximumBlocks / kGroupChunks));
+  group.blocks = std::min(group.blocks, kMaximumBlocks);
   return group;
 }
 
@@ -135,10 +139,9 @@ void UpdateChunks(Stream& stream, absl::Span<const ChunkUpdatePass> chunks) {
       [&](const auto& plain) {
         using Rule = std::decay_t<decltype(plain)>;
         const UpdateGroup<Rule> group = GroupOf<Rule>(chunks);
-        const int64_t updates = static_cast<int64_t>(chunks.size());
         Launch(stream, "UpdateChunks",
-               group.square_count + updates * group.blocks, kBlockThreads,
-               &UpdateChunksKernel<Rule>, group);
+               static_cast<int64_t>(chunks.size()) * group.blocks,
+               kBlockThreads, &UpdateChunksKernel<Rule>, group);
       },
       chunks[0].plain);
 }

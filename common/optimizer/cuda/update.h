@@ -12,8 +12,13 @@
 #include "common/optimizer/cuda/chunk_rows.h"
 #include "common/optimizer/cuda/square_sums.h"
 #include "common/optimizer/optimizer_list.h"
+#include "common/parameters/block_squares.h"
 
 namespace tributary::cuda {
+
+// Maximum number of chunks in a call of UpdateChunks, which launches one
+// kernel. The 4 KiB of a kernel's arguments could describe about 20 chunks.
+inline constexpr int kGroupChunks = 16;
 
 // The arguments of the optimizer's update of one chunk (see UpdateArguments).
 // All arrays are in GPU memory.
@@ -36,9 +41,8 @@ struct ChunkUpdatePass {
   // The optimizer's rule for rows with weight decay (group kDecay), and its
   // rule for rows without weight decay (group kNoDecay).
   OptimizerRule decayed, plain;
-  // If not null, receives the partial sums of the squares of `sum`; see
-  // SquareSums.
-  double* squares = nullptr;
+  // If not null, receives the sums of the squares of `sum`; see SquareSums.
+  BlockSquares* squares = nullptr;
 };
 
 // Queues the optimizer updates of up to kGroupChunks chunks, and the sums of

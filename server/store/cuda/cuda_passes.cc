@@ -92,11 +92,11 @@ class CudaPass final : public ChunkPass {
                             PassStream* pass_stream) {
     total_ = pass_stream->Sum(sum, elements_,
                               sum_ == nullptr ? pass_stream->sum(place) : sum_);
-    return {elements_, total_, rows_, pass_stream->partial_squares(place)};
+    return {elements_, total_, rows_, pass_stream->block_squares(place)};
   }
   double EndSum(int place, const PassStream& pass_stream) {
     summed_ = sum_ != nullptr;
-    squares_ = pass_stream.squares(place);
+    squares_ = pass_stream.squares(place, elements_);
     return squares_;
   }
   // Queues the sum unless SumOfSquares has made it. Adds the update, unless it
@@ -133,7 +133,9 @@ class CudaPass final : public ChunkPass {
   }
   double EndRun(const Arguments& arguments, int place,
                 const PassStream& pass_stream) {
-    if (!std::exchange(summed_, false)) squares_ = pass_stream.squares(place);
+    if (!std::exchange(summed_, false)) {
+      squares_ = pass_stream.squares(place, elements_);
+    }
     if (arguments.to_host) GiveOut(arguments);
     return squares_;
   }

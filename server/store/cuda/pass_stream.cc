@@ -10,15 +10,19 @@
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_status.h"
 #include "common/cuda/node_format.h"
-#include "common/numerics/vector_ops.h"
 #include "common/parameters/gradient_squares.h"
+#include "common/parameters/parameter_table.h"
 
 namespace tributary::cuda {
 namespace {
 
-// Size of the partial sums of squares, in elements of working memory.
-constexpr int64_t kSquaresElements =
-    kGroupChunks * kSquareSums * int64_t{sizeof(double) / sizeof(float)};
+// Returns the size of the sums of squares, in elements of working memory. What
+// follows them stays aligned.
+int64_t SquaresElements(int64_t chunk_elements) {
+  constexpr int64_t kOfBlock = sizeof(BlockSquares) / sizeof(float);
+  static_assert(kGroupChunks * kOfBlock % kArenaAlignment == 0, "alignment");
+  return kGroupChunks * SquareBlocks(chunk_elements) * kOfBlock;
+}
 
 size_t BytesOf(int64_t elements) {
   return static_cast<size_t>(elements) * sizeof(float);
@@ -43,7 +47,8 @@ absl::Status MakeEvent(cudaEvent_t* event) {
 
 int64_t PassStream::DeviceElements(int64_t chunk_elements, int depth) {
   // The sum at height 0 of the stack is one of the group's.
-  return kSquaresElements + chunk_elements * (kGroupChunks + depth - 1);
+  return SquaresElements(chunk_elements) +
+         chunk_elements * (kGroupChunks + depth - 1);
 }
 
 absl::StatusOr<std::unique_ptr<PassStream>> PassStream::Create(
@@ -60,8 +65,8 @@ PassStream::PassStream(std::unique_ptr<Stream> stream, int64_t chunk_elements,
                        float* memory)
     : stream_(std::move(stream)),
       chunk_elements_(chunk_elements),
-      device_squares_(reinterpret_cast<double*>(memory)),
-      sums_(memory + kSquaresElements),
+      device_squares_(reinterpret_cast<BlockSquares*>(memory)),
+      sums_(memory + SquaresElements(chunk_elements)),
       stack_(sums_ + kGroupChunks * chunk_elements) {}
 
 absl::Status PassStream::Allocate() {
@@ -75,7 +80,7 @@ absl::Status PassStream::Allocate() {
   }
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaMallocHost(reinterpret_cast<void**>(&host_squares_),
-                              BytesOf(kSquaresElements)),
+                              BytesOf(SquaresElements(chunk_elements_))),
                "no pinned host memory"));
   return MakeEvent(&done_);
 }
@@ -208,16 +213,17 @@ void PassStream::SumOnHost(const TreeSum& sum, NodeFormat format,
 
 void PassStream::CopySquares(int count) {
   stream_->Enqueue("copying from the GPU", [&](cudaStream_t queue) {
-    return cudaMemcpyAsync(host_squares_, device_squares_,
-                           count * kSquareSums * sizeof(double),
-                           cudaMemcpyDeviceToHost, queue);
+    return cudaMemcpyAsync(
+        host_squares_, device_squares_,
+        count * SquareBlocks(chunk_elements_) * sizeof(BlockSquares),
+        cudaMemcpyDeviceToHost, queue);
   });
 }
 
-double PassStream::squares(int place) const {
-  const double* const partial = host_squares_ + place * kSquareSums;
-  return GradientSquares::TotalOf(AddPartialSums(partial),
-                                  AddPartialSums(partial + kRowElements));
+double PassStream::squares(int place, int64_t elements) const {
+  return GradientSquares::TotalOf(
+      {host_squares_ + place * SquareBlocks(chunk_elements_),
+       static_cast<size_t>(SquareBlocks(elements))});
 }
 
 absl::Status PassStream::Wait() {

@@ -14,6 +14,8 @@
 #include "common/cuda/stream.h"
 #include "common/optimizer/cuda/chunk_rows.h"
 #include "common/optimizer/cuda/square_sums.h"
+#include "common/optimizer/cuda/update.h"
+#include "common/parameters/block_squares.h"
 #include "server/store/aggregation/chunk_aggregator.h"
 
 namespace tributary::cuda {
@@ -59,17 +61,18 @@ class PassStream {
   // group.
   float* sum(int place) const { return sums_ + place * chunk_elements_; }
 
-  // Returns where kernels write the partial sums of squares (see SquareSums) of
-  // pass number `place` of a group.
-  double* partial_squares(int place) const {
-    return device_squares_ + place * kSquareSums;
+  // Returns where kernels write the sums of squares (see SquareSums) of pass
+  // number `place` of a group.
+  BlockSquares* block_squares(int place) const {
+    return device_squares_ + place * SquareBlocks(chunk_elements_);
   }
-  // Queues a copy of the partial sums of squares of the first `count` passes to
-  // the host.
+  // Queues a copy of the sums of squares of the first `count` passes to the
+  // host.
   void CopySquares(int count);
   // Returns the GradientSquares (the gradient's sum of squares) of pass number
-  // `place`. Valid after CopySquares, once Wait has returned OK.
-  double squares(int place) const;
+  // `place`, whose chunk has `elements` elements. Valid after CopySquares, once
+  // Wait has returned OK.
+  double squares(int place, int64_t elements) const;
 
   // Blocks until all queued work is done, without spinning. Returns the first
   // error of this stream; later calls return the same error.
@@ -106,8 +109,9 @@ class PassStream {
   const int64_t chunk_elements_;
   // The next three arrays are in device memory.
   //
-  // Partial sums of squares: kSquareSums for each of kGroupChunks passes.
-  double* const device_squares_;
+  // Sums of squares: those of the largest chunk's blocks for each of
+  // kGroupChunks passes.
+  BlockSquares* const device_squares_;
   // Sums of gradients: chunk_elements_ for each of kGroupChunks passes.
   float* const sums_;
   // The stack with which Sum adds contributions (see TreeSum::steps), without
@@ -117,7 +121,7 @@ class PassStream {
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;
   // A copy of device_squares_ in pinned host memory.
-  double* host_squares_ = nullptr;
+  BlockSquares* host_squares_ = nullptr;
   cudaEvent_t done_ = nullptr;
 };
 

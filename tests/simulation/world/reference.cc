@@ -29,18 +29,23 @@ std::vector<float> SumUnder(
   return left;
 }
 
-// As SumOfSquares: sixteen partial sums, added as a tree.
+// As GradientSquares: in blocks of 1,024, each sixteen partial sums that are
+// added as a tree.
 double ChunkSquares(const float* x, int64_t count) {
-  double lanes[16] = {};
-  for (int64_t i = 0; i < count; ++i) {
-    lanes[i % 16] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  }
-  for (int width = 16; width > 1; width /= 2) {
-    for (int i = 0; i < width / 2; ++i) {
-      lanes[i] = lanes[2 * i] + lanes[2 * i + 1];
+  double total = 0;
+  for (int64_t begin = 0; begin < count; begin += 1024) {
+    double lanes[16] = {};
+    for (int64_t i = begin; i < std::min(begin + 1024, count); ++i) {
+      lanes[i % 16] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
     }
+    for (int width = 16; width > 1; width /= 2) {
+      for (int i = 0; i < width / 2; ++i) {
+        lanes[i] = lanes[2 * i] + lanes[2 * i + 1];
+      }
+    }
+    total += lanes[0];
   }
-  return lanes[0];
+  return total;
 }
 
 double NormOf(const std::vector<float>& sum, const ArenaLayout& layout,

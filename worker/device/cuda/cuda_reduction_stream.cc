@@ -78,6 +78,8 @@ class CudaReductionStream final : public ReductionStream {
   CudaReductionStream(std::unique_ptr<Stream> stream, const Plan& plan)
       : layout_(*plan.layout),
         slot_count_(plan.slots),
+        chunk_blocks_(SquareBlocks(
+            std::min(layout_.chunk_elements(), layout_.arena_elements()))),
         state_offsets_(layout_.chunk_count(), -1),
         events_(std::make_shared<EventPool>(stream->ordinal())),
         stream_(std::move(stream)) {
@@ -97,7 +99,8 @@ class CudaReductionStream final : public ReductionStream {
     Stream& stream = Current();
     TRIBUTARY_ASSIGN_OR_RETURN(
         state_, AllocateMemory(stream, BytesOf(slot_count_ * state_elements_)));
-    const size_t squares = layout_.chunk_count() * kSquareSums * sizeof(double);
+    const size_t squares =
+        layout_.chunk_count() * chunk_blocks_ * sizeof(BlockSquares);
     TRIBUTARY_ASSIGN_OR_RETURN(squares_, AllocateMemory(stream, squares));
     TRIBUTARY_RETURN_IF_ERROR(ToStatus(
         cudaMallocHost(reinterpret_cast<void**>(&host_squares_), squares),
@@ -190,6 +193,7 @@ class CudaReductionStream final : public ReductionStream {
 
   const ArenaLayout& layout_;
   const int slot_count_;
+  const int64_t chunk_blocks_;  // Number of SquareBlocks of the largest chunk.
   // Begin of each chunk's state within a slot's array, or -1.
   std::vector<int64_t> state_offsets_;
   int64_t state_elements_ = 0;  // Of one slot.
@@ -199,18 +203,19 @@ class CudaReductionStream final : public ReductionStream {
   const std::unique_ptr<Stream> stream_ ABSL_PT_GUARDED_BY(mu_);
 
   // In the GPU's memory, constant after Initialize: the optimizer's state, one
-  // array for each slot; the rows of all chunks; and kSquareSums partial sums
-  // for each chunk.
+  // array for each slot; the rows of all chunks; and sums of squares, those of
+  // chunk_blocks_ blocks for each chunk.
   Device::Memory state_{nullptr, nullptr};
   Device::Memory rows_{nullptr, nullptr};
   Device::Memory squares_{nullptr, nullptr};
-  double* host_squares_ = nullptr;  // A copy of squares_, in pinned memory.
+  // A copy of squares_, in pinned memory.
+  BlockSquares* host_squares_ = nullptr;
 };
 
 absl::StatusOr<std::vector<double>> CudaReductionStream::SumSquares(
     absl::Span<const ChunkSum> gradients) {
   if (gradients.empty()) return std::vector<double>();
-  double* const partial = static_cast<double*>(squares_.get());
+  auto* const of_blocks = static_cast<BlockSquares*>(squares_.get());
   {
     absl::MutexLock lock(&mu_);
     Stream& stream = Current();
@@ -220,22 +225,24 @@ absl::StatusOr<std::vector<double>> CudaReductionStream::SumSquares(
            i < std::min(gradients.size(), begin + kSquareChunks); ++i) {
         const int chunk = gradients[i].chunk;
         sums.push_back({layout_.ChunkSize(chunk), gradients[i].sum, rows(chunk),
-                        partial + i * kSquareSums});
+                        of_blocks + i * chunk_blocks_});
       }
       cuda::SumSquares(stream, sums);
     }
     stream.Enqueue("copying from the GPU", [&](cudaStream_t queue) {
-      return cudaMemcpyAsync(host_squares_, partial,
-                             gradients.size() * kSquareSums * sizeof(double),
-                             cudaMemcpyDeviceToHost, queue);
+      return cudaMemcpyAsync(
+          host_squares_, of_blocks,
+          gradients.size() * chunk_blocks_ * sizeof(BlockSquares),
+          cudaMemcpyDeviceToHost, queue);
     });
   }
   TRIBUTARY_RETURN_IF_ERROR(Wait());
   std::vector<double> squares;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const double* const sums = host_squares_ + i * kSquareSums;
+    const int64_t elements = layout_.ChunkSize(gradients[i].chunk);
     squares.push_back(GradientSquares::TotalOf(
-        AddPartialSums(sums), AddPartialSums(sums + kRowElements)));
+        {host_squares_ + i * chunk_blocks_,
+         static_cast<size_t>(SquareBlocks(elements))}));
   }
   return squares;
 }

@@ -266,7 +266,8 @@ class CublasLinearOps final : public LinearOps {
                           ? CUBLAS_COMPUTE_32F_FAST_TF32
                           : CUBLAS_COMPUTE_32F),
         type_(precision == Precision::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F),
-        bias_(&context->Current(), context->growths_counter()) {}
+        bias_(&context->Current(), context->growths_counter()),
+        unrounded_(&context->Current(), context->growths_counter()) {}
 
   void Forward(const ForwardArguments& args) override {
     Stream& stream = context_->Current();
@@ -279,13 +280,19 @@ class CublasLinearOps final : public LinearOps {
         Multiply(stream, product, matrices, /*accumulate=*/false);
     if (absl::IsUnimplemented(status) && args.bias != nullptr) {
       product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-      status = Multiply(stream, product, matrices, /*accumulate=*/false);
-      // In bfloat16 this rounds a second time, which is accepted for such
-      // shapes.
-      if (type_ == CUDA_R_32F) {
-        AddToRows(stream, s.rows, s.outputs, args.bias, As<float>(args.y));
+      product.result_type = CUDA_R_32F;
+      const bool rounds = type_ != CUDA_R_32F;
+      float* const sums =
+          rounds ? static_cast<float*>(unrounded_.Bytes(
+                       static_cast<size_t>(s.rows * s.outputs) * sizeof(float)))
+                 : As<float>(args.y);
+      status = Multiply(stream, product, {args.weight, args.x, sums},
+                        /*accumulate=*/false);
+      if (rounds) {
+        AddToRows(stream, s.rows, s.outputs, sums, args.bias,
+                  As<Bfloat16>(args.y));
       } else {
-        AddToRows(stream, s.rows, s.outputs, args.bias, As<Bfloat16>(args.y));
+        AddToRows(stream, s.rows, s.outputs, sums, args.bias, sums);
       }
     }
     stream.Check(status);
@@ -456,6 +463,8 @@ class CublasLinearOps final : public LinearOps {
   const cublasComputeType_t compute_type_;
   const cudaDataType_t type_;  // Type of Real.
   Scratch bias_;               // A bias in bfloat16.
+  // A product to which a bias is still to be added, in float32.
+  Scratch unrounded_;
   std::map<Product, Plan> plans_;
 };
 

@@ -17,11 +17,15 @@ struct Bfloat16 {
   Bfloat16() = default;
   // Rounds `value` to nearest, ties to even. NaN stays NaN.
   __host__ __device__ Bfloat16(float value) {  // NOLINT: implicit.
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     uint32_t wide;
     memcpy(&wide, &value, sizeof(wide));
     const uint32_t rounded = (wide + 0x7fff + (wide >> 16 & 1)) >> 16;
     bits =
         static_cast<uint16_t>(value == value ? rounded : wide >> 16 | 0x7fc0);
+#endif
   }
   __host__ __device__ operator float() const {  // NOLINT: implicit.
     const uint32_t wide = static_cast<uint32_t>(bits) << 16;

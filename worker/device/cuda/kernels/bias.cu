@@ -21,11 +21,11 @@ __global__ void RowSumsKernel(int64_t width, const T* x, float* sums) {
 }  // namespace
 
 template <typename T>
-void AddToRows(Stream& stream, int64_t rows, int64_t width, const float* bias,
-               T* y) {
+void AddToRows(Stream& stream, int64_t rows, int64_t width, const float* x,
+               const float* bias, T* y) {
   ForEachInRows(stream, "AddToRows", rows, width,
                 [=] __device__(int64_t r, int64_t c) {
-                  y[r * width + c] = float{y[r * width + c]} + bias[c];
+                  y[r * width + c] = x[r * width + c] + bias[c];
                 });
 }
 
@@ -64,7 +64,8 @@ void ChannelSums(Stream& stream, Scratch& scratch, int64_t batch,
 }
 
 #define TRIBUTARY_INSTANTIATE(T)                                              \
-  template void AddToRows(Stream&, int64_t, int64_t, const float*, T*);       \
+  template void AddToRows(Stream&, int64_t, int64_t, const float*,            \
+                          const float*, T*);                                  \
   template void ColumnSums(Stream&, Scratch&, int64_t, int64_t, const T*,     \
                            float*);                                           \
   template void AddToPlanes(Stream&, int64_t, int64_t, int64_t, const float*, \

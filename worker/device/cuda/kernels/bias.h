@@ -13,11 +13,12 @@ namespace tributary::cuda {
 // In all functions of this file, T is the type that represents Real: float or
 // Bfloat16.
 
-// Computes y[r, c] += bias[c] for all rows r and columns c. `y` has the shape
-// [rows, width], and `bias` has the shape [width].
+// Computes y[r, c] = x[r, c] + bias[c] for all rows r and columns c. `x` and
+// `y` have the shape [rows, width] and may be the same array; `bias` has the
+// shape [width].
 template <typename T>
-void AddToRows(Stream& stream, int64_t rows, int64_t width, const float* bias,
-               T* y);
+void AddToRows(Stream& stream, int64_t rows, int64_t width, const float* x,
+               const float* bias, T* y);
 // Computes sums[c] = sum over all rows r of x[r, c]. `x` has the shape [rows,
 // width], and `sums` has the shape [width]. `scratch` is overwritten.
 template <typename T>

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "common/cuda/launch.h"
+#include "worker/device/cuda/kernels/instructions.h"
 #include "worker/device/cuda/kernels/loss.h"
+#include "worker/device/cuda/kernels/map.h"
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
@@ -17,8 +19,31 @@ struct RowLoss {
 
 namespace {
 
-constexpr int kMaximumThreads = 1024;
-constexpr int kSmoothedThreads = 512;
+constexpr int kMaximumThreads = 512;
+// Blocks of kMaximumThreads threads that run on an SM at once: enough threads
+// to use the full memory bandwidth.
+constexpr int kBlocksPerSm = 3;
+
+// Number of elements that a thread loads at once: 16 bytes.
+template <typename T>
+inline constexpr int kGroup = 16 / sizeof(T);
+
+// A row of the logits and the row of their gradients.
+template <typename T>
+struct Row {
+  const T* in;
+  T* out;  // May be null, may be `in`.
+  unsigned count;
+  bool aligned;  // Groups of neighbours can be loaded and stored at once.
+};
+
+// A group of elements that a thread loads at once: those at `first`, first +
+// stride, ... Elements beyond the end of the row are -infinity.
+template <typename T>
+struct Group {
+  unsigned first, stride;
+  float values[kGroup<T>];
+};
 
 // The softmax of a part of a row, computed in one pass (Milakov and Gimelshein,
 // "Online normalizer calculation for softmax", 2018). Has no constructor
@@ -29,15 +54,37 @@ struct SoftmaxPart {
   int place;      // Position of the first maximum.
 };
 
-__device__ inline void Include(float x, int place, SoftmaxPart& part) {
-  if (x > part.maximum) {
-    part.sum = part.sum * expf(part.maximum - x) + 1.0f;
-    part.maximum = x;
-    part.place = place;
-  } else if (x != -INFINITY) {
-    // NaN also takes this branch and makes the sum NaN. The exponential of
-    // -infinity is 0, which could not be computed without a maximum so far.
-    part.sum += expf(x - part.maximum);
+// exp(x), for gradients of type T.
+template <typename T>
+__device__ inline float Exponential(float x) {
+  constexpr float kLog2E = 1.44269504f;
+  return sizeof(T) < sizeof(float) ? Exp2(x * kLog2E) : expf(x);
+}
+
+template <typename T>
+__device__ inline void Include(const Group<T>& group, SoftmaxPart& part) {
+  float maximum = group.values[0];
+#pragma unroll
+  for (int n = 1; n < kGroup<T>; ++n) {
+    maximum = fmaxf(maximum, group.values[n]);  // Ignores NaN.
+  }
+  if (maximum > part.maximum) {
+    part.sum *= Exponential<T>(part.maximum - maximum);
+    part.maximum = maximum;
+    part.place = INT_MAX;
+#pragma unroll
+    for (int n = kGroup<T> - 1; n >= 0; --n) {
+      if (group.values[n] == maximum) {
+        part.place = static_cast<int>(group.first + n * group.stride);
+      }
+    }
+  }
+  // Without a maximum so far, all elements are -infinity or NaN, and their
+  // exponentials 0 or NaN.
+  const float reference = part.maximum == -INFINITY ? 0.0f : part.maximum;
+#pragma unroll
+  for (int n = 0; n < kGroup<T>; ++n) {
+    part.sum += Exponential<T>(group.values[n] - reference);
   }
 }
 
@@ -66,66 +113,85 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
           __shfl_down_sync(kAllLanes, part.place, distance)};
 }
 
-// Number of loads that a thread issues at once. A row may start at any element,
-// so elements are loaded individually.
-constexpr int kBatch = 4;
-
-// Calls function(position, value) for each element of a row, fewer than 2^31,
-// that belongs to the thread, in order. The function may overwrite the element.
+// Calls function(group) for each group of the row that belongs to the thread,
+// in order. The function may overwrite the group's elements.
 template <typename T, typename Function>
-__device__ inline void ForEachOfRow(const T* row, int64_t count,
+__device__ inline void ForEachGroup(const Row<T>& row,
                                     const Function& function) {
-  // 32 bits suffice for the places, and save the registers that would be
-  // spilled.
-  const auto end = static_cast<unsigned>(count);
-  for (unsigned first = threadIdx.x; first < end;
-       first += kBatch * blockDim.x) {
-    float values[kBatch];
+  using Neighbour = Neighbours<T, kGroup<T>>;
+  if (row.aligned) {
+    for (unsigned first = threadIdx.x * kGroup<T>; first < row.count;
+         first += blockDim.x * kGroup<T>) {
+      const auto loaded = *reinterpret_cast<const Neighbour*>(row.in + first);
+      Group<T> group = {first, 1, {}};
 #pragma unroll
-    for (int n = 0; n < kBatch; ++n) {
-      const unsigned place = first + n * blockDim.x;
-      values[n] = place < end ? float{row[place]} : 0.0f;
+      for (int n = 0; n < kGroup<T>; ++n) {
+        group.values[n] = float{loaded.values[n]};
+      }
+      function(group);
     }
+    return;
+  }
+  for (unsigned first = threadIdx.x; first < row.count;
+       first += blockDim.x * kGroup<T>) {
+    Group<T> group = {first, blockDim.x, {}};
 #pragma unroll
-    for (int n = 0; n < kBatch; ++n) {
+    for (int n = 0; n < kGroup<T>; ++n) {
       const unsigned place = first + n * blockDim.x;
-      if (place < end) function(place, values[n]);
+      group.values[n] = place < row.count ? float{row.in[place]} : -INFINITY;
     }
+    function(group);
+  }
+}
+
+// Stores the gradients of a group.
+template <typename T>
+__device__ inline void Store(const Group<T>& group, const Row<T>& row) {
+  if (row.aligned) {
+    Neighbours<T, kGroup<T>> stored;
+#pragma unroll
+    for (int n = 0; n < kGroup<T>; ++n) stored.values[n] = group.values[n];
+    *reinterpret_cast<Neighbours<T, kGroup<T>>*>(row.out + group.first) =
+        stored;
+    return;
+  }
+#pragma unroll
+  for (int n = 0; n < kGroup<T>; ++n) {
+    const unsigned place = group.first + n * group.stride;
+    if (place < row.count) row.out[place] = group.values[n];
   }
 }
 
 // logits, dlogits (may be null, may be logits): [blocks, classes]; labels,
-// losses: [blocks]. `targets`: number of classes over which the smoothing's
+// losses: [blocks]. `aligned`: all rows can be loaded and stored in groups of
+// kGroup elements. `targets`: number of classes over which the smoothing's
 // uniform distribution extends.
-//
-// A template of kSmoothed, because the sum of the logits needs more registers
-// than kMaximumThreads leaves to each thread.
 template <typename T, bool kSmoothed>
-__global__ void __launch_bounds__(kSmoothed ? kSmoothedThreads
-                                            : kMaximumThreads)
-    SoftmaxCrossEntropyKernel(int64_t classes, const T* logits,
+__global__ void __launch_bounds__(kMaximumThreads, kBlocksPerSm)
+    SoftmaxCrossEntropyKernel(int64_t classes, bool aligned, const T* logits,
                               const int32_t* labels, T* dlogits,
                               float smoothing, int64_t targets,
                               RowLoss* losses) {
   __shared__ SoftmaxPart shared[kWarp];
   __shared__ double shared_sums[kWarp];
-  const int64_t row = blockIdx.x;
-  const T* in = logits + row * classes;
-  T* out = dlogits == nullptr ? nullptr : dlogits + row * classes;
-  const int32_t label = labels[row];
+  const int64_t first = blockIdx.x * classes;
+  // 32 bits suffice for the places in a row, and save registers.
+  const Row<T> row = {logits + first,
+                      dlogits == nullptr ? nullptr : dlogits + first,
+                      static_cast<unsigned>(classes), aligned};
+  const int32_t label = labels[blockIdx.x];
   if (label < 0) {
-    if (out != nullptr) {
-      for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) out[c] = 0.0f;
+    for (unsigned c = threadIdx.x; row.out != nullptr && c < row.count;
+         c += blockDim.x) {
+      row.out[c] = 0.0f;
     }
-    if (threadIdx.x == 0) losses[row] = {0.0, 0, 0};
+    if (threadIdx.x == 0) losses[blockIdx.x] = {0.0, 0, 0};
     return;
   }
   // Read before any thread writes: BlockReduce contains barriers.
-  const float at_label = in[label];
+  const float at_label = row.in[label];
   SoftmaxPart part = {-INFINITY, 0.0f, INT_MAX};
-  ForEachOfRow(in, classes, [&](int64_t c, float x) {
-    Include(x, static_cast<int>(c), part);
-  });
+  ForEachGroup(row, [&](const Group<T>& group) { Include(group, part); });
   part = BlockReduce(
       part,
       [](const SoftmaxPart& a, const SoftmaxPart& b) { return Merge(a, b); },
@@ -134,23 +200,35 @@ __global__ void __launch_bounds__(kSmoothed ? kSmoothedThreads
   double target = at_label;
   if (kSmoothed) {
     double sum = 0;
-    ForEachOfRow(in, targets, [&](int64_t, float x) { sum += x; });
+    ForEachGroup(row, [&](const Group<T>& group) {
+#pragma unroll
+      for (int n = 0; n < kGroup<T>; ++n) {
+        if (group.first + n * group.stride < targets) sum += group.values[n];
+      }
+    });
     sum = BlockReduce(
         sum, [](double a, double b) { return a + b; }, shared_sums);
     target += smoothing * (sum / static_cast<double>(targets) - target);
   }
   if (threadIdx.x == 0) {
-    losses[row] = {log(static_cast<double>(part.sum)) - (target - part.maximum),
-                   part.place == label ? 1 : 0, 1};
+    losses[blockIdx.x] = {
+        log(static_cast<double>(part.sum)) - (target - part.maximum),
+        part.place == label ? 1 : 0, 1};
   }
-  if (out == nullptr) return;
+  if (row.out == nullptr) return;
   const float inverse = 1.0f / part.sum;
   const float at_each = smoothing / static_cast<float>(targets);
   const float at_label_alone = 1.0f - smoothing;
-  ForEachOfRow(in, classes, [&](int64_t c, float x) {
-    float gradient = expf(x - part.maximum) * inverse;
-    if (kSmoothed && c < targets) gradient -= at_each;
-    out[c] = c == label ? gradient - at_label_alone : gradient;
+  ForEachGroup(row, [&](Group<T>& group) {
+#pragma unroll
+    for (int n = 0; n < kGroup<T>; ++n) {
+      const unsigned place = group.first + n * group.stride;
+      float& value = group.values[n];
+      value = Exponential<T>(value - part.maximum) * inverse;
+      if (kSmoothed && place < targets) value -= at_each;
+      if (place == static_cast<unsigned>(label)) value -= at_label_alone;
+    }
+    Store(group, row);
   });
 }
 
@@ -217,14 +295,15 @@ void LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
                                      int64_t classes, const T* logits,
                                      const int32_t* labels, T* dlogits,
                                      float smoothing, int64_t padding) {
-  const bool smoothed = smoothing > 0;
-  const int threads = smoothed ? std::min(ThreadsFor(classes), kSmoothedThreads)
-                               : ThreadsFor(classes);
-  Launch(stream, "SoftmaxCrossEntropy", rows, dim3(threads),
-         smoothed ? &SoftmaxCrossEntropyKernel<T, true>
-                  : &SoftmaxCrossEntropyKernel<T, false>,
-         classes, logits, labels, dlogits, smoothing, classes - padding,
-         RowLosses(rows));
+  using Neighbour = Neighbours<T, kGroup<T>>;
+  const bool aligned = classes % kGroup<T> == 0 &&
+                       IsAligned<Neighbour>(logits) &&
+                       IsAligned<Neighbour>(dlogits);
+  Launch(stream, "SoftmaxCrossEntropy", rows, dim3(ThreadsFor(classes)),
+         smoothing > 0 ? &SoftmaxCrossEntropyKernel<T, true>
+                       : &SoftmaxCrossEntropyKernel<T, false>,
+         classes, aligned, logits, labels, dlogits, smoothing,
+         classes - padding, RowLosses(rows));
   Collect(stream, rows);
 }
 

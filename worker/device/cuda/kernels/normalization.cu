@@ -1,10 +1,12 @@
-// Uses one warp per row: widths of up to a few thousand are a few dozen
-// elements per lane, and forward needs no barriers. Second and third reads of a
-// row come from the cache.
+// Uses one warp per row, so forward needs no barriers. The warp holds a row of
+// suitable width in registers (LanesHoldRow); it reads others two or three
+// times, from the cache.
 #include <algorithm>
+#include <initializer_list>
 
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/kernels/column_sums.h"
+#include "worker/device/cuda/kernels/map.h"
 #include "worker/device/cuda/kernels/normalization.h"
 #include "worker/device/cuda/kernels/reduction.h"
 
@@ -103,12 +105,11 @@ constexpr int kGroupRows = 2 * kRowsPerBlock;
 // Partition of the rows into contiguous chunks, one for each block. Depends
 // only on the number of rows, and so does the order of additions.
 struct RowChunks {
-  explicit RowChunks(int64_t rows) {
-    // About 512 blocks of 256 threads fill the largest GPUs. Each adds two
-    // groups of rows at least, so that adding the chunks costs little.
+  // About `blocks` blocks fill the largest GPUs. Each adds two groups of
+  // `group` rows at least, so that adding the chunks costs little.
+  RowChunks(int64_t rows, int64_t blocks, int64_t group) {
     rows_per_chunk = std::max<int64_t>(
-        CeilDivide(CeilDivide(rows, 512), kGroupRows) * kGroupRows,
-        2 * kGroupRows);
+        CeilDivide(CeilDivide(rows, blocks), group) * group, 2 * group);
     chunks = std::max<int64_t>(CeilDivide(rows, rows_per_chunk), 1);
   }
   int64_t rows_per_chunk, chunks;
@@ -191,6 +192,183 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
   }
 }
 
+// ---- Rows that a warp holds in registers.
+
+// Number of elements of a row that a lane loads at once: 16 bytes.
+template <typename T>
+inline constexpr int kGroup = 16 / sizeof(T);
+template <typename T>
+using Group = Neighbours<T, kGroup<T>>;
+
+// Number of groups that a lane holds at most.
+constexpr int kHeldGroups = 4;
+template <typename T>
+inline constexpr int kHeldWidth = kHeldGroups* kWarp* kGroup<T>;
+
+// Returns true if the lanes of a warp can hold a row, and can load and store
+// rows of these matrices in groups.
+template <typename T>
+bool LanesHoldRow(int64_t width, std::initializer_list<const void*> matrices) {
+  for (const void* matrix : matrices) {
+    if (!IsAligned<Group<float>>(matrix)) return false;
+  }
+  return width % kGroup<T> == 0 && width <= kHeldWidth<T>;
+}
+
+// Calls function(g, column) for each group of the lane; the group's first
+// element is at `column`.
+template <typename T, typename Function>
+__device__ inline void ForEachHeld(int width, const Function& function) {
+#pragma unroll
+  for (int g = 0; g < kHeldGroups; ++g) {
+    const int column =
+        (g * kWarp + static_cast<int>(threadIdx.x) % kWarp) * kGroup<T>;
+    if (column < width) function(g, column);
+  }
+}
+
+template <typename T>
+__device__ inline Group<T> LoadGroup(const T* from) {
+  return *reinterpret_cast<const Group<T>*>(from);
+}
+template <typename T>
+__device__ inline void StoreGroup(const Group<T>& group, T* to) {
+  *reinterpret_cast<Group<T>*>(to) = group;
+}
+
+// Like ForwardKernel.
+template <typename T, bool kAdds>
+__global__ void __launch_bounds__(kBlockThreads)
+    HeldForwardKernel(int64_t rows, int width, float share,
+                      const T* __restrict__ x, const T* branch, T* sum,
+                      const float* __restrict__ scale,
+                      const float* __restrict__ shift, float epsilon,
+                      T* __restrict__ y, float* __restrict__ means,
+                      float* __restrict__ inverses) {
+  const int64_t row = RowOfWarp();
+  if (row >= rows) return;  // The whole warp returns.
+  const int64_t begin = row * width;
+  Group<T> held[kHeldGroups];
+  ForEachHeld<T>(width, [&](int g, int c) {
+    held[g] = LoadGroup(x + begin + c);
+    if constexpr (kAdds) {
+      const Group<T> added = LoadGroup(branch + begin + c);
+#pragma unroll
+      for (int n = 0; n < kGroup<T>; ++n) {
+        held[g].values[n] = float{added.values[n]} + float{held[g].values[n]};
+      }
+    }
+  });
+  float total = 0;
+  ForEachHeld<T>(width, [&](int g, int c) {
+    if constexpr (kAdds) StoreGroup(held[g], sum + begin + c);
+#pragma unroll
+    for (int n = 0; n < kGroup<T>; ++n) total += held[g].values[n];
+  });
+  const float mean = SumOfLanes(total) * share;
+  float squares = 0;
+  ForEachHeld<T>(width, [&](int g, int) {
+#pragma unroll
+    for (int n = 0; n < kGroup<T>; ++n) {
+      const float difference = float{held[g].values[n]} - mean;
+      squares += difference * difference;
+    }
+  });
+  const float variance = SumOfLanes(squares) * share;
+  const float inverse = 1.0f / sqrtf(variance + epsilon);
+  ForEachHeld<T>(width, [&](int g, int c) {
+    Group<T> out;
+#pragma unroll
+    for (int n = 0; n < kGroup<T>; ++n) {
+      const float normalized = (float{held[g].values[n]} - mean) * inverse;
+      out.values[n] =
+          normalized * scale[c + n] + (shift == nullptr ? 0.0f : shift[c + n]);
+    }
+    StoreGroup(out, y + begin + c);
+  });
+  if (threadIdx.x % kWarp == 0) {
+    means[row] = mean;
+    inverses[row] = inverse;
+  }
+}
+
+// Like BackwardKernel. The warps of a block process rows in turn, and each lane
+// sums the columns of its groups; in the end the sums of the warps are added in
+// order.
+template <typename T>
+__global__ void __launch_bounds__(kBlockThreads, 2)
+    HeldBackwardKernel(int64_t rows, int width, float share,
+                       int64_t rows_per_chunk, const T* __restrict__ x,
+                       const float* __restrict__ scale,
+                       const float* __restrict__ means,
+                       const float* __restrict__ inverses,
+                       const T* __restrict__ dy, bool accumulate, T* dx,
+                       float* __restrict__ partials) {
+  __shared__ float columns[2][kHeldWidth<T>];
+  float scale_sums[kHeldGroups][kGroup<T>] = {};
+  float shift_sums[kHeldGroups][kGroup<T>] = {};
+  const int64_t begin = blockIdx.x * rows_per_chunk;
+  const int64_t end =
+      begin + rows_per_chunk < rows ? begin + rows_per_chunk : rows;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (int64_t row = begin + warp; row < end; row += kRowsPerBlock) {
+    const int64_t first = row * width;
+    Group<T> in[kHeldGroups], gradients[kHeldGroups];
+    ForEachHeld<T>(width, [&](int g, int c) {
+      in[g] = LoadGroup(x + first + c);
+      gradients[g] = LoadGroup(dy + first + c);
+    });
+    const float mean = means[row], inverse = inverses[row];
+    float sum = 0, product_sum = 0;
+    ForEachHeld<T>(width, [&](int g, int c) {
+#pragma unroll
+      for (int n = 0; n < kGroup<T>; ++n) {
+        const float gradient = gradients[g].values[n];
+        const float normalized = (float{in[g].values[n]} - mean) * inverse;
+        const float scaled = gradient * scale[c + n];
+        sum += scaled;
+        product_sum += scaled * normalized;
+        scale_sums[g][n] += gradient * normalized;
+        shift_sums[g][n] += gradient;
+      }
+    });
+    if (dx == nullptr) continue;
+    const float g_mean = SumOfLanes(sum) * share;
+    const float product_mean = SumOfLanes(product_sum) * share;
+    ForEachHeld<T>(width, [&](int g, int c) {
+      Group<T> out = {};
+      if (accumulate) out = LoadGroup(dx + first + c);
+#pragma unroll
+      for (int n = 0; n < kGroup<T>; ++n) {
+        const float gradient = gradients[g].values[n];
+        const float normalized = (float{in[g].values[n]} - mean) * inverse;
+        const float value = inverse * (gradient * scale[c + n] - g_mean -
+                                       normalized * product_mean);
+        out.values[n] = accumulate ? float{out.values[n]} + value : value;
+      }
+      StoreGroup(out, dx + first + c);
+    });
+  }
+  for (int turn = 0; turn < kRowsPerBlock; ++turn) {
+    if (warp == turn) {
+      ForEachHeld<T>(width, [&](int g, int c) {
+#pragma unroll
+        for (int n = 0; n < kGroup<T>; ++n) {
+          float& scale_sum = columns[0][c + n];
+          float& shift_sum = columns[1][c + n];
+          scale_sum = (turn == 0 ? 0.0f : scale_sum) + scale_sums[g][n];
+          shift_sum = (turn == 0 ? 0.0f : shift_sum) + shift_sums[g][n];
+        }
+      });
+    }
+    __syncthreads();
+  }
+  for (int c = static_cast<int>(threadIdx.x); c < width; c += kBlockThreads) {
+    partials[(2 * blockIdx.x) * width + c] = columns[0][c];
+    partials[(2 * blockIdx.x + 1) * width + c] = columns[1][c];
+  }
+}
+
 }  // namespace
 
 template <typename T>
@@ -198,8 +376,16 @@ void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
                       const T* branch, T* sum, const float* scale,
                       const float* shift, float epsilon, T* y, float* mean,
                       float* inverse_deviation) {
-  Launch(stream, "LayerNormForward", CeilDivide(rows, kRowsPerBlock),
-         kBlockThreads,
+  const int64_t blocks = CeilDivide(rows, kRowsPerBlock);
+  if (LanesHoldRow<T>(width, {x, branch, sum, scale, shift, y})) {
+    Launch(stream, "LayerNormForward", blocks, kBlockThreads,
+           branch == nullptr ? &HeldForwardKernel<T, false>
+                             : &HeldForwardKernel<T, true>,
+           rows, static_cast<int>(width), 1.0f / static_cast<float>(width), x,
+           branch, sum, scale, shift, epsilon, y, mean, inverse_deviation);
+    return;
+  }
+  Launch(stream, "LayerNormForward", blocks, kBlockThreads,
          branch == nullptr ? &ForwardKernel<T, false> : &ForwardKernel<T, true>,
          rows, width, x, branch, sum, scale, shift, epsilon, y, mean,
          inverse_deviation);
@@ -210,12 +396,23 @@ void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
                        int64_t width, const T* x, const float* scale,
                        const float* mean, const float* inverse_deviation,
                        const T* dy, const LayerNormGradients<T>& gradients) {
-  const RowChunks layout(rows);
+  const bool held = LanesHoldRow<T>(width, {x, scale, dy, gradients.dx});
+  const RowChunks layout =
+      held ? RowChunks(rows, /*blocks=*/256, /*group=*/kRowsPerBlock)
+           : RowChunks(rows, /*blocks=*/512, /*group=*/kGroupRows);
+  const float share = 1.0f / static_cast<float>(width);
   float* const partials = scratch.Floats(layout.chunks * 2 * width);
-  Launch(stream, "LayerNormBackward", layout.chunks, kBlockThreads,
-         &BackwardKernel<T>, rows, width, 1.0f / static_cast<float>(width),
-         layout.rows_per_chunk, x, scale, mean, inverse_deviation, dy,
-         gradients.accumulate, gradients.dx, partials);
+  if (held) {
+    Launch(stream, "LayerNormBackward", layout.chunks, kBlockThreads,
+           &HeldBackwardKernel<T>, rows, static_cast<int>(width), share,
+           layout.rows_per_chunk, x, scale, mean, inverse_deviation, dy,
+           gradients.accumulate, gradients.dx, partials);
+  } else {
+    Launch(stream, "LayerNormBackward", layout.chunks, kBlockThreads,
+           &BackwardKernel<T>, rows, width, share, layout.rows_per_chunk, x,
+           scale, mean, inverse_deviation, dy, gradients.accumulate,
+           gradients.dx, partials);
+  }
   FinishSums<2>(stream, "LayerNormBackward", layout.chunks, width, partials,
                 {{gradients.dscale, gradients.dshift}});
 }
