@@ -385,20 +385,61 @@ find_tool() {
   return 1
 }
 
+# The benchmark that is profiled: commands of it follow the profiler's.
+readonly PROFILED=(bench step gpt2 --batch 16 --device cuda:0
+  --set precision=BFLOAT16)
+
+# Prints "TOTAL us, CALLS calls, NAME" for each kernel in the CSV of ncu, the
+# slowest first.
+kernels_of_ncu() {
+  local line fields name ns
+  local -A total=() calls=()
+  while read -r line; do
+    [[ $line =~ ^\"[0-9] ]] || continue
+    line=${line//\",\"/$'\t'}
+    IFS=$'\t' read -r -a fields <<<"$line"
+    # Without its parameters, and without the digits' separators.
+    name=${fields[4]%%(*}
+    ns=${fields[-1]//[!0-9]/}
+    total[$name]=$((${total[$name]:-0} + ns))
+    calls[$name]=$((${calls[$name]:-0} + 1))
+  done
+  for name in "${!total[@]}"; do
+    printf '%d us, %d calls, %s\n' $((total[$name] / 1000)) \
+      "${calls[$name]}" "$name"
+  done | sort --numeric-sort --reverse
+}
+
+# Prints a line for each kernel, the slowest first.
+profile() {
+  local nsys ncu
+  if nsys=$(find_tool nsys); then
+    "$nsys" profile --output "$state/gpt2" --trace cuda,nvtx \
+      "${tributary[@]}" "${PROFILED[@]}" --seconds 2 >&2 &&
+      "$nsys" stats --report cuda_gpu_kern_sum --format csv --timeunit us \
+        "$state/gpt2.nsys-rep"
+  elif ncu=$(find_tool ncu); then
+    # After the steps in which CUDA graphs are made; a step is 365 launches.
+    "$ncu" --clock-control none --metrics gpu__time_duration.sum --csv \
+      --launch-skip 1500 --launch-count 365 \
+      "${tributary[@]}" "${PROFILED[@]}" --seconds 0.3 | kernels_of_ncu
+  else
+    return 77
+  fi
+}
+
 part_profile() {
-  local nsys line rank=0
-  nsys=$(find_tool nsys) || skip "nsys is not installed"
-  "$nsys" profile --output "$state/gpt2" --trace cuda,nvtx "${tributary[@]}" \
-    bench step gpt2 --batch 16 --device cuda:0 --seconds 2 \
-    --set precision=BFLOAT16 || fail "nsys profile failed"
-  "$nsys" stats --report cuda_gpu_kern_sum --format csv --timeunit us \
-    "$state/gpt2.nsys-rep" >"$state/kernels.csv" || fail "nsys stats failed"
+  local line rank=0 code
+  profile >"$state/kernels"
+  code=$?
+  ((code != 77)) || skip "neither nsys nor ncu is installed"
+  ((code == 0)) || fail "the profiler failed"
   while read -r line; do
     [[ $line =~ ^[0-9] ]] || continue
     ((++rank <= 10)) || break
     figure "kernel $rank" "$line"
-  done <"$state/kernels.csv"
-  ((rank > 0)) || fail "nsys lists no kernel"
+  done <"$state/kernels"
+  ((rank > 0)) || fail "the profiler lists no kernel"
 }
 
 # Tests of the kernels with barriers, shared memory and shuffles.

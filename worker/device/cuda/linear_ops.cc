@@ -34,7 +34,9 @@ namespace {
 constexpr size_t kMaximumWorkspace = size_t{32} << 20;
 
 // Required multiple of the leading dimension of an epilogue's second matrix.
-constexpr int64_t kAuxMultiple = 8;
+// For bfloat16 matrices whose leading dimensions are not multiples of it, the
+// library rounds a product before the epilogue (seen on an H100).
+constexpr int64_t kEpilogueMultiple = 8;
 
 // Shapes repeat from step to step. If there are more, all plans are discarded
 // and found again, which only costs time.
@@ -273,27 +275,21 @@ class CublasLinearOps final : public LinearOps {
     Stream& stream = context_->Current();
     const LinearShape& s = args.shape;
     Product product = ForwardProduct(s);
-    if (args.bias != nullptr) product.epilogue = CUBLASLT_EPILOGUE_BIAS;
-    const Matrices matrices = {args.weight, args.x, args.y,
-                               BiasFor(stream, s.outputs, args.bias)};
-    absl::Status status =
-        Multiply(stream, product, matrices, /*accumulate=*/false);
-    if (absl::IsUnimplemented(status) && args.bias != nullptr) {
-      product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-      product.result_type = CUDA_R_32F;
-      const bool rounds = type_ != CUDA_R_32F;
-      float* const sums =
-          rounds ? static_cast<float*>(unrounded_.Bytes(
-                       static_cast<size_t>(s.rows * s.outputs) * sizeof(float)))
-                 : As<float>(args.y);
-      status = Multiply(stream, product, {args.weight, args.x, sums},
-                        /*accumulate=*/false);
-      if (rounds) {
-        AddToRows(stream, s.rows, s.outputs, sums, args.bias,
-                  As<Bfloat16>(args.y));
-      } else {
-        AddToRows(stream, s.rows, s.outputs, sums, args.bias, sums);
-      }
+    if (args.bias == nullptr) {
+      stream.Check(Multiply(stream, product, {args.weight, args.x, args.y},
+                            /*accumulate=*/false));
+      return;
+    }
+    product.epilogue = CUBLASLT_EPILOGUE_BIAS;
+    absl::Status status = absl::UnimplementedError("rounds twice");
+    if (RoundsOnce(product)) {
+      status = Multiply(
+          stream, product,
+          {args.weight, args.x, args.y, BiasFor(stream, s.outputs, args.bias)},
+          /*accumulate=*/false);
+    }
+    if (absl::IsUnimplemented(status)) {
+      status = MultiplyAndAdd(stream, args);
     }
     stream.Check(status);
   }
@@ -389,6 +385,36 @@ class CublasLinearOps final : public LinearOps {
     return product;
   }
 
+  // Returns true if the library rounds only the result of the product's
+  // epilogue.
+  static bool RoundsOnce(const Product& product) {
+    return product.result_type == CUDA_R_32F ||
+           (product.m % kEpilogueMultiple == 0 &&
+            product.k % kEpilogueMultiple == 0);
+  }
+
+  // Forward with a kernel that adds the bias to the product in float32.
+  absl::Status MultiplyAndAdd(Stream& stream, const ForwardArguments& args) {
+    const LinearShape& s = args.shape;
+    Product product = ForwardProduct(s);
+    product.result_type = CUDA_R_32F;
+    const bool rounds = type_ != CUDA_R_32F;
+    float* const sums =
+        rounds ? static_cast<float*>(unrounded_.Bytes(
+                     static_cast<size_t>(s.rows * s.outputs) * sizeof(float)))
+               : As<float>(args.y);
+    TRIBUTARY_RETURN_IF_ERROR(Multiply(stream, product,
+                                       {args.weight, args.x, sums},
+                                       /*accumulate=*/false));
+    if (rounds) {
+      AddToRows(stream, s.rows, s.outputs, sums, args.bias,
+                As<Bfloat16>(args.y));
+    } else {
+      AddToRows(stream, s.rows, s.outputs, sums, args.bias, sums);
+    }
+    return absl::OkStatus();
+  }
+
   // Returns the bias in cuBLASLt's type. Null yields null.
   const void* BiasFor(Stream& stream, int64_t outputs, const float* bias) {
     if (bias == nullptr || type_ == CUDA_R_32F) return bias;
@@ -439,8 +465,7 @@ class CublasLinearOps final : public LinearOps {
   // has no plan for the product.
   bool MultiplyWithAux(Stream& stream, const Product& product,
                        const Matrices& matrices) {
-    if (type_ == CUDA_R_32F) return false;
-    return product.m % kAuxMultiple == 0 &&
+    return type_ != CUDA_R_32F && RoundsOnce(product) &&
            MultiplyWithEpilogue(stream, product, matrices,
                                 /*accumulate=*/false);
   }

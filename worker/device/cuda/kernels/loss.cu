@@ -19,10 +19,9 @@ struct RowLoss {
 
 namespace {
 
-constexpr int kMaximumThreads = 512;
-// Blocks of kMaximumThreads threads that run on an SM at once: enough threads
-// to use the full memory bandwidth.
-constexpr int kBlocksPerSm = 3;
+// Few large blocks: the rows in use at one time fit into the L2 cache, which then
+// still holds a long row when it is read a second time.
+constexpr int kMaximumThreads = 1024;
 
 // Number of elements that a thread loads at once: 16 bytes.
 template <typename T>
@@ -113,22 +112,32 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
           __shfl_down_sync(kAllLanes, part.place, distance)};
 }
 
+template <typename T>
+__device__ inline Group<T> LoadNeighbours(const Row<T>& row, unsigned first) {
+  const auto loaded =
+      *reinterpret_cast<const Neighbours<T, kGroup<T>>*>(row.in + first);
+  Group<T> group = {first, 1, {}};
+#pragma unroll
+  for (int n = 0; n < kGroup<T>; ++n) group.values[n] = float{loaded.values[n]};
+  return group;
+}
+
 // Calls function(group) for each group of the row that belongs to the thread,
 // in order. The function may overwrite the group's elements.
 template <typename T, typename Function>
 __device__ inline void ForEachGroup(const Row<T>& row,
                                     const Function& function) {
-  using Neighbour = Neighbours<T, kGroup<T>>;
   if (row.aligned) {
+    const unsigned step = blockDim.x * kGroup<T>;
     for (unsigned first = threadIdx.x * kGroup<T>; first < row.count;
-         first += blockDim.x * kGroup<T>) {
-      const auto loaded = *reinterpret_cast<const Neighbour*>(row.in + first);
-      Group<T> group = {first, 1, {}};
-#pragma unroll
-      for (int n = 0; n < kGroup<T>; ++n) {
-        group.values[n] = float{loaded.values[n]};
-      }
+         first += 2 * step) {
+      // Two loads are in flight at a time.
+      Group<T> group = LoadNeighbours(row, first);
+      Group<T> next;
+      const bool both = first + step < row.count;
+      if (both) next = LoadNeighbours(row, first + step);
       function(group);
+      if (both) function(next);
     }
     return;
   }
@@ -167,7 +176,7 @@ __device__ inline void Store(const Group<T>& group, const Row<T>& row) {
 // kGroup elements. `targets`: number of classes over which the smoothing's
 // uniform distribution extends.
 template <typename T, bool kSmoothed>
-__global__ void __launch_bounds__(kMaximumThreads, kBlocksPerSm)
+__global__ void __launch_bounds__(kMaximumThreads)
     SoftmaxCrossEntropyKernel(int64_t classes, bool aligned, const T* logits,
                               const int32_t* labels, T* dlogits,
                               float smoothing, int64_t targets,

@@ -180,6 +180,14 @@ float Finish(const Product& product, float sum, int64_t i, int64_t j) {
   }
 }
 
+// Whether a product is rounded before it is added to something, as on an H100.
+bool RoundsProduct(const Product& product, const Pointers& pointers) {
+  const bool unaligned = product.m % 8 != 0 || product.k % 8 != 0;
+  return product.d.type == CUDA_R_16BF &&
+         (pointers.beta != 0 || (unaligned && (HasBias(product.description) ||
+                                               HasAux(product.description))));
+}
+
 void Multiply(const Product& product, const Pointers& pointers) {
   const int64_t padded = (product.m + kBlock - 1) / kBlock * kBlock;
   const EmulatedMatmulDesc& description = product.description;
@@ -206,9 +214,8 @@ void Multiply(const Product& product, const Pointers& pointers) {
       for (int64_t i = first; i < end; ++i) {
         const int64_t place = i + j * product.d.leading;
         float sum = pointers.alpha * sums[i - first];
+        if (RoundsProduct(product, pointers)) sum = float{Bfloat16(sum)};
         if (pointers.beta != 0) {
-          // The library rounds twice on an H100.
-          if (product.d.type == CUDA_R_16BF) sum = float{Bfloat16(sum)};
           sum += pointers.beta * Load(product.d.type, pointers.d, place);
         }
         Store(product.d.type, Finish(product, sum, i, j), pointers.d, place);
@@ -218,14 +225,10 @@ void Multiply(const Product& product, const Pointers& pointers) {
 }
 
 // Like some versions of the library, does not support an epilogue for a single
-// row of float32 numbers or for bfloat16 rows whose length is not a multiple of
-// 8, GELU for rows whose length is not a multiple of 16, or column sums of
-// float32 numbers or of a number of columns that is not a multiple of 8.
+// row of float32 numbers, GELU for rows whose length is not a multiple of 16,
+// or column sums of float32 numbers or of a number of columns that is not a
+// multiple of 8.
 bool IsSupported(const Product& product) {
-  if (HasBias(product.description) && product.d.type == CUDA_R_16BF &&
-      (product.m % 8 != 0 || product.k % 8 != 0)) {
-    return false;
-  }
   if (HasBias(product.description) && product.m == 1 &&
       product.d.type == CUDA_R_32F) {
     return false;
