@@ -61,6 +61,38 @@ TEST(GradientSquaresTest, AreThoseOfTheWholeArenaWithoutStatistics) {
   }
 }
 
+// Three blocks, of which the last is shorter, with statistics in the first two.
+TEST(GradientSquaresTest, AreThoseOfBlocksAddedInOrder) {
+  constexpr int64_t kMany = 2 * kSquareBlock + 48;
+  const std::vector<ChunkSegment> segments = {
+      {0, 1008, DECAY}, {1008, 1040, STATISTICS}, {1040, kMany, NO_DECAY}};
+  std::mt19937 generator(1);
+  std::normal_distribution<float> distribution;
+  std::vector<float> x(kMany), counted;
+  for (float& value : x) value = distribution(generator);
+  counted = x;
+  std::fill(counted.begin() + 1008, counted.begin() + 1040, 0.f);
+  double expected = 0;
+  std::vector<BlockSquares> blocks;
+  for (int64_t begin = 0; begin < kMany; begin += kSquareBlock) {
+    blocks.push_back({SumOfSquares(
+        &counted[begin], std::min<int64_t>(kSquareBlock, kMany - begin))});
+    expected += blocks.back().gradients;
+  }
+  for (const int64_t piece : {int64_t{16}, int64_t{1008}, kMany}) {
+    GradientSquares squares(segments);
+    for (int64_t begin = 0; begin < kMany; begin += piece) {
+      squares.Add(&x[begin], nullptr, std::min(piece, kMany - begin));
+    }
+    EXPECT_EQ(squares.Total(), expected);
+  }
+  EXPECT_EQ(GradientSquares::TotalOf(blocks), expected);
+  // Blocks round differently than the sum over everything.
+  EXPECT_NE(expected, SumOfSquares(counted.data(), kMany));
+  blocks[1].statistics = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(std::isnan(GradientSquares::TotalOf(blocks)));
+}
+
 TEST(GradientSquaresTest, CountStatisticsAsZero) {
   const std::vector<float> x = Random(1), y = Random(2);
   std::vector<float> sum(kCount);

@@ -9,8 +9,8 @@ namespace tributary {
 namespace {
 
 std::vector<std::pair<int64_t, int64_t>> LossShapes() {
-  return {{1, 1},   {1, 3},    {3, 17},   {17, 10}, {65, 3},
-          {5, 257}, {16, 256}, {3, 1000}, {2, 5003}};
+  return {{1, 1},   {1, 3},    {3, 17},   {17, 10},  {65, 3},
+          {5, 257}, {16, 256}, {3, 1000}, {2, 5003}, {2, 10000}};
 }
 
 TEST_P(DeviceConformanceTest, CrossEntropyAndItsGradientMatchReference) {

@@ -53,7 +53,7 @@ TEST_P(DeviceConformanceTest, LayerNormForwardNormalizesRows) {
 
 TEST_P(DeviceConformanceTest, LayerNormForwardAddsABranchLikeAdd) {
   for (int64_t rows : {1, 17}) {
-    for (int64_t width : {1, 65, 300}) {
+    for (int64_t width : {1, 65, 300, 768}) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
       const Norm n(*device_, rows, width, 0.5f);
       const auto x = UploadReals(n.x), branch = UploadReals(n.dy);
@@ -85,7 +85,7 @@ TEST_P(DeviceConformanceTest, LayerNormForwardAddsABranchLikeAdd) {
 TEST_P(DeviceConformanceTest, LayerNormGradientsMatchFiniteDifferences) {
   for (int64_t rows : {1, 3, 17, 130}) {
     // Narrower rows are constant: their gradient is rounding alone.
-    for (int64_t width : {3, 16, 17, 65, 300}) {
+    for (int64_t width : {3, 16, 17, 65, 264, 300}) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
       const Norm n(*device_, rows, width, 0.5f);
       const auto x = UploadReals(n.x), dy = UploadReals(n.dy);
@@ -117,50 +117,56 @@ TEST_P(DeviceConformanceTest, LayerNormGradientsMatchFiniteDifferences) {
 }
 
 TEST_P(DeviceConformanceTest, LayerNormBackwardAccumulatesInputGradient) {
-  const Norm n(*device_, 5, 37, 0.5f);
-  const auto x = UploadReals(n.x), dy = UploadReals(n.dy);
-  const auto scale = Upload(n.scale);
-  auto y = OutputReals(n.x.size()), dx = OutputReals(n.x.size());
-  auto mean = Output(n.rows), inverse = Output(n.rows),
-       dscale = Output(n.width);
-  const Floats before = Random(n.x.size(), 5);
-  auto sum = UploadReals(before);
-  device_->ops().layer_norm->Forward(
-      {n.rows, n.width, x, scale, nullptr, y, mean, inverse});
-  device_->ops().layer_norm->Backward(
-      {n.rows, n.width, x, scale, mean, inverse, dy,
-       /*accumulate=*/false, dx, dscale, nullptr});
-  const Floats dscale_before = dscale.Download();
-  device_->ops().layer_norm->Backward(
-      {n.rows, n.width, x, scale, mean, inverse, dy,
-       /*accumulate=*/true, sum, dscale, nullptr});
-  Doubles expected = ToDoubles(before);
-  const Floats gradient = dx.Download();
-  for (size_t i = 0; i < expected.size(); ++i) expected[i] += gradient[i];
-  // Gradients, up to about 3, are rounded by themselves in dx alone.
-  ExpectRealsNear(sum, expected, 8 * kEpsilon + 3 * RealEpsilon());
-  EXPECT_EQ(dscale.Download(), dscale_before);  // Overwritten, not added to.
+  for (const int64_t width : {37, 40}) {
+    SCOPED_TRACE(width);
+    const Norm n(*device_, 5, width, 0.5f);
+    const auto x = UploadReals(n.x), dy = UploadReals(n.dy);
+    const auto scale = Upload(n.scale);
+    auto y = OutputReals(n.x.size()), dx = OutputReals(n.x.size());
+    auto mean = Output(n.rows), inverse = Output(n.rows),
+         dscale = Output(n.width);
+    const Floats before = Random(n.x.size(), 5);
+    auto sum = UploadReals(before);
+    device_->ops().layer_norm->Forward(
+        {n.rows, n.width, x, scale, nullptr, y, mean, inverse});
+    device_->ops().layer_norm->Backward(
+        {n.rows, n.width, x, scale, mean, inverse, dy,
+         /*accumulate=*/false, dx, dscale, nullptr});
+    const Floats dscale_before = dscale.Download();
+    device_->ops().layer_norm->Backward(
+        {n.rows, n.width, x, scale, mean, inverse, dy,
+         /*accumulate=*/true, sum, dscale, nullptr});
+    Doubles expected = ToDoubles(before);
+    const Floats gradient = dx.Download();
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += gradient[i];
+    // Gradients, up to about 3, are rounded by themselves in dx alone.
+    ExpectRealsNear(sum, expected, 8 * kEpsilon + 3 * RealEpsilon());
+    EXPECT_EQ(dscale.Download(), dscale_before);  // Overwritten, not added to.
+  }
 }
 
 TEST_P(DeviceConformanceTest, LayerNormBackwardSkipsTheInputGradient) {
-  const Norm n(*device_, 70, 37, 0.5f);
-  const auto x = UploadReals(n.x), dy = UploadReals(n.dy);
-  const auto scale = Upload(n.scale);
-  auto y = OutputReals(n.x.size()), dx = OutputReals(n.x.size());
-  auto mean = Output(n.rows), inverse = Output(n.rows);
-  device_->ops().layer_norm->Forward(
-      {n.rows, n.width, x, scale, nullptr, y, mean, inverse});
-  const auto backward = [&](Real* input_gradient, bool with_shift) {
-    auto dscale = Output(n.width), dshift = Output(n.width);
-    device_->ops().layer_norm->Backward(
-        {n.rows, n.width, x, scale, mean, inverse, dy,
-         /*accumulate=*/false, input_gradient, dscale,
-         with_shift ? static_cast<float*>(dshift) : nullptr});
-    return std::make_pair(dscale.Download(),
-                          with_shift ? dshift.Download() : Floats());
-  };
-  for (const bool with_shift : {false, true}) {
-    EXPECT_EQ(backward(nullptr, with_shift), backward(dx, with_shift));
+  for (const int64_t width : {37, 40}) {
+    SCOPED_TRACE(width);
+    const Norm n(*device_, 70, width, 0.5f);
+    const auto x = UploadReals(n.x), dy = UploadReals(n.dy);
+    const auto scale = Upload(n.scale);
+    auto y = OutputReals(n.x.size()), dx = OutputReals(n.x.size());
+    auto mean = Output(n.rows), inverse = Output(n.rows);
+    device_->ops().layer_norm->Forward(
+        {n.rows, n.width, x, scale, nullptr, y, mean, inverse});
+    const auto backward = [&](Real* input_gradient, bool with_shift) {
+      auto dscale = Output(n.width), dshift = Output(n.width);
+      device_->ops().layer_norm->Backward(
+          {n.rows, n.width, x, scale, mean, inverse, dy,
+           /*accumulate=*/false, input_gradient, dscale,
+           with_shift ? static_cast<float*>(dshift) : nullptr});
+      return std::make_pair(dscale.Download(),
+                            with_shift ? dshift.Download() : Floats());
+    };
+    for (const bool with_shift : {false, true}) {
+      EXPECT_EQ(backward(nullptr, with_shift), backward(dx, with_shift));
+    }
   }
 }
 
