@@ -5,8 +5,9 @@
 namespace tributary {
 
 // Number of elements in a block. The squares of a block are summed in the order
-// of SumOfSquares, with zeros in place of what is not counted, and the sums of
-// the blocks are added in order. GPUs compute blocks at the same time.
+// of SumOfSquares, and the sums of the blocks are added in order. The sum of
+// the gradients takes running statistics as zero, and the reverse. GPUs compute
+// several blocks at the same time.
 inline constexpr int kSquareBlock = 1024;
 
 // Sums of squares of the elements of a block.

@@ -13,7 +13,8 @@
 namespace tributary {
 
 // Sums the squares of the gradients in an arena (one buffer with the gradients
-// of all parameters) or in a chunk (a slice of the arena), in double precision.
+// of all parameters) or in a chunk (a slice of the arena), in double precision,
+// in blocks of kSquareBlock elements, counted from the start of the range.
 // The result has the same bits however the elements are divided among calls of
 // Add. Running statistics (elements of group STATISTICS) are not gradients and
 // count as zero, but if one of them is not finite, the sum is NaN. A check for

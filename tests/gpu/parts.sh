@@ -385,7 +385,7 @@ find_tool() {
   return 1
 }
 
-# The benchmark that is profiled: commands of it follow the profiler's.
+# The arguments of the program that is profiled.
 readonly PROFILED=(bench step gpt2 --batch 16 --device cuda:0
   --set precision=BFLOAT16)
 
@@ -421,6 +421,7 @@ profile() {
   elif ncu=$(find_tool ncu); then
     # After the steps in which CUDA graphs are made; a step is 365 launches.
     "$ncu" --clock-control none --metrics gpu__time_duration.sum --csv \
+      --print-units base \
       --launch-skip 1500 --launch-count 365 \
       "${tributary[@]}" "${PROFILED[@]}" --seconds 0.3 | kernels_of_ncu
   else

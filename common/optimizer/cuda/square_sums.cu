@@ -7,11 +7,12 @@
 namespace tributary::cuda {
 namespace {
 
-// Number of tiles that a block sums, one after another.
+// Number of tiles that a thread block sums, one after another: enough to let
+// warps load while others sum, and few enough that a thread block ends soon.
 constexpr int64_t kTilesPerBlock = 4;
 
 struct Group {
-  int64_t blocks = 0;  // Of each chunk.
+  int64_t blocks = 0;  // Number of thread blocks of each chunk.
   SquareSums chunks[kSquareChunks];
 };
 

@@ -19,7 +19,7 @@ namespace tributary::cuda {
 cudaError_t FindSumKernels();
 
 // Maximum number of chunks in a call of SumSquares, which launches one kernel.
-// The arguments of a kernel may have up to 4 KiB, which is enough for 128
+// The arguments of a kernel may have up to 4 KiB, which is enough for about 120
 // chunks.
 inline constexpr int kSquareChunks = 100;
 

@@ -48,7 +48,7 @@ __device__ inline void SumSquaresOfTile(const SquareTile& tile, int count,
         tile.statistics[row] == statistics ? column[row * kRowElements] : 0.0f;
     sum += value * value;  // The product is exact in double.
   }
-  // Neighbours first, as AddPartialSums.
+  // Neighbours first, as in SumOfSquares.
 #pragma unroll
   for (int distance = 1; distance < kRowElements; distance *= 2) {
     sum += __shfl_xor_sync(0xffffffffu, sum, distance);
@@ -59,9 +59,9 @@ __device__ inline void SumSquaresOfTile(const SquareTile& tile, int count,
 
 // Calls load(i, row) for groups of four elements of a chunk, beginning at i;
 // `row` is theirs. The function returns four elements whose squares are to be
-// summed. The block processes tiles `first`, first + step, ... All threads of a
-// block of kBlockThreads threads must call this function. `tiles` is in shared
-// memory. If chunk.sums is null, sums nothing.
+// summed. The thread block processes tiles `first`, first + step, ... All
+// threads of a thread block of kBlockThreads threads must call this function.
+// `tiles` is in shared memory. If chunk.sums is null, sums nothing.
 template <typename Load>
 __device__ inline void ForEachTile(const SquareSums& chunk, int64_t first,
                                    int64_t step, SquareTile (&tiles)[2],

@@ -12,7 +12,8 @@
 namespace tributary::cuda {
 namespace {
 
-// Number of tiles that a block updates, one after another.
+// Number of tiles that a thread block updates, one after another: enough to let
+// warps load while others sum, and few enough that a thread block ends soon.
 constexpr int64_t kTilesPerBlock = 4;
 
 template <typename Rule>
@@ -77,7 +78,7 @@ struct UpdateElements {
 
 template <typename Rule>
 struct UpdateGroup {
-  int64_t blocks = 0;  // Of each chunk.
+  int64_t blocks = 0;  // Number of thread blocks of each chunk.
   SquareSums chunks[kGroupChunks];
   UpdateElements<Rule> updates[kGroupChunks];
 };

@@ -10,7 +10,6 @@
 #include "absl/types/span.h"
 #include "common/cuda/stream.h"
 #include "common/optimizer/cuda/chunk_rows.h"
-#include "common/optimizer/cuda/square_sums.h"
 #include "common/optimizer/optimizer_list.h"
 #include "common/parameters/block_squares.h"
 

@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "common/cuda/node_sums.h"
 #include "common/cuda/stream.h"
-#include "common/optimizer/cuda/chunk_rows.h"
 #include "common/optimizer/cuda/square_sums.h"
 #include "common/optimizer/cuda/update.h"
 #include "common/parameters/block_squares.h"

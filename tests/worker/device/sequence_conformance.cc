@@ -53,7 +53,7 @@ TEST_P(DeviceConformanceTest, LayerNormForwardNormalizesRows) {
 
 TEST_P(DeviceConformanceTest, LayerNormForwardAddsABranchLikeAdd) {
   for (int64_t rows : {1, 17}) {
-    for (int64_t width : {1, 65, 300, 768}) {
+    for (int64_t width : {1, 65, 300, 512, 516, 1024, 1032}) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
       const Norm n(*device_, rows, width, 0.5f);
       const auto x = UploadReals(n.x), branch = UploadReals(n.dy);
@@ -85,7 +85,7 @@ TEST_P(DeviceConformanceTest, LayerNormForwardAddsABranchLikeAdd) {
 TEST_P(DeviceConformanceTest, LayerNormGradientsMatchFiniteDifferences) {
   for (int64_t rows : {1, 3, 17, 130}) {
     // Narrower rows are constant: their gradient is rounding alone.
-    for (int64_t width : {3, 16, 17, 65, 264, 300}) {
+    for (int64_t width : {3, 16, 17, 65, 264, 300, 512, 1024}) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
       const Norm n(*device_, rows, width, 0.5f);
       const auto x = UploadReals(n.x), dy = UploadReals(n.dy);

@@ -18,9 +18,10 @@ namespace {
 // parts that a sum may be split into.
 constexpr size_t kMaximumWorkspace = size_t{32} << 20;
 
-// Required multiple of the leading dimension of an epilogue's second matrix.
-// For bfloat16 matrices whose leading dimensions are not multiples of it, the
-// library rounds a product before the epilogue (seen on an H100).
+// If the leading dimensions of bfloat16 matrices are multiples of this number,
+// the library rounds only the result of the epilogue; otherwise, it rounds the
+// product, too (seen on an H100). Epilogues with a second matrix require
+// multiples.
 constexpr int64_t kEpilogueMultiple = 8;
 
 // Shapes repeat from step to step. If there are more, all plans are discarded

@@ -51,6 +51,7 @@ struct Product {
   }
 };
 
+// The addresses of a product's matrices in GPU memory.
 struct Matrices {
   const void* a;
   const void* b;
@@ -62,10 +63,10 @@ struct Matrices {
 // The algorithm and descriptors for a product.
 struct CublasLtPlan;
 
-// Makes products, and remembers the algorithm for each shape. The library's
-// heuristic chooses it once, among those that add the parts of a split sum in
-// order. The bits therefore depend only on the shape, the GPU and the version
-// of cuBLASLt. Not thread-safe.
+// Queues matrix products, and remembers the algorithm for each shape. The
+// library's heuristic chooses it once, among those that add the parts of a
+// split sum in order. The bits therefore depend only on the shape, the GPU and
+// the version of cuBLASLt. Not thread-safe.
 class CublasLtProducts {
  public:
   // `context` must outlive this object. Returns the errors of LoadCublasLt and
@@ -77,7 +78,8 @@ class CublasLtProducts {
   CublasLtProducts& operator=(const CublasLtProducts&) = delete;
 
   // Returns true if the library rounds only the result of the product's
-  // epilogue, and not the product, too.
+  // epilogue. Otherwise, and always if it accumulates in bfloat16, the library
+  // also rounds the product itself. The product must have `transpose_b` unset.
   static bool RoundsOnce(const Product& product);
 
   // Queues the product; product.alignment is derived from `matrices`. With
@@ -100,7 +102,7 @@ class CublasLtProducts {
   CudaContext* const context_;
   const cublasLtHandle_t handle_;
   const cublasComputeType_t compute_type_;
-  std::map<Product, CublasLtPlan> plans_;
+  std::map<Product, std::unique_ptr<CublasLtPlan>> plans_;
 };
 
 }  // namespace tributary::cuda

@@ -17,6 +17,7 @@
 #include "common/optimizer/cuda/chunk_rows.h"
 #include "common/optimizer/cuda/square_sums.h"
 #include "common/optimizer/cuda/update.h"
+#include "common/parameters/block_squares.h"
 #include "common/parameters/gradient_squares.h"
 #include "worker/device/cuda/cuda_copies.h"
 #include "worker/device/cuda/cuda_device.h"

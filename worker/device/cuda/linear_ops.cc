@@ -1,6 +1,7 @@
 // Linear layers using cuBLASLt. Products are in float32 (with TF32 only for
-// kTf32), or of bfloat16 with sums in float32. In bfloat16 the epilogues of
-// products round biases first, because the library has no others.
+// kTf32), or of bfloat16 with sums in float32. In bfloat16, a bias that a
+// product's epilogue adds is rounded to bfloat16 first, because the library
+// accepts no other type; MultiplyAndAdd adds it in float32.
 //
 // cuBLASLt's matrices are column-major, so a row-major [rows, columns] is its
 // [columns, rows], and products are transposed:
@@ -46,19 +47,18 @@ class CublasLinearOps final : public LinearOps {
       return;
     }
     product.epilogue = CUBLASLT_EPILOGUE_BIAS;
-    absl::Status status = absl::UnimplementedError("rounds twice");
-    if (CublasLtProducts::RoundsOnce(product)) {
-      status = products_->Multiply(
-          stream, product,
-          {args.weight, args.x, args.y, BiasFor(stream, s.outputs, args.bias)},
-          /*accumulate=*/false);
+    if (CublasLtProducts::RoundsOnce(product) &&
+        products_->MultiplyWithEpilogue(stream, product,
+                                        {args.weight, args.x, args.y,
+                                         BiasFor(stream, s.outputs, args.bias)},
+                                        /*accumulate=*/false)) {
+      return;
     }
-    if (absl::IsUnimplemented(status)) {
-      status = MultiplyAndAdd(stream, args);
-    }
-    stream.Check(status);
+    stream.Check(MultiplyAndAdd(stream, args));
   }
 
+  // In bfloat16, with `accumulate`, the library rounds the product before it
+  // adds, and the sum.
   void BackwardInput(const BackwardInputArguments& args) override {
     Stream& stream = context_->Current();
     stream.Check(products_->Multiply(stream, BackwardInputProduct(args.shape),
@@ -196,7 +196,8 @@ class CublasLinearOps final : public LinearOps {
   const std::unique_ptr<CublasLtProducts> products_;
   const cudaDataType_t type_;  // Type of Real.
   Scratch bias_;               // A bias in bfloat16.
-  // A product to which a bias is still to be added, in float32.
+  // A product to which a bias is still to be added, in float32. As large as the
+  // layer's largest output of a shape for which RoundsOnce is false.
   Scratch unrounded_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 constexpr int kLag = 2;
 
 // Number of chunks that a device updates in one launch once the norm is known.
-constexpr size_t kGroup = 8;
+constexpr size_t kGroup = 16;
 
 double AddUpLosses(int node, const std::map<int, double>& parts) {
   const auto found = parts.find(node);

@@ -112,9 +112,9 @@ __device__ inline float ElementOrZero(const HeadMatrix<T>& m, int row,
 
 // Stores to[first_row + 4 * down + i, first_column + 4 * across + j] =
 // values[i][j] for i, j < 4, where (down, across) is the position of the thread
-// in its block. `to` has `count` rows and `size` columns; elements outside of it
-// are skipped. `stride` is the number of elements of `to` from one row to the
-// next.
+// in its block. `to` has `count` rows and `size` columns; elements outside of
+// it are skipped. `stride` is the number of elements of `to` from one row to
+// the next.
 template <typename T>
 __device__ inline void StoreRows(const float (&values)[4][4], int first_row,
                                  int first_column, int64_t count, int64_t size,

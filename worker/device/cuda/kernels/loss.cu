@@ -19,13 +19,9 @@ struct RowLoss {
 
 namespace {
 
-// Few large blocks: the rows in use at one time fit into the L2 cache, which then
-// still holds a long row when it is read a second time.
+// Few large thread blocks: the rows in use at one time fit into the L2 cache,
+// which then still holds a long row when it is read a second time.
 constexpr int kMaximumThreads = 1024;
-
-// Number of elements that a thread loads at once: 16 bytes.
-template <typename T>
-inline constexpr int kGroup = 16 / sizeof(T);
 
 // A row of the logits and the row of their gradients.
 template <typename T>
@@ -36,10 +32,10 @@ struct Row {
   bool aligned;  // Groups of neighbours can be loaded and stored at once.
 };
 
-// A group of elements that a thread loads at once: those at `first`, first +
+// The elements that a thread processes at a time: those at `first`, first +
 // stride, ... Elements beyond the end of the row are -infinity.
 template <typename T>
-struct Group {
+struct Part {
   unsigned first, stride;
   float values[kGroup<T>];
 };
@@ -61,7 +57,7 @@ __device__ inline float Exponential(float x) {
 }
 
 template <typename T>
-__device__ inline void Include(const Group<T>& group, SoftmaxPart& part) {
+__device__ inline void Include(const Part<T>& group, SoftmaxPart& part) {
   float maximum = group.values[0];
 #pragma unroll
   for (int n = 1; n < kGroup<T>; ++n) {
@@ -70,7 +66,6 @@ __device__ inline void Include(const Group<T>& group, SoftmaxPart& part) {
   if (maximum > part.maximum) {
     part.sum *= Exponential<T>(part.maximum - maximum);
     part.maximum = maximum;
-    part.place = INT_MAX;
 #pragma unroll
     for (int n = kGroup<T> - 1; n >= 0; --n) {
       if (group.values[n] == maximum) {
@@ -113,61 +108,59 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
 }
 
 template <typename T>
-__device__ inline Group<T> LoadNeighbours(const Row<T>& row, unsigned first) {
-  const auto loaded =
-      *reinterpret_cast<const Neighbours<T, kGroup<T>>*>(row.in + first);
-  Group<T> group = {first, 1, {}};
+__device__ inline Part<T> LoadNeighbours(const Row<T>& row, unsigned first) {
+  const Group<T> loaded = LoadGroup(row.in + first);
+  Part<T> part = {first, 1, {}};
 #pragma unroll
-  for (int n = 0; n < kGroup<T>; ++n) group.values[n] = float{loaded.values[n]};
-  return group;
+  for (int n = 0; n < kGroup<T>; ++n) part.values[n] = float{loaded.values[n]};
+  return part;
 }
 
 // Calls function(group) for each group of the row that belongs to the thread,
 // in order. The function may overwrite the group's elements.
 template <typename T, typename Function>
-__device__ inline void ForEachGroup(const Row<T>& row,
-                                    const Function& function) {
+__device__ inline void ForEachPart(const Row<T>& row,
+                                   const Function& function) {
   if (row.aligned) {
     const unsigned step = blockDim.x * kGroup<T>;
     for (unsigned first = threadIdx.x * kGroup<T>; first < row.count;
          first += 2 * step) {
       // Two loads are in flight at a time.
-      Group<T> group = LoadNeighbours(row, first);
-      Group<T> next;
+      Part<T> part = LoadNeighbours(row, first);
+      Part<T> next;
       const bool both = first + step < row.count;
       if (both) next = LoadNeighbours(row, first + step);
-      function(group);
+      function(part);
       if (both) function(next);
     }
     return;
   }
   for (unsigned first = threadIdx.x; first < row.count;
        first += blockDim.x * kGroup<T>) {
-    Group<T> group = {first, blockDim.x, {}};
+    Part<T> part = {first, blockDim.x, {}};
 #pragma unroll
     for (int n = 0; n < kGroup<T>; ++n) {
       const unsigned place = first + n * blockDim.x;
-      group.values[n] = place < row.count ? float{row.in[place]} : -INFINITY;
+      part.values[n] = place < row.count ? float{row.in[place]} : -INFINITY;
     }
-    function(group);
+    function(part);
   }
 }
 
-// Stores the gradients of a group.
+// Stores the gradients of a part of a row.
 template <typename T>
-__device__ inline void Store(const Group<T>& group, const Row<T>& row) {
+__device__ inline void Store(const Part<T>& part, const Row<T>& row) {
   if (row.aligned) {
-    Neighbours<T, kGroup<T>> stored;
+    Group<T> stored;
 #pragma unroll
-    for (int n = 0; n < kGroup<T>; ++n) stored.values[n] = group.values[n];
-    *reinterpret_cast<Neighbours<T, kGroup<T>>*>(row.out + group.first) =
-        stored;
+    for (int n = 0; n < kGroup<T>; ++n) stored.values[n] = part.values[n];
+    StoreGroup(stored, row.out + part.first);
     return;
   }
 #pragma unroll
   for (int n = 0; n < kGroup<T>; ++n) {
-    const unsigned place = group.first + n * group.stride;
-    if (place < row.count) row.out[place] = group.values[n];
+    const unsigned place = part.first + n * part.stride;
+    if (place < row.count) row.out[place] = part.values[n];
   }
 }
 
@@ -200,7 +193,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
   // Read before any thread writes: BlockReduce contains barriers.
   const float at_label = row.in[label];
   SoftmaxPart part = {-INFINITY, 0.0f, INT_MAX};
-  ForEachGroup(row, [&](const Group<T>& group) { Include(group, part); });
+  ForEachPart(row, [&](const Part<T>& group) { Include(group, part); });
   part = BlockReduce(
       part,
       [](const SoftmaxPart& a, const SoftmaxPart& b) { return Merge(a, b); },
@@ -209,7 +202,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
   double target = at_label;
   if (kSmoothed) {
     double sum = 0;
-    ForEachGroup(row, [&](const Group<T>& group) {
+    ForEachPart(row, [&](const Part<T>& group) {
 #pragma unroll
       for (int n = 0; n < kGroup<T>; ++n) {
         if (group.first + n * group.stride < targets) sum += group.values[n];
@@ -228,7 +221,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
   const float inverse = 1.0f / part.sum;
   const float at_each = smoothing / static_cast<float>(targets);
   const float at_label_alone = 1.0f - smoothing;
-  ForEachGroup(row, [&](Group<T>& group) {
+  ForEachPart(row, [&](Part<T>& group) {
 #pragma unroll
     for (int n = 0; n < kGroup<T>; ++n) {
       const unsigned place = group.first + n * group.stride;
@@ -304,10 +297,9 @@ void LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
                                      int64_t classes, const T* logits,
                                      const int32_t* labels, T* dlogits,
                                      float smoothing, int64_t padding) {
-  using Neighbour = Neighbours<T, kGroup<T>>;
   const bool aligned = classes % kGroup<T> == 0 &&
-                       IsAligned<Neighbour>(logits) &&
-                       IsAligned<Neighbour>(dlogits);
+                       IsAligned<Group<T>>(logits) &&
+                       IsAligned<Group<T>>(dlogits);
   Launch(stream, "SoftmaxCrossEntropy", rows, dim3(ThreadsFor(classes)),
          smoothing > 0 ? &SoftmaxCrossEntropyKernel<T, true>
                        : &SoftmaxCrossEntropyKernel<T, false>,

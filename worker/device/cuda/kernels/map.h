@@ -23,6 +23,21 @@ bool IsAligned(const T* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % alignof(Group) == 0;
 }
 
+// Number of elements in 16 bytes, the most that a thread loads at once.
+template <typename T>
+inline constexpr int kGroup = 16 / sizeof(T);
+template <typename T>
+using Group = Neighbours<T, kGroup<T>>;
+
+template <typename T>
+__device__ inline Group<T> LoadGroup(const T* from) {
+  return *reinterpret_cast<const Group<T>*>(from);
+}
+template <typename T>
+__device__ inline void StoreGroup(const Group<T>& group, T* to) {
+  *reinterpret_cast<Group<T>*>(to) = group;
+}
+
 inline constexpr int kMapped = 8;
 template <typename T>
 using Mapped = Neighbours<T, kMapped>;

@@ -102,10 +102,11 @@ struct RowTerms {
 // Number of rows that a block processes at a time.
 constexpr int kGroupRows = 2 * kRowsPerBlock;
 
-// Partition of the rows into contiguous chunks, one for each block. Depends
-// only on the number of rows, and so does the order of additions.
+// Partition of the rows into contiguous chunks, one for each thread block. The
+// order of additions depends only on the partition.
 struct RowChunks {
-  // About `blocks` blocks fill the largest GPUs. Each adds two groups of
+  // Makes at most about `blocks` chunks: as many as there are thread blocks of
+  // the kernel that run at once on the largest GPUs. Each has two groups of
   // `group` rows at least, so that adding the chunks costs little.
   RowChunks(int64_t rows, int64_t blocks, int64_t group) {
     rows_per_chunk = std::max<int64_t>(
@@ -194,13 +195,9 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
 
 // ---- Rows that a warp holds in registers.
 
-// Number of elements of a row that a lane loads at once: 16 bytes.
-template <typename T>
-inline constexpr int kGroup = 16 / sizeof(T);
-template <typename T>
-using Group = Neighbours<T, kGroup<T>>;
-
-// Number of groups that a lane holds at most.
+// Number of groups that a lane holds at most: enough for rows of 1,024 bfloat16
+// elements. In backward, more would need more than 128 registers for each
+// thread, and fewer than two thread blocks would run on an SM at once.
 constexpr int kHeldGroups = 4;
 template <typename T>
 inline constexpr int kHeldWidth = kHeldGroups* kWarp* kGroup<T>;
@@ -225,15 +222,6 @@ __device__ inline void ForEachHeld(int width, const Function& function) {
         (g * kWarp + static_cast<int>(threadIdx.x) % kWarp) * kGroup<T>;
     if (column < width) function(g, column);
   }
-}
-
-template <typename T>
-__device__ inline Group<T> LoadGroup(const T* from) {
-  return *reinterpret_cast<const Group<T>*>(from);
-}
-template <typename T>
-__device__ inline void StoreGroup(const Group<T>& group, T* to) {
-  *reinterpret_cast<Group<T>*>(to) = group;
 }
 
 // Like ForwardKernel.
@@ -292,9 +280,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
 }
 
-// Like BackwardKernel. The warps of a block process rows in turn, and each lane
-// sums the columns of its groups; in the end the sums of the warps are added in
-// order.
+// Like BackwardKernel. The warps of a thread block process rows in turn, and
+// each lane sums the columns of its groups; in the end the sums of the warps
+// are added in order. Two thread blocks run on an SM at once: see RowChunks.
 template <typename T>
 __global__ void __launch_bounds__(kBlockThreads, 2)
     HeldBackwardKernel(int64_t rows, int width, float share,
@@ -377,7 +365,7 @@ void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
                       const float* shift, float epsilon, T* y, float* mean,
                       float* inverse_deviation) {
   const int64_t blocks = CeilDivide(rows, kRowsPerBlock);
-  if (LanesHoldRow<T>(width, {x, branch, sum, scale, shift, y})) {
+  if (LanesHoldRow<T>(width, {x, branch, sum, y})) {
     Launch(stream, "LayerNormForward", blocks, kBlockThreads,
            branch == nullptr ? &HeldForwardKernel<T, false>
                              : &HeldForwardKernel<T, true>,
@@ -396,7 +384,7 @@ void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
                        int64_t width, const T* x, const float* scale,
                        const float* mean, const float* inverse_deviation,
                        const T* dy, const LayerNormGradients<T>& gradients) {
-  const bool held = LanesHoldRow<T>(width, {x, scale, dy, gradients.dx});
+  const bool held = LanesHoldRow<T>(width, {x, dy, gradients.dx});
   const RowChunks layout =
       held ? RowChunks(rows, /*blocks=*/256, /*group=*/kRowsPerBlock)
            : RowChunks(rows, /*blocks=*/512, /*group=*/kGroupRows);

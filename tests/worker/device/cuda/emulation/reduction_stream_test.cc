@@ -32,11 +32,10 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// More chunks than one launch updates, or sums the squares of. The parameters
-// leave gaps, and belong to all groups.
-ArenaLayout MakeLayout() {
+// The parameters leave gaps, and belong to all groups.
+ArenaLayout MakeLayout(int64_t chunk_elements) {
   ParameterTable table;
-  table.set_chunk_elements(64);
+  table.set_chunk_elements(chunk_elements);
   for (int i = 0; i < 100; ++i) {
     ParameterTable::Parameter* const parameter = table.add_parameter();
     parameter->set_name("p" + std::to_string(i));
@@ -50,7 +49,10 @@ ArenaLayout MakeLayout() {
 
 class ReductionStreamTest : public testing::Test {
  protected:
-  ReductionStreamTest() : layout_(MakeLayout()) {
+  // By default, there are more chunks than one launch updates, or sums the
+  // squares of.
+  explicit ReductionStreamTest(int64_t chunk_elements = 64)
+      : layout_(MakeLayout(chunk_elements)) {
     emulated_gpu::ProtectMemory();
   }
   ~ReductionStreamTest() override { emulated_gpu::StopFailing(); }
@@ -92,6 +94,26 @@ class ReductionStreamTest : public testing::Test {
     std::vector<float> values(count);
     EXPECT_EQ(stream->CopyOut(from, count, values.data()), absl::OkStatus());
     return values;
+  }
+
+  void ExpectSquaresOfTheCpu() {
+    const std::unique_ptr<ReductionStream> stream = Create(/*slots=*/0);
+    const std::vector<float> x = RandomArena(3), y = RandomArena(4);
+    const Buffer sum = OnDevice(stream.get(), x);
+    const Buffer other = OnDevice(stream.get(), y);
+    stream->Add(other.get(), layout_.arena_elements(), sum.get());
+    std::vector<ReductionStream::ChunkSum> gradients;
+    std::vector<double> expected;
+    for (int chunk = layout_.chunk_count() - 1; chunk >= 0; --chunk) {
+      const int64_t begin = layout_.ChunkBegin(chunk);
+      gradients.push_back({chunk, sum.get() + begin});
+      const std::vector<ChunkSegment> segments = layout_.ChunkSegments(chunk);
+      GradientSquares squares(segments);
+      squares.Add(&x[begin], &y[begin], layout_.ChunkSize(chunk));
+      expected.push_back(squares.Total());
+    }
+    EXPECT_EQ(*stream->SumSquares(gradients), expected);
+    EXPECT_TRUE(stream->SumSquares({})->empty());
   }
 
   const ArenaLayout layout_;
@@ -169,23 +191,19 @@ TEST_F(ReductionStreamTest, UpdatesWithTheBitsOfTheCpu) {
 }
 
 TEST_F(ReductionStreamTest, SumsSquaresWithTheBitsOfTheCpu) {
-  const std::unique_ptr<ReductionStream> stream = Create(/*slots=*/0);
-  const std::vector<float> x = RandomArena(3), y = RandomArena(4);
-  const Buffer sum = OnDevice(stream.get(), x);
-  const Buffer other = OnDevice(stream.get(), y);
-  stream->Add(other.get(), layout_.arena_elements(), sum.get());
-  std::vector<ReductionStream::ChunkSum> gradients;
-  std::vector<double> expected;
-  for (int chunk = layout_.chunk_count() - 1; chunk >= 0; --chunk) {
-    const int64_t begin = layout_.ChunkBegin(chunk);
-    gradients.push_back({chunk, sum.get() + begin});
-    const std::vector<ChunkSegment> segments = layout_.ChunkSegments(chunk);
-    GradientSquares squares(segments);
-    squares.Add(&x[begin], &y[begin], layout_.ChunkSize(chunk));
-    expected.push_back(squares.Total());
-  }
-  EXPECT_EQ(*stream->SumSquares(gradients), expected);
-  EXPECT_TRUE(stream->SumSquares({})->empty());
+  ExpectSquaresOfTheCpu();
+}
+
+// Chunks of three blocks of squares each, of which the last has 16 elements;
+// the last chunk is shorter.
+class LargeChunksTest : public ReductionStreamTest {
+ protected:
+  LargeChunksTest() : ReductionStreamTest(2 * kSquareBlock + 16) {}
+};
+
+TEST_F(LargeChunksTest, HaveSquaresWithTheBitsOfTheCpu) {
+  ASSERT_GT(layout_.chunk_count(), 2);
+  ExpectSquaresOfTheCpu();
 }
 
 TEST_F(ReductionStreamTest, AnErrorNamesTheOperationAndTheGpuAndRemains) {
