@@ -232,19 +232,19 @@ bool CublasLtProducts::RoundsOnce(const Product& product) {
 const CublasLtPlan& CublasLtProducts::PlanOf(const Product& product,
                                              const Matrices& matrices) {
   const auto found = plans_.find(product);
-  if (found != plans_.end()) return found->second;
+  if (found != plans_.end()) return *found->second;
   if (plans_.size() >= kMaximumPlans) plans_.clear();
-  CublasLtPlan& plan = plans_[product];
+  auto plan = std::make_unique<CublasLtPlan>();
   absl::StatusOr<CublasLtPlan> made =
       MakePlan(handle_, product, compute_type_, matrices);
   if (made.ok()) {
-    plan = *std::move(made);
+    *plan = *std::move(made);
   } else {
-    plan.status = absl::Status(made.status().code(),
-                               absl::StrCat(made.status().message(),
-                                            " on cuda:", context_->ordinal()));
+    plan->status = absl::Status(made.status().code(),
+                                absl::StrCat(made.status().message(),
+                                             " on cuda:", context_->ordinal()));
   }
-  return plan;
+  return *(plans_[product] = std::move(plan));
 }
 
 absl::Status CublasLtProducts::Multiply(Stream& stream, Product product,
