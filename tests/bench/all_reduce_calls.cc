@@ -56,6 +56,7 @@ absl::Status Count(const std::set<std::string>& options) {
   }
   JobSpec job = TinyJob("mlp", folder);
   job.clear_epochs();
+  job.clear_evaluation();
   job.mutable_evaluation()->set_disabled(true);
   MlpSpec* const mlp = job.mutable_model()->mutable_mlp();
   mlp->clear_hidden();
