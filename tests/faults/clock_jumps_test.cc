@@ -23,8 +23,8 @@ namespace tributary {
 namespace {
 
 // The steps after the last jump take longer than a lease of 2 s.
-constexpr int64_t kSteps = 24000;
-constexpr int64_t kStepsToJump = 2000;
+constexpr int64_t kSteps = 12000;
+constexpr int64_t kStepsToJump = 1000;
 constexpr int64_t kHour = 3600;
 
 // Sets the clock of the processes; see jumping_clock.cc.

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common/cuda/launch.h"
+#include "common/cuda/neighbours.h"
 #include "common/optimizer/cuda/square_sums.h"
 #include "common/optimizer/cuda/square_sums_kernel.h"
 
@@ -11,18 +12,18 @@ namespace {
 // warps load while others sum, and few enough that a thread block ends soon.
 constexpr int64_t kTilesPerBlock = 4;
 
-struct Group {
+struct ChunkGroup {
   int64_t blocks = 0;  // Number of thread blocks of each chunk.
   SquareSums chunks[kSquareChunks];
 };
 
 __global__ void __launch_bounds__(kBlockThreads)
-    SumSquaresKernel(const Group group) {
+    SumSquaresKernel(const ChunkGroup group) {
   __shared__ SquareTile tiles[2];
   const SquareSums& chunk = group.chunks[blockIdx.x / group.blocks];
   ForEachTile(chunk, blockIdx.x % group.blocks, group.blocks, tiles,
               [&](int64_t i, const ChunkRow&) {
-                return FlushedFour(LoadFour(chunk.x + i));
+                return FlushedFour(LoadGroup(chunk.x + i));
               });
 }
 
@@ -34,7 +35,7 @@ cudaError_t FindSumKernels() {
 }
 
 void SumSquares(Stream& stream, absl::Span<const SquareSums> chunks) {
-  Group group;
+  ChunkGroup group;
   for (const SquareSums& chunk : chunks) {
     group.blocks = std::max(
         group.blocks, CeilDivide(SquareBlocks(chunk.elements), kTilesPerBlock));

@@ -6,24 +6,16 @@
 
 #include "common/cuda/flushed.h"
 #include "common/cuda/launch.h"
+#include "common/cuda/neighbours.h"
 #include "common/optimizer/cuda/square_sums.h"
 
 namespace tributary::cuda {
 
-// Four neighbours: the elements that a thread loads at once. A row of
-// kRowElements consists of whole groups.
-inline constexpr int kFour = 4;
-struct alignas(16) Four {
-  float values[kFour];
-};
+// The elements that a thread loads at once. A row of kRowElements consists of
+// whole groups.
+using Four = Group<float>;
+inline constexpr int kFour = kGroup<float>;
 static_assert(kSquareBlock == kFour * kBlockThreads, "one group per thread");
-
-__device__ inline Four LoadFour(const float* from) {
-  return *reinterpret_cast<const Four*>(from);
-}
-__device__ inline void StoreFour(const Four& four, float* to) {
-  *reinterpret_cast<Four*>(to) = four;
-}
 
 // A block of kSquareBlock elements in shared memory, and which of its rows are
 // running statistics.

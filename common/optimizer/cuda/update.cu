@@ -6,6 +6,7 @@
 
 #include "common/cuda/flushed.h"
 #include "common/cuda/launch.h"
+#include "common/cuda/neighbours.h"
 #include "common/optimizer/cuda/square_sums_kernel.h"
 #include "common/optimizer/cuda/update.h"
 
@@ -23,8 +24,8 @@ struct UpdateElements {
 
   // Updates four elements from i, which belong to `row`. Returns their sums.
   __device__ Four operator()(int64_t i, const ChunkRow& row) const {
-    const Four sums = FlushedFour(LoadFour(sum + i));
-    Four fours = LoadFour(weights + i);
+    const Four sums = FlushedFour(LoadGroup(sum + i));
+    Four fours = LoadGroup(weights + i);
     // Number of the four that belong to a parameter; the rest are a gap.
     const int count =
         static_cast<int>(row.elements) - static_cast<int>(i % kRowElements);
@@ -37,11 +38,11 @@ struct UpdateElements {
             StatisticsRule().Update(g, Flushed(fours.values[n]), no_state);
         fours.values[n] = n < count ? w.value() : 0;
       }
-      StoreFour(fours, new_weights + i);
+      StoreGroup(fours, new_weights + i);
       return sums;
     }
     Four state[kArrays];
-    for (int s = 0; s < kSlots; ++s) state[s] = LoadFour(slots[s] + i);
+    for (int s = 0; s < kSlots; ++s) state[s] = LoadGroup(slots[s] + i);
     // A copy: nvcc would put both into local memory to refer to one.
     Rule rule = row.group == RowGroup::kDecay ? decayed : plain;
     if (row.learning_rate_factor != 1) {
@@ -61,8 +62,8 @@ struct UpdateElements {
         if (n < count) state[s].values[n] = of_element[s].value();
       }
     }
-    StoreFour(fours, new_weights + i);
-    for (int s = 0; s < kSlots; ++s) StoreFour(state[s], slots[s] + i);
+    StoreGroup(fours, new_weights + i);
+    for (int s = 0; s < kSlots; ++s) StoreGroup(state[s], slots[s] + i);
     return sums;
   }
 

@@ -1,7 +1,5 @@
 #include "tests/worker/device/cuda/emulation/emulated_gpu.h"
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "tests/worker/device/cuda/emulation/stack_switch.h"
 
 // Sanitizers must be told of fibers; without one, they need no telling. This
 // file is compiled without ThreadSanitizer's checks, because the emulation's
@@ -67,7 +66,7 @@ struct Fiber {
   enum class State { kReady, kAtBarrier, kInExchange, kLeft };
 
   State state = State::kReady;
-  ucontext_t context;
+  SavedStack place;
   std::unique_ptr<char[]> stack;
   // ThreadSanitizer's and AddressSanitizer's ideas of it.
   void* sanitizer = nullptr;
@@ -80,9 +79,13 @@ struct Fiber {
 // No memcpy, which ThreadSanitizer would check. Shuffles do not order accesses
 // to memory.
 void CopyBytes(const char* from, size_t bytes, char* to) {
-  for (size_t i = 0; i < bytes; ++i) {
-    static_cast<volatile char*>(to)[i] = from[i];
+  using Word __attribute__((may_alias, aligned(1))) = uint64_t;
+  size_t i = 0;
+  for (; i + sizeof(Word) <= bytes; i += sizeof(Word)) {
+    *reinterpret_cast<volatile Word*>(to + i) =
+        *reinterpret_cast<const Word*>(from + i);
   }
+  for (; i < bytes; ++i) static_cast<volatile char*>(to)[i] = from[i];
 }
 
 // The fibers of one block at a time, which are kept for the next.
@@ -134,7 +137,7 @@ class Scheduler {
     fiber.state = state;
     __tsan_switch_to_fiber(sanitizer_, __tsan_switch_to_fiber_no_sync);
     StartSwitch(&fiber.fake_stack, stack_, stack_bytes_);
-    swapcontext(&fiber.context, &scheduler_);
+    SwitchStack(&fiber.place, &scheduler_);
     Arrive();
   }
 
@@ -180,11 +183,7 @@ class Scheduler {
     if (fiber.stack != nullptr) return;
     fiber.stack.reset(new char[kStackBytes]);
     fiber.sanitizer = __tsan_create_fiber(0);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;  // Main does not return.
-    makecontext(&fiber.context, &Scheduler::Main, 0);
+    fiber.place.Begin(fiber.stack.get(), kStackBytes, &Scheduler::Main);
   }
 
   void SetThread(int i) {
@@ -214,7 +213,7 @@ class Scheduler {
       __tsan_switch_to_fiber(fibers_[i].sanitizer,
                              __tsan_switch_to_fiber_no_sync);
       StartSwitch(&fake_stack_, fibers_[i].stack.get(), kStackBytes);
-      swapcontext(&scheduler_, &fibers_[i].context);
+      SwitchStack(&scheduler_, &fibers_[i].place);
       FinishSwitch(fake_stack_, nullptr, nullptr);
       ran = true;
     }
@@ -268,13 +267,13 @@ class Scheduler {
   const std::function<void()>* body_ = nullptr;
   int count_ = 0;
   int current_ = 0;
-  ucontext_t scheduler_;
+  SavedStack scheduler_;
   // The sanitizers' ideas of the scheduler, and the stack that it runs on.
   void* sanitizer_ = nullptr;
   void* fake_stack_ = nullptr;
   const void* stack_ = nullptr;
   size_t stack_bytes_ = 0;
-  std::deque<Fiber> fibers_;  // Contexts point into themselves.
+  std::deque<Fiber> fibers_;
 };
 
 ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
