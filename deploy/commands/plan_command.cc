@@ -40,7 +40,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
       "Predicts the bytes through the busiest link, the step time and the "
       "bottleneck of a job on a cluster: with one server, several servers, "
       "servers on the workers' hosts, and all-reduce. Measures the computing "
-      "time on this machine for about a second. Traffic for in-memory replicas "
+      "time on this machine, which takes about a second, or as long as a "
+      "micro-batch of a large model. Traffic for in-memory replicas "
       "(recovery.journal) is not included.",
       std::vector<CommandLine::Example>{
           {"plan JOB.textproto --workers 8 --bandwidth 10Gbit",
@@ -98,6 +99,10 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
     inputs.chunk_elements.push_back(layout.ChunkSize(chunk));
   }
   if (line.OriginOf("compute").empty()) {
+    std::fputs(
+        "tributary: measuring the computing time of a micro-batch on this "
+        "machine; --compute MS skips this\n",
+        stderr);
     TRIBUTARY_ASSIGN_OR_RETURN(inputs.micro_batch, TimeMicroBatch(*setup));
   } else {
     inputs.micro_batch = EvenProfile(1e-3 * flags.compute_ms / Turns(inputs),

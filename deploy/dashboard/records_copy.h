@@ -11,11 +11,11 @@
 
 namespace tributary {
 
-// A copy of the records of a run that its coordinator sends: the lines of
+// A copy of a run's records, which the run's coordinator sends: the lines of
 // metrics.jsonl, the newest events and the job. Keeps the lines in a temporary
 // file without a name, which the kernel removes when this process ends, and the
-// other records in memory. Checks replies, because they may come from a faulty
-// coordinator. Not thread-safe, except path().
+// other records in memory. Checks the coordinator's replies, because the
+// coordinator may be faulty. Not thread-safe, except path().
 class RecordsCopy {
  public:
   // Maximum number of events that a copy keeps.

@@ -43,8 +43,8 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
 // Logs how the process ended and returns its exit code. `signal` is the signal
 // that stopped the process, or 0 if there was none. If `status` is not
 // Cancelled, the exit code is ExitCodeOf(status). If `status` is Cancelled, the
-// exit code is ExitCodeOfStop(signal), or kExitPreempted if `signal` is 0,
-// which means that the whole job was stopped.
+// exit code is ExitCodeOfStop(signal) if a signal stopped the process; without
+// a signal, the whole job was stopped, and the exit code is kExitPreempted.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

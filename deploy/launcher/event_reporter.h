@@ -16,7 +16,8 @@ namespace tributary {
 // coordinator itself. Thread-safe.
 class EventReporter {
  public:
-  // Maximum number of events that wait to be sent. Further events are dropped.
+  // Maximum number of events that may wait to be sent. Further events are
+  // dropped.
   static constexpr size_t kMaxWaiting = 256;
 
   // `address` is the coordinator's host:port.

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kMinRepetitions = 3;
 constexpr absl::Duration kMicroBatchTime = absl::Seconds(1);
+constexpr absl::Duration kLongestTiming = absl::Seconds(10);
 constexpr double kPassSeconds = 0.05;
 // Number of elements that exceed the caches: 16 MiB for each array of a thread.
 constexpr int64_t kPassElements = 1 << 22;
@@ -69,6 +70,11 @@ class Recorder final : public StepObserver {
 
 }  // namespace
 
+bool EnoughRepetitions(int repetitions, absl::Duration elapsed) {
+  if (elapsed >= kLongestTiming) return repetitions > 0;
+  return repetitions > kMinRepetitions && elapsed >= kMicroBatchTime;
+}
+
 absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
   const ArenaLayout& layout = setup.layout();
   BufferPool arenas(layout.arena_elements());
@@ -98,9 +104,8 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
   ThreadPool pool(std::max(1, threads - 1));
   std::vector<ComputeProfile> profiles;
   const absl::Time start = absl::Now();
-  // The first repetition touches the memory and is not counted.
-  for (int i = 0; i <= kMinRepetitions || absl::Now() - start < kMicroBatchTime;
-       ++i) {
+  while (!EnoughRepetitions(static_cast<int>(profiles.size()),
+                            absl::Now() - start)) {
     setup.RenewWeightCopies();
     absl::BlockingCounter others(threads - 1);
     for (int thread = 1; thread < threads; ++thread) {
@@ -117,7 +122,8 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
       TRIBUTARY_RETURN_IF_ERROR(status);
     }
   }
-  profiles.erase(profiles.begin());
+  // The first repetition touches the memory.
+  if (profiles.size() > 1) profiles.erase(profiles.begin());
   const auto middle = profiles.begin() + profiles.size() / 2;
   std::nth_element(profiles.begin(), middle, profiles.end(),
                    [](const ComputeProfile& a, const ComputeProfile& b) {

@@ -5,18 +5,24 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/plan/step_model.h"
 #include "proto/job.pb.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
 
+// Returns true if a timing of `repetitions` repetitions, which took `elapsed`
+// together, needs no further one: after a second and four repetitions, of which
+// the first is not counted, or after ten seconds and any number of repetitions.
+bool EnoughRepetitions(int repetitions, absl::Duration elapsed);
+
 // Times forward and backward of one micro-batch, with initial weights, on one
 // of the compute threads of `setup`, while the other threads do the same.
 // Records when each chunk's weights are first read and when its gradient is
-// final. Repeats this for about a second, at least three times, and returns the
-// profile of the repetition with the median time. Returns the errors of
-// Model::ForwardBackward.
+// final. Repeats this as long as EnoughRepetitions returns false, and returns
+// the profile of the repetition with the median time; the first is left out if
+// there are others. Returns the errors of Model::ForwardBackward.
 absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 
 // The time, in seconds per element, in which a server adds gradients and

@@ -108,7 +108,7 @@ class AdmissionControl {
   void AdmitWaiting();
   void OpenWaiting();
   // Returns an error if the worker's model or data differ from the job's.
-  // Returns OK while the job's model and data are undecided.
+  // Returns OK as long as the job's model and data are unknown.
   absl::Status CheckReady(const Ready& ready) const;
   absl::Status Prepare(const Ready& ready);
   // Removes the worker and closes its connection with status `told`. `reason`

@@ -55,9 +55,9 @@ Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 Assignment ChooseAssignment(int64_t micro_batches, const StepCosts& costs);
 
 // Returns true if FastestAssignment is so much faster than `assignment` that
-// reassigning saves time, although some micro-batches are then computed twice.
-// The required gain is larger than the margin in ChooseAssignment, so that the
-// assignment does not oscillate.
+// reassigning saves time, even though some micro-batches are then computed
+// twice. The required gain is larger than the margin in ChooseAssignment, to
+// keep the assignment from oscillating.
 bool IsSlowAssignment(const Assignment& assignment, const StepCosts& costs);
 
 }  // namespace tributary

@@ -18,7 +18,8 @@ class GradientSource {
 
   // Returns elements [begin, begin + count) of the chunk: a pointer to them, or
   // `scratch` after copying them there. `scratch` must have room for `count`
-  // floats. The result is valid as long as the source and `scratch` exist.
+  // floats. The result is valid until the source is destroyed or `scratch` is
+  // changed.
   virtual const float* Read(int64_t begin, int64_t count,
                             float* scratch) const = 0;
 

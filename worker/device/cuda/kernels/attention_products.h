@@ -293,8 +293,10 @@ class alignas(16) TileProducts<Bfloat16> {
     }
   }
 
-  // The `sums` of all threads form a tile. Adds the calling thread's 4 x 4
-  // elements of this tile (see attention_tile.h) to `to`.
+  // All threads of the thread block must call this function. Their `sums`
+  // together are a tile, divided among the threads as matrix instructions
+  // divide it. Adds to `to` the 4 x 4 elements of this tile that belong to the
+  // calling thread by attention_tile.h, most of which other threads hold.
   __device__ void Add(const Sums& sums, float (&to)[4][4]) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll

@@ -59,7 +59,7 @@ __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
 }
 
 // Returns the length of the sequence that the thread block at `place`
-// processes: the number of positions that take part in attention.
+// processes, that is, the number of positions that take part in attention.
 __device__ inline int LengthOf(const AttentionShape& s, const BlockPlace& place,
                                const int32_t* lengths) {
   return lengths == nullptr ? static_cast<int>(s.time) : lengths[place.batch];
