@@ -73,10 +73,8 @@ void SumOfSquaresInPieces::AddSum(const float* a, const float* b,
   AddSquaresOfSumsBest(a, b, count, lanes_);
 }
 
-double SumOfSquaresInPieces::Total() const { return AddPartialSums(lanes_); }
-
-double AddPartialSums(const double* sums) {
-  return vector_kernels::AddPairwise(sums);
+double SumOfSquaresInPieces::Total() const {
+  return vector_kernels::AddPairwise(lanes_);
 }
 
 }  // namespace tributary

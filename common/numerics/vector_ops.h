@@ -22,9 +22,6 @@ void Subtract(const float* a, const float* b, float* out, int64_t count);
 // sum i % 16, and the 16 partial sums are added pairwise, neighbours first.
 double SumOfSquares(const float* x, int64_t count);
 
-// Returns the sum of 16 partial sums, added in the order of SumOfSquares.
-double AddPartialSums(const double* sums);
-
 // Computes SumOfSquares of an array that arrives in pieces.
 class SumOfSquaresInPieces {
  public:

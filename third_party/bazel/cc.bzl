@@ -31,8 +31,12 @@ def _compile(rule, header, **kwargs):
     rule(**kwargs)
 
 def cc_library(**kwargs):
-    """native.cc_library with the header precompiled for libraries."""
-    _compile(native.cc_library, "precompiled_header", **kwargs)
+    """native.cc_library with the header precompiled for libraries.
+
+    Programs are linked statically, so building a library must not also link a
+    shared one.
+    """
+    _compile(native.cc_library, "precompiled_header", linkstatic = True, **kwargs)
 
 def cc_test(**kwargs):
     """native.cc_test with the header precompiled for tests."""
