@@ -29,7 +29,7 @@ class JobFolder {
  private:
   JobFolder() = default;
 
-  // One of the two is null.
+  // Exactly one of claimed_ and temporary_ is null.
   std::unique_ptr<OutputDirectory> claimed_;
   std::unique_ptr<TemporaryDirectory> temporary_;
 };

@@ -27,8 +27,8 @@ inline absl::Status Failpoint(const char* point) {
   return HitFailpoint == nullptr ? absl::OkStatus() : HitFailpoint(point);
 }
 
-// Like Failpoint, for points where no operation can fail: an error aborts the
-// process.
+// Marks a place in the code, named `point`, at which a test can inject a fault
+// although no operation can fail there. An injected error aborts the process.
 inline void FailpointOrDie(const char* point) {
   if (!Failpoint(point).ok()) std::abort();
 }

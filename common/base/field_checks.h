@@ -12,9 +12,8 @@
 
 namespace tributary {
 
-// Largest value of an option of a job that is used as a factor, such as a
-// learning rate. The product of up to six such options is within float32's
-// range.
+// Largest value of a job option that is used as a factor, such as the learning
+// rate. The product of up to six such options is within float32's range.
 inline constexpr double kMaxScale = 1e6;
 
 // Returns an InvalidArgument error with the message "PATH: WHAT", where WHAT is
@@ -31,11 +30,14 @@ absl::Status Required(absl::string_view path);
 // [least, most].
 absl::Status Between(absl::string_view path, int64_t value, int64_t least,
                      int64_t most);
-// Like Between, for the range (0, kMaxScale].
+// Returns InvalidArgument, naming the field `path`, unless `value` is above 0
+// and at most kMaxScale.
 absl::Status Positive(absl::string_view path, double value);
-// Like Between, for the range [0, kMaxScale].
+// Returns InvalidArgument, naming the field `path`, unless `value` is at least
+// 0 and at most kMaxScale.
 absl::Status NotNegative(absl::string_view path, double value);
-// Like Between, for the range [0, 1).
+// Returns InvalidArgument, naming the field `path`, unless `value` is at least
+// 0 and below 1.
 absl::Status BelowOne(absl::string_view path, double value);
 
 }  // namespace tributary

@@ -12,7 +12,9 @@ namespace tributary {
 // Parses `text`. Returns a discarded value (is_discarded() is true) if `text`
 // is not valid JSON.
 nlohmann::json ParseJson(absl::string_view text);
-// Like ParseJson, but keeps the members of objects in the order of the text.
+// Parses `text`, keeping the members of objects in the order in which they
+// appear. Returns a discarded value (is_discarded() is true) if `text` is not
+// valid JSON.
 nlohmann::ordered_json ParseOrderedJson(absl::string_view text);
 
 }  // namespace tributary

@@ -9,11 +9,11 @@
 
 namespace tributary {
 
-// A histogram of durations. A value type; not thread-safe. A bucket is one
-// nanosecond wide or, for longer durations, at most one eighth as wide as the
-// shortest duration in it (see DurationCounts in proto/rendezvous.proto). The
-// last bucket ends at 2^48 ns, about 78 hours. Longer durations are counted in
-// the last bucket, and negative ones as zero.
+// A histogram of durations. A value type; not thread-safe. The width of a
+// bucket is one nanosecond or, for longer durations, at most one eighth of the
+// shortest duration in the bucket (see DurationCounts in
+// proto/rendezvous.proto). The last bucket ends at 2^48 ns, about 78 hours.
+// Longer durations are counted in the last bucket, and negative ones as zero.
 class LatencyHistogram {
  public:
   LatencyHistogram() = default;

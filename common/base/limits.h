@@ -25,9 +25,10 @@ struct Limits {
   int connections = 4096;
   int connections_per_peer = 256;
   // Limits on new connections, each of which costs about a millisecond with
-  // TLS. An address may open new_connections_per_peer at once, and one more per
-  // second. Further connections are limited to new_connections_per_second for
-  // all addresses together, with bursts of up to ten times as many.
+  // TLS. Each address may open new_connections_per_peer connections at once,
+  // and then one per second. Connections beyond that count against a limit that
+  // all addresses share: new_connections_per_second, with bursts of up to ten
+  // times as many.
   int new_connections_per_peer = 16;
   int new_connections_per_second = 100;
   // Maximum number of concurrent calls on one connection. Tributary's own
@@ -39,10 +40,10 @@ struct Limits {
   absl::Duration handshake_timeout = absl::Seconds(10);
   // Time after which a connection without calls is closed.
   absl::Duration idle_timeout = absl::Minutes(5);
-  // Interval between two keepalive pings to a peer, and the time within which
-  // the peer must answer. A peer whose machine has failed is detected after at
-  // most the sum of the two. Smaller values would disconnect peers on busy
-  // machines.
+  // keepalive_interval is the interval between two keepalive pings to a peer.
+  // keepalive_timeout is the time within which the peer must answer. The
+  // failure of a peer's machine is detected after at most the sum of the two.
+  // Smaller values would disconnect peers on busy machines.
   absl::Duration keepalive_interval = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
   // Minimum interval between two keepalive pings of a client; a client that
@@ -62,15 +63,15 @@ struct Limits {
   //
   // Maximum number of workers that are members of a job at a time.
   int workers = 1024;
-  // Maximum numbers of parameters in a model's parameter table, of bytes in a
-  // parameter's name, of dimensions of a shape, and of elements of all
-  // parameters together.
+  // Limits on a model's parameter table: the number of parameters, the bytes in
+  // a parameter's name, the dimensions of a parameter's shape, and the elements
+  // of all parameters together.
   int parameters = 65536;
   int name_bytes = 256;
   int dimensions = 8;
   int64_t elements = int64_t{1} << 33;
-  // Maximum number of bytes of any other text from a peer, such as a host, an
-  // address or a failure's reason.
+  // Maximum number of bytes of a text from a peer, such as a host, an address
+  // or the reason for a failure. Names of parameters have a limit of their own.
   int text_bytes = 4096;
   // Maximum number of messages nested in one message, at any depth. They are
   // counted before the message is parsed.

@@ -22,8 +22,8 @@ bool IsTransient(const absl::Status& status);
 // the backoff. Create the object when the first try starts. Not thread-safe.
 class Backoff {
  public:
-  // Blocks until the next try is due; call it after each failed try. Returns
-  // false, without waiting any longer, if `shutdown` has been requested.
+  // Blocks until the next try is due, and returns true. Returns false as soon
+  // as `shutdown` is requested. Call after each failed try.
   bool Wait(Shutdown* shutdown);
 
  private:

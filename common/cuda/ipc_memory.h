@@ -19,8 +19,8 @@ namespace tributary::cuda {
 // Allocates `bytes` bytes of zeroed memory on GPU `ordinal`, and writes to
 // `*handle` the handle with which other processes can map it. The memory is
 // freed when the last reference is released. Returns ResourceExhausted if the
-// GPU has not enough free memory, and FailedPrecondition if the driver cannot
-// share memory.
+// GPU does not have enough free memory, and FailedPrecondition if the driver
+// cannot share memory.
 absl::StatusOr<std::shared_ptr<float>> AllocateSharedMemory(
     int ordinal, int64_t bytes, DeviceMemoryHandle* handle);
 

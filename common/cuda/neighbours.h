@@ -26,7 +26,8 @@ inline constexpr int kGroup = 16 / sizeof(T);
 template <typename T>
 using Group = Neighbours<T, kGroup<T>>;
 
-// The pointers must be aligned to a group.
+// These functions load and store a group. The pointer must be aligned to
+// alignof(Group<T>).
 template <typename T>
 __device__ inline Group<T> LoadGroup(const T* from) {
   return *reinterpret_cast<const Group<T>*>(from);

@@ -33,7 +33,7 @@ struct ExchangeTraits {
   // join wait for the next attempt.
   bool fixed_members = false;
 
-  // True if each step is assigned to one worker, which computes its whole
+  // True if each step is assigned to one worker, which computes the whole
   // batch. Otherwise the batch's micro-batches are divided among the workers.
   bool whole_batches = false;
   // A worker may compute a step with weights that lack the updates of at most
@@ -56,10 +56,10 @@ struct ExchangeTraits {
   // True if workers compute the norm of the whole gradient before they send it,
   // and send the norm with it.
   bool contributions_await_norm = false;
-  // True if servers answer each contribution (a gradient sum from a worker).
-  // Determines how long a server may read the gradients of a contribution in
-  // memory that it shares with the worker: if true, until it has answered that
-  // contribution; otherwise, until it has published the next version of the
+  // True if servers answer each contribution (a gradient sum from a worker). If
+  // the gradients of a contribution are in memory that the server shares with
+  // the worker, the server may read them until it has answered the contribution
+  // or, if this field is false, until it has published the next version of the
   // chunk.
   bool contributions_answered = false;
 };

@@ -61,8 +61,8 @@ inline constexpr int64_t kMaxMicroBatches = 4096;
 // Batches smaller than this default use the hardware poorly.
 inline constexpr int64_t kLeastEvaluationBatch = 16;
 
-// Returns `job` with the defaults set that depend on other fields: name,
-// batch.micro_batches, exchange, evaluation.batch, the sizes of
+// Returns `job` with values for the unset fields whose defaults depend on other
+// fields: name, batch.micro_batches, exchange, evaluation.batch, the sizes of
 // model.gpt.preset, and the padding of a CNN's blocks. `job` must be valid.
 // Idempotent. If batch.micro_batches is kFindMicroBatches, leaves it and
 // evaluation.batch unchanged.
@@ -84,9 +84,9 @@ std::string ModelTitle(const JobSpec& job);
 // model of model.bert.
 bool PredictsTokens(const JobSpec& job);
 
-// Returns the largest number that one sample may add to a sample count, the
-// number by which gradient sums are divided: the number of tokens of a sequence
-// if the model predicts tokens, data.external.units_per_sample for a different
+// Returns the largest number that one sample may add to the sample count, by
+// which gradient sums are divided. This is the number of tokens of a sequence
+// if the model predicts tokens, data.external.units_per_sample for any other
 // model with external data, and 1 in all other jobs.
 int64_t UnitsPerSample(const JobSpec& job);
 

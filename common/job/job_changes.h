@@ -14,8 +14,9 @@ struct JobChange {
   // jobs set different members of a oneof, the path of the enclosing message:
   // "optimizer".
   std::string field;
-  // The old and the new value, formatted as in a job file and truncated if
-  // long; "none" if the field is not set and has no default.
+  // `was` is the old value and `is` the new value, each formatted as in a job
+  // file and truncated if long. "none" if the field is not set and has no
+  // default.
   std::string was;
   std::string is;
 };

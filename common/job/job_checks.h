@@ -11,10 +11,10 @@
 
 namespace tributary {
 
-// Largest number of steps of a job. Like the other limits on sizes, it is far
-// above practical values. With the limits on sizes, the product of two sizes,
-// or of a size and a batch, times eight bytes, is far below 2^63. The product
-// of a size and kMaxSteps can be larger.
+// Largest number of steps of a job. Like the limits on sizes, it is far above
+// practical values. The limits on sizes keep the product of two sizes, or of a
+// size and batch.global, times eight bytes, far below 2^63. The product of a
+// size and kMaxSteps can exceed 2^63.
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Largest width of a layer, and largest size of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;

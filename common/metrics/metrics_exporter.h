@@ -23,9 +23,10 @@ class MetricsExporter {
     // metrics.
     bool listens = false;
     HttpServer::Options http;
-    // The file for the textfile collector of node_exporter, whose name must end
-    // in ".prom". The file is replaced atomically after each `interval` and
-    // when the exporter is destroyed. Empty if no file is written.
+    // The file that the textfile collector of node_exporter reads. Its name
+    // must end in ".prom". The file is replaced atomically after each
+    // `interval` and when the exporter is destroyed. Empty if no file is
+    // written.
     std::string file;
     absl::Duration interval = absl::Seconds(15);
     // How long the HTTP server returns the same page before it collects the

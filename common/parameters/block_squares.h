@@ -5,9 +5,9 @@
 namespace tributary {
 
 // Number of elements in a block. The squares of a block are summed in the order
-// of SumOfSquares, and the sums of the blocks are added in order. The sum of
-// the gradients takes running statistics as zero, and the reverse. GPUs compute
-// several blocks at the same time.
+// of SumOfSquares, and the sums of the blocks are added in order. Gradients and
+// running statistics have separate sums, in each of which elements of the other
+// kind count as zero. GPUs compute several blocks at the same time.
 inline constexpr int kSquareBlock = 1024;
 
 // Sums of squares of the elements of a block.

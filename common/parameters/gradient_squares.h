@@ -12,14 +12,14 @@
 
 namespace tributary {
 
-// Sums the squares of the gradients in an arena (one buffer with the gradients
-// of all parameters) or in a chunk (a slice of the arena), in double precision,
-// in blocks of kSquareBlock elements, counted from the start of the range.
-// The result has the same bits however the elements are divided among calls of
-// Add. Running statistics (elements of group STATISTICS) are not gradients and
-// count as zero, but if one of them is not finite, the sum is NaN. A check for
-// a non-finite sum therefore detects non-finite gradients and non-finite
-// statistics. Not thread-safe.
+// Sums the squares of the gradients in a range of elements: an arena (one
+// buffer with the gradients of all parameters) or a chunk (a slice of the
+// arena). Sums in double precision and in blocks of kSquareBlock elements,
+// counted from the start of the range. The result has the same bits however the
+// elements are divided among calls of Add. Running statistics (elements of
+// group STATISTICS) are not gradients and count as zero, but if one of them is
+// not finite, the sum is NaN. A check for a non-finite sum therefore detects
+// non-finite gradients and non-finite statistics. Not thread-safe.
 class GradientSquares {
  public:
   // `segments` are the segments of the range of elements to sum, in ascending
@@ -34,8 +34,8 @@ class GradientSquares {
   // between parameters must be zero.
   void Add(const float* half, const float* other_half, int64_t count);
   double Total() const;
-  // Returns the result for a range of elements whose blocks, the last of which
-  // may be shorter, have these sums.
+  // Returns the sum of squares, as Total does, of a range of elements whose
+  // blocks have the sums `blocks`, in order. The last block may be shorter.
   static double TotalOf(absl::Span<const BlockSquares> blocks);
 
  private:
@@ -47,7 +47,8 @@ class GradientSquares {
   size_t next_ = 0;       // The first segment that may end after position_.
   int64_t position_ = 0;  // Number of elements added so far.
   BlockSquares blocks_;   // The sums of all complete blocks.
-  // Of the block that position_ is in.
+  // The sums of the block that contains position_, over its elements added so
+  // far.
   SumOfSquaresInPieces gradients_, statistics_;
 };
 

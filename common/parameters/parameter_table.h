@@ -82,7 +82,7 @@ class ArenaLayout {
   // or possibly less for the last chunk.
   int64_t ChunkSize(int chunk) const;
   // Returns the parameter that contains `element` (an offset in the arena), or
-  // the last parameter before `element` if it lies in an alignment gap.
+  // the last parameter before `element` if `element` is in an alignment gap.
   const Parameter& ParameterAt(int64_t element) const;
   // Returns the segments of the chunk in ascending order, without the alignment
   // gaps between parameters.

@@ -30,8 +30,9 @@ LeafRange LeavesUnder(int node, int leaves);
 // that computes the micro-batches in `range` sends one gradient sum for each of
 // these nodes. The tree has `leaves` leaves.
 std::vector<int> MaximalSubtrees(LeafRange range, int leaves);
-// Like MaximalSubtrees, for any set of leaves (micro-batches): `some` lists
-// them in ascending order.
+// Returns the smallest set of nodes of the reduction tree whose leaves
+// (micro-batches) together are exactly the leaves in `some`, from left to
+// right. `some` must be in ascending order. The tree has `leaves` leaves.
 std::vector<int> MaximalSubtreesOf(const std::vector<int64_t>& some,
                                    int leaves);
 

@@ -86,8 +86,8 @@ class SnapshotCapture {
     snapshot_.chunks[place] = std::move(copy);
     Release();
   }
-  // Call once, after the caller has arranged the copy of each chunk. `done` is
-  // not called before this call.
+  // Call once, after the copy of every chunk has been made or scheduled. `done`
+  // is not called before this call.
   void Release() {
     if (--missing_ == 0) done_(std::move(snapshot_));
   }

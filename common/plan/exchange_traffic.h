@@ -72,14 +72,16 @@ std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 // bytes per step in each direction through the busiest host's network
 // interface, divided by the size of the model in bytes.
 double CentralServerLaw(int workers);
-// Like CentralServerLaw, with a ring all-reduce (Patarasuk and Yuan, 2009).
-// Servers with equal shards that run on the workers' hosts have the same
-// traffic.
+// Returns the bytes per step in each direction through one host's network
+// interface, divided by the size of the model in bytes, with a ring all-reduce
+// (Patarasuk and Yuan, 2009). Servers with equal shards that run on the
+// workers' hosts have the same traffic.
 double AllReduceLaw(int workers);
-// Like CentralServerLaw, with servers on the workers' hosts and on
-// `extra_hosts` further hosts (at most `workers`). Returns the minimum traffic,
-// which is reached if the shards are sized so that all links are equally busy
-// (Jiang et al., 2020: BytePS).
+// Returns the bytes per step in each direction through the busiest host's
+// network interface, divided by the size of the model in bytes, with servers on
+// the workers' hosts and on `extra_hosts` further hosts, of which at most
+// `workers` are used. This is the minimum, which is reached if the shards are
+// sized so that all links are equally busy (Jiang et al., 2020: BytePS).
 double LeastTrafficLaw(int workers, int extra_hosts);
 
 }  // namespace tributary

@@ -98,7 +98,9 @@ class ClientSession {
   // server ended the call, or the error if a received message could not be
   // decoded or the connection broke.
   virtual void OnGone(const absl::Status& status) = 0;
-  // Like ServerSession::TakeMore, for the client's end.
+  // Called when all queued messages have been sent. Fills in the next message
+  // and returns true, or returns false if there is nothing to send. The
+  // stream's lock is held during the call.
   virtual bool TakeMore(Out*) { return false; }
 };
 

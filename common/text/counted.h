@@ -12,7 +12,8 @@ namespace tributary {
 // Returns, for example, "1 worker" or "2 workers". Forms the plural with "s".
 std::string Counted(int64_t count, absl::string_view noun);
 
-// Like Counted above, for nouns with an irregular plural: "1 leaf", "2 leaves".
+// Returns, for example, "1 leaf" or "2 leaves". `one` is the singular of the
+// noun, and `several` the plural.
 std::string Counted(int64_t count, absl::string_view one,
                     absl::string_view several);
 

@@ -4,7 +4,8 @@
 
 namespace tributary {
 
-// Returns the release, such as "0.3.0", as in version.bzl. Thread-safe.
+// Returns Tributary's release number, such as "0.3.0", which version.bzl
+// defines. Thread-safe.
 const char* ReleaseName();
 
 }  // namespace tributary

@@ -74,7 +74,7 @@ class BytePairTokenizer final : public Tokenizer {
   std::vector<std::string> tokens_;
   absl::flat_hash_map<uint64_t, Merge> merges_;  // Key: left << 32 | right.
   std::array<int32_t, 256> bytes_;               // The id of each byte.
-  // The ids of the words that become a single token, by word.
+  // Maps each word that is encoded as a single token to the id of the token.
   absl::flat_hash_map<std::string, int32_t> words_;
   absl::flat_hash_map<std::string, int32_t> special_;
 };

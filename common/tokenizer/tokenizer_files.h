@@ -45,8 +45,8 @@ absl::StatusOr<std::vector<std::string>> ParseVocabularyText(
     absl::string_view text);
 
 // Sets the fields of `*options` that `text`, the contents of a
-// tokenizer_config.json, describes. If the text does not set strip_accents, it
-// has the value of lower_case.
+// tokenizer_config.json, describes. If `text` does not contain strip_accents,
+// sets that field to the value of lower_case.
 absl::Status ParseTokenizerConfig(absl::string_view text,
                                   BasicTokenizerOptions* options);
 

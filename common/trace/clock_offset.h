@@ -9,19 +9,18 @@
 
 namespace tributary {
 
-// Estimates the clock of the coordinator (server 0) minus this process's clock,
-// from probes (Cristian, 1989). A probe is a message that the coordinator
-// answers with the time of its clock. The coordinator has read its clock
-// between the sending of the probe and the arrival of the answer, so the error
-// of the estimate is at most half of the round trip. Uses the probe with the
-// shortest round trip. Not thread-safe.
+// Estimates the difference between two clocks, the clock of the coordinator
+// (server 0) minus this process's clock, from probes (Cristian, 1989). A probe
+// is a message that the coordinator answers with the time of its clock. The
+// coordinator has read its clock between the sending of the probe and the
+// arrival of the answer, so the error of the estimate is at most half of the
+// round trip. Uses the probe with the shortest round trip. Not thread-safe.
 class ClockOffset {
  public:
   // The value of error_ns() before the first answer to a probe.
   static constexpr int64_t kUnknown = INT64_MAX;
 
-  // Returns the clock offset for the coordinator's own process: 0, without an
-  // error.
+  // Returns the clock offset for the coordinator's own process: exactly 0.
   static ClockOffset OfCoordinator();
 
   // Adds the answer to a probe. `now_ns` is the time of this process's clock
@@ -30,7 +29,8 @@ class ClockOffset {
 
   // The coordinator's clock minus this process's clock, in nanoseconds.
   int64_t offset_ns() const { return offset_ns_; }
-  // The largest possible error of offset_ns().
+  // The largest possible error of offset_ns(), in nanoseconds; kUnknown before
+  // the first answer to a probe.
   int64_t error_ns() const { return error_ns_; }
   // Number of probe answers that Add has accepted.
   int count() const { return count_; }

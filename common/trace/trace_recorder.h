@@ -47,7 +47,7 @@ uint64_t WeightsFlow(int64_t version, int chunk, int64_t incarnation);
 // The trace records of one process, in a buffer of fixed size. When the buffer
 // is full, further records are dropped and counted.
 //
-// A process that does not trace has no recorder, but a null pointer. Span,
+// In a process that does not trace, the pointer to the recorder is null. Span,
 // FlowBegin and FlowEnd are thread-safe and wait-free: a thread claims a slot
 // of the buffer with one atomic addition and then writes the record. Define
 // names and tracks before threads record.
@@ -59,10 +59,10 @@ class TraceRecorder {
 
   explicit TraceRecorder(const TracedSteps& steps, size_t capacity = kCapacity);
 
-  // Returns the index of a name of spans, or of a track (a row of the trace in
-  // which spans are shown). Adds the name or the track if it is new. If there
-  // are kMostNames names or kMostTracks tracks already, returns the index of
-  // the last one instead.
+  // DefineName returns the index of a span name, and DefineTrack the index of a
+  // track (a row of the trace in which spans are shown). Adds the name or the
+  // track if it is new. If there are kMostNames names or kMostTracks tracks
+  // already, returns the index of the last one instead.
   int DefineName(const std::string& name) ABSL_LOCKS_EXCLUDED(mu_);
   int DefineTrack(const std::string& track) ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -13,14 +13,15 @@
 
 namespace tributary {
 
-// kAuthorizationHeader is the key of the metadata that carry the token of a
-// call. AuthorizationValue returns the value for a token.
+// kAuthorizationHeader is the metadata key under which a call carries its
+// token. AuthorizationValue returns the metadata value for a token.
 inline constexpr char kAuthorizationHeader[] = "authorization";
 std::string AuthorizationValue(absl::string_view token);
 
-// Checks the token and the role of a caller against a table of methods. Refuses
-// methods that are not in the table, so a new method must be added to it. Every
-// caller may call the methods of health checks. Thread-safe. Never blocks.
+// Decides whether a caller may call a method, from the caller's token and role.
+// A table lists the roles that may call each method; a new method must be added
+// to this table, because methods that are not in it are refused. Every caller
+// may call the methods of health checks. Thread-safe. Never blocks.
 class Authorizer {
  public:
   // If `security` enables TLS, the certificate of a caller must name a role

@@ -20,7 +20,8 @@ struct CertificateAndKey {
 
 struct CertificateRequest {
   std::string common_name;
-  // The only subject alternative name; empty if there is none.
+  // The DNS name to put in the certificate, as its only subject alternative
+  // name. If empty, the certificate has no such name.
   std::string dns_name;
   absl::Time not_before;
   absl::Time not_after;

@@ -25,27 +25,29 @@ namespace tributary {
 // versions are incompatible.
 inline constexpr int kProtocolVersion = 1;
 
-// Returns a channel to `address`, host:port or a Unix socket. The channel has a
-// connection of its own, which is not opened yet; calls report errors of the
-// connection. On a Unix socket, the kernel identifies the caller to the server,
-// so the channel uses neither TLS nor the token.
+// Returns a channel to `address`, host:port or a Unix socket. Does not wait for
+// the connection: if it fails, calls on the channel return the error. Each
+// channel has a connection of its own. On a Unix socket, the kernel identifies
+// the caller to the server, so the channel uses neither TLS nor the token.
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const Security& security = {});
 
 // Blocks until `channel`, which CreateChannel has created for `address` and
 // `security`, is connected. Returns DeadlineExceeded if the channel is not
-// connected at `deadline`, a time of MonotonicNow. The calling thread calls
-// `stop` repeatedly; when `stop` returns true, this function stops waiting and
-// also returns DeadlineExceeded. Returns FailedPrecondition, within a few
-// seconds, if the security settings are incompatible: only one side uses TLS,
-// or one side refuses the other's certificate.
+// connected at `deadline`, a time on the clock of MonotonicNow. Calls `stop`
+// repeatedly on the calling thread, and also returns DeadlineExceeded when
+// `stop` returns true. Returns FailedPrecondition, within a few seconds, if the
+// security settings are incompatible: only one side uses TLS, or one side
+// refuses the other's certificate.
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);
 
-// Returns a connected channel to the coordinator (server 0). Returns
-// Unavailable if the channel does not connect within `timeout`, Cancelled if
-// `stop` returned true, and FailedPrecondition as AwaitConnected does.
+// Connects to the coordinator (server 0) at `address`, and returns the
+// connected channel. Calls `stop` repeatedly on the calling thread. Returns
+// Cancelled when `stop` returns true, Unavailable if there is no connection
+// within `timeout`, and FailedPrecondition if the security settings are
+// incompatible (see AwaitConnected).
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, const Security& security,
     absl::Duration timeout, const std::function<bool()>& stop);

@@ -22,8 +22,8 @@ namespace tributary {
 
 // Encodes `message` with the bytes of `payload` as the field `payload` of its
 // inner message (Initial, Contribution, Weights or JournalPart). This field
-// must be empty in `message`. The owner of the payload is held until gRPC no
-// longer needs the bytes.
+// must be empty in `message`. Does not copy the payload: the result holds a
+// reference to its owner until gRPC no longer needs the bytes.
 grpc::ByteBuffer Encode(const WorkerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const ServerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const JournalMessage& message, OutgoingPayload payload);

@@ -67,14 +67,15 @@ class ConnectionAcceptor {
   };
 
   void Run();
-  // Accepts all connections that are waiting at the listener `door`.
+  // Accepts all connections that are queued at the listener of `door`.
   void AcceptAll(const Door& door);
   // Returns true if the connection `socket` from `peer` is within the limits on
-  // connections. Otherwise closes `socket` and returns false.
+  // connections and, if `door` requires it, comes from an allowed user.
+  // Otherwise closes `socket` and returns false.
   bool Admit(const Door& door, int socket, const std::string& peer);
-  // Accepts and closes one connection when the process has no free descriptors.
-  // Closes a descriptor that is held in reserve to accept it, and then opens
-  // the reserve again.
+  // Refuses one connection when the process has no free descriptors: frees the
+  // reserved descriptor, accepts and closes the connection, reserves a
+  // descriptor again, and pauses briefly.
   void TurnOneAway(const Door& door);
   void Warn(const std::string& text);
 

@@ -72,8 +72,8 @@ class ConnectionTable {
   std::vector<Slot> slots_;  // The connections, indexed by descriptor.
   absl::flat_hash_map<std::string, Peer> peers_;
   Bucket shared_;
-  // The buckets of the addresses that connected recently. An address without an
-  // entry has a full bucket.
+  // The token bucket of each address that has connected recently. An address
+  // without an entry has a full bucket.
   absl::flat_hash_map<std::string, Bucket> own_;
 };
 

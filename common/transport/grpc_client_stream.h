@@ -152,8 +152,8 @@ class GrpcClientStream final
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   grpc::ClientContext context_;
   ClientSession<In, Out>* session_ = nullptr;
-  // The message that is being read. Accessed only by the read in flight, and by
-  // OnDone, which is called after the last read.
+  // The message that is being read, and the error if it cannot be decoded.
+  // Accessed only by the read in flight and, after the last read, by OnDone.
   grpc::ByteBuffer in_;
   absl::Status malformed_;
 

@@ -44,8 +44,8 @@ class GrpcServerStream final
       watch_->stream = this;
     }
     watch_->alarm.Set(absl::ToChronoTime(absl::Now() + silence),
-                      // The callback holds a weak reference, because the watch
-                      // owns the alarm and thereby the callback.
+                      // A weak reference avoids a cycle: the watch owns the
+                      // alarm, and the alarm owns this callback.
                       [weak = std::weak_ptr<Watch>(watch_)](bool over) {
                         const std::shared_ptr<Watch> watch = weak.lock();
                         if (over && watch != nullptr) watch->SendAway();

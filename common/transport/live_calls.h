@@ -15,8 +15,8 @@ namespace tributary {
 // the ownership of this object, because a call may outlive the service briefly.
 class LiveCalls {
  public:
-  // Counts one call. The call holds this object until its last access to the
-  // objects that the service uses.
+  // Counts one call. Each call holds a Token until its last access to objects
+  // that the service uses.
   class Token {
    public:
     explicit Token(std::shared_ptr<LiveCalls> calls)

@@ -58,20 +58,20 @@ struct Security {
 
   bool tls() const { return !tls_directory.empty() || !tls_texts.key.empty(); }
   bool any() const { return tls() || !token.empty(); }
-  // Returns the tokens that this process accepts; it sends the first one. Empty
-  // if the check of the token is disabled.
+  // Returns the tokens that this process accepts, of which it sends the first.
+  // Empty if the check of the token is disabled.
   std::vector<std::string> Tokens() const;
   std::string CaPath() const;
   std::string CertificatePath() const;
   std::string KeyPath() const;
 };
 
-// Loads and checks the security settings. The files must exist. The certificate
-// must belong to the key, come from the authority, have the role and be valid
-// now. Uses the first of `roles` whose certificate exists. Reads the token from
-// `token_file`, and follows the file's changes as TokenFile describes. Either
-// path may be empty, which disables TLS or the token. Returns NotFound if there
-// is no certificate for any of `roles` or a different file is missing,
+// Loads and checks the security settings. The files must exist. Uses the first
+// of `roles` whose certificate exists. The certificate must belong to the key,
+// be issued by the authority, name the role and be valid now. Reads the token
+// from `token_file`, and follows the file's changes as TokenFile describes.
+// Either path may be empty, which disables TLS or the token. Returns NotFound
+// if there is no certificate for any of `roles` or another file is missing,
 // InvalidArgument if a file cannot be used, and the system's error if a file
 // cannot be read. The message names the file and the problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
@@ -82,10 +82,10 @@ absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
 // empty `tls_directory`. Returns the system's error if a file cannot be read.
 absl::StatusOr<Security> WithTexts(Security security);
 
-// Creates an authority, and returns credentials of each role for one job: a
-// certificate that the authority has issued, and a token that is the same for
-// all roles. The authority's key exists only within this function. Returns an
-// error only if OpenSSL fails.
+// Creates a certificate authority for one job, and returns the credentials of
+// each role: a certificate that this authority has issued, and a token that is
+// the same for all roles. The authority's key exists only within this function.
+// Returns an error only if OpenSSL fails.
 absl::StatusOr<std::map<Role, Security>> MakeJobSecurity(absl::Time not_before,
                                                          absl::Time not_after);
 

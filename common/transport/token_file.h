@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// Interval between two checks for changed files with credentials. New
-// connections use the changed files after the next check.
+// Interval at which the files with credentials are checked for changes. New
+// connections use a changed file after the next check.
 inline constexpr absl::Duration kReloadInterval = absl::Seconds(1);
 
 // Holds the tokens of a file with one token on each line. A process sends the

@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// The exchange of gradients and weights that TimeExchange measures: the
-// properties of its job, and its processes.
+// Describes an exchange of gradients and weights for TimeExchange: the settings
+// of its job and of its processes.
 struct ExchangeLoad {
   int64_t parameters = int64_t{1} << 24;
   // Number of workers; must be a power of two.
@@ -26,8 +26,9 @@ struct ExchangeLoad {
   // Device of the servers, such as "cpu" or "cuda:0"; a value of the flag that
   // AddServerDeviceFlag declares.
   std::string device = "cpu";
-  // Values of the job's fields exchange.transport and exchange.wire_dtype, in
-  // upper or lower case.
+  // `transport` is "auto", "memory", "unix" or "wire". `dtype` is a value of
+  // the job's field exchange.wire_dtype, such as "float32". Both are in lower
+  // case.
   std::string transport = "auto";
   std::string dtype = "float32";
   // Consistency mode of the job: the name of a field of
@@ -56,21 +57,22 @@ struct ExchangeTiming {
   // Latency of a chunk: the time from when a worker sends the gradient of the
   // chunk until that worker has received the next version of the chunk.
   Percentiles latency_seconds;
-  // Payload bytes per second of all workers together, averaged over the steps.
-  // If `transport` is "memory", the bytes that would be sent without shared
-  // memory.
+  // Payload bytes per second that all workers together send to the servers and
+  // receive from them, averaged over the steps. If `transport` is "memory",
+  // these are the bytes that would be sent without shared memory.
   double bytes_to_servers_per_second = 0;
   double bytes_to_workers_per_second = 0;
   // CPU time of all workers, and of all servers, in seconds per payload byte.
   // Absent if the run was too short to measure it.
   absl::optional<double> worker_cpu_seconds_per_byte;
   absl::optional<double> server_cpu_seconds_per_byte;
-  // Upper limits of the throughput of an exchange, both directions added. If
-  // `transport` is "unix" or "wire": the throughput of gRPC streams and of
-  // sockets without Tributary. If it is "memory": the throughput of adding
-  // gradients and updating weights without an exchange; absent for servers on
-  // GPUs. Each limit is the mean of a measurement before and a measurement
-  // after the exchange.
+  // Upper limits of the throughput of the exchange, both directions added. Each
+  // limit is the mean of two measurements, one before and one after the
+  // exchange. grpc_limit and socket_limit are the throughput of gRPC streams
+  // and of sockets without Tributary; they are set if `transport` is "unix" or
+  // "wire". memory_limit_bytes_per_second is the throughput of adding gradients
+  // and updating weights without an exchange; it is set if `transport` is
+  // "memory" and the servers run on the CPU.
   absl::optional<StreamLimit> grpc_limit;
   absl::optional<StreamLimit> socket_limit;
   absl::optional<double> memory_limit_bytes_per_second;

@@ -21,9 +21,9 @@ struct BenchStream {
   bool grpc = true;
   // Size in bytes of the payload of a message; positive and a multiple of 4.
   int64_t message_bytes = 0;
-  // Size in bytes of the memory that contains the payloads. They are sent one
-  // after another and then again from the start of this memory. At least
-  // `message_bytes`.
+  // Size in bytes of the memory that contains the payloads; at least
+  // `message_bytes`. The payloads are sent one after another, and after the
+  // last one again from the first.
   int64_t memory_bytes = 0;
 };
 

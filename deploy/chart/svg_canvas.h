@@ -65,8 +65,8 @@ class SvgCanvas {
   void Outline(const SvgBox& box, const SvgStroke& stroke);
   void Circle(SvgPoint center, double radius, const std::string& fill,
               absl::string_view tooltip = "");
-  // Draws `text`. `at` is the point of the baseline at the start, the middle or
-  // the end of the text, as `style.anchor` selects.
+  // Draws `text`. `at` is a point on the baseline of the text: its start,
+  // middle or end, as `style.anchor` selects.
   void Text(SvgPoint at, absl::string_view text, const SvgTextStyle& style);
 
   // Until EndClip, draws only the parts of shapes that are inside `box`. Calls

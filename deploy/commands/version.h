@@ -6,10 +6,10 @@
 
 namespace tributary {
 
-// Returns the text that `tributary --version` prints: the release and the
-// version of the protocol, and on further lines the commit and the CUDA toolkit
-// with which the program was built, and the instruction set of this machine's
-// processor that the program uses.
+// Returns the text that `tributary --version` prints. The first line contains
+// the release and the version of the protocol. Further lines contain the commit
+// and the CUDA toolkit of the build, and the instruction set that the program
+// uses on this machine.
 std::string VersionText();
 
 }  // namespace tributary

@@ -100,7 +100,8 @@ struct HostFigures {
   double bytes_out = 0;  // Bytes through the link of the host in one step.
   double bytes_in = 0;
   // Sum of the peak memory of the processes on the host, in bytes, as measured
-  // in a run of this comparison. Absent if no completed run has such processes.
+  // in the run of this comparison that has the same exchange. Absent if that
+  // run is not done.
   absl::optional<double> memory_bytes;
   // Predicted step time of the job in milliseconds, which is the same for all
   // hosts of one placement.

@@ -43,8 +43,8 @@ const std::vector<std::string>& ExchangeNames();
 // exchanges share, such as transport and wire_dtype.
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
-// Returns the variants of `job`, one for each of the exchanges `names`, in this
-// order, or for all exchanges that the job allows if `names` is empty. The
+// Returns one variant of `job` for each exchange in `names`, in this order. If
+// `names` is empty, returns one for each exchange that the job allows. The
 // variant with the job's own mode keeps the job's settings; other variants have
 // the defaults of their modes. synchronous_sharded has `servers` servers, at
 // least two; every other variant has one server. Returns InvalidArgument for an

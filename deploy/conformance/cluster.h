@@ -65,8 +65,8 @@ class Cluster {
   // ends only after Stop, or when the job is done or has failed.
   void Await();
   Logger* log() const { return log_.get(); }
-  // Returns the training losses that server 0 has recorded. The key is the
-  // number of steps that were complete.
+  // Returns the training losses that server 0 has recorded. The key of a loss
+  // is the number of steps that were complete when it was recorded.
   std::map<int64_t, double> losses() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -103,10 +103,10 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& folder);
 
 // Trains the job with the servers that `options` describes and one worker of
 // this program, which computes the model of `sources`. `options.workers` must
-// be 1. Calls `tick` repeatedly until the worker has ended; `tick` should wait
-// for a moment. If `tick` returns an error, stops the job and returns that
-// error. Otherwise returns the error with which the worker or server 0 has
-// ended, if any, and the errors of Cluster::start and ReadRunResult.
+// be 1. Calls `tick` repeatedly until the worker has ended; `tick` should block
+// briefly. If `tick` returns an error, stops the job and returns that error.
+// Otherwise returns the error with which the worker or server 0 has ended, if
+// any, and the errors of Cluster::start and ReadRunResult.
 absl::StatusOr<RunResult> TrainBuiltIn(
     const Cluster::Options& options, const TrainingSources& sources,
     const std::function<absl::Status()>& tick);

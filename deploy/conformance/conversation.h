@@ -21,16 +21,16 @@
 namespace tributary {
 
 // Observes the messages that a worker sends and receives, in all of its
-// memberships (a membership lasts from a Join to the end of its call of
-// Membership). Records the first fault: a message that a correct worker does
-// not send, or a call that a server ended because of such a message. The
-// servers check the values in the messages. This class checks the order of the
-// messages, and whether they match the membership and the assignments of the
-// worker. Thread-safe. No method blocks.
+// memberships. (A membership lasts from a Join message to the end of the
+// worker's call of the Membership RPC.) Records the first fault: a message that
+// a correct worker does not send, or a call that a server ended because of such
+// a message. The servers check the values in the messages. This class checks
+// the order of the messages, and whether they match the membership and the
+// assignments of the worker. Thread-safe. No method blocks.
 class Conversation {
  public:
   // The values that the worker's message Ready must contain: the parameters of
-  // its model and the facts of its data set.
+  // its model and the properties of its data set.
   struct Expected {
     ParameterTable table;
     DataFacts facts;
@@ -46,12 +46,13 @@ class Conversation {
   // ---- Messages, in the order in which they pass.
   void OnReport(const WorkerReport& report) ABSL_LOCKS_EXCLUDED(mu_);
   void OnOrder(const CoordinatorOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // `call` identifies the call of Exchange that the message belongs to.
+  // Checks a message that the worker sends in a call of the Exchange RPC.
+  // `call` identifies this call.
   void OnWorkerMessage(const void* call, const WorkerMessage& message)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnServerMessage(const ServerMessage& message) ABSL_LOCKS_EXCLUDED(mu_);
-  // Called when a server has ended a call of Membership or Exchange with
-  // `status`.
+  // Called when a server has ended a call of the Membership or Exchange RPC
+  // with `status`.
   void OnMembershipEnd(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   void OnExchangeEnd(const void* call, const absl::Status& status)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -80,7 +81,7 @@ class Conversation {
 
  private:
   // The state of one membership of the worker, from Join to the end of the call
-  // of Membership.
+  // of the Membership RPC.
   struct Stay {
     std::optional<Admission> admission;
     bool ready = false;
@@ -93,30 +94,31 @@ class Conversation {
     // How often the worker has sent each contribution, by (step, chunk, node of
     // the summation tree); see Contribution.
     std::map<std::tuple<int64_t, int, int>, int> sent;
-    // The parts of evaluations that the worker has reported, by (version,
-    // piece); see EvaluationReport.
+    // The parts of evaluations that the worker has reported, as pairs of the
+    // evaluated version and the number of the part (EvaluationReport.piece).
     std::set<std::pair<int64_t, int64_t>> reported;
     bool finished = false;
     bool stopped = false;
     bool left = false;
-    // If a server has ended a call with a transient error: the call and the
-    // error, as text. The worker must then join again. Otherwise empty.
+    // Describes the call that a server has ended with a transient error, and
+    // the error; the worker must then join again. Empty if there is no such
+    // call.
     std::string ended;
 
     // ---- Mode asynchronous only.
     int claims = 0;            // Number of Claim messages.
     std::set<int64_t> leased;  // Steps of Claimed messages.
-    // For each step that is leased to the worker: the chunks to which the
-    // step's gradients are applied.
+    // For each step that is leased to the worker, the chunks to which the
+    // step's gradient has been applied.
     std::map<int64_t, std::set<int>> applied;
-    // For each step, the number of its chunks that a server has refused. After
-    // each refusal, the worker sends the whole step again; contributions to the
-    // refused step may still arrive.
+    // For each step, how often a server has refused a contribution to it. After
+    // each refusal, the worker may send each of the step's contributions once
+    // more.
     std::map<int64_t, int> refusals;
     int completed = 0;  // Number of leases of which all chunks are applied.
-    // True if the worker has requested a lease of a step while it had one. It
-    // may then compute a step from weights that are older than its newest
-    // Claim.
+    // True if the worker has requested a lease of a step before it completed an
+    // earlier one. It may then compute a step from weights that are older than
+    // its newest Claim.
     bool leases_ahead = false;
     // For each chunk, the newest version that arrived before the chunk's newest
     // Outcome (the server's answer to a contribution).
@@ -138,8 +140,9 @@ class Conversation {
   void CheckHello(const Hello& hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CheckContribution(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Check that the step of the contribution was leased to the worker, or that
-  // the contribution's node of the summation tree was assigned to the worker.
+  // CheckLeased checks that the step of the contribution was leased to the
+  // worker. CheckAssigned checks that the contribution's node of the summation
+  // tree was assigned to the worker.
   void CheckLeased(const Contribution& contribution)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CheckAssigned(const Contribution& contribution)
@@ -151,8 +154,8 @@ class Conversation {
   // Returns the result of Pending for a worker that has received a Deal, the
   // assignment of its work.
   Fault PendingWork(int64_t version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // In the current membership, returns the smallest of the chunks' newest
-  // versions, or nullopt if a chunk has none.
+  // Returns the smallest of the chunks' newest versions in the current
+  // membership, or nullopt if a chunk has none.
   std::optional<int64_t> Version() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::optional<Expected> expected_;

@@ -126,8 +126,8 @@ class Scene {
   void Reap();
   // Returns the fault to report when the time limit of a scenario has passed.
   Fault Timeout() const;
-  // Blocks until a signal arrives, for at most a short time. Returns Cancelled
-  // after a signal that stops the scenario.
+  // Waits briefly for a signal. Returns Cancelled if a signal has stopped the
+  // scenario, and OK otherwise.
   absl::Status AwaitSignal();
   // Trains the job with the built-in worker and returns the result. Returns
   // DeadlineExceeded after the time limit.
@@ -142,9 +142,9 @@ class Scene {
   const std::vector<std::string> changes_;
   const absl::Time deadline_;
   Cluster::Options options_;
-  // The contents of Ready (parameters and data facts) that the built-in worker
-  // sends, and its initial weights. Not set unless Subject::is_built_in is
-  // true.
+  // The contents of the message Ready that the built-in worker sends (the
+  // parameters of its model and the properties of its data set), and its
+  // initial weights. Not set unless Subject::is_built_in is true.
   std::optional<Conversation::Expected> expected_;
   NamedWeights initial_;
   absl::Status error_;

@@ -45,18 +45,20 @@ class WireTap {
   // Returns the address at which the worker reaches server 0, as host:port.
   const std::string& address() const { return addresses_[0]; }
   // Sets the addresses of the servers, indexed by shard, for calls that begin
-  // from now on. Must be called before the worker connects.
+  // from now on. Must be called before the worker connects, and may be called
+  // again.
   void Connect(std::vector<std::string> servers) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Ends all relayed calls with `status`, and refuses further calls with
   // `status` until Allow is called.
   void Break(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
-  // Refuses the next call of Membership with `status`, after its first message.
-  // Accepts all calls of Exchange.
+  // Refuses the next call of the Membership RPC with `status`, after the first
+  // message of the call. Accepts all calls of the Exchange RPC.
   void RefuseOnce(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   // Accepts calls of the worker again, after Break.
   void Allow() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the number of calls of Membership so far, including refused calls.
+  // Returns the number of calls of the Membership RPC so far, including refused
+  // calls.
   int memberships() const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Holds back the weights of server 0 at `version` and later versions until
@@ -69,8 +71,8 @@ class WireTap {
   // ---- Implementation, called by the services.
   Conversation* conversation() const { return conversation_; }
   // Returns the error with which a new call must be refused, or OK.
-  // `membership` is true for a call of Membership, which is counted, and false
-  // for a call of Exchange.
+  // `membership` is true for a call of the Membership RPC, which is counted,
+  // and false for a call of the Exchange RPC.
   absl::Status Admit(bool membership) ABSL_LOCKS_EXCLUDED(mu_);
   std::string ServerAddress(int shard) const ABSL_LOCKS_EXCLUDED(mu_);
   // If `order` is an Admission, replaces the servers' addresses in it by the

@@ -28,9 +28,9 @@ namespace tributary {
 class Dashboard {
  public:
   struct Options {
-    // Returns the access tokens of which a request must contain one. If this is
-    // null or returns no token, requests need no token, but their host must be
-    // localhost or a loopback address.
+    // Returns the valid access tokens; a request must contain one of them. If
+    // this function is null or returns no token, requests need no token, but
+    // their host must be localhost or a loopback address.
     std::function<std::vector<std::string>()> tokens;
     std::string release;  // Release of this program, shown on the page.
   };

@@ -15,8 +15,8 @@
 namespace tributary {
 
 // An index of metrics.jsonl, the metrics of a run. Keeps the position, the step
-// and the values of each line in memory. Read reads a whole line from the file.
-// Not thread-safe.
+// and the values of each line in memory. The method Read reads the text of a
+// line from the file. Not thread-safe.
 class MetricsIndex {
  public:
   // The names, in metrics.jsonl, of the values that the index keeps of each

@@ -22,11 +22,13 @@ namespace tributary {
 // Not thread-safe.
 class RunView {
  public:
-  // Shows the run in `folder`. While server 0 of the run's job runs, the folder
-  // has a file with its address, at which this object queries the job's status.
+  // Shows the run in `folder`. While server 0 of the run's job is running, the
+  // folder contains a file with the address of server 0; this object queries
+  // the job's status at this address.
   RunView(std::string folder, Security security);
   // Returns a view of the job whose coordinator is at `address` (host:port).
-  // The coordinator sends the records that are in the run's folder.
+  // The view fetches the run's records from the coordinator instead of reading
+  // them from the run's folder.
   static std::unique_ptr<RunView> OfCoordinator(const std::string& address,
                                                 const Security& security);
 
@@ -50,8 +52,9 @@ class RunView {
 
   // Returns the newest status of the job, its age in seconds, the contents of
   // summary.json, and the bytes that each process is expected to send and
-  // receive in each step. These bytes are computed for the numbers of processes
-  // in the status while the job runs, and for those in summary.json afterwards.
+  // receive in each step. The expected bytes depend on the numbers of
+  // processes, which are taken from the status while the job runs, and from
+  // summary.json afterwards.
   nlohmann::ordered_json Status();
 
   // Returns the text of the job file, and the path and the value of each field

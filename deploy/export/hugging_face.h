@@ -17,12 +17,13 @@ namespace tributary {
 // BertForMaskedLM or a BertForSequenceClassification for a bert. `job` must be
 // a result of ResolveJob.
 //
-// If the job began with the weights of a folder of Hugging Face
-// (model.initial_weights), keeps the other members of that folder's
-// config.json. `encoding` is the text of data.json (see ReadEncoding), or
-// empty. If it describes a tokenizer, writes the tokenizer to `folder`;
-// otherwise, copies the tokenizer of the folder with which the job began. If it
-// names classes, writes their names to config.json.
+// The source folder is the Hugging Face folder with whose weights the job began
+// (model.initial_weights), if any. The members of its config.json that do not
+// describe the model are kept. `encoding` is the text of data.json (see
+// ReadEncoding), or empty. If `encoding` describes the tokenizer of a bert,
+// writes this tokenizer to `folder`; otherwise, copies the tokenizer of the
+// source folder. If `encoding` names the classes of a bert, writes their names
+// to config.json.
 //
 // Returns InvalidArgument if the model is neither gpt nor bert, DataLoss if a
 // tensor is missing or has the wrong shape, and the system's error if a file

@@ -16,16 +16,17 @@
 
 namespace tributary {
 
-// Returns all tensors of the trained model, which have the names and shapes of
-// BertForMaskedLM or BertForSequenceClassification. The result refers to
-// `tensors`. Returns DataLoss if the sizes of the model contradict the tensors.
+// Returns all tensors of the trained model, with the names and shapes that
+// BertForMaskedLM or BertForSequenceClassification expects. The result points
+// into `tensors`. Returns DataLoss if a tensor is missing, or its shape
+// contradicts `bert`.
 absl::StatusOr<std::vector<NamedTensor>> BertTensors(
     const BertSpec& bert, const std::map<std::string, RunTensor>& tensors);
 
-// Writes the members of config.json that describe the model to `config`.
-// `classes` is the number of classes of a classifier, or 0 for a different
-// model. `names` are the names of the classes; if `names` is empty, writes
-// names that contain the numbers of the classes.
+// Sets the members of `config`, the contents of a config.json, that describe
+// the model. `classes` is the number of classes, or 0 if the model is not a
+// classifier. `names` are the names of the classes; if `names` is empty, the
+// names are LABEL_0, LABEL_1, and so on.
 void DescribeBert(const BertSpec& bert, int64_t classes,
                   const std::vector<std::string>& names,
                   nlohmann::ordered_json* config);

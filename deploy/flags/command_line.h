@@ -59,14 +59,15 @@ class CommandLine {
   // operand, in the order of the operands. If `required` is true, Parse returns
   // an error if the operand is missing or empty.
   void SetOperand(bool required, std::string* value);
-  // Declares that all arguments without a flag name are operands. Call it
+  // Declares any number of operands, which Parse stores in `*values`. Call this
   // instead of SetOperand.
   void SetOperands(std::vector<std::string>* values) { all_ = values; }
 
   // Parses `arguments`, which follow the subcommand, and sets the values of the
   // flags and operands. Returns true, or false without setting any value if
-  // `arguments` include --help. Returns InvalidArgument, with the problem and
-  // the nearest flag, if an argument is invalid.
+  // `arguments` include --help. Returns InvalidArgument, with the problem, if
+  // an argument or an environment variable is invalid; for an unknown flag, the
+  // message suggests the most similar one.
   absl::StatusOr<bool> Parse(const std::vector<std::string>& arguments,
                              const Environment& environment);
 

@@ -31,9 +31,10 @@ void AddServerDeviceFlag(CommandLine* line, const std::string& flag,
 
 // The GPUs among which ChooseDevice selects.
 struct Gpus {
-  // Returns the number of GPUs, like CountCudaDevices.
+  // Returns the number of GPUs, or an error if there is none.
   std::function<absl::StatusOr<int>()> count;
-  // Returns OK if GPU number `ordinal` can be used, like CreateCudaDevice.
+  // Returns OK if GPU number `ordinal` can be used, and otherwise the reason
+  // why it cannot.
   std::function<absl::Status(int ordinal)> check;
 };
 
@@ -60,9 +61,9 @@ absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
                                         const Gpus& gpus, std::string* remark,
                                         const std::string& flag = "device");
 
-// Like ChooseDevice, for a server of `job`. With exchange.all_reduce, whose
-// server does not compute, selects the CPU for "auto", and returns
-// InvalidArgument for a GPU.
+// Does the same as ChooseDevice, for a server of `job`. If the job uses
+// exchange.all_reduce, its server does not compute: this function then selects
+// the CPU for "auto", and returns InvalidArgument for a GPU.
 absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               const std::string& value,
                                               int64_t place, const Gpus& gpus,

@@ -45,8 +45,8 @@ struct LauncherEnvironment {
   absl::optional<EnvironmentNumber> local_rank;
   // Number of workers on this machine, which share its cores.
   absl::optional<EnvironmentNumber> local_world_size;
-  // Number of threads that the launcher grants to the only worker on this
-  // machine.
+  // Number of threads for this worker. Set only by a launcher that starts one
+  // worker on each machine.
   absl::optional<EnvironmentNumber> threads;
   // Index of this pod in its indexed Kubernetes Job.
   absl::optional<EnvironmentNumber> completion_index;
@@ -67,11 +67,11 @@ struct LauncherEnvironment {
 //
 // For a value that is still missing, reads the variables PET_*, which Kubeflow
 // Trainer sets for torchrun on each node of a TrainJob. One worker takes the
-// place of torchrun there: PET_NNODES is the number of workers (of "MIN:MAX",
-// MIN), PET_NODE_RANK is the rank, PET_NPROC_PER_NODE is the number of threads
-// if it is a number, and PET_MASTER_ADDR and PET_MASTER_PORT are the address.
-// JOB_COMPLETION_INDEX, which sets completion_index, is also the rank if no
-// other variable sets it.
+// place of torchrun on each node. PET_NNODES is the number of workers; for
+// "MIN:MAX", the number is MIN. PET_NODE_RANK is the rank. PET_NPROC_PER_NODE
+// is the number of threads if it is a number. PET_MASTER_ADDR and
+// PET_MASTER_PORT are the address. JOB_COMPLETION_INDEX, which sets
+// completion_index, is also the rank if no other variable sets it.
 //
 // Returns InvalidArgument, naming the variable, for a value that is not a
 // number or is out of range, and for a rank that is not below its world size. A

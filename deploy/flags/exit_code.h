@@ -21,8 +21,9 @@ int ExitCodeOfStop(int signal);
 // errors.
 int ExitCodeOf(const absl::Status& status);
 
-// Write "error: <message>", with the message of `status`, as one line to
-// stderr. Return `exit_code`, or ExitCodeOf(status) without this argument.
+// Both functions write "error: <message>", with the message of `status`, as one
+// line to stderr. They return `exit_code`, or ExitCodeOf(status) if there is no
+// such argument.
 int ReportError(const absl::Status& status);
 int ReportError(const absl::Status& status, int exit_code);
 

@@ -38,8 +38,9 @@ struct JobSource {
   int64_t steps = 0;
   // Replaces output.log_every_steps of the job. Takes precedence over `sets`.
   absl::optional<int64_t> log_every_steps;
-  // Replaces output.trace of the job: BEGIN:END, the steps to trace. Empty: not
-  // set. Takes precedence over `sets`.
+  // Replaces output.trace of the job: BEGIN:END, the first step to trace and
+  // the step after the last one. Empty if it is not set. Takes precedence over
+  // `sets`.
   std::string trace_steps;
   // Replaces output.directory of the job unless empty.
   std::string output_directory;
@@ -50,8 +51,8 @@ struct JobSource {
 
 // Declares --steps, the number of steps to train, which sets `source->steps`.
 void AddStepsFlag(CommandLine* line, JobSource* source);
-// Declares --set, a change of a field of the job, which adds its values to
-// `*sets`. --help shows `example`, a change in the form path=value.
+// Declares --set, which changes a field of the job. Its values, in the form
+// path=value, are appended to `*sets`. --help shows the value `example`.
 void AddSetFlag(CommandLine* line, const std::string& example,
                 std::vector<std::string>* sets);
 

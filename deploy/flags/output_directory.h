@@ -40,8 +40,8 @@ class OutputDirectory {
     kReplace,  // Remove the results of an earlier run.
     kResume,   // Keep all files, to continue the earlier run.
   };
-  // What error messages call the settings with which the user chooses the
-  // folder, resumes the run in it, and replaces its results.
+  // The names, in error messages, of the settings that choose the folder,
+  // resume the run in the folder, and replace the results in the folder.
   struct Names {
     std::string folder = "--output";
     std::string resume = "--resume auto";

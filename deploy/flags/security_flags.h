@@ -30,8 +30,8 @@ void AddSecurityFlags(CommandLine* line, SecurityFlags* flags);
 void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
                             SecurityFlags* flags);
 
-// Declares --credentials-fd, from which a process that a launcher has started
-// reads its credentials.
+// Declares --credentials-fd, the file descriptor from which a process that was
+// started by a launcher reads its credentials.
 void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags);
 
 // Reads and checks the credentials in the files that the flags name. Uses the
@@ -42,8 +42,8 @@ void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags);
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
-// Returns the credentials as text, to be passed to a process whose
-// --credentials-fd reads it. `security.tls_directory` must be empty.
+// Returns the credentials as text, which a process that is started with
+// --credentials-fd reads. `security.tls_directory` must be empty.
 std::string PrintSecurity(const Security& security);
 
 // Returns InvalidArgument if the token would be sent to a different machine

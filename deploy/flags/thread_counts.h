@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Returns the number of threads of each of `servers` servers on this machine,
-// which share its cores equally; at least 1.
+// Returns the number of threads, at least 1, of each of `servers` servers that
+// share this machine's cores equally.
 int ServerThreads(int servers);
 
 // Returns the number of compute threads, at least 1 and at most `wanted`, that

@@ -17,9 +17,9 @@
 
 namespace tributary {
 
-// Returns `status` as the JSON object that Kubeflow Trainer expects. If `done`
-// is true, all steps are complete: the progress is 100 %, otherwise at most
-// 99 %.
+// Returns `status` as the JSON object that Kubeflow Trainer expects. `done` is
+// true if all steps are complete. The progress is then 100 %, and otherwise at
+// most 99 %.
 std::string FormatTrainerStatus(const StatusReply& status, bool done,
                                 absl::Time now);
 
@@ -52,8 +52,8 @@ class ProgressReporter {
 
   // Ends reporting. If `done` is true, first reports that the job is done.
   // Blocks for at most Options::patience. A report that takes longer continues
-  // on the reporter's thread; the caller must not wait for this thread at the
-  // end of the process. Only the first call has an effect.
+  // on the reporter's thread, which is then detached: the process may exit
+  // while this thread still runs. Only the first call has an effect.
   void Finish(bool done);
 
  private:

@@ -26,10 +26,10 @@ struct LocalJobOptions {
   // Minimum number of running workers. The job fails if a lost worker is not
   // restarted and fewer workers than this are left.
   int fewest_workers = 1;
-  // Describe how to start a server and a worker. `coordinator` is the host:port
-  // that server 0 has reported, and empty until then. When server 0 is
-  // restarted after it has reported, it must listen on `coordinator`, because
-  // all processes expect the coordinator there.
+  // `server` and `worker` describe how to start a process. `coordinator` is the
+  // host:port that server 0 has reported, and empty until then. When server 0
+  // is restarted after it has reported, it must listen on `coordinator`,
+  // because all processes expect the coordinator there.
   std::function<ProcessSpec(int shard, const std::string& coordinator)> server;
   std::function<ProcessSpec(int rank, const std::string& coordinator)> worker;
 
@@ -40,12 +40,12 @@ struct LocalJobOptions {
   // every `tick`, and after every signal. Must not block.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
-  // Receives one line for the user per event: the start or the end of a
-  // process, or a warning of a process.
+  // Receives one line for the user for each warning of a process, and for each
+  // lost process that is restarted or without which the job continues.
   std::function<void(const std::string&)> on_message;
   // Receives an event (see JobEvent in proto/rendezvous.proto) for each lost
-  // process that was restarted, or that is not restarted while the job
-  // continues. May be null. Must not block.
+  // process, when the process is restarted or when the job continues without
+  // it. May be null. Must not block.
   std::function<void(const JobEvent&)> on_event;
 
   // Maximum number of restarts of all processes of the job together; see

@@ -66,8 +66,8 @@ class ProgressDisplay {
   // message is written as a JSON object, and a prefix "warning: " becomes the
   // level "warning".
   void Message(absl::string_view text);
-  // Ends the line of the last progress, which stays on the screen, and starts a
-  // new line.
+  // Leaves the current progress line on the screen and moves to a new line.
+  // Does nothing if no progress line is shown.
   void Finish();
 
  private:

@@ -85,8 +85,8 @@ struct PlannedExchange {
 
 struct ExchangePlan {
   double compute_seconds = 0;  // Computing time of a worker in a step.
-  // Payload bytes of one gradient of the whole model, per step. All weights of
-  // the model have the same number of bytes.
+  // Payload bytes of one gradient of the whole model, per step. The weights of
+  // the whole model have the same number of bytes.
   double bytes = 0;
   std::vector<PlannedExchange> rows;
   std::string advice;  // One line on how to shorten the step.

@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// The two ends of a connection: the launcher of a job, or the agent that starts
-// the job's processes on a node.
+// The two ends of a connection: the launcher of a job, and an agent, which
+// starts the job's processes on a node.
 enum class AgentRole { kLauncher, kAgent };
 
 // Authenticates the lines of text on one connection with a secret key that both
@@ -78,8 +78,8 @@ class LineSocket {
   std::string out_;
 };
 
-// A connection that carries JSON messages between a launcher and an agent,
-// which have proved to each other that they know its secret key. Not
+// A connection that carries JSON messages between a launcher and an agent. Both
+// have proved to each other that they know the connection's secret key. Not
 // thread-safe; no method blocks.
 class AgentConnection {
  public:

@@ -16,8 +16,8 @@ struct AllocatedNode {
   std::string name;
   int tasks = 1;          // Number of tasks of the job on this node.
   int cpus_per_task = 0;  // 0 if the job does not state it.
-  // Number of this node's component in a heterogeneous Slurm job; -1 in all
-  // other jobs.
+  // In a heterogeneous Slurm job, the index of the component to which this node
+  // belongs; -1 in all other jobs.
   int het_group = -1;
 };
 

@@ -10,8 +10,8 @@
 
 namespace tributary {
 
-// Maximum length of a list of nodes or counts. A longer list is treated as
-// malformed.
+// Maximum number of nodes or counts in an expanded list. A longer list is
+// treated as malformed.
 inline constexpr size_t kMaxSlurmNodes = 65536;
 
 // Returns the names of the nodes in a list such as SLURM_JOB_NODELIST, in the

@@ -43,7 +43,7 @@ struct Placement {
 
 // Returns the first port of a Slurm job: 20000 + 8 (`job_id` mod 1000), so that
 // 1,000 jobs with consecutive ids have different ports. All of these ports are
-// below those that systems assign to clients.
+// below the usual range of ephemeral ports.
 int FirstPort(int64_t job_id);
 
 // Decides on which node of the allocation each process runs. Places one worker

@@ -59,13 +59,13 @@ struct SlurmTraining {
 };
 
 // Runs the job on the nodes of the allocation and shows its progress on
-// `display`. Blocks until it has ended. Processes of different nodes
-// authenticate each other with the credentials that `training.security` names.
-// If it names none, this function creates credentials that are valid for this
-// run and exist only in memory, unless `insecure_network` is set. The files
-// that `training.security` names are read on this machine and passed through
-// the standard input of srun. `signals` must have been created with
-// `with_children` set.
+// `display`. Blocks until the job has ended. Processes on different nodes
+// authenticate each other with the credentials that `slurm.training.security`
+// names. The files of these credentials are read on this machine and passed
+// through the standard input of srun. If no credentials are named and the job
+// has processes on several nodes, this function creates credentials that are
+// valid for this run and exist only in memory, unless `insecure_network` is
+// set. `signals` must have been created with `with_children` set.
 LocalJobResult TrainOnSlurm(const SlurmTraining& slurm, SignalQueue* signals,
                             ProgressDisplay* display);
 

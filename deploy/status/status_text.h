@@ -21,9 +21,9 @@ std::vector<std::string> FormatEvents(const StatusReply& status, int count);
 
 // Formats a table of the processes of the job, one line per process. The table
 // includes the memory of processes and the time until their leases expire if
-// these are known, and the releases of the processes if they differ. Each line
-// begins, and does not end, with a newline. Returns an empty string if there
-// are no processes.
+// these are known, and the releases of the processes if they differ. A newline
+// precedes each line; none follows the last line. Returns an empty string if
+// there are no processes.
 std::string FormatProcesses(const StatusReply& status);
 
 // Formats the status of a job again and again: the progress, the processes and

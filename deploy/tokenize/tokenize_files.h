@@ -35,11 +35,11 @@ struct TokenizeProgress {
 
 // Tokenizes the text files, one after another, with several threads. The token
 // ids do not depend on the number of threads. Keeps one whole file in memory.
-// Calls `progress` on the calling thread after about every 4 MiB of text for
-// each thread. Replaces the output file when all tokens are on the disk; after
-// an error, the output file is unchanged. Returns the totals of all files.
-// Returns the errors of OpenTokenizer and DataFile, and InvalidArgument if the
-// output format cannot store the tokens.
+// Calls `progress` on the calling thread each time that about 4 MiB of text per
+// thread have been tokenized. Replaces the output file when all tokens are on
+// the disk; after an error, the output file is unchanged. Returns the totals of
+// all files. Returns the errors of OpenTokenizer and DataFile, and
+// InvalidArgument if the output format cannot store the tokens.
 absl::StatusOr<TokenizeProgress> TokenizeFiles(
     const TokenizeOptions& options,
     const std::function<void(const TokenizeProgress&)>& progress);

@@ -122,8 +122,8 @@ class Job {
     bool resume = false;
     bool overwrite = false;
 
-    // ---- Callbacks, on a thread of the library, one call at a time, in the
-    // order of the steps, until Run returns. They may call Stop. They must not
+    // ---- Callbacks. A thread of the library calls them one at a time, in the
+    // order of the steps, until Run returns. They may call Stop but must not
     // throw. Training does not wait for the callbacks. If 16,384 events are
     // waiting for them, further events are dropped.
     //

@@ -40,7 +40,7 @@
 
 namespace tributary {
 
-// Classes of the implementation, which this header only names.
+// Classes of the implementation, declared here but not part of the interface.
 class JobWorker;
 class MicroBatchState;
 class PieceState;
@@ -83,7 +83,8 @@ struct ParameterDeclaration {
   float learning_rate_factor = 1;
 };
 
-// The facts of the job that a program needs before it declares its parameters.
+// The properties of the job that a program needs before it declares its
+// parameters.
 struct JobInfo {
   std::string name;
   // The job's fields model.external.name and model.external.config (a JSON
@@ -114,8 +115,8 @@ struct JobInfo {
 // to different parts of a span.
 class MicroBatch {
  public:
-  // Number of the step, from 0. With local SGD, the steps within rounds are
-  // counted.
+  // Number of the step, from 0. With local SGD, counts each local step, not
+  // each round.
   int64_t step() const;
   int number() const;  // Number of the micro-batch in the batch, from 0.
   int64_t epoch() const;

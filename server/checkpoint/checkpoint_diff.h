@@ -30,7 +30,8 @@ struct CheckpointDiff {
   // The weights in the model's order, then the state arrays that both
   // checkpoints have.
   std::vector<TensorDiff> tensors;
-  // Names of the state arrays that only checkpoint `a`, or only `b`, has.
+  // Names of the state arrays that only one of the checkpoints has: `a` for
+  // only_in_a, `b` for only_in_b.
   std::vector<std::string> only_in_a;
   std::vector<std::string> only_in_b;
 

@@ -76,10 +76,10 @@ class CheckpointFolder {
   absl::Status Commit(const std::string& temporary,
                       const CheckpointManifest& manifest);
 
-  // Like Commit, but the checkpoint gets the path `path` instead of a name with
-  // its step. `path` must be next to the run's checkpoints folder. An existing
-  // checkpoint at `path` is removed. On a file system that cannot exchange two
-  // names atomically, a crash may leave no checkpoint at `path`.
+  // Commits a checkpoint as Commit does, but at `path`, which must be next to
+  // the run's checkpoints folder. Removes an existing checkpoint at `path`. On
+  // a file system that cannot exchange two names atomically, a crash may leave
+  // no checkpoint at `path`.
   absl::Status CommitAs(const std::string& path, const std::string& temporary,
                         const CheckpointManifest& manifest);
 
@@ -107,8 +107,9 @@ class CheckpointFolder {
   // renamed to `path`, that renaming must have been synced: otherwise a power
   // failure could restore the earlier name for a folder without its files.
   void RemoveWithContents(const std::string& path);
-  // Renames the folder `temporary` to the checkpoint's name `path`. An existing
-  // `path` is renamed to `aside`; on an error it keeps its name.
+  // Renames the folder `temporary` to `path`, the checkpoint's name. Renames an
+  // existing folder at `path` to `aside`. After an error, the existing folder
+  // is still at `path`.
   absl::Status PutInPlace(const std::string& temporary, const std::string& path,
                           const std::string& aside);
 

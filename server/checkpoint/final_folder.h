@@ -19,9 +19,9 @@ std::string FinalFolder(absl::string_view run);
 // Name of the model file in FinalFolder.
 inline constexpr char kFinalModelName[] = "model.safetensors";
 // Name of a file in FinalFolder and in the run folder. The file contains what
-// the data set has learned from the training samples and what prediction needs,
-// such as means and categories (DataFacts.encoding). If there is nothing to
-// store, the file does not exist.
+// prediction needs to know about the training samples, such as means and
+// categories (DataFacts.encoding). If prediction needs nothing, the file does
+// not exist.
 inline constexpr char kEncodingName[] = "data.json";
 inline constexpr int64_t kMaxEncodingFileBytes = int64_t{3} << 20;
 // Name of the file with the moving average of the weights, which jobs with

@@ -21,10 +21,10 @@ struct TensorPiece {
   std::string Name() const;
 };
 
-// Returns the pieces in the chunks of `shard`, in the order of the shard's
-// files: by parameter name, then by position. The parts of a parameter in
-// adjacent chunks form one piece. Over all shards, each element lies in exactly
-// one piece.
+// Returns the pieces of parameters that lie in the chunks of `shard`, in the
+// order of the shard's files: by parameter name, then by position. The parts of
+// a parameter in adjacent chunks form one piece. Over all shards, each element
+// lies in exactly one piece.
 std::vector<TensorPiece> PiecesOf(const ArenaLayout& layout, int shard,
                                   int servers);
 

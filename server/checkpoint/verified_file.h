@@ -45,9 +45,9 @@ class VerifiedFile {
   absl::Status VerifyAll();
 
   // Verifies the header of the file, which must be a safetensors file, and
-  // opens the file as a SafetensorsFile, which lists the tensors. Reading data
-  // through the SafetensorsFile does not verify them; use Read, with
-  // data_offset() plus the tensor's `begin`.
+  // returns a SafetensorsFile that lists the tensors. Data read through the
+  // SafetensorsFile are not verified. To read verified data of a tensor, call
+  // Read with data_offset() plus the tensor's `begin`.
   absl::StatusOr<SafetensorsFile> OpenTensors();
 
   const std::string& path() const { return path_; }
@@ -76,7 +76,7 @@ class VerifiedFile {
 // Reads the file `name` in `folder`, and returns an entry for a manifest with
 // the digests of its current contents. Returns the system's error if the file
 // cannot be opened, and DataLoss, naming the byte range, if reading fails. Both
-// name the path.
+// errors name the path.
 absl::StatusOr<CheckpointFile> DescribeFile(const std::string& folder,
                                             const std::string& name);
 

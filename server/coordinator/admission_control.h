@@ -96,9 +96,10 @@ class AdmissionControl {
   // data, it failed before it was ready, or its device failed. Returns an empty
   // text if no worker was removed for these reasons.
   const std::string& last_refusal() const { return last_refusal_; }
-  // Adds a notice that the peer `who` was refused, with the reason in `status`:
-  // it broke the protocol or may not join. No effect if the peer may join
-  // again, if the job is done, or if 100 notices wait for TakeNotices.
+  // Adds a notice that the peer `who` was refused, because the peer broke the
+  // protocol or may not join. `status` states the reason. No effect if `status`
+  // means that the peer may join again or that training is complete, or if 100
+  // notices wait for TakeNotices.
   void NoteRefusal(const std::string& who, const absl::Status& status);
   // Returns the notices that were added since the last call. Each is a line for
   // the log that names a refused peer and the reason.

@@ -165,9 +165,9 @@ class Attempt {
   void OnWorkerLost(int64_t incarnation, const std::string& name);
   // Handles the expiry of a worker's lease: removes the worker.
   void OnWorkerExpired(const Member& member);
-  // Returns the time at which the last worker was removed or, if no worker has
-  // joined, the time at which the attempt began. Returns absl::InfiniteFuture()
-  // while there is a worker.
+  // Returns the time since which the attempt has had no worker: when the only
+  // remaining worker was removed or, if no worker has joined, when the attempt
+  // began. Returns absl::InfiniteFuture() while there is a worker.
   absl::Time alone_since() const { return alone_since_; }
 
   // ---- Servers.

@@ -25,8 +25,8 @@ struct ResumePoint {
   CheckpointManifest manifest;
 };
 
-// States where an attempt (one run of the protocol) begins: at version 0, at a
-// checkpoint, or at the in-memory replicas.
+// The starting point of an attempt (one run of the protocol): version 0, a
+// checkpoint, or the in-memory replicas.
 struct Beginning {
   // The version at which training begins. Version 0 is initialized by one
   // worker or, in an all-reduce, by every worker.
@@ -38,8 +38,8 @@ struct Beginning {
   // Folder of the checkpoint that the attempt begins at; empty if it does not
   // begin at a checkpoint.
   std::string checkpoint;
-  // For each shard, the server that holds the in-memory replica of its state;
-  // empty if the attempt does not begin from replicas.
+  // Indexed by shard: the server that holds the in-memory replica of the
+  // shard's state. Empty if the attempt does not begin from replicas.
   std::vector<int> holders;
 
   bool resumes() const { return !checkpoint.empty() || !holders.empty(); }

@@ -24,9 +24,9 @@ class CheckpointCommitter {
   // result to Coordinator::OnCheckpointCommitted.
   virtual void Commit(const std::string& folder,
                       const CheckpointManifest& manifest) = 0;
-  // Like Commit, for the checkpoint of the version with the best evaluation.
-  // This checkpoint has a folder of its own, and replaces the previous one
-  // there.
+  // Turns `folder` into the best checkpoint (that of the version with the best
+  // evaluation so far), which `manifest` describes. Replaces the previous best
+  // checkpoint. Passes the result to Coordinator::OnCheckpointCommitted.
   virtual void CommitBest(const std::string& folder,
                           const CheckpointManifest& manifest) = 0;
   // Removes a folder that MakeFolder created.

@@ -91,8 +91,8 @@ class CheckpointSchedule {
   // requested checkpoint replaces it, unless TakeBest has requested the
   // checkpoint under way. No effect if no more checkpoints follow.
   void TakeSoon();
-  // Like TakeSoon, but takes no further checkpoint after the requested one,
-  // because the job is being stopped.
+  // Requests a checkpoint by calling TakeSoon. No other checkpoint follows the
+  // requested one, because the job is being stopped.
   void Drain();
   // Call this several times a second while no worker computes. Takes the
   // requested checkpoint at version `completed`, because no later version will
@@ -120,9 +120,10 @@ class CheckpointSchedule {
   // Returns true if all servers have copied version(), or have passed it, so
   // that later steps may be applied.
   bool taken() const { return taken_ == options_.servers; }
-  // Returns true if no more checkpoints follow: they are disabled, or the
-  // checkpoint of the last version, or the one that Drain requested, is
-  // committed or has failed.
+  // Returns true if no more checkpoints follow, because checkpoints are
+  // disabled or because the final checkpoint is committed or has failed. The
+  // final checkpoint is that of the last version, or the one that Drain
+  // requested.
   bool over() const;
   // Returns true from a call of TakeSoon or Drain until the requested
   // checkpoint is committed or has failed.

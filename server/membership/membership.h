@@ -105,9 +105,10 @@ class Membership {
 
   // Stores a heartbeat of `member` and updates its measured speed.
   // `waiting_seconds` is how long the member has waited for other workers so
-  // far. Also compares the speeds of all members, but in at most kLooksPerRound
-  // calls while each member sends one heartbeat, because the comparison takes
-  // time in proportion to the number of members.
+  // far. Some calls also examine the measurements of all members, to update the
+  // estimated transfer time. This takes time in proportion to the number of
+  // members, so at most kLooksPerRound calls do it while each member sends one
+  // heartbeat.
   void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                     double waiting_seconds, absl::Time now);
 
@@ -127,13 +128,13 @@ class Membership {
 
   // Returns true if the speed of every member with leaves (micro-batches) has
   // been measured since the last AssignWork, and a further call of AssignWork
-  // would make steps sufficiently faster (see IsSlowAssignment). Returns false
-  // if the last AddHeartbeat did not compare all members; a later call compares
-  // them.
+  // would make steps sufficiently faster (see IsSlowAssignment). To save time,
+  // returns false unless the last AddHeartbeat examined the measurements of all
+  // members.
   bool AssignmentIsSlow(absl::Time now) const;
 
-  // The largest number of times that AddHeartbeat compares the speeds of all
-  // members while each member sends one heartbeat.
+  // The largest number of times that AddHeartbeat examines the measurements of
+  // all members while each member sends one heartbeat.
   static constexpr int kLooksPerRound = 16;
 
   // Returns the member that, according to the newest heartbeats, has not
@@ -163,7 +164,8 @@ class Membership {
   // assignment alone can make a measurement smaller.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
-  // Number of heartbeats since AddHeartbeat last compared all members.
+  // Number of heartbeats since AddHeartbeat last examined the measurements of
+  // all members.
   int unseen_heartbeats_ = 0;
 };
 

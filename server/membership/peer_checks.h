@@ -42,8 +42,8 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 
-// Returns InvalidArgument, naming the job's field, unless `facts` are what
-// data.external of the job states. Returns OK if the job has no data.external.
+// Returns InvalidArgument, naming the job's field, if `facts` contradict
+// data.external of the job. Returns OK if the job has no data.external.
 absl::Status CheckExternalData(const DataFacts& facts, const JobSpec& job);
 
 // Checks that there is at least one training sample, that the numbers of steps

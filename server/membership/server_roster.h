@@ -14,8 +14,7 @@
 
 namespace tributary {
 
-// Facts about a process that the job's status shows. An unknown field is empty
-// or 0.
+// Describes a process in the job's status. An unknown field is empty or 0.
 struct ProcessIdentity {
   std::string host;
   int64_t pid = 0;

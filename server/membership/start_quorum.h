@@ -34,8 +34,8 @@ class StartQuorum {
   // workers that have the job's data, so the first worker decides.
   StartQuorum(int expected, absl::Duration timeout, bool data_known);
 
-  // Adds a ready worker whose model has this signature (hash of the parameter
-  // table).
+  // Adds a ready worker. `signature` is the signature of the worker's model
+  // (the hash of its parameter table).
   void Add(const Member& member, const Ready& ready,
            const std::string& signature, absl::Time now);
   // Removes a worker that has left. No effect if the worker was not added.
@@ -55,9 +55,9 @@ class StartQuorum {
     // indexed by incarnation (the number that a worker got when it joined).
     std::map<int64_t, Ready> outvoted;
   };
-  // Returns the decision, or nullopt while undecided. Returns InvalidArgument
-  // if there is no majority; the message names two workers that differ and the
-  // model and data of each.
+  // Returns the decision, or nullopt if it is too early to decide. Returns
+  // InvalidArgument if there is no majority; the message names two workers that
+  // differ, and describes the model and the data of each.
   absl::StatusOr<std::optional<Decision>> Decide(absl::Time now);
 
   // Returns the number of workers that must be synced (have all weights) before
@@ -82,8 +82,8 @@ class StartQuorum {
   const int expected_;
   const absl::Duration timeout_;
   const bool data_known_;
-  // The parties, indexed by the signature of the model and the facts of the
-  // data.
+  // The parties. The key is the signature of the model, followed by the
+  // serialized description of the data (DataFacts).
   std::map<std::string, Party> parties_;
   // The refused workers. A worker is identified by the rank that it has
   // requested or, if it has requested none, by -incarnation.

@@ -15,10 +15,10 @@ namespace tributary {
 // The recent speed of one worker. Not thread-safe.
 class WorkerSpeed {
  public:
-  // Adds the counters of a heartbeat. Ignores heartbeats that report no leaves
-  // (micro-batches) in addition to those of the previous heartbeat.
-  // `waiting_seconds` is how long the worker has waited for other workers so
-  // far. All counters are cumulative.
+  // Adds the counters of a heartbeat. Ignores a heartbeat that reports no more
+  // leaves (micro-batches) than the previous heartbeat. `waiting_seconds` is
+  // how long the worker has waited for other workers so far. All counters are
+  // cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
   // Begins a new measurement after leaves (micro-batches) were reassigned,

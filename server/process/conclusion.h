@@ -33,11 +33,12 @@ struct EndedAttempt {
 
 // Ends the job for all processes and writes its results. `trained` is true if
 // all steps are done. `begun` is false if the job was to resume an existing
-// run, and it was never decided where to begin (see AttemptOptions::on_begin).
-// In this case, writes no summary, so that the summary of the existing run
-// stays in its folder. Returns the status of the job, or the error that
-// prevented writing its results. Blocks until the results are written and the
-// servers have left, up to some minutes per server.
+// run, but ended before it was known from which state (see
+// AttemptOptions::on_begin). Conclude then writes no summary, so the summary of
+// the existing run is kept. Returns the status of the job, or the error that
+// prevented writing its results. Blocks while it reads the final model, up to
+// some minutes per server, and until the other servers have disconnected, up to
+// kDrainTimeout.
 absl::Status Conclude(bool trained, bool begun, const EndedAttempt& attempt);
 
 }  // namespace tributary

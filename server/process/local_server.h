@@ -96,10 +96,11 @@ class LocalServer {
                           const std::string& address, Snapshot* snapshot) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Stops replication at the attempt's end. After this call, no copy is sent to
-  // the next server, so a job with replicas publishes no further version. Call
-  // it before waiting until the calls of other servers have ended, because
-  // those servers also wait until this server's calls have ended.
+  // Stops replication at the end of the attempt. After this call, this server
+  // sends no copies to the next server, so a job with replicas publishes no
+  // further version. Call it before AttemptServices::ShutDown, which waits for
+  // the streams of other servers to end: those servers may be waiting for this
+  // server's stream to end.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the store, which holds this server's part of the weights. Returns
@@ -176,8 +177,8 @@ class LocalServer {
   ReplicaStore* replicas_ = nullptr;
   ReplicaNetwork* network_ = nullptr;
   JournalHello replica_hello_ ABSL_GUARDED_BY(mu_);
-  // The version that the attempt began with, which the next server must receive
-  // first. 0 if the attempt began at version 0, which need not be sent.
+  // The version that the attempt began with. This server sends it to the next
+  // server before any other version, unless it is 0: version 0 is not sent.
   int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;

@@ -28,9 +28,9 @@ class MetricsWriter {
   // waiting lines then take about 5 MB of memory.
   static constexpr int64_t kMostWaiting = 16384;
 
-  // Writes on `thread`, which must run one task at a time. After each line of
-  // metrics.jsonl, calls `on_line`, if it is not null, with the line on that
-  // thread, even if writing failed. `output` and `log` must outlive this
+  // Writes on `thread`, which must run one task at a time. After writing a line
+  // of metrics.jsonl, even if that failed, calls `on_line` with the line on the
+  // same thread. `on_line` may be null. `output` and `log` must outlive this
   // object.
   MetricsWriter(RunOutput* output, Logger* log,
                 std::unique_ptr<Executor> thread,
@@ -62,8 +62,9 @@ class MetricsWriter {
   // returns false and counts the line as dropped, in `counter`.
   bool Admit(int64_t Dropped::*counter) ABSL_LOCKS_EXCLUDED(mu_);
   void Write(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
-  // Removes a written line from the number of waiting lines, and logs a warning
-  // for each file of which lines were dropped.
+  // Subtracts one written line from the number of waiting lines. If lines were
+  // dropped since the last warning, logs a warning for each file that lacks
+  // lines.
   void OnWritten() ABSL_LOCKS_EXCLUDED(mu_);
 
   RunOutput* const output_;

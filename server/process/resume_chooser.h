@@ -32,11 +32,12 @@ class ResumeChooser {
   // From now on, excludes the damaged checkpoint `folder`.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
-  // Returns the newest checkpoint whose manifest is intact and that was not
+  // Returns the newest checkpoint that has an intact manifest and was not
   // excluded, or the finished model if that is newer. Returns nullopt if the
-  // job begins at step 0. Reads the rest of a checkpoint only if it is of the
-  // finished model. Returns NotFound if ServerOptions::resume_from is needed
-  // and has no such checkpoint.
+  // job begins at step 0. Reads only the manifest of a checkpoint, unless the
+  // checkpoint is of the finished model: then verifies the whole checkpoint.
+  // Returns NotFound if ServerOptions::resume_from is needed and has no such
+  // checkpoint.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 
  private:

@@ -38,9 +38,10 @@ class RunOutput {
   // this job is certain to resume that run.
   absl::Status WriteJob(const JobSpec& job);
 
-  // Writes data.json: what the data set has learned from the training samples
-  // (DataFacts.encoding). If there is nothing to write, removes the file
-  // instead. WriteModel copies the file to FinalFolder.
+  // Writes DataFacts.encoding to data.json. The encoding contains what
+  // prediction needs to know about the training samples, such as means and
+  // categories. If it is empty, removes the file instead. WriteModel copies the
+  // file to FinalFolder.
   absl::Status WriteEncoding(const DataFacts& facts);
 
   // These functions write and remove server.json. The file contains the address

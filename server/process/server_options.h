@@ -49,11 +49,11 @@ struct ServerOptions {
   // the first worker was synced. Later workers join the running job.
   int expected_workers = 1;
   absl::Duration start_timeout = absl::Seconds(60);
-  // Shard 0 only: a worker that sends no message for this long is removed, and
-  // a server that sends no message for this long is lost, which ends the
-  // attempt; the job then continues in a new attempt. A value that is too small
-  // removes slow peers. A value that is too large delays recovery from a
-  // process that fails without closing its connection.
+  // Shard 0 only: a worker that sends no message for this long is removed. A
+  // server that sends no message for this long is lost: the attempt ends, and
+  // the job continues in a new attempt. A value that is too small removes slow
+  // peers. A value that is too large delays recovery from a process that fails
+  // without closing its connection.
   absl::Duration lease = absl::Seconds(10);
   // Shard 0 only: the job fails after this long without any worker.
   absl::Duration no_worker_timeout = absl::Seconds(60);
@@ -79,9 +79,9 @@ struct ServerOptions {
 
   // Shards other than 0 only: host:port of shard 0.
   std::string coordinator;
-  // Shards other than 0 only: how long a server that has enlisted before tries
-  // to reach a coordinator that does not respond. A server that has not
-  // enlisted yet tries for 60 seconds.
+  // Shards other than 0 only: how long a server tries to reach a coordinator
+  // that does not respond. The limit applies once the server has enlisted;
+  // until then, it is 60 seconds.
   absl::Duration reconnect_timeout = absl::Minutes(10);
   // Shards other than 0 only: if true, a server whose job was stopped enlists
   // again, because shard 0 will be restarted to resume the job.
@@ -107,8 +107,8 @@ struct ServerOptions {
   // call of RunServer.
   FileSystem* files = FileSystem::Posix();
 
-  // Name of the device on which the passes of `make_passes` compute, for the
-  // job's status: "cpu", or the GPU's name.
+  // Name of the device that `make_passes` computes on, as shown in the job's
+  // status: "cpu", or the GPU's name.
   std::string device = "cpu";
 
   // The server's log. Required; must outlive the call of RunServer.
@@ -117,10 +117,10 @@ struct ServerOptions {
   // Called once, with the listener's host:port, when the server accepts calls.
   // May be null.
   std::function<void(const std::string&)> on_listening;
-  // Called with true when the server begins to take part in an attempt, one run
-  // of the protocol (shard 0: when it accepts workers and servers; other
-  // shards: when they have enlisted), and with false when it no longer does.
-  // Must not block. May be null.
+  // Called with true when the server begins to take part in an attempt (one run
+  // of the protocol), and with false when it stops taking part. Shard 0 takes
+  // part when it accepts workers and servers; another shard does when it has
+  // enlisted. Must not block. May be null.
   std::function<void(bool)> on_ready;
   // Shard 0 only: called at most once in each attempt (one run of the
   // protocol), when it is known at which version, and from which state, the

@@ -10,9 +10,9 @@ namespace tributary {
 // begin from the in-memory replicas. Not thread-safe.
 class AttemptHistory {
  public:
-  // If, since the last attempt that trained, this number of attempts have
-  // failed to begin from the servers' in-memory replicas, the next attempt
-  // begins from the newest checkpoint.
+  // After this many attempts have failed to begin from the servers' in-memory
+  // replicas, the next attempt begins from the newest checkpoint. An attempt
+  // that trains resets the count.
   static constexpr int kMostMemoryFailures = 3;
 
   // Adds an attempt (one run of the protocol) that ended before the job did.
@@ -23,9 +23,9 @@ class AttemptHistory {
 
   // Returns true if the next attempt may begin from the in-memory replicas.
   bool trusts_memory() const { return memory_failures_ < kMostMemoryFailures; }
-  // Returns for how long no attempt has trained: the time from the end of the
-  // first attempt after the last one that trained until the end of the newest
-  // attempt. Negative if the newest attempt trained, or if there was no
+  // Returns how long the job has been stuck: the time from the end of the first
+  // to the end of the last attempt in the latest series of attempts that did
+  // not train. Negative if the newest attempt trained, or if there was no
   // attempt.
   absl::Duration stuck() const { return last_ - stuck_since_; }
 

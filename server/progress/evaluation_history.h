@@ -27,8 +27,9 @@ class EvaluationHistory {
  public:
   explicit EvaluationHistory(const JobSpec& job);
 
-  // Reads and writes the fields of JobState that belong to this class, except
-  // stop_reason. Does not read results of a metric that the job does not use.
+  // Restore reads, and Save writes, the fields of JobState that belong to this
+  // class, except stop_reason. Restore ignores results of a metric that the job
+  // does not use.
   void Restore(const JobState& state);
   void Save(JobState* state) const;
 
@@ -40,7 +41,7 @@ class EvaluationHistory {
     std::string stop;
   };
   // Adds the next evaluation of the job, and returns whether it is the best one
-  // and whether the job stops.
+  // so far and whether the job stops.
   Verdict Add(const Evaluation& evaluation);
 
   // best_result() returns the result of the best evaluation, and best_step()

@@ -65,8 +65,8 @@ class HealthMonitor {
   // Number of lines with a finite training loss since the last skipped step.
   int lines_since_skip_ = 0;
 
-  // An exponential moving average of the training loss, and of its distance
-  // from that average.
+  // Exponential moving averages: loss_ of the training loss, and noise_ of the
+  // distance between the training loss and loss_.
   double loss_ = 0;
   double noise_ = 0;
   int64_t losses_ = 0;
@@ -84,8 +84,9 @@ class HealthMonitor {
 
   struct Slow {
     int lines = 0;  // Consecutive lines in which the worker was slow.
-    // Consecutive lines without the worker, or without another one to compare
-    // it with. A worker that has left is no longer slow.
+    // Consecutive lines in which this worker could not be compared with others,
+    // because it or every other worker was absent. After a number of such
+    // lines, the worker no longer counts as slow.
     int absent_lines = 0;
     bool raised = false;
   };

@@ -100,8 +100,8 @@ class JobProgress {
   // of one round to the completion of the next. Omits the first three rounds of
   // the attempt, and each round that follows an evaluation.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
-  // Returns the seconds per step of all steps that step_milliseconds() counts
-  // or has counted.
+  // Returns the histogram of the seconds per step in the whole attempt, without
+  // the rounds that step_milliseconds() omits.
   const Histogram& step_seconds() const { return step_seconds_; }
   // Returns the number of training samples (for text, of tokens) in all
   // completed steps.
@@ -165,9 +165,9 @@ class JobProgress {
     std::optional<StepSums::Nonfinite> nonfinite;
     int64_t nan_loss_contributor = 0;
   };
-  // Returns InvalidArgument, with the value and the expected value, if no
-  // correct worker sends this report about a piece of an evaluation (a part of
-  // the held-out data).
+  // Returns InvalidArgument, with the value and the expected value, if a report
+  // about a piece of an evaluation (a part of the held-out data) states an
+  // impossible number of samples or of correct predictions.
   absl::Status CheckPiece(const EvaluationReport& report) const;
   // Accumulates the values of the next line about training in metrics.jsonl.
   struct Window {
@@ -189,8 +189,8 @@ class JobProgress {
   // `*line`. Sets the compute and exchange shares and the straggler in
   // `recent_`.
   void EmitBreakdown(nlohmann::ordered_json* line);
-  // Adds the time of the round that was completed at `now`, and had `steps`
-  // steps, to the step times. Omits the rounds that step_milliseconds() omits.
+  // Records the time per step of a round that had `steps` steps and was
+  // completed at `now`. Omits the rounds that step_milliseconds() omits.
   void RecordStepTime(absl::Time now, int64_t steps);
 
   const JobSpec job_;

@@ -51,9 +51,9 @@ struct RunFacts {
 };
 
 // Returns the text of summary.json. At the top level, `seconds` is
-// JobProgress::seconds, and the numbers of bytes and all other seconds
-// (compute_seconds, ...) are sums over the workers. Seconds are wall time;
-// exchange_seconds include waiting_seconds. Latencies cover all chunks and
+// JobProgress::seconds; the other fields in seconds (compute_seconds, ...) and
+// in bytes are sums over the workers. Times are wall time, except cpu_seconds.
+// exchange_seconds includes waiting_seconds. Latencies cover all chunks and
 // workers.
 std::string SummaryJson(const RunFacts& facts);
 

@@ -27,9 +27,9 @@ class StepArrivals {
   // Take, and steps more than 1024 after that step.
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes the workers that contributed to the step, and the arrival times of
-  // their last contributions, in seconds since the step's first contribution,
-  // to `sums`. Discards this step and all older ones.
+  // Writes to `sums` which workers contributed to the step, and when each
+  // worker's last contribution arrived, in seconds since the step's first
+  // contribution. Discards the records of this step and of all older steps.
   void Take(int64_t step, StepSums* sums) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -53,9 +53,9 @@ class StepBreakdown {
   // step.
   explicit StepBreakdown(int servers);
 
-  // These methods add and remove a worker, which later calls identify by its
-  // incarnation (the number that it got when it joined). A repeated Introduce
-  // has no effect.
+  // Introduce adds a worker, and RemoveWorker removes it. Other methods
+  // identify the worker by its incarnation (the number that it got when it
+  // joined). A repeated Introduce has no effect.
   void Introduce(int64_t incarnation, int rank);
   void RemoveWorker(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.
@@ -83,12 +83,14 @@ class StepBreakdown {
   // different worker.
   const std::optional<Straggler>& straggler() const { return straggler_; }
 
-  // The totals of all workers that had one rank, since this object was created.
+  // The totals for one rank since this object was created. Includes every
+  // worker that has had this rank.
   struct Total {
-    // Seconds that these workers waited for other workers, as a mean over the
-    // servers.
+    // Seconds that the workers with this rank waited for other workers,
+    // averaged over the servers.
     double waiting_seconds = 0;
-    // Sum of the delays that these workers caused; see Straggler::seconds.
+    // Sum of the delays that the workers with this rank caused; see
+    // Straggler::seconds.
     double waited_for_seconds = 0;
   };
   // Returns the totals of all workers by rank, including workers that have

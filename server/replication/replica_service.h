@@ -34,8 +34,8 @@ class ReplicaService final
  public:
   struct Options {
     int shard = 0;
-    // Address of the coordinator. It replaces an empty address of a server,
-    // which stands for the coordinator.
+    // Address of the coordinator. Used to reach a server whose address is
+    // empty.
     std::string coordinator;
     Security security;
   };
@@ -74,8 +74,7 @@ class ReplicaService final
   // `attempt` is 0, refuses the stream.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Keep(
       int64_t attempt);
-  // Returns the address at which to reach a server: the coordinator if
-  // `address` is empty.
+  // Returns `address` or, if it is empty, the address of the coordinator.
   const std::string& Reach(const std::string& address) const {
     return address.empty() ? options_.coordinator : address;
   }

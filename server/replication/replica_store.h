@@ -63,8 +63,9 @@ class ReplicaStore {
   void AddJobState(int64_t version, const JobState& state)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns which versions of which shards this store holds with all chunks,
-  // and the job states, for the Enlist message; nullopt if it holds no copy.
+  // Returns the contents of this store for the Enlist message: for each shard,
+  // the versions of which all chunks are present, and the job states. Returns
+  // nullopt if the store holds no copy.
   std::optional<JournalHoldings> Holdings() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the copies of all chunks of a shard at `version`. The copies share
   // their buffers with this object, so the caller must not modify them. Returns

@@ -20,8 +20,8 @@ namespace tributary {
 // numbers that they got when they joined). Not thread-safe.
 class AllReduceGroup {
  public:
-  // `membership` must outlive the group. Orders are sent to members that are
-  // still connected.
+  // `membership` must outlive the group. The group sends orders only to members
+  // that `membership` still contains.
   explicit AllReduceGroup(const Membership* membership)
       : membership_(*membership) {}
 
@@ -51,7 +51,8 @@ class AllReduceGroup {
   // Begins a snapshot, which waits until all members have sent their parts of
   // the state at order.version() to the server. Replaces a snapshot that is
   // still waiting. If `asks` is true, requests the parts from the members. Pass
-  // false for the job's last version, which members send without a request.
+  // false for a version that members send without a request, such as the job's
+  // last version.
   void OrderSave(const TakeSnapshot& order, bool asks);
   // Records that a member's part of the state has arrived, or that the member
   // cannot send it. In the second case, drops the snapshot that waits for that
@@ -61,9 +62,10 @@ class AllReduceGroup {
   // Returns true if every member's part of the state at `version`, or at a
   // newer version, has arrived.
   bool Kept(int64_t version) const;
-  // Returns the order that makes the server write the snapshot from OrderSave,
-  // once, if all its parts have arrived and its version is at most `completed`,
-  // the number of steps known to be done. Otherwise returns nullopt.
+  // If all parts of the snapshot from OrderSave have arrived, and its version
+  // is at most `completed` (the number of steps known to be done), returns the
+  // order that makes the server write the snapshot. Otherwise, and once it has
+  // returned this order, returns nullopt.
   std::optional<ServerOrder> TakeKept(int64_t completed);
 
  private:

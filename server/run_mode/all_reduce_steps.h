@@ -21,8 +21,8 @@ namespace tributary {
 // group for the whole attempt: they sum gradients and update weights among
 // themselves, and send their state to the server for checkpoints and for the
 // final model. The loss of a member ends the attempt. Workers that join later
-// wait for the next attempt, which begins after the next checkpoint if it can
-// have more members.
+// wait for the next attempt. If they would enlarge the group, the next attempt
+// begins after the next checkpoint.
 class AllReduceSteps final : public RunMode {
  public:
   AllReduceSteps(const JobSpec& job, Membership* membership,
@@ -39,8 +39,8 @@ class AllReduceSteps final : public RunMode {
 
   absl::Status OnWorkerLost(int64_t worker, const std::string& name) override;
 
-  // Requests the members' state for the checkpoint that `order` describes.
-  // Members send the state of the last version without a request.
+  // Requests the members' state for the checkpoint that `order` describes,
+  // unless `kept` is true: members then send their state without a request.
   // OrderWaitingSnapshot later orders the server to write the state.
   void OrderSnapshot(const ServerOrder& order, bool kept) override;
   std::optional<SnapshotReport> OnSaved(int64_t worker,

@@ -67,8 +67,9 @@ class RunMode {
   virtual void GrantSteps(int64_t /*limit*/) {}
   // Called when `step` has been applied to all chunks.
   virtual void OnStepComplete(int64_t /*step*/) {}
-  // Returns true if servers wait for the norm of the gradient of every round. A
-  // round is what servers count as one step.
+  // Returns true if servers wait for the norm of each round's gradient before
+  // they update weights. A round is one step or, with local SGD, several steps
+  // of the job.
   bool servers_await_norms() const;
 
   // ---- Reports of workers. These methods return FailedPrecondition if the
@@ -105,12 +106,14 @@ class RunMode {
   virtual int64_t earliest_checkpoint() const { return 0; }
   // Orders the servers to write the snapshot that `order` describes, at once or
   // when its state has arrived. `kept` is true if the members of an all-reduce
-  // send this version without a request: for the job's last version and, if
-  // KeepsEvaluatedVersions, for versions that are evaluated.
+  // send this version without a request. They do so for the job's last version
+  // and, if KeepsEvaluatedVersions returns true, for versions that are
+  // evaluated.
   virtual void OrderSnapshot(const ServerOrder& order, bool kept);
   // In an all-reduce, records that a worker has sent its part of the state to
-  // the server, or cannot send it. Returns a report if the snapshot that
-  // OrderSnapshot began has failed because of that.
+  // the server, or cannot send it. In the second case, returns the report of
+  // the failure if the snapshot that OrderSnapshot began needs that part.
+  // Otherwise returns nullopt.
   virtual std::optional<SnapshotReport> OnSaved(int64_t /*worker*/,
                                                 const Saved& /*saved*/) {
     return std::nullopt;

@@ -25,8 +25,8 @@ class CoordinatorService final
                       Rendezvous::WithCallbackMethod_ReportEvent<
                           Rendezvous::Service>>>>> {
  public:
-  // `coordinator` and `records` must outlive the gRPC server. A stream without
-  // a first message within `silence` is closed.
+  // `coordinator` and `records` must outlive the gRPC server. Closes a stream
+  // whose first message does not arrive within `silence`.
   CoordinatorService(Coordinator* coordinator, RunRecords* records,
                      absl::Duration silence = kDefaultLimits.handshake_timeout);
   ~CoordinatorService() override;

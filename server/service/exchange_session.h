@@ -100,10 +100,10 @@ class ExchangeSession final
   absl::Status Handle(const WorkerMessage& message, ReceivedPayload payload);
   absl::Status OnHello(const Hello& hello);
   // Maps the worker's shared memory, and offers the store's shared memory in
-  // `*welcome`. If either is not possible, or with compression, leaves
-  // `*welcome` unchanged, and payloads are sent in the stream. The offer is
-  // empty in modes in which workers need only the newest version; weights are
-  // then sent in the stream.
+  // `*welcome`. If either fails, or if the job uses compression, leaves
+  // `*welcome` unchanged, and payloads are sent in the stream. In modes in
+  // which workers need only the newest version, the offer is empty, and weights
+  // are sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
   // Offers the memory of the store's device in `*welcome`, with at most
   // `arenas` arenas (parts, one per gradient in flight) for the worker's
@@ -143,7 +143,9 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // The next six members are accessed only in calls that the stream makes.
+  // The next six members are accessed only in calls that the stream makes. The
+  // store also reads incarnation_, on any thread, but only after the session
+  // has subscribed.
   bool welcomed_ = false;
   int64_t incarnation_ = 0;
   bool subscribed_ = false;

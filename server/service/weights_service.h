@@ -30,9 +30,10 @@ class WeightsService {
   // Call it instead of Serve.
   virtual void Refuse(const absl::Status& status) = 0;
 
-  // Writes the workers that contributed to the step, and the arrival times of
-  // their last contributions (gradient sums), in seconds since the step's first
-  // contribution, to `sums`. Discards this step and all older ones.
+  // Writes to `sums` which workers contributed to the step, and when each
+  // worker's last contribution (gradient sum) arrived, in seconds since the
+  // step's first contribution. Discards the records of this step and of all
+  // older steps.
   virtual void TakeArrivals(int64_t step, StepSums* sums) = 0;
 
   // Returns the numbers of bytes of gradients and weights that the service has

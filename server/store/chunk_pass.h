@@ -53,9 +53,9 @@ class ChunkPass {
     // The version to compute. `next->from` holds the weights that the last Run
     // has written, or the chunk's first version.
     const ChunkWeights::Next* next = nullptr;
-    // If false, only the device needs the new weights: the pass writes neither
-    // next->values nor the forms that ChunkWeights::Write derives. May be false
-    // only if ChunkPasses::share is not null.
+    // If false, only the device needs the new weights: the pass neither writes
+    // next->values nor calls ChunkWeights::Write. May be false only if
+    // ChunkPasses::share is not null.
     bool to_host = true;
     // If true, the pass writes the new weights with non-temporal stores.
     bool streams = false;
@@ -129,8 +129,9 @@ std::unique_ptr<ChunkPassGroup> RunPassesOneByOne();
 
 // The arguments of a ChunkPassMaker, which describe the passes to create.
 struct ChunkPassPlan {
-  // The job as JobOfRounds returns it: each of its steps is a round. Valid only
-  // during the call of the ChunkPassMaker.
+  // A result of JobOfRounds: each step of this job is a round (with local SGD,
+  // several steps of the user's job). Valid only during the call of the
+  // ChunkPassMaker.
   const JobSpec* job = nullptr;
   const ArenaLayout* layout = nullptr;
   // Numbers of the server's chunks, ascending.

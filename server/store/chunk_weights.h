@@ -48,9 +48,9 @@ class ChunkWeights {
   // Next::on_device), the contents are unspecified.
   const Buffer& Newest() const { return newest_.values; }
 
-  // Sets the function that copies a version from the device of the passes to
-  // `to`, for versions with Next::on_device. It may block. If it fails, the
-  // contents of `to` are unspecified, and the version stays on the device.
+  // A function that copies a version with Next::on_device from the device to
+  // `to`. It may block. If it fails, the contents of `to` are unspecified, and
+  // the version stays on the device. SetFetch sets the function to use.
   using Fetch = std::function<absl::Status(int64_t version, float* to)>;
   void SetFetch(Fetch fetch) { fetch_ = std::move(fetch); }
 
@@ -89,10 +89,11 @@ class ChunkWeights {
   // all other modes, workers need only the newest version. `for_streams` is
   // true if a stream will send the new version.
   Next Begin(bool for_streams);
-  // Computes the forms in which workers receive elements [begin, begin +
-  // count) of the new version; count is at most TreeSum::kBlock. `values` has
-  // the elements. It is next.values + begin, or a different array, from which
-  // Write then copies them to next.values + begin (see StreamingCopy).
+  // Computes the forms in which workers receive elements [begin, begin + count)
+  // of the new version; count is at most TreeSum::kBlock. `values` points to
+  // these elements, either in next.values or in a different array. In the
+  // second case, Write also copies them to next.values + begin (see
+  // StreamingCopy).
   void Write(const Next& next, int64_t begin, int64_t count,
              const float* values) const;
   // With compression, sets next->difference to the encoded difference between

@@ -29,7 +29,8 @@ class ContributionCheck {
 
   // Returns InvalidArgument, with the value and the expected value, if the
   // contribution `sum` to `chunk` is invalid. `chunk` must be a chunk of the
-  // layout. Of the gradient, reads only the gaps.
+  // layout. Reads no elements of the gradient except the gaps between
+  // parameters.
   absl::Status Check(int chunk, const NodeSum& sum) const;
 
  private:

@@ -49,11 +49,11 @@ class GradientOnDevice final : public GradientSource {
                    std::shared_ptr<DeviceShare> share)
       : values_(values), owner_(std::move(owner)), share_(std::move(share)) {}
 
-  // Copies the elements to the host, and blocks until they are there. The host
-  // reads only the gaps between parameters (see ContributionCheck) and, to find
-  // an element that is not finite, the whole gradient. If the device has
-  // failed, the contents of `scratch` are unspecified, and the pass reports the
-  // failure.
+  // Copies the elements to `scratch`, in host memory, and blocks until the copy
+  // is complete. Used for the gaps between parameters (see ContributionCheck),
+  // and for the whole gradient only to find a nonfinite element. If the device
+  // has failed, the contents of `scratch` are unspecified, and the pass reports
+  // the failure.
   const float* Read(int64_t begin, int64_t count,
                     float* scratch) const override {
     share_->CopyToHost(values_ + begin, count, scratch).IgnoreError();

@@ -46,14 +46,14 @@ namespace tributary {
 struct WeightsVersion {
   int chunk = 0;
   int64_t version = -1;
-  // The weights of the whole version. Has no data for subscribers that read the
+  // All weights of this version. Has no data for subscribers that read the
   // weights from shared memory or from the memory of the device.
   EncodedFloats values;
   // With compression, the difference to the previous version, for workers that
   // have that version. If it has no data, `values` must be sent.
   EncodedFloats difference;
-  // The weights of the whole previous version. Has data only if `difference`
-  // has data.
+  // All weights of the previous version. Has data only if `difference` has
+  // data.
   EncodedFloats previous;
   // True if more versions may follow soon. OnBurstEnd is called after the last
   // of them, or after this version if none follows.
@@ -66,9 +66,9 @@ class WeightsSubscriber {
   virtual ~WeightsSubscriber() = default;
   // Returns a number that is unique in this process and never reused.
   int64_t id() const { return id_; }
-  // Returns the incarnation (the number that it got when it joined) of the
-  // worker that receives the weights, for the trace. Returns 0 if it is
-  // unknown.
+  // Returns the incarnation (the number that a worker got when it joined) of
+  // the worker that receives the weights, or 0 if the incarnation is unknown.
+  // Used for the trace.
   virtual int64_t incarnation() const { return 0; }
   // Called with each new version of each chunk. The versions of a chunk come in
   // order. Called with the chunk's lock held: must not block and must not call
@@ -238,11 +238,12 @@ class ParameterStore {
   // ConsistencyPolicy).
   int useful_versions() const { return policy_->useful_versions(); }
 
-  // Places the weights in memory that processes on this host may map: two
-  // arenas, each with room for all weights, rounded up to whole pages, with the
-  // chunks at their offsets. Returns Unavailable if such memory cannot be
-  // created. Repeated calls return the same memory. Requires useful_versions()
-  // == 2 and no compression.
+  // Places the weights in memory that processes on this host may map. The
+  // memory consists of two arenas, each with room for all weights of the model,
+  // rounded up to whole pages. The chunks have the same offsets as in the
+  // layout. Returns Unavailable if such memory cannot be created. Repeated
+  // calls return the same memory. Requires useful_versions() == 2 and no
+  // compression.
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 
@@ -410,9 +411,9 @@ class ParameterStore {
   const std::unique_ptr<ChunkPassGroup> group_;
   // This server's chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
-  // Chunks that wait for a thread of the pool. If a chunk has a norm, its
-  // update is due. Otherwise, TakeUpdate has just taken its next update (see
-  // OnTaken).
+  // Chunks that wait for a thread of the pool. A chunk with a norm waits for a
+  // call of Update. A chunk without a norm waits for a call of OnTaken, because
+  // TakeUpdate has just taken an update of the chunk.
   UpdateQueue queue_;
 
   absl::Mutex subscribers_mu_;

@@ -12,10 +12,10 @@
 
 namespace tributary {
 
-// Returns a handle of `memory`, and lets `pool` pin (page-lock) its first
-// `bytes` bytes with `pin`. Once pinned, they stay pinned while the handle
-// exists. Does not block. If `pin` is null, the handle is `memory` itself, and
-// `pool` is not used.
+// Returns a handle that keeps `memory` alive, and schedules a task on `pool`
+// that pins (page-locks) the first `bytes` bytes of `memory` with `pin`. These
+// bytes then stay pinned as long as the handle exists. Does not block. If `pin`
+// is null, the handle is `memory` itself, and `pool` is not used.
 std::shared_ptr<const void> PinLater(Buffer memory, size_t bytes,
                                      const PinMemory& pin, Executor* pool);
 

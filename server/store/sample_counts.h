@@ -30,7 +30,7 @@ class SampleCounts {
   // count `count`.
   bool Allows(int64_t round, int node, int64_t count) const;
   // Returns true if the sample count of a contribution must equal the result of
-  // Of, and false if that is only an upper bound.
+  // Of, and false if the result of Of is only an upper bound.
   bool exact() const { return exact_; }
 
  private:

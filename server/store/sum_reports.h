@@ -35,9 +35,9 @@ class SumReports {
   // Adds the gradient sum of one chunk in one step. Call it once for each chunk
   // and step. Returns the step's report if all other chunks were added before,
   // otherwise nullopt. For each chunk whose sum of squares is not finite, the
-  // report names the first nonfinite element of a contribution, and the worker
-  // that sent the contribution (see TreeSum::FindNonfinite). The worker is 0 if
-  // only the sum of the contributions is not finite.
+  // report contains the position of the first nonfinite element of a
+  // contribution, and the incarnation of the worker that sent the contribution
+  // (see TreeSum::FindNonfinite). Both are 0 if every contribution is finite.
   std::optional<StepSums> Add(const ChunkSum& chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

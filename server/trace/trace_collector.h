@@ -48,9 +48,9 @@ struct TracedProcess {
   bool complete = false;
 };
 
-// Collects the trace records that processes send, which are untrusted, up to
-// limits. Records beyond a limit are dropped and counted. Not thread-safe;
-// never blocks.
+// Collects the trace records that processes send, which are untrusted. Drops
+// and counts records beyond kMostRecords and kMostRecordsOfAll. Drops all
+// records of processes beyond kMostProcesses. Not thread-safe; never blocks.
 class TraceCollector {
  public:
   // Limits. For each process: kMostNames names, kMostTracks tracks,
@@ -67,7 +67,8 @@ class TraceCollector {
   // the records of this process.
   void Expect(const TracedName& process);
   // Adds the records of a process. Returns InvalidArgument, with the value and
-  // the expected value, for records that no correct process sends.
+  // the expected value, if the records are malformed or exceed a limit on
+  // names, tracks or their lengths.
   absl::Status Add(const TracedName& process, const TraceRecords& records);
 
   // Returns true if there are records, and every process has sent its last

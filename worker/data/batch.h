@@ -20,11 +20,12 @@ struct DataInfo {
   // Shape of one sample. kImages: {channels, height, width}. kRows: {features}.
   // kTokens, kSequences: {context}. kIndexes: empty.
   std::vector<int64_t> sample_shape;
-  // Number of classes; for kTokens, the size of the vocabulary. 0 for
-  // regression.
+  // Number of classes. If the model predicts tokens, the size of the
+  // vocabulary. 0 for regression.
   int64_t classes = 0;
-  // kSequences only: number of different tokens, number of different token
-  // types, and whether each token has a label (otherwise, each sample has one).
+  // Set for kSequences only. `vocabulary` is the number of different tokens,
+  // and `token_types` the number of different token types. `token_labels` is
+  // true if each token has a label, and false if each sample has one label.
   int64_t vocabulary = 0;
   int64_t token_types = 0;
   bool token_labels = false;
@@ -46,24 +47,24 @@ struct Batch {
   std::vector<float> features;
   // Inputs, [samples, context].
   std::vector<int32_t> tokens;
-  // Targets that are classes. Without `tokens`, [samples]. With `tokens`,
-  // [samples, context]: for each token, the token that follows it, or -1 for
-  // padding. With kSequences: [samples, context] if DataInfo::token_labels is
-  // true, otherwise [samples].
+  // Targets that are classes. With kTokens, [samples, context]: the label of
+  // each token is the token that follows it, or -1 for padding. With kSequences
+  // and DataInfo::token_labels, [samples, context]. Otherwise, [samples].
   std::vector<int32_t> labels;
   // Targets of a regression, [samples].
   std::vector<float> values;
-  // Indexes of the samples in the training or the held-out part, [samples].
-  // Like `epoch`, set only by data sets of kind kIndexes and by IndexView (see
-  // library/index_view.h).
+  // The index of each sample within the training or the held-out part,
+  // [samples]. Like `epoch`, set only by data sets of kind kIndexes and by
+  // IndexView (see library/index_view.h).
   std::vector<int64_t> indexes;
   // Epoch of the samples. Meaningful for training samples only.
   int64_t epoch = 0;
   // OK, or an error that names a sample that could not be read. After an error,
   // the other fields must not be used, and the job fails with this error.
   absl::Status error;
-  // kSequences only. The type of each token, [samples, context], and the number
-  // of tokens of each sample without padding, [samples], at least 1.
+  // Set for kSequences only. `token_types` is the type of each token, [samples,
+  // context]. `lengths` is the number of tokens of each sample without padding,
+  // at least 1, [samples].
   std::vector<int32_t> token_types;
   std::vector<int32_t> lengths;
 };

@@ -17,10 +17,10 @@ namespace tributary {
 // has 2.2 MB.
 inline constexpr size_t kMaxEncodingBytes = size_t{3} << 20;
 
-// A source of samples, which are read by index. Data are verified when the data
-// set is opened; a sample that can only be verified later, such as a picture,
-// sets Batch::error when it is read. Immutable afterwards and therefore
-// thread-safe.
+// A source of samples, which are read by index. Opening a data set verifies its
+// data. Some data, such as pictures, can only be verified when a sample is
+// read; if they are invalid, reading the sample sets Batch::error. Immutable
+// once it is open and therefore thread-safe.
 class DataSet {
  public:
   virtual ~DataSet() = default;
@@ -32,13 +32,13 @@ class DataSet {
   // Returns the number of held-out samples, or 0 if there are none.
   virtual int64_t evaluation_samples() const = 0;
   // Returns a number that is equal on two machines if their data are equal. For
-  // files, it is the XXH3-64 hash of their sizes and contents.
+  // files, it is the XXH3-64 hash that proto/DATA.md defines.
   virtual uint64_t fingerprint() const = 0;
-  // Returns the facts about the training samples that are needed to prepare
-  // other inputs in the same way when the model is used later, such as the
-  // means by which numbers are scaled. The result is a JSON object in UTF-8, of
-  // at most kMaxEncodingBytes. It is stored with the model. Returns an empty
-  // string if there is nothing to store.
+  // Returns what is needed to prepare other inputs like the training samples
+  // when the model is used later, such as the mean and the deviation that scale
+  // a column of numbers. The result is a JSON object in UTF-8, of at most
+  // kMaxEncodingBytes. It is stored with the model. Returns an empty string if
+  // there is nothing to store.
   virtual std::string encoding() const { return ""; }
 
   // Fills `batch` with the given training samples in the given order. The same

@@ -6,10 +6,11 @@
 
 namespace tributary {
 
-// Returns the error of a factory of models or data sets. Replaces the code
-// Internal by FailedPrecondition. In a worker, Internal means that a device has
-// failed and that a new process can take the worker's place, but a factory
-// would fail there, too.
+// Returns `status`, the result of a factory of models or data sets, but
+// replaces the code Internal by FailedPrecondition. If a worker ends with
+// Internal, its device has failed, and a new process can take its place. This
+// would not help with a failing factory, which would fail in the new process,
+// too.
 inline absl::Status FromFactory(const absl::Status& status) {
   return absl::IsInternal(status)
              ? absl::FailedPreconditionError(status.message())

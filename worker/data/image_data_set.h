@@ -55,7 +55,8 @@ class ImageDataSet final : public DataSet {
 
   ImageDataSet(const ImagesSpec& spec, DataInfo info, uint64_t seed);
 
-  // Reads picture `index` of the part; checks its size.
+  // Reads picture `index` of the part, and checks its size (see
+  // PictureTransform::Check).
   absl::StatusOr<Picture> Read(const Part& part, int64_t index) const;
   // Resizes the batch to `samples` samples.
   void Resize(int64_t samples, Batch* batch) const;

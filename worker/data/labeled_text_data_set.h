@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// Reads CSV and TSV files (see ParseTextTable), and divides their texts into
-// tokens when it is opened (see SequenceEncoder). Keeps the tokens in memory.
+// Reads CSV and TSV files (see ParseTextTable). Opening the data set converts
+// their texts to tokens (see SequenceEncoder), which are kept in memory.
 class LabeledTextDataSet final : public DataSet {
  public:
   // Reads the files that `spec` names. Returns NotFound if a file does not

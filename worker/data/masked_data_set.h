@@ -53,8 +53,8 @@ class MaskedDataSet final : public DataSet {
                 const TokenMasking::Options& masking, std::string encoding);
 
   void Resize(int64_t samples, Batch* batch) const;
-  // Writes sample `index`, which consists of `window`, to place `place` of the
-  // batch.
+  // Writes sample `index`, which contains the tokens of `window`, to position
+  // `place` of the batch.
   absl::Status CopySample(int64_t epoch, int64_t index,
                           TokenWindows::Window window, int64_t place,
                           Batch* batch) const;

@@ -9,11 +9,12 @@
 
 namespace tributary {
 
-// Generates samples when it is constructed. Sample i depends only on i, on the
-// shape of the samples and on the number of classes. It consists of features in
-// [-1, 1) or tokens, and of labels, all uniformly distributed. For
-// model.synthetic, samples have no features and the label 0. For model.bert,
-// all samples have the length `context`. There is no held-out part.
+// A data set of random samples, which the constructor generates. Sample i
+// depends only on i, on the shape of the samples and on the number of classes.
+// It consists of features in [-1, 1) or tokens, and of labels, all uniformly
+// distributed. For model.synthetic, samples have no features and the label 0.
+// For model.bert, all samples have the length `context`. There is no held-out
+// part.
 class RandomDataSet final : public DataSet {
  public:
   // `job` must be valid and use random data.

@@ -10,8 +10,8 @@
 namespace tributary {
 
 // Name of the algorithm that selects the samples, reported in
-// DataFacts.sampler. Must be changed together with any change of the code that
-// assigns different samples to a micro-batch.
+// DataFacts.sampler. Must be changed whenever a change of the code assigns
+// different samples to a micro-batch.
 inline constexpr char kSamplerName[] = "tributary-1";
 
 // Orders the samples of each epoch by a permutation keyed by (seed, epoch).

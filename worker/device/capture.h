@@ -25,14 +25,14 @@ class Capture {
  public:
   virtual ~Capture() = default;
 
-  // Begins a capture. Operations that are queued between Begin and End are
-  // captured, with their addresses and arguments, instead of run. Each
-  // operation must have run before with the same sizes, so that it neither
-  // allocates memory nor loads kernels during the capture. Waits, events,
-  // allocations, copies from or to the host, and operations of LossOps cannot
-  // be captured. If Begin returns an error, nothing is captured, and End must
-  // not be called. The error is an earlier error of the device, or states why
-  // capture is not possible.
+  // Begins a capture. Operations that are queued between Begin and End do not
+  // run; they are captured with their addresses and arguments. Each operation
+  // must have run before with the same sizes, so that it neither allocates
+  // memory nor loads kernels during the capture. Waits, events, allocations,
+  // copies from or to the host, and operations of LossOps cannot be captured.
+  // If Begin returns an error, nothing is captured, and End must not be called.
+  // The error is an earlier error of the device, or states why capture is not
+  // possible.
   virtual absl::Status Begin() = 0;
   // Ends the capture. Returns the captured operations, or the reason why they
   // could not be captured. In neither case have the operations run: the caller

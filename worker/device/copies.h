@@ -30,17 +30,17 @@ class Event {
 };
 
 // A queue of copies. Copies of one queue run in order; copies of different
-// queues are ordered only by events. After an error, or after Await of an event
-// that was recorded by a queue that has failed, the stream copies nothing more.
-// Not thread-safe.
+// queues are ordered only by events. A queue that has failed copies nothing
+// more. A queue also fails if it awaits an event that a failed queue has
+// recorded. Not thread-safe.
 class CopyStream {
  public:
   virtual ~CopyStream() = default;
 
   // CopyFromHost and CopyToHost queue a copy. The memory at `from` and `to` is
-  // in use until the copy is complete: to find out, record an event after the
-  // call, and wait for it. If the host memory is not pinned, the call may block
-  // until this copy and all earlier ones are complete.
+  // in use until an event that is recorded after the call has been reached. If
+  // the host memory is not pinned, the call may block until this copy and all
+  // earlier ones are complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
   // Queues a copy within device memory. `to` and `from` point to device memory
@@ -90,8 +90,9 @@ class Copies {
   // and false if this device accesses the memory of a different device, which
   // is slower. Thread-safe.
   virtual bool OwnsMemory(const float* /*mapped*/) const { return false; }
-  // Like CopyStream::Record and CopyStream::Await, but for the queue of the
-  // device's operations.
+  // Record sets `event` to the point after all operations queued on the device
+  // so far. Await delays all operations queued on the device from now on until
+  // `event` is reached, and does not block the host.
   virtual void Record(Event* event) = 0;
   virtual void Await(const Event& event) = 0;
 };

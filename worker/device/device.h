@@ -59,9 +59,10 @@ class Device {
   // string for other devices.
   virtual std::string bus_id() const { return ""; }
 
-  // Allocates zeroed device memory, aligned to 64 bytes. In host memory, large
-  // blocks use huge pages. The returned handle frees the memory, and must not
-  // outlive the device. Returns ResourceExhausted if memory does not suffice.
+  // A handle that frees device memory. It must not outlive the device. Allocate
+  // returns zeroed memory, aligned to 64 bytes; on devices that work in host
+  // memory, large blocks use huge pages. Allocate returns ResourceExhausted if
+  // memory does not suffice.
   using Memory = std::unique_ptr<void, void (*)(void*)>;
   virtual absl::StatusOr<Memory> Allocate(size_t bytes) = 0;
   // Returns the number of bytes of device memory that are currently free, or

@@ -23,12 +23,12 @@ namespace tributary {
 // A queue of operations on gradients, weights and the optimizer's state in a
 // device's memory. It runs concurrently with the queues of the Devices that
 // compute the gradients. Its results are bit-identical to those of the CPU.
-// Operations run in the order of their calls; other queues are ordered relative
-// to it by events only.
+// Operations run in the order of their calls; only events order them relative
+// to other queues.
 //
-// After its first error, a stream runs no operations. Synchronize, CopyOut,
-// SumSquares and the Wait of the events that Record returns return the error,
-// which names the operation and the device.
+// After its first error, a stream runs no operations. Synchronize, CopyOut and
+// SumSquares return the error, and so does Event::Wait of events that Record
+// has returned. The error names the operation and the device.
 //
 // Thread-safe, except that calls of SumSquares must not overlap. Only CopyIn,
 // CopyOut, SumSquares, Synchronize and Allocate block, until the operations
@@ -52,7 +52,8 @@ class ReductionStream {
   // BufferPool::Take, if memory does not suffice.
   virtual Buffer Allocate(int64_t elements) = 0;
   // CopyIn copies `count` floats from host memory to the device, and CopyOut
-  // copies them back. Both block until the copy is complete.
+  // copies `count` floats from the device to host memory. Both block until the
+  // copy is complete.
   virtual void CopyIn(const float* host, int64_t count, float* to) = 0;
   virtual absl::Status CopyOut(const float* from, int64_t count,
                                float* host) = 0;

@@ -62,10 +62,10 @@ class Exchange {
   // Throws std::bad_alloc if memory does not suffice.
   virtual Buffer TakeArena() = 0;
 
-  // Returns true if sums and weights may be in the memory of the worker's GPU
-  // (or of a GPU that it can access). Does not change between the arrival of
-  // the first weights and Finish. TakeDeviceArena and DeviceWeights return null
-  // if it is false.
+  // Returns true if sums and weights may be in the memory of the worker's GPU,
+  // or of a GPU whose memory it can access. Otherwise, TakeDeviceArena and
+  // DeviceWeights return null. The result does not change between the arrival
+  // of the first weights and Finish.
   virtual bool on_device() const { return false; }
   // Returns a gradient arena in the GPU's memory, which Push can send like an
   // arena of TakeArena. Returns null if all arenas in that memory are in use.
@@ -77,7 +77,7 @@ class Exchange {
     return nullptr;
   }
   // Returns true if DeviceWeights is in the memory of the worker's own GPU,
-  // whose operations can read it as fast as any other memory.
+  // which can therefore read it at full speed.
   virtual bool DeviceWeightsAreLocal() const { return false; }
 
   // Sends version 0 of every chunk. `arena` holds the whole model.
@@ -85,8 +85,8 @@ class Exchange {
   // Sends the gradient sum of one node of the reduction tree for one chunk,
   // computed in step `step`. Keeps a reference to the sum's arena until the sum
   // has been sent. The chunks of a node must be pushed in the order of
-  // backward, chunk 0 last, because the exchange may delay the notices of other
-  // chunks to send several of them in one message.
+  // backward, chunk 0 last: the exchange may announce several chunks in one
+  // message, and sends such a message at the latest when backward ends.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
   // Ends the exchange once all pushed sums have been sent. Blocks until the
   // connections to servers are closed or, for an all-reduce, the last step is

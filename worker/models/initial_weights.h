@@ -20,15 +20,15 @@ namespace tributary {
 // num_batches_tracked of PyTorch's batch norm.
 //
 // For GPT-2 as Hugging Face stores it, the prefix "transformer." may be absent,
-// and the matrices of Conv1D layers, [inputs, outputs], are transposed. Skipped
-// are the masks of attention, and a head that repeats the weights of the
-// embedding.
+// and the matrices of Conv1D layers, [inputs, outputs], are transposed. The
+// masks of attention are skipped, and so is a head that repeats the weights of
+// the embedding.
 //
 // For BERT, the prefix "bert." may be absent, and layer norms may have the old
-// names "gamma" and "beta". Skipped are position_ids, cls.predictions.decoder
-// (a copy of tied weights), cls.seq_relationship, and the tensors of the head
-// that the model does not have: `pooler` of a masked language model, and `cls`
-// of a classifier.
+// names "gamma" and "beta". These tensors are skipped: position_ids,
+// cls.predictions.decoder (a copy of tied weights), cls.seq_relationship, and
+// the tensors of the head that the model does not have, which are `pooler` for
+// a masked language model and `cls` for a classifier.
 //
 // Returns InvalidArgument, naming the parameters or tensors and the file, if a
 // tensor has the wrong shape or type, or if no tensor belongs to a parameter.

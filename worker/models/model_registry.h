@@ -26,8 +26,8 @@ using ModelFactory =
     std::function<absl::StatusOr<Graph>(Config* config, const DataInfo& data)>;
 
 // Networks that the user's program provides, by name. A job selects one of them
-// with model.external.name. Copies of a ModelRegistry are independent. Not
-// thread-safe while it changes.
+// with model.external.name. Copies of a ModelRegistry are independent.
+// Thread-compatible.
 class ModelRegistry {
  public:
   // Adds a network and returns *this. Adding a name twice is an error, which

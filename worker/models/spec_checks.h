@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// Maximum value of a field that sets a dimension of a layer. The product of two
-// such sizes and of 2^22 samples is 2^62, which int64_t can represent.
+// Maximum value of a field that sets a dimension of a layer. Two such sizes
+// multiplied by 2^22 samples give 2^62, which int64_t can represent.
 inline constexpr int64_t kMaxLayerSize = int64_t{1} << 20;
 
 // Returns InvalidArgument with the message "`field`: `what`".
@@ -39,7 +39,7 @@ absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info);
 ValueId AddActivation(absl::string_view name, Activation activation,
                       ValueId value, Graph* graph);
 
-// Returns the kind's name for users: "images", "rows of numbers" or "text".
+// Returns the kind's name for users, such as "images" or "rows of numbers".
 absl::string_view KindName(DataInfo::Kind kind);
 
 }  // namespace tributary

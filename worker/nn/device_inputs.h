@@ -36,8 +36,8 @@ struct MicroBatchInput {
 // only the thread that queues the device's operations may use this object.
 class DeviceInputs {
  public:
-  // Returns the bytes of device memory for micro-batches of up to
-  // `max_samples`, or 0 if the device works in host memory.
+  // Returns the bytes of device memory that Create allocates for micro-batches
+  // of up to `max_samples` samples, or 0 if the device works in host memory.
   static int64_t BytesOf(const Graph& graph, int64_t max_samples,
                          const Device& device);
   // Returns null if BytesOf returns 0. `device` must outlive the result.
@@ -53,9 +53,9 @@ class DeviceInputs {
   // Starts to transfer the micro-batch. Its host memory is read before Bring
   // returns. Operations queued so far still read the previous micro-batch.
   //
-  // Blocks until the previous micro-batch has been copied to the device, which
-  // happens only after Release of the micro-batch before the previous one. In
-  // training, this has normally happened before Bring is called.
+  // Blocks until the previous transfer is complete. That transfer, in turn,
+  // waits for the operations that read the micro-batch before it. In training,
+  // the previous transfer is normally complete before Bring is called.
   void Bring(const MicroBatchInput& micro_batch);
 
   // Operations that read input() and target() must be queued between the calls

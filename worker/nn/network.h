@@ -66,10 +66,10 @@ class Network {
            DeviceInputs::BytesOf(graph_, max_samples_, *device_);
   }
 
-  // Writes the initial weights, and zeros in the gaps between parameters. The
-  // values of parameter number p of graph().table() are drawn from
-  // RandomStream{seed, kInitialization, 0, p}. `weights` is a buffer in host
-  // memory that `layout`, the layout of graph().table(), lays out.
+  // Writes the initial weights to `weights`, in host memory, and zeros to the
+  // gaps between parameters. `layout` must be the layout of graph().table().
+  // The values of parameter number p of graph().table() are drawn from
+  // RandomStream{seed, kInitialization, 0, p}.
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const;
 
@@ -84,10 +84,10 @@ class Network {
   // numbers from RandomStream{seed, kDropout, step, micro_batch_number * 4096 +
   // i}. Requires `micro_batch.samples` in [0, max_samples()].
   //
-  // `observer` may be null. An empty micro-batch reads no weights, but calls
-  // WeightsNeeded once, for all weights, and so waits until the step can begin
-  // before it reports gradients (zeros). Returns Aborted if WeightsNeeded
-  // returned false, and the device's error if it failed.
+  // `observer` may be null. For an empty micro-batch, reads no weights, but
+  // calls WeightsNeeded once, for all weights, to wait until the step can
+  // begin, and then reports gradients of zero. Returns Aborted if WeightsNeeded
+  // returned false, and the device's error if the device failed.
   absl::StatusOr<LossSums> ForwardBackward(const MicroBatchInput& micro_batch,
                                            uint64_t seed, int64_t step,
                                            int micro_batch_number,
@@ -131,8 +131,8 @@ class Network {
     // this parameter and of all later parameters are final: no other layer
     // changes them. -1 if no gradients become final.
     int ready_parameter = -1;
-    // The gradients, among those that become final after this segment, of
-    // parameters that are not trained. They are set to zero.
+    // The ranges of the gradients of frozen parameters (see Graph::Freeze) that
+    // become final after this segment. They are set to zero.
     std::vector<Range> frozen;
   };
   // The captured segments of one kind of micro-batch. Micro-batches are of the
@@ -199,9 +199,10 @@ class Network {
   // the operations after the loss.
   bool QueueForward(Pass* pass);
   void QueueBackward(Pass* pass);
-  // Launches `*captured`. If it is null or cannot be launched, captures the
-  // operations that work() queues, and launches them. If `captured` is null, or
-  // capturing fails, only calls work().
+  // Launches `*captured`. If `*captured` is null or cannot be launched,
+  // captures the operations that work() queues, and launches them. If
+  // `captured` itself is null, or capturing fails, calls work() without
+  // capturing.
   template <typename Work>
   void Run(std::unique_ptr<CapturedWork>* captured, const Work& work);
   // Makes the copies of the weights that the segment reads (see WeightCopies).

@@ -61,7 +61,7 @@ class StepObserver {
 struct LossSums {
   // Sum of the losses over samples (tokens), using the natural logarithm.
   double loss = 0;
-  // Number of samples (tokens) whose largest logit is the target; 0 for
+  // Number of samples (tokens) whose target has the largest logit; 0 for
   // regression.
   int64_t correct = 0;
   int64_t sample_count = 0;  // Number of samples (tokens) that count.

@@ -37,9 +37,9 @@ class WorkerNetwork {
       const std::string& address, absl::Time deadline,
       const std::function<bool()>& stop) = 0;
 
-  // For an all-reduce only: write and read the replica of the workers' state on
-  // server 0 (the coordinator), like the functions of the same names in
-  // common/transport/replica_client.h.
+  // These two functions are for an all-reduce only. They write and read the
+  // replica of the workers' state on server 0 (the coordinator). See the
+  // functions of the same names in common/transport/replica_client.h.
   virtual std::unique_ptr<ReplicaStream> OpenReplicaStream(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) = 0;

@@ -72,16 +72,20 @@ struct WorkerOptions {
   // Where the worker registers its metrics. Must outlive the call of RunWorker.
   // May be null.
   MetricsRegistry* metrics = nullptr;
-  // Clock for time measurements, which determine the worker's speed.
+  // Clock that measures durations. The worker's speed is computed from them.
   std::function<absl::Time()> clock = &MonotonicNow;
 };
 
 // Blocks until the job is done (OK), the worker or the job has failed (a
 // one-line error for the user), or the job is stopped or `shutdown` is
-// requested (Cancelled). Joins again when a server is lost, when this worker's
-// lease expires, for example after the process was suspended, and when a server
-// refuses the token of a worker that was admitted before, because the token is
-// being replaced. `shutdown` must outlive the call.
+// requested (Cancelled). `shutdown` must outlive the call.
+//
+// Joins the job again when
+//
+// - a server is lost;
+// - this worker's lease expires, for example because the process was suspended;
+// - a server refuses the token of a worker that was admitted before, because
+//   the token is being replaced.
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown);
 
 // Returns true if `status`, a result of RunWorker, is the error of a device

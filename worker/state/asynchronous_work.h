@@ -37,8 +37,9 @@ class AsynchronousWork final : public BoundedStalenessWork {
 
  private:
   struct StepLease {
-    // True if the step must be computed: until a task begins to compute it, and
-    // again once all outcomes have arrived, if a gradient was refused.
+    // True while the step waits to be computed: initially, until a task begins
+    // to compute it. If a gradient is refused, true again once all outcomes
+    // have arrived.
     bool waiting = true;
     // True if an outcome refused a gradient as too stale.
     bool refused = false;

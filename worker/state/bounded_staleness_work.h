@@ -78,7 +78,7 @@ class BoundedStalenessWork : public WorkState {
   const PrivatePages front_;
 
   std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mu_);
-  // Number of chunks that have each version in the back arena, indexed by
+  // The number of chunks that the back arena holds at each version, indexed by
   // version.
   std::map<int64_t, int> versions_ ABSL_GUARDED_BY(mu_);
   // True if the exchange has parked a version of a chunk, because a task is

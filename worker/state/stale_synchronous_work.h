@@ -48,8 +48,8 @@ class StaleSynchronousWork final : public BoundedStalenessWork {
   absl::Duration computing_ ABSL_GUARDED_BY(mu_);
   // Start of the task under way.
   absl::Time begin_ ABSL_GUARDED_BY(mu_);
-  // Deadline that all waits of the task under way for newer weights share. The
-  // first wait sets it.
+  // The common deadline of the waits for newer weights in the task under way.
+  // Set by the first wait.
   absl::Time patience_end_ ABSL_GUARDED_BY(mu_);
   int threads_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time waiting_since_ ABSL_GUARDED_BY(mu_);

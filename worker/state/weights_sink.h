@@ -35,7 +35,8 @@ class WeightsSink {
     return absl::FailedPreconditionError("this mode keeps its own arenas");
   }
   enum class Arrival {
-    // Write the values to `*to` unless the chunk is mapped, then call EndWrite.
+    // Write the values to `*to`, then call EndWrite. If the chunk is mapped,
+    // call EndWrite without writing.
     kWrite,
     // Keep the version, because a task is reading the destination, and call
     // BeginWrite again when the SetUnparked callback runs.

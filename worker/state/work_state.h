@@ -35,7 +35,8 @@ struct Task {
   };
   Kind kind = Kind::kFail;
   int64_t version = 0;
-  // Numbers of micro-batches or of pieces of the evaluation data, ascending.
+  // Indices of the micro-batches or of the pieces of the evaluation data, in
+  // ascending order.
   std::vector<int64_t> items;
   // Generation of the assignment that the task belongs to. Each new assignment
   // has a higher generation.
@@ -96,7 +97,8 @@ class WorkState : public WeightsSink {
   // Returns a kFail task after an error, such as the loss of the coordinator or
   // a server.
   Task Next() ABSL_LOCKS_EXCLUDED(mu_);
-  // Like Next, but returns nullopt instead of blocking.
+  // Ends the previous task and returns a new one, or nullopt if there is none
+  // yet. Never blocks.
   std::optional<Task> TryNextForTest() ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the trainer has computed and sent the task's items
   // (micro-batches, or pieces of the evaluation data).
@@ -135,10 +137,10 @@ class WorkState : public WeightsSink {
   // Returns true if the task under way must be given up.
   virtual bool MustGiveUp(const Task& task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // Called when the previous task ends. Returns true if BeginWrite may be
-  // retried for parked chunks.
+  // Called when a task ends. Returns true if BeginWrite may be retried for
+  // parked chunks.
   virtual bool OnTaskEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return false; }
-  // Called when Next has chosen `task`, before it returns.
+  // Called when Next has chosen `task`, before Next returns.
   virtual void OnTaskBegin(const Task& /*task*/)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
 
@@ -179,8 +181,9 @@ class WorkState : public WeightsSink {
   Deal assignment_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
-  // For each version of the weights, the micro-batches that this worker has
-  // computed, and the pieces of the evaluation data that it has evaluated.
+  // Indexed by version of the weights: the micro-batches that this worker has
+  // computed and, in done_pieces_, the pieces of the evaluation data that it
+  // has evaluated.
   std::map<int64_t, std::set<int64_t>> done_micro_batches_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, std::set<int64_t>> done_pieces_ ABSL_GUARDED_BY(mu_);
 };

@@ -26,14 +26,15 @@ class ComputeThreadItems {
     // Each thread receives a contiguous range; all ranges have about the same
     // length.
     kStatic,
-    // A thread takes the next remaining item when the item before it has
-    // started, so the items start in their order.
+    // Each thread takes the next remaining item, but only after the previous
+    // item has been started. Items therefore start in order.
     kInOrder,
   };
   ComputeThreadItems(std::vector<int64_t> items, int threads,
                      Schedule schedule = Schedule::kDynamic);
 
-  // Returns the number of threads that take part: at most one for each item.
+  // Returns the number of threads over which the items are distributed: at most
+  // the number of items.
   int threads() const { return static_cast<int>(own_.size()); }
   // Returns the items that are assigned to the thread at the beginning: its
   // range for kStatic, its first item for kDynamic, none for kInOrder.
@@ -43,8 +44,8 @@ class ComputeThreadItems {
   std::vector<int64_t> InOrder() const;
 
   // Returns the thread's next item, or nullopt if none is left. With kInOrder,
-  // first blocks until the items that other threads have taken have started
-  // (see Started).
+  // first blocks until the items that other threads have taken are started (see
+  // Started).
   std::optional<int64_t> Take(int thread);
   // Records that the thread has started the item that it has taken, or has
   // abandoned it. Has an effect with kInOrder only.
@@ -54,8 +55,8 @@ class ComputeThreadItems {
   // kInOrder.
   std::optional<int64_t> Peek(int thread);
 
-  // Returns the thread's first item. It is the same for every task with the
-  // same items.
+  // Returns the thread's first item, which is the same for every task with the
+  // same items. Must not be called with kInOrder.
   int64_t First(int thread) const { return items_[own_[thread].begin]; }
 
  private:

@@ -14,7 +14,7 @@
 
 namespace tributary {
 
-// Records when a compute thread, in the traced steps, switches between
+// In the traced steps, records when a compute thread switches between
 // activities, such as reading data, and when it computes each layer. Only that
 // thread may call the methods; another thread may construct the object.
 class ComputeTrace final : public ActivityObserver, public LayerObserver {
@@ -27,7 +27,8 @@ class ComputeTrace final : public ActivityObserver, public LayerObserver {
   // Begins a micro-batch, or a piece of the evaluation data, in step `step`. If
   // this step is traced, the activities and layers that follow are recorded.
   void Begin(int64_t step, int micro_batch);
-  // Ends the micro-batch. Nothing is recorded until the next Begin.
+  // Ends the micro-batch. Activities and layers are not recorded until the next
+  // Begin.
   void End() { active_ = false; }
   // Records that the thread has waited from `begin` until now to begin the
   // step.

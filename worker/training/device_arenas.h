@@ -47,8 +47,8 @@ class DeviceArenas {
   DeviceArenas& operator=(const DeviceArenas&) = delete;
 
   // Declares that the arenas that Load reads and Save writes are in the
-  // device's memory, too. Copies are then operations of the device. Must be
-  // called before Load and Save.
+  // device's memory, too. Copies are then queued with the device's other
+  // operations, not on the copy streams. Must be called before Load and Save.
   void UseDeviceArenas() { on_device_ = true; }
 
   // Arenas in device memory, each of layout.arena_elements() elements.
@@ -62,18 +62,20 @@ class DeviceArenas {
     int64_t step = -1;
     int64_t base = -1;
   };
-  // The memory of an arena from which, or to which, this class copies.
+  // The kind of memory of an arena that this class copies from or to.
   enum class Memory { kHost, kDevice };
   // Queues copies of the chunks [first, first + versions.size()) from the arena
   // `from` to weights(). `versions` lists the versions of these chunks in
-  // `from`. Makes one copy for each run of adjacent chunks that weights() does
-  // not hold in these versions. Operations queued from now on run after the
-  // copies; operations queued before must not read the chunks. The chunks must
-  // not change in `from` until Synchronize.
+  // `from`. Skips chunks that weights() already holds in these versions, and
+  // makes one copy for each run of adjacent other chunks. Operations queued
+  // from now on run after the copies; operations queued before must not read
+  // the chunks. The chunks must not change in `from` until Synchronize.
   void Load(int first, absl::Span<const Version> versions, const float* from,
             Memory memory = Memory::kHost);
-  // Like Load, for all chunks, even if weights() already holds them. Discards
-  // the recorded versions, so that the next Load of each chunk copies it again.
+  // Queues a copy of all chunks from the arena `host` to weights(), even if
+  // weights() already holds them. Discards the recorded versions, so that the
+  // next Load of each chunk copies it again. The chunks must not change in
+  // `host` until Synchronize.
   void LoadAll(const float* host);
 
   // Queues copies of the chunks [first, last) from `from`, an arena in device
@@ -114,7 +116,8 @@ class DeviceArenas {
                      Memory memory);
   size_t BytesOf(int first, int last) const;
 
-  // Queues a copy within the device's memory, as an operation of the device.
+  // Queues a copy within the device's memory, in order with the device's other
+  // operations.
   void CopyOnDevice(const float* from, size_t bytes, float* to);
 
   Device* const device_;

@@ -45,9 +45,9 @@ class DeviceSums {
   // must compute the final gradients of these chunks.
   void Add(int first, int last);
   // Returns true if the micro-batch completes a sum that must be copied to an
-  // arena of the exchange: the sum of one of the largest nodes of the reduction
-  // tree whose leaves all belong to the task or, if memory does not suffice, of
-  // a lower node.
+  // arena of the exchange. This is the sum of one of the largest subtrees of
+  // the reduction tree whose leaves all belong to the task or, if memory does
+  // not suffice, of a smaller subtree.
   bool complete() const { return complete_; }
   // Returns the node of the reduction tree whose sum the micro-batch
   // contributes to.
@@ -88,11 +88,12 @@ class DeviceSums {
   std::map<int, Waiting> waiting_;  // Indexed by node of the reduction tree.
   std::vector<float*> free_;        // Unused arenas.
 
-  // State of the current micro-batch.
+  // State of the current micro-batch. `gradients_` is the arena that holds its
+  // gradients.
   float* gradients_ = nullptr;
-  // Sums of the sibling node of the micro-batch and of the siblings of its
-  // ancestors in the reduction tree, to which the gradients of the micro-batch
-  // are added, from the lowest level to the highest.
+  // Sums to which the gradients of the micro-batch are added: those of its
+  // sibling node in the reduction tree and of the siblings of its ancestors,
+  // from the lowest level to the highest.
   std::vector<Waiting> siblings_;
   int node_ = 0;
   float* sum_ = nullptr;

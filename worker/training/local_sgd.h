@@ -34,8 +34,9 @@ class LocalSgd {
   static absl::StatusOr<std::unique_ptr<LocalSgd>> Create(
       const JobSpec& job, int64_t steps, const ArenaLayout* layout);
 
-  // Begins a round at `start`, an arena that must not change until the round
-  // ends. `first_step` is the number of the round's first step within the job.
+  // Begins a round. `start` is the arena with the initial weights, which must
+  // not change until the round ends. `first_step` is the number of the round's
+  // first step within the job.
   void Begin(const float* start, int64_t first_step);
 
   // Returns the newest weights. Before the first step these are `start`.

@@ -12,9 +12,9 @@
 
 namespace tributary {
 
-// Observes a step of local SGD, which a model takes without exchanging
-// gradients: aborts the step when its task must be given up, and records its
-// sample count.
+// Observes one step of local SGD, in which a model exchanges no gradients.
+// Aborts the step if the task must be given up, and records the sample count of
+// the step.
 class LocalStepObserver final : public StepObserver {
  public:
   LocalStepObserver(const WorkState* state, const Task* task,

@@ -24,7 +24,8 @@ struct MicroBatchMemory {
   int64_t total() const { return weights + gradients + activations + working; }
 };
 
-// Plans the memory of a model, like PlanModelMemory.
+// A function that computes how much memory a model needs. PlanModelMemory is
+// the standard implementation.
 using ModelPlanner = std::function<absl::StatusOr<ModelMemory>(
     const ModelSpec&, const DataInfo&, int64_t max_samples, const Device&)>;
 
@@ -56,10 +57,10 @@ absl::StatusOr<MicroBatchMemory> PlanMicroBatchMemory(
     const MicroBatchMemoryInputs& inputs, int64_t micro_batches,
     const Device& device);
 
-// Returns the smallest number of micro-batches that is at least `fewest`, at
-// most kMaxMicroBatches, a power of two and a divisor of the batch, and that
-// makes a micro-batch fit into `available` bytes. Returns 0 if there is none,
-// and the errors of PlanMicroBatchMemory.
+// Returns the smallest number of micro-batches for which a micro-batch fits
+// into `available` bytes. The number is a power of two, a divisor of the batch
+// size, at least `fewest` and at most kMaxMicroBatches. Returns 0 if there is
+// none, and the errors of PlanMicroBatchMemory.
 absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
                                          int64_t fewest, int64_t available,
                                          const Device& device);

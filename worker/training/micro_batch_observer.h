@@ -35,23 +35,25 @@ class MicroBatchObserver final : public StepObserver {
     const Task* task = nullptr;
     int number = 0;
     int64_t sample_count = 0;  // For texts: number of tokens.
-    // Arena for the gradients, or for the sum that the micro-batch completes.
-    // Null if the micro-batch completes no sum.
+    // If `sums` is null, the arena for the micro-batch's gradients. Otherwise,
+    // the arena for the sum that the micro-batch completes, or null if it
+    // completes none.
     Buffer arena;
     // The memory that `arena` is in. kDevice is possible only if
     // Exchange::on_device is true.
     DeviceArenas::Memory memory = DeviceArenas::Memory::kHost;
-    // See Exchange::on_device and Exchange::DeviceWeights.
+    // `on_device` is the result of Exchange::on_device, and `device_weights`
+    // that of Exchange::DeviceWeights for the task's version.
     bool on_device = false;
     const float* device_weights = nullptr;
     // True if the network reads `device_weights` itself. Otherwise the weights
     // are copied to `device` first.
     bool reads_in_place = false;
-    // The compute thread's arenas and sums in device memory. Both are null if
-    // the model computes in `arena`.
+    // `device` holds the compute thread's arenas in device memory, and `sums`
+    // adds up gradients there. Both are null if the model computes in `arena`.
     DeviceArenas* device = nullptr;
     DeviceSums* sums = nullptr;
-    // See StepObserver::layers.
+    // The object that layers() returns. May be null.
     LayerObserver* layers = nullptr;
     // Called by DeviceBusy: the whole micro-batch has been queued, and the
     // compute thread is about to wait for it. May be null.
@@ -62,8 +64,8 @@ class MicroBatchObserver final : public StepObserver {
                      WorkState* state, SubtreeReducer* reducer,
                      ComputeThreadTimer* timer);
 
-  // Returns the arena from which the network must read the weights for which
-  // WeightsNeeded has returned true.
+  // Returns the arena from which the network reads weights, once WeightsNeeded
+  // has returned true for them.
   const float* weights() const;
 
   bool WeightsNeeded(int64_t begin, int64_t end) override;

@@ -80,14 +80,15 @@ class Trainer {
   // `work->arena` to a gradient arena of the exchange, unless the gradients are
   // summed in device memory and the micro-batch does not complete a sum.
   void TakeArena(const Task& task, MicroBatchObserver::MicroBatch* work);
-  // Like TrainMicroBatch, but takes the local steps of one round of local SGD,
-  // and passes the outer gradient (initial minus final weights of the round) to
-  // `reducer`.
+  // Takes the local steps of one round of local SGD for one micro-batch of
+  // `task` on compute thread `thread`, and passes the outer gradient (initial
+  // minus final weights of the round) to `reducer`. Returns Aborted if the task
+  // must be given up.
   absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
-  // Returns the micro-batch's data: the batch that the thread has prefetched if
-  // it is this micro-batch, otherwise the batch that read_ahead_ returns.
+  // Returns the micro-batch's data: the thread's prefetched batch if it belongs
+  // to this micro-batch, otherwise the batch that read_ahead_ returns.
   std::shared_ptr<const Batch> TakeBatch(int thread, int64_t step,
                                          int micro_batch);
   // If the micro-batch's data have been read, starts to transfer them to the
@@ -97,7 +98,7 @@ class Trainer {
   // Prefetches the micro-batch that the thread is expected to compute next.
   void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
   // Returns true if Prefetch has started to transfer the micro-batch to the
-  // device of any thread, and the thread has not yet computed with it.
+  // device of any thread, and that thread has not taken the data yet.
   bool IsPrefetched(int64_t step, int micro_batch) const;
   // Computes the gradients of one local step on the thread's device, and writes
   // them to `gradients`, a host arena.

@@ -130,8 +130,8 @@ class TrainingSetup {
   TrainingSetup() = default;
   void PopThreads(size_t kept);
 
-  // Opens the data and sets the fields that follow from it: facts_, sampler_,
-  // rounds_, piece_samples_ and max_samples_. Returns the errors of
+  // Opens the data and sets the fields that depend on the data: facts_,
+  // sampler_, rounds_, piece_samples_ and max_samples_. Returns the errors of
   // TrainingSources::open_data.
   absl::Status Open(const TrainingSources& sources);
   MicroBatchMemoryInputs MemoryInputs() const;
@@ -144,7 +144,7 @@ class TrainingSetup {
                          const TrainingSources& sources,
                          std::optional<int64_t> host_bytes);
   // Sets table_ and layout_ (the model's parameters and their places in an
-  // arena), and applies the job's optimizer.group.
+  // arena), and applies the parameter groups of the job's optimizer.
   absl::Status LayOut(const Model& model);
   absl::Status ApplyParameterGroups();
 

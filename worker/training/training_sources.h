@@ -21,8 +21,8 @@ namespace tributary {
 struct TrainingSources {
   // Creates sources of the data sets and models that are part of Tributary.
   TrainingSources() : TrainingSources(ModelRegistry(), DataRegistry()) {}
-  // Like the constructor above, but also supports the models and data sets that
-  // a program has registered.
+  // Creates sources of the data sets and models that are part of Tributary, and
+  // of those that a program has registered in `models` and `data_sets`.
   TrainingSources(const ModelRegistry& models, const DataRegistry& data_sets);
 
   std::function<absl::StatusOr<std::unique_ptr<DataSet>>(const JobSpec&)>
@@ -33,9 +33,9 @@ struct TrainingSources {
       create_model;
   // Plans the memory of the model that `create_model` returns.
   ModelPlanner plan_model;
-  // True if the models do not compute, but queue micro-batches, in order, for
-  // one thread of the user's program, which computes them. These models call
-  // StepObserver::DeviceBusy when a micro-batch is in the queue.
+  // True if the models do not compute micro-batches themselves, but queue them
+  // in order for one thread of the user's program, which computes them. These
+  // models call StepObserver::DeviceBusy when a micro-batch is in the queue.
   bool queues_micro_batches = false;
 };
 

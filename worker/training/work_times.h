@@ -37,7 +37,7 @@ class WorkTimes {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the task, which took `taken`. All compute threads must be idle.
   void EndTask(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
-  // Counts a micro-batch that a thread computed in `taken`.
+  // Counts a micro-batch whose computation took `taken`.
   void CountMicroBatch(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns a heartbeat with the step, the phase and the statistics. The caller

@@ -15,7 +15,7 @@
 namespace tributary::cuda {
 
 // Returns cudaSuccess if this build contains the kernel of SumSquares for the
-// calling thread's current GPU, and an error of CUDA otherwise.
+// calling thread's current GPU, and a CUDA error otherwise.
 cudaError_t FindSumKernels();
 
 // Maximum number of chunks in a call of SumSquares, which launches one kernel.
@@ -23,16 +23,16 @@ cudaError_t FindSumKernels();
 // chunks.
 inline constexpr int kSquareChunks = 100;
 
-// Returns the number of blocks of kSquareBlock elements, of which the last may
-// be shorter.
+// Returns the number of blocks of kSquareBlock elements into which `elements`
+// elements are divided. The last block may be shorter.
 constexpr int64_t SquareBlocks(int64_t elements) {
   return (elements + kSquareBlock - 1) / kSquareBlock;
 }
 
-// The arguments of SumSquares for one chunk: computes the sums of the squares
-// of x[i], for i < elements, in each block. `elements` is a multiple of
-// kRowElements. rows[i / kRowElements] tells which elements are running
-// statistics.
+// The arguments of SumSquares for one chunk. Its elements are x[i], for i <
+// elements. SumSquares writes the sums of the squares of block b to sums[b].
+// rows[i / kRowElements] tells whether element i is a running statistic.
+// `elements` is a multiple of kRowElements.
 struct SquareSums {
   int64_t elements = 0;
   const float* x = nullptr;
@@ -40,8 +40,8 @@ struct SquareSums {
   BlockSquares* sums = nullptr;  // The results: SquareBlocks(elements).
 };
 
-// Queues the computation of the sums of squares of up to kSquareChunks chunks,
-// in one launch.
+// Queues one kernel on `stream` that computes the sums of squares of up to
+// kSquareChunks chunks and writes them to SquareSums::sums.
 void SumSquares(Stream& stream, absl::Span<const SquareSums> chunks);
 
 }  // namespace tributary::cuda

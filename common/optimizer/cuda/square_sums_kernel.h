@@ -11,8 +11,8 @@
 
 namespace tributary::cuda {
 
-// The elements that a thread loads at once. A row of kRowElements consists of
-// whole groups.
+// The four consecutive floats that a thread loads at once. A row of
+// kRowElements elements consists of whole groups of four.
 using Four = Group<float>;
 inline constexpr int kFour = kGroup<float>;
 static_assert(kSquareBlock == kFour * kBlockThreads, "one group per thread");
@@ -24,9 +24,11 @@ struct SquareTile {
   bool statistics[kSquareBlock / kRowElements];
 };
 
-// Warp. Computes the sums of squares of the first `count` elements of a tile.
-// The lower half of the warp sums gradients and the upper half statistics: lane
-// n of a half the elements i with i % kRowElements = n, in order.
+// Computes the sums of the squares of the first `count` elements of `tile`, and
+// writes them to `*squares`. All threads of a warp must call this function.
+// Lanes 0 to 15 sum gradients, and lanes 16 to 31 sum running statistics. Lane
+// n of each half adds the squares of the elements i with i % kRowElements = n,
+// in ascending order of i.
 __device__ inline void SumSquaresOfTile(const SquareTile& tile, int count,
                                         BlockSquares* squares) {
   static_assert(kWarp == 2 * kRowElements, "two halves");
@@ -49,11 +51,13 @@ __device__ inline void SumSquaresOfTile(const SquareTile& tile, int count,
   if (lane == kRowElements) squares->statistics = sum;
 }
 
-// Calls load(i, row) for groups of four elements of a chunk, beginning at i;
-// `row` is theirs. The function returns four elements whose squares are to be
-// summed. The thread block processes tiles `first`, first + step, ... All
-// threads of a thread block of kBlockThreads threads must call this function.
-// `tiles` is in shared memory. If chunk.sums is null, sums nothing.
+// Processes tiles `first`, first + step, ... of a chunk; a tile is a block of
+// kSquareBlock elements. Calls load(i, row) for each group of four elements in
+// a tile, where i is the offset of the group in the chunk, and `row` is the
+// ChunkRow that contains the group. `load` returns four values; the sums of
+// their squares in tile t are written to chunk.sums[t]. If chunk.sums is null,
+// only calls `load`. All kBlockThreads threads of the thread block must call
+// this function. `tiles` must be in shared memory.
 template <typename Load>
 __device__ inline void ForEachTile(const SquareSums& chunk, int64_t first,
                                    int64_t step, SquareTile (&tiles)[2],
@@ -77,8 +81,9 @@ __device__ inline void ForEachTile(const SquareSums& chunk, int64_t first,
     }
     if (chunk.sums == nullptr) continue;
     __syncthreads();
-    // The warps take turns. One sums a tile while the others load the next; it
-    // reaches the next barrier before any of them writes to this tile again.
+    // The warps take turns: one warp sums this tile while the others load the
+    // next tile. No warp writes to this tile again before the next barrier,
+    // where the summing warp has finished.
     if (thread / kWarp == turn % (kBlockThreads / kWarp)) {
       const int64_t rest = chunk.elements - begin;
       SumSquaresOfTile(

@@ -16,37 +16,41 @@
 namespace tributary::cuda {
 
 // Maximum number of chunks in a call of UpdateChunks, which launches one
-// kernel. The 4 KiB of a kernel's arguments could describe about 20 chunks.
+// kernel. The arguments of a kernel may have up to 4 KiB, which is enough for
+// about 20 chunks.
 inline constexpr int kGroupChunks = 16;
 
 // The arguments of the optimizer's update of one chunk (see UpdateArguments).
 // All arrays are in GPU memory.
 struct ChunkUpdatePass {
   int64_t elements = 0;  // Number of elements; a multiple of kRowElements.
-  // The rows of the chunk (see ChunkRow), elements / kRowElements in number.
+  // An array of elements / kRowElements rows, which describe the chunk's
+  // elements (see ChunkRow).
   const ChunkRow* rows = nullptr;
   // The sum of the gradients of all workers, which is not modified.
   const float* sum = nullptr;
-  // The chunk's weights, and where to write its new weights, which may be the
-  // same array. The new weights are zero in gaps.
+  // `weights` are the chunk's weights before the update. The weights after the
+  // update are written to `new_weights`, which may be the same array. Elements
+  // in gaps between parameters become zero.
   const float* weights = nullptr;
   float* new_weights = nullptr;
   // The optimizer's state: for each slot of the rule, an array of `elements`
-  // floats, which is updated in place. The span itself is read only during the
-  // call.
+  // floats, which is updated in place. The span itself need not outlive the
+  // call of UpdateChunks.
   absl::Span<float* const> slots;
   float gradient_scale = 1;
   float statistics_scale = 0;
   // The optimizer's rule for rows with weight decay (group kDecay), and its
   // rule for rows without weight decay (group kNoDecay).
   OptimizerRule decayed, plain;
-  // If not null, receives the sums of the squares of `sum`; see SquareSums.
+  // If not null, receives the sums of the squares of the elements of `sum`, one
+  // BlockSquares for each block of kSquareBlock elements.
   BlockSquares* squares = nullptr;
 };
 
-// Queues the optimizer updates of up to kGroupChunks chunks, and the sums of
-// the squares of their gradients, in one launch and one pass over memory. All
-// optimizer rules must have the same type.
+// Queues one kernel on `stream` that updates up to kGroupChunks chunks and
+// computes the sums of the squares of their gradients, in one pass over memory.
+// The rules of all chunks must have the same type.
 void UpdateChunks(Stream& stream, absl::Span<const ChunkUpdatePass> chunks);
 
 // Loads the code of UpdateChunks for all optimizer rules on the calling

@@ -26,13 +26,14 @@ struct NodeSum {
   // Incarnation of the worker that sent the contribution: the number that this
   // worker got when it joined.
   int64_t contributor = 0;
-  // `base_version` and `gradient_norm` have the meaning of the fields of the
-  // message Contribution with the same names. They are used only if servers
-  // answer contributions (see ExchangeTraits).
+  // `base_version` and `gradient_norm` are copied from the fields of the
+  // message Contribution with these names. They are used only in mode
+  // `asynchronous`.
   int64_t base_version = 0;
   double gradient_norm = 0;
-  // WeightsSubscriber::id of the session that received the contribution; 0 if
-  // there is none.
+  // WeightsSubscriber::id of the session with the worker that sent the
+  // contribution; 0 if there is none. In mode `asynchronous`, the outcome goes
+  // to this session.
   int64_t sender = 0;
 };
 
@@ -139,8 +140,9 @@ class ChunkAggregator {
 
   const int leaves_;
   const WireDtype dtype_;
-  // Indexed by node of the reduction tree; index 0 is unused. A node is covered
-  // if a contribution for it was added or both its children are covered.
+  // The next two fields are indexed by node of the reduction tree; index 0 is
+  // unused. covered_[n] is true if a contribution for node n was added or both
+  // children of n are covered.
   std::vector<std::optional<NodeSum>> sums_;
   std::vector<bool> covered_;
 };

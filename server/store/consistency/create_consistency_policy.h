@@ -12,9 +12,9 @@
 namespace tributary {
 
 // Creates the policy for the job's consistency mode. `job` must be a result of
-// ResolveJob or JobOfRounds. `steps` and `first_step` are numbers of rounds;
-// see ConsistencyPolicy::Options. Returns InvalidArgument for an all-reduce,
-// which has no consistency mode.
+// ResolveJob or JobOfRounds. `steps` and `first_step` are in rounds (a round is
+// what servers count as one step); see ConsistencyPolicy::Options. Returns
+// InvalidArgument for an all-reduce, which has no consistency mode.
 absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> CreateConsistencyPolicy(
     const JobSpec& job, int64_t steps, int64_t first_step);
 

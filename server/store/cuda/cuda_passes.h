@@ -11,9 +11,9 @@
 namespace tributary {
 
 // Returns OK if GPU `ordinal` (CUDA's number, from 0) can be used. Returns
-// NotFound if there are GPUs but none with this number, and FailedPrecondition
-// if there is no GPU or driver, if this build has no code for that GPU, or in a
-// build without CUDA.
+// NotFound if there are GPUs but none with this number. Returns
+// FailedPrecondition if there is no GPU or driver, or if this build has no CUDA
+// or no code for that GPU.
 absl::Status CheckCudaPasses(int ordinal);
 
 // Creates the passes on GPU `ordinal`; see ChunkPassMaker. `pass_streams` (at

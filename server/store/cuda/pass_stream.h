@@ -108,10 +108,11 @@ class PassStream {
   const int64_t chunk_elements_;
   // The next three arrays are in device memory.
   //
-  // Sums of squares: those of the largest chunk's blocks for each of
-  // kGroupChunks passes.
+  // The sums of squares of kGroupChunks passes: for each pass, one entry for
+  // each block of the largest chunk.
   BlockSquares* const device_squares_;
-  // Sums of gradients: chunk_elements_ for each of kGroupChunks passes.
+  // The gradient sums of kGroupChunks passes: for each pass, chunk_elements_
+  // floats.
   float* const sums_;
   // The stack with which Sum adds contributions (see TreeSum::steps), without
   // its lowest array, which is Sum's output. It has room for the largest

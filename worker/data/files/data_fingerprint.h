@@ -26,7 +26,7 @@ class DataHasher {
   void BeginFile(int64_t size);
   // Adds the next bytes of the file.
   void Append(absl::string_view bytes);
-  // Returns the fingerprint of the files so far.
+  // Returns the fingerprint of all files added so far.
   uint64_t Fingerprint() const;
 
  private:

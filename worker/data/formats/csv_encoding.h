@@ -20,11 +20,11 @@ namespace tributary {
 // category, and 0 for the others. Immutable.
 class CsvEncoding {
  public:
-  // Learns the encoding from the training part: the categories of each category
-  // column, in the order of their bytes, and, if `standardize` is true, the
-  // mean and the population standard deviation of each column of numbers. A
-  // constant column has deviation 1. Without `standardize`, numbers are not
-  // changed.
+  // Learns the encoding from the training part. For a category column, this is
+  // the list of its categories, in the order of their bytes. For a column of
+  // numbers, it is the mean and the population standard deviation if
+  // `standardize` is true; a constant column has deviation 1. Without
+  // `standardize`, numbers are not changed.
   static CsvEncoding Learn(const CsvTable& train, bool standardize);
   // Parses a string that ToJson has returned. Accepts arbitrary bytes. Returns
   // InvalidArgument, with the reason, if `json` is malformed.
@@ -44,19 +44,20 @@ class CsvEncoding {
   // that has the label's column (`labeled` is true) or lacks it. The label's
   // column is included if it is present and holds categories.
   std::vector<int32_t> CategoryColumns(bool labeled) const;
-  // Returns the names of the classes if the labels are categories, otherwise
-  // nothing.
+  // Returns the names of the classes, or an empty list if the labels are not
+  // categories.
   const std::vector<std::string>& classes() const {
     return columns_[static_cast<size_t>(label_)].categories;
   }
 
-  // Replaces table->cells by the features, [rows, features()], and, if the
-  // labels are categories, sets table->labels. `table` must have been parsed
-  // from a file with the columns of the training part; if it has only columns()
-  // - 1 columns, it lacks the label's column. `name` is the file's name.
-  // Returns InvalidArgument, naming file, line and column, if the table has a
-  // category that the training part does not have, or a number whose feature is
-  // not finite, or if the features would need more than kMaxDataBytes.
+  // Replaces table->cells by the features, [rows, features()]. If the labels
+  // are categories, also sets table->labels. `table` must have been parsed from
+  // a file with the columns of the training part; the label's column may be
+  // absent. `name` is the file's name. Returns InvalidArgument, naming the
+  // file, the column, and the line or the sample, if the table has a category
+  // that the training part does not have, or a number whose feature is not
+  // finite. Also returns InvalidArgument if the features would need more than
+  // kMaxDataBytes.
   absl::Status Encode(absl::string_view name, CsvTable* table) const;
 
  private:

@@ -28,9 +28,9 @@ struct CsvOptions {
   // The character between two columns; not a quotation mark, a blank or a line
   // end.
   char delimiter = ',';
-  // Indexes, as for label_column, of columns that hold categories: any text in
-  // UTF-8. If the label's column is one of them, its cells are in
-  // CsvTable::categories, and CsvTable::labels stays empty.
+  // Indexes of the columns that hold categories (text in UTF-8), counted from 0
+  // or, if negative, from the end. If the label's column is one of them, its
+  // cells are in CsvTable::categories, and CsvTable::labels stays empty.
   std::vector<int32_t> category_columns;
   // True to read labels as numbers (CsvTable::values) instead of classes
   // (CsvTable::labels).
@@ -45,8 +45,9 @@ struct CsvOptions {
 // A column whose cells are categories.
 struct CsvCategories {
   int64_t column = 0;  // Counted from 0, including the label's column.
-  // The different values, in the order of their first rows, and the number of
-  // the line on which each first appears.
+  // `values` contains the different values in the order of their first rows.
+  // `first_lines` contains the number of the line on which each value first
+  // appears.
   std::vector<std::string> values;
   std::vector<int64_t> first_lines;
   std::vector<int32_t> cells;  // [rows]; indexes of `values`.
@@ -62,8 +63,9 @@ struct CsvTable {
   std::vector<float> cells;
   // The category columns in ascending order.
   std::vector<CsvCategories> categories;
-  // The label of each row: in `values` with CsvOptions::regression, otherwise
-  // in `labels`. The other vector is empty, and so are both without labels.
+  // The label of each row: in `values` if CsvOptions::regression is true,
+  // otherwise in `labels`. The other vector is empty. ParseCsv leaves both
+  // empty if there are no labels or if the labels are categories.
   std::vector<int32_t> labels;
   std::vector<float> values;
 };

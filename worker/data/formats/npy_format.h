@@ -15,8 +15,9 @@ struct NpyHeader {
   std::string type;  // NumPy's name of the element type, such as "<i4".
   std::vector<int64_t> shape;
   int64_t bytes = 0;  // Size of the header: offset of the first element.
-  // Bytes of an element if the elements are integers of 1, 2, 4 or 8 bytes that
-  // this machine can read (little-endian or of one byte), otherwise 0.
+  // Size of an element in bytes, or 0 if the elements are not integers that
+  // this machine can read. Readable integers are little-endian and have 1, 2, 4
+  // or 8 bytes.
   int64_t integer_bytes = 0;
   bool is_signed = false;
 };

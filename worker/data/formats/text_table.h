@@ -33,13 +33,13 @@ struct TextTable {
 };
 
 // Parses a whole file. The first line that is not empty contains the names of
-// the columns. Fields are separated by `delimiter`, as RFC 4180 defines it for
-// commas: a field that begins with a quotation mark ends at the next one that
-// is not doubled; it may contain delimiters and line ends, and a doubled
-// quotation mark stands for one. Quotation marks within other fields are
-// ordinary characters. Lines end in "\n" or "\r\n". A byte order mark and empty
-// lines are ignored. Blanks around names of columns are ignored; blanks around
-// other fields belong to them.
+// the columns. The format is that of RFC 4180, with `delimiter` in place of the
+// comma: a field that begins with a quotation mark ends at the next quotation
+// mark that is not doubled. It may contain delimiters and line ends, and a
+// doubled quotation mark stands for one. Quotation marks within other fields
+// are ordinary characters. Lines end in "\n" or "\r\n". A byte order mark and
+// empty lines are ignored. Blanks around names of columns are ignored; blanks
+// around other fields are part of them.
 //
 // A pure function that accepts arbitrary bytes. Returns InvalidArgument if
 // `bytes` is malformed, has no rows, or lacks a required column. The message

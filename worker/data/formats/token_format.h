@@ -24,18 +24,18 @@ struct TokenFormat {
 // more than the longest header that numpy.save writes.
 inline constexpr int64_t kTokenHeaderBytes = 1 << 17;
 
-// Parses the header of a token file. `start` are the first kTokenHeaderBytes of
-// the file, or all of it if it is shorter; `size` is the size of the file in
-// bytes, and `format` is the format that the job names. Accepts any bytes.
-// Returns InvalidArgument if the file does not have this format or its size
-// contradicts the header; the message begins with `path`.
+// Parses the header of a token file. `start` contains the first
+// kTokenHeaderBytes of the file, or the whole file if it is shorter. `size` is
+// the size of the file in bytes, and `format` is the format that the job names.
+// Accepts any bytes. Returns InvalidArgument if the file does not have this
+// format or its size contradicts the header; the message begins with `path`.
 absl::StatusOr<TokenFormat> ParseTokenFormat(absl::string_view start,
                                              int64_t size,
                                              TokensSpec::Format format,
                                              const std::string& path);
 
-// Returns token `index` of `tokens`, the bytes of consecutive tokens of a file,
-// which must contain it.
+// Returns the token at `index` in `tokens`, which contains the bytes of
+// consecutive tokens of a file. `index` must be in range.
 int64_t TokenAt(absl::string_view tokens, const TokenFormat& format,
                 int64_t index);
 

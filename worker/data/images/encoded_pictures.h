@@ -27,9 +27,9 @@ struct EncodedPicture {
   int64_t size = 0;                 // In the archive, in bytes.
 };
 
-// The pictures of one part of the data (training or held-out), ordered by
-// class, then by file name, in the order of bytes; labels are the indexes of
-// the classes. Pictures without classes all have the label 0.
+// The pictures of one part of the data (training or held-out), ordered by class
+// and then by file name. Names are compared byte by byte. Labels are the
+// indexes of the classes. Pictures without classes all have the label 0.
 class EncodedPictures final : public PictureSource {
  public:
   // Lists the pictures of `paths`, which are folders with one folder per class.

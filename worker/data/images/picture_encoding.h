@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// The facts about the training pictures that are stored with the model, so that
+// Properties of the training pictures that are stored with the model, so that
 // other pictures can be prepared in the same way.
 struct PictureEncoding {
   // Size of a sample, in pixels.
@@ -21,8 +21,8 @@ struct PictureEncoding {
   // The names of the classes. Empty if the data do not name them.
   std::vector<std::string> classes;
 
-  // Returns a JSON object. If it would have more than `max_bytes`, the names
-  // are left out.
+  // Returns a JSON object. If it would have more than `max_bytes` bytes, the
+  // names of the classes are left out.
   std::string ToJson(size_t max_bytes) const;
   // Parses a string that ToJson has returned. Accepts arbitrary bytes. Returns
   // InvalidArgument, with the reason, if `json` is malformed.

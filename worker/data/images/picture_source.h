@@ -17,8 +17,8 @@ class PictureSource {
 
   virtual int64_t size() const = 0;
   virtual int64_t Label(int64_t index) const = 0;
-  // Returns where the picture is: a file, a member of an archive with its
-  // offset, or the number of the picture in a file.
+  // Returns where the picture is stored, for messages: the path of a file, an
+  // archive with member and offset, or a file with the picture's number in it.
   virtual std::string Name(int64_t index) const = 0;
   // Reads and decodes the picture. Errors begin with its name. May block on
   // the file system.

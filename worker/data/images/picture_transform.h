@@ -28,8 +28,8 @@ class PictureTransform {
   // long.
   absl::Status Check(int64_t height, int64_t width) const;
 
-  // Write the sample that results from a training or held-out picture, of shape
-  // [channels, height, width], to `sample`.
+  // Train and HeldOut turn a picture of the training or the held-out part into
+  // a sample, and write it, [channels, height, width], to `sample`.
   void Train(const Picture& picture, int64_t epoch, int64_t index,
              float* sample) const;
   void HeldOut(const Picture& picture, float* sample) const;
@@ -49,8 +49,8 @@ class PictureTransform {
   // Scales a picture so that its shorter side has the length that the job's
   // field `resize` sets or, without this field, so that it covers the sample.
   Picture Scaled(const Picture& picture) const;
-  // Cuts the sample out of `picture` at (top, left), which may lie outside of
-  // it; pixels outside are black.
+  // Cuts the sample out of `picture` at (top, left), normalizes it, and writes
+  // it to `sample`. Where the sample extends beyond the picture, it is black.
   void Write(const Picture& picture, int64_t top, int64_t left, bool mirrored,
              float* sample) const;
 

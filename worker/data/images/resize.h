@@ -16,14 +16,14 @@ struct PictureRectangle {
   int64_t width = 0;
 };
 
-// Cuts `from`, which must lie inside the picture, out of it, and scales it to
-// height x width pixels.
+// Cuts the rectangle `from`, which must lie inside the picture, out of the
+// picture, and scales it to height x width pixels.
 //
-// The result has the bits of Pillow's Image.resize with BILINEAR, which
-// torchvision uses: a separable triangle filter that is widened when it
-// shrinks, with weights of 22 fractional bits, first along rows and then along
-// columns, rounded to 8 bits after each pass. An axis whose size stays the same
-// is copied.
+// The result is bit-identical to that of Pillow's Image.resize with BILINEAR,
+// which torchvision uses: a separable triangle filter, which is widened when
+// the picture shrinks, with weights of 22 fractional bits. The filter runs
+// first along rows and then along columns, and rounds to 8 bits after each
+// pass. An axis whose size stays the same is copied.
 Picture CropAndResize(const Picture& picture, const PictureRectangle& from,
                       int64_t height, int64_t width);
 

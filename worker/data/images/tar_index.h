@@ -25,10 +25,10 @@ using TarReader = std::function<absl::Status(int64_t offset, int64_t count,
                                              std::string* bytes)>;
 
 // Lists the regular files of an uncompressed tar archive of `size` bytes, in
-// the archive's order, by reading its headers only. Reads the formats of POSIX
-// (ustar, pax) and GNU: long names, and sizes in base 256. Folders and other
-// members are left out. The list ends at a block of zeros or at the end of the
-// archive.
+// the archive's order, by reading only its headers. Supports the formats of
+// POSIX (ustar, pax) and GNU, including long names and sizes in base 256.
+// Folders and other members are left out. The list ends at a block of zeros or
+// at the end of the archive.
 //
 // Returns the reader's errors, and InvalidArgument for malformed archives; the
 // message begins with `name` and the offset.

@@ -46,7 +46,8 @@ absl::StatusOr<LabeledTexts> ReadTextsToPredict(const LabeledTextSpec& spec,
 
 // Returns the different labels in the order of the classes: in numeric order if
 // all are integers, otherwise in the order of their bytes. Returns
-// InvalidArgument if there are fewer than two, or too many.
+// InvalidArgument if there are fewer than two different labels, or more than
+// kMaxTextClasses.
 absl::StatusOr<std::vector<std::string>> ClassesOfTexts(
     const LabeledTexts& texts);
 

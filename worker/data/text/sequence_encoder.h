@@ -16,7 +16,7 @@
 
 namespace tributary {
 
-// Samples of different lengths, one after the other.
+// Tokenized samples of different lengths, stored one after the other.
 struct Sequences {
   struct Sample {
     int64_t end;         // The index after the last token of the sample.
@@ -46,8 +46,8 @@ struct Sequences {
 class SequenceEncoder {
  public:
   // `tokenizer` must be WordPiece; the job's field `field` names it. Returns
-  // InvalidArgument if the vocabulary lacks a token of BERT, has more tokens
-  // than the model, or the model's context is too small.
+  // InvalidArgument if the tokenizer's vocabulary lacks [CLS] or [SEP], if it
+  // is larger than the model's, or if the model's context is too small.
   static absl::StatusOr<SequenceEncoder> Create(
       std::unique_ptr<Tokenizer> tokenizer, const std::string& field,
       const TextModel& model, bool pairs);

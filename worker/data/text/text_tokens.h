@@ -26,8 +26,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> OpenTokenizerOf(
     const std::string& field, const std::string& path);
 
 // Returns InvalidArgument, naming the field of the model's vocabulary, if this
-// vocabulary has fewer than `tokens` tokens, the number of tokens of the
-// tokenizer that the job's field `field` names.
+// vocabulary has fewer than `tokens` tokens. `tokens` is the size of the
+// vocabulary of the tokenizer that the job's field `field` names.
 absl::Status CheckVocabulary(int64_t tokens, const std::string& field,
                              const TextModel& model);
 

@@ -34,9 +34,10 @@ struct TokenData {
   // The tokenizer that has produced the tokens. Null if the tokens are bytes,
   // or if the job names no tokenizer.
   std::unique_ptr<Tokenizer> tokenizer;
-  // Used in error messages: the job's field that names the tokenizer; the
-  // beginning of the message that there are too few tokens; and the plural noun
-  // for tokens in this message, with a blank before it.
+  // Used in error messages. `tokenizer_field` is the job's field that names the
+  // tokenizer. `too_short` is the beginning of the message that there are too
+  // few tokens. `unit` follows the number of tokens in this message: " tokens",
+  // or nothing if tokens are bytes.
   std::string tokenizer_field;
   std::string too_short;
   std::string unit;

@@ -9,8 +9,9 @@
 namespace tributary {
 
 // Concatenates the tokens of all files that `spec` names. The held-out part
-// consists of the files of validation_path. If there are none, it is the end of
-// the training files, as in OpenTextTokens. Does not open the tokenizer.
+// consists of the files of validation_path. Without such files, the held-out
+// part is the end of the training files, as in OpenTextTokens. Does not open
+// the tokenizer.
 //
 // The files stay open, and tokens are read from the disk when they are needed.
 // The files must not change while the job runs: TokenSource::Copy returns an

@@ -36,8 +36,7 @@ class TokenMasking {
 
   // Replaces the tokens of sample `index` that are to be predicted, and sets
   // the label of each token: the token before the change, or -1 if it is not to
-  // be predicted. `labels` has an element for each of `tokens`, of which there
-  // are 1 to 65,536.
+  // be predicted. `tokens` has 1 to 65,536 elements, and `labels` has as many.
   void Mask(int64_t epoch, int64_t index, absl::Span<int32_t> tokens,
             int32_t* labels) const;
 

@@ -31,8 +31,8 @@ class TokenWindows {
     int64_t extra_tokens = 0;
     // True if the label of a token is the token after it.
     bool predicts_next = true;
-    // The seed from which the phase of each epoch, the position of its first
-    // window, is drawn.
+    // The seed for the phase of each epoch, which is the position of the
+    // epoch's first window.
     uint64_t seed = 0;
   };
   // The tokens [begin, begin + tokens).

@@ -18,13 +18,13 @@ namespace tributary::cpu {
 // bfloat16 processes at a time. Three float32 tensors of this size, and the
 // bfloat16 data, fit into the first-level cache.
 inline constexpr int64_t kBlock = 2048;
-// Like kBlock, for operations that pass over each block several times. Such a
-// block fits into the second-level cache.
+// Number of elements in a block for operations that pass over each block
+// several times. Such a block fits into the second-level cache.
 inline constexpr int64_t kLargeBlock = 16384;
 
-// Cast a pointer to Real, the opaque type of elements, to the type that Real
-// stands for: AsFloats to float, on devices with Precision::kFloat32; AsHalves
-// to Bfloat16, on devices with Precision::kBfloat16.
+// Cast a pointer to Real, the opaque element type, to a pointer to the type
+// that Real stands for. AsFloats is for devices with Precision::kFloat32;
+// AsHalves is for devices with Precision::kBfloat16.
 inline const float* AsFloats(const Real* x) {
   return reinterpret_cast<const float*>(x);
 }
@@ -51,8 +51,8 @@ void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
 inline float* Room(Context* context, int slot, int64_t count) {
   return context->slots[slot].Floats(count);
 }
-// Like Room, but fills the memory with the `count` bfloat16 numbers at `from`,
-// converted to float32.
+// Converts the `count` bfloat16 numbers at `from` to float32, writes them to
+// the memory that Room returns for this slot, and returns that memory.
 inline float* Read(Context* context, int slot, int64_t count,
                    const Bfloat16* from) {
   float* to = Room(context, slot, count);

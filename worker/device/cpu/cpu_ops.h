@@ -37,8 +37,9 @@ std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
                                                  Context* context);
 std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
                                                  Context* context);
-// Like CreateAttentionOps, for linear layers. `elementwise`, which must outlive
-// the group of operations, computes GELU.
+// Creates the operations of linear layers, which compute GELU with
+// `elementwise`. `context` and `elementwise` must outlive the operations. See
+// CreateAttentionOps for `precision`.
 std::unique_ptr<LinearOps> CreateLinearOps(Precision precision,
                                            Context* context,
                                            ElementwiseOps* elementwise);

@@ -17,15 +17,19 @@
 
 namespace tributary::cuda {
 
-// D[m, n] = epilogue(op(A)[m, k] op(B)[k, n]), column-major and dense. With
-// transposition, A is stored as [k, m] and B as [n, k].
+// D[m, n] = epilogue(op(A)[m, k] op(B)[k, n]), column-major and dense. A is
+// stored as [k, m] if transpose_a is true, and B as [n, k] if transpose_b is
+// true.
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  // DEFAULT, BIAS (adds bias[m] to each column), GELU_AUX and GELU_AUX_BIAS
-  // (write the input of GELU to `aux`), DGELU (multiplies by the derivative of
-  // GELU at `aux`), or BGRADB (also writes the sums of op(B) over k to
-  // bias[n]).
+  // One of these epilogues:
+  //   DEFAULT: none.
+  //   BIAS: adds bias[m] to each column.
+  //   GELU_AUX: applies GELU, and writes the input of GELU to `aux`.
+  //   GELU_AUX_BIAS: applies BIAS, then GELU_AUX.
+  //   DGELU: multiplies by the derivative of GELU at `aux`.
+  //   BGRADB: also writes the sums of op(B) over k to bias[n].
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   // Type of A and B, and type of D, bias and aux.
   cudaDataType_t factor_type = CUDA_R_32F, result_type = CUDA_R_32F;
@@ -63,10 +67,10 @@ struct Matrices {
 // The algorithm and descriptors for a product.
 struct CublasLtPlan;
 
-// Queues matrix products, and remembers the algorithm for each shape. The
-// library's heuristic chooses it once, among those that add the parts of a
-// split sum in order. The bits therefore depend only on the shape, the GPU and
-// the version of cuBLASLt. Not thread-safe.
+// Queues matrix products. For each shape, the library's heuristic chooses the
+// algorithm, among those that add the parts of a split sum in order; the choice
+// is remembered. For equal operands, the bits of the result therefore depend
+// only on the shape, the GPU and the version of cuBLASLt. Not thread-safe.
 class CublasLtProducts {
  public:
   // `context` must outlive this object. Returns the errors of LoadCublasLt and
@@ -78,25 +82,31 @@ class CublasLtProducts {
   CublasLtProducts& operator=(const CublasLtProducts&) = delete;
 
   // Returns true if the library rounds only the result of the product's
-  // epilogue. Otherwise, and always if it accumulates in bfloat16, the library
-  // also rounds the product itself. The product must have `transpose_b` unset.
+  // epilogue, and false if it also rounds the product before the epilogue.
+  // Valid only without `accumulate`: with it, the library always rounds a
+  // bfloat16 product before adding it to D. `transpose_b` must be false.
   static bool RoundsOnce(const Product& product);
 
-  // Queues the product; product.alignment is derived from `matrices`. With
-  // `accumulate`, adds it to D. Returns Unimplemented if the library has no
-  // algorithm for the product, and the first error of the stream.
+  // Queues the product. With `accumulate`, adds the product to D instead of
+  // overwriting D. Ignores product.alignment, and determines the alignment from
+  // `matrices`. Returns Unimplemented if the library has no algorithm for the
+  // product, the library's other errors, and the stream's first error if the
+  // stream has failed.
   absl::Status Multiply(Stream& stream, Product product,
                         const Matrices& matrices, bool accumulate);
 
-  // Multiplies if the library has an algorithm for the product with its
-  // epilogue. Otherwise returns false. The stream records errors.
+  // Queues the product and returns true. If the library has no algorithm for
+  // the product with its epilogue, or a matrix is not aligned to
+  // product.alignment, queues nothing and returns false. Errors are recorded in
+  // the stream.
   bool MultiplyWithEpilogue(Stream& stream, const Product& product,
                             const Matrices& matrices, bool accumulate);
 
  private:
   CublasLtProducts(cublasLtHandle_t handle, Precision precision,
                    CudaContext* context);
-  // Returns the plan, found once for each product.
+  // Returns the plan for `product`, and makes the plan if there is none yet.
+  // `matrices` may be any matrices of the product.
   const CublasLtPlan& PlanOf(const Product& product, const Matrices& matrices);
 
   CudaContext* const context_;

@@ -39,8 +39,8 @@ namespace tributary {
 // such GPU or no driver, and in a build without CUDA.
 absl::StatusOr<int> CountCudaDevices();
 
-// Returns the PCI address of GPU number `ordinal`, which must exist, in lower
-// case. Example: "0000:3b:00.0". Returns the error of CUDA if CUDA cannot read
+// Returns the PCI address of GPU number `ordinal` in lower case, such as
+// "0000:3b:00.0". The GPU must exist. Returns CUDA's error if CUDA cannot read
 // the address, and FailedPrecondition in a build without CUDA.
 absl::StatusOr<std::string> CudaBusId(int ordinal);
 

@@ -19,8 +19,9 @@ namespace tributary::cuda {
 // work may use the memory.
 absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes);
 
-// Returns the free bytes of GPU number `ordinal`, or nullopt if unknown. Makes
-// this GPU the calling thread's current CUDA device. Thread-safe.
+// Returns how many bytes of memory are free on GPU number `ordinal`, or nullopt
+// if unknown. Makes this GPU the calling thread's current CUDA device.
+// Thread-safe.
 std::optional<int64_t> FreeMemoryBytes(int ordinal);
 
 }  // namespace tributary::cuda

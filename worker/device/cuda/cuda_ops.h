@@ -26,22 +26,23 @@ std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
                                                  CudaContext* context);
 std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
                                                  CudaContext* context);
-// Like CreateAttentionOps, for linear layers. `elementwise`, which must outlive
-// the group of operations, computes GELU for shapes for which cuBLASLt cannot.
-// Returns FailedPrecondition if cuBLASLt cannot be loaded.
+// Creates the operations of linear layers, with the requirements of
+// CreateAttentionOps. Where cuBLASLt cannot compute GELU, `elementwise` does;
+// it must outlive the operations. Returns FailedPrecondition if cuBLASLt cannot
+// be loaded.
 absl::StatusOr<std::unique_ptr<LinearOps>> CreateLinearOps(
     Precision precision, CudaContext* context, ElementwiseOps* elementwise);
-// Like CreateAttentionOps, for losses. Returns CUDA's error if CUDA cannot
-// create an event.
+// Creates the operations of losses, with the requirements of
+// CreateAttentionOps. Returns CUDA's error if CUDA cannot create an event.
 absl::StatusOr<std::unique_ptr<LossOps>> CreateLossOps(Precision precision,
                                                        CudaContext* context);
 std::unique_ptr<NodeSumOps> CreateNodeSumOps(CudaContext* context);
 std::unique_ptr<PoolingOps> CreatePoolingOps(Precision precision,
                                              CudaContext* context);
 
-// Cast a pointer to Real, which is opaque, to T, the type of the elements:
-// float on devices with Precision::kFloat32, Bfloat16 on devices with
-// Precision::kBfloat16.
+// Cast a pointer to Real, the opaque element type, to a pointer to T, the type
+// that Real stands for. T must be float on devices with Precision::kFloat32,
+// and Bfloat16 on devices with Precision::kBfloat16.
 template <typename T>
 const T* As(const Real* x) {
   return reinterpret_cast<const T*>(x);

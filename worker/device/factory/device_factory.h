@@ -30,9 +30,9 @@ absl::StatusOr<DeviceName> ParseDeviceName(absl::string_view name);
 // "cuda:0", ...
 std::string FormatDeviceName(const DeviceName& name);
 
-// Replaces kAuto by the device that it stands for on this machine and in this
-// build. Initializes the CUDA driver to find GPUs. Returns all other names
-// unchanged.
+// For kAuto, returns the name of the first GPU if CUDA can use one, and the
+// name of the CPU otherwise; this initializes the CUDA driver. Returns all
+// other names unchanged.
 DeviceName ResolveDeviceName(const DeviceName& name);
 
 // Creates the device. For kCuda, returns the errors of CreateCudaDevice, such

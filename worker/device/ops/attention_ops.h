@@ -77,9 +77,9 @@ class AttentionOps {
   // Returns the number of floats of the key-value cache that Decode uses.
   virtual int64_t CacheElements(const CacheShape& shape) const = 0;
   // Adds the keys and values of positions past, ..., past + count - 1 to the
-  // cache, and computes attention for these positions: y has the values that
-  // Forward computes for them from the qkv of all positions, except for
-  // rounding. Overwrites positions that the cache held from `past` on.
+  // cache, overwriting any that it holds there, and computes attention for
+  // these positions. Except for rounding, y equals the output of Forward at
+  // these positions, if Forward is given the qkv of all positions.
   virtual void Decode(const DecodeArguments& args) = 0;
 };
 

@@ -16,7 +16,7 @@ struct BatchNormShape {
 };
 
 // Batch norm: y = (x - mean) / sqrt(variance + 1e-5) * scale + shift +
-// residual, followed by y = max(y, 0) with shape.relu. See
+// residual. If shape.relu is true, y is then replaced by max(y, 0). See
 // worker/device/device.h for the conventions of all operations.
 class BatchNormOps {
  public:

@@ -74,8 +74,8 @@ class LinearOps {
   //
   // Computes z = x weight^T + bias and y = GELU(z).
   virtual void GeluForward(const GeluForwardArguments& args) = 0;
-  // Computes dz = (dy weight) GELU'(z), the gradient of the input z of GELU,
-  // where the second product is element by element.
+  // Computes dz, the gradient of the input z of GELU: the matrix product of dy
+  // and weight, multiplied element by element by GELU'(z).
   virtual void GeluBackwardInput(const GeluBackwardInputArguments& args) = 0;
 };
 

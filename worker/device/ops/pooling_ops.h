@@ -14,8 +14,8 @@ namespace tributary {
 struct PoolShape {
   int64_t batch = 0, channels = 0;
   int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
-  // Side of the square window, in pixels. A last window that is incomplete is
-  // omitted.
+  // Side of the square windows, in pixels. Windows that do not fit into the
+  // image and its padding are omitted.
   int64_t window = 0;
   // For max pooling only. `stride` is the distance between the starts of
   // windows; 0 stands for `window`. `padding` is the width of a border around

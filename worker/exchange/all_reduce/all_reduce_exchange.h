@@ -108,10 +108,11 @@ class AllReduceExchange final : public Exchange {
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<PeerMesh> mesh);
   // Like Create, but keeps gradients, weights and the optimizer's state in the
-  // memory of the GPU of `mesh` and `stream`. Copies the weights of version
-  // first_step from the sink's arenas, and replaces these arenas. `stream` must
-  // have been created with the plan that PlanFor returns. Options::pin is
-  // unused. Returns ResourceExhausted if the GPU's memory does not suffice.
+  // memory of the GPU that `mesh` and `stream` use. Copies the weights of
+  // version first_step from the sink's arenas to that memory, and replaces the
+  // sink's arenas by arenas in it. `stream` must have been created with the
+  // plan that PlanFor returns. Options::pin is unused. Returns
+  // ResourceExhausted if the GPU's memory does not suffice.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> CreateOnDevice(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<DeviceMesh> mesh,
@@ -135,9 +136,9 @@ class AllReduceExchange final : public Exchange {
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until this member has completed the last step and its messages have
-  // been delivered, or the exchange has failed. If this member has pushed
-  // nothing for a step, the job has stopped before that step, and the exchange
-  // abandons the step.
+  // been delivered, or until the exchange has failed. If the job stops early,
+  // this member pushes nothing for the next step, and the exchange abandons
+  // that step.
   void Finish() override ABSL_LOCKS_EXCLUDED(mu_);
   int64_t bytes_sent() const override { return bytes_sent_; }
   int64_t bytes_received() const override { return bytes_received_; }
@@ -180,9 +181,9 @@ class AllReduceExchange final : public Exchange {
   }
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
-  // Like Send and Receive, for a chunk in the memory where the exchange works:
-  // the host's or the GPU's. `ready` is the event after which the values may be
-  // read, or null if they may be read at once.
+  // SendChunk and ReceiveChunk start the transfer of a chunk in the memory
+  // where the exchange works: the host's or the GPU's. `ready` is the event
+  // after which the values may be read, or null if they may be read at once.
   Transfer SendChunk(int to, uint64_t tag, const float* values, int64_t bytes,
                      std::shared_ptr<Event> ready);
   Transfer ReceiveChunk(int from, uint64_t tag, float* values, int64_t bytes);

@@ -29,8 +29,8 @@ enum class AllReduceKind : uint64_t {
   kReduced,
   kSampleCount,  // int64: number of samples in a member's part of the batch.
   kLoss,         // double: loss of a node, sent to member 0.
-  // MemberOptimizer::Facts, such as the sum of the gradient's squares, of all
-  // chunks that a member reduces.
+  // MemberOptimizer::Facts, such as the sum of the gradient's squares, of each
+  // chunk that the sender reduces.
   kFacts,
 };
 
@@ -78,7 +78,7 @@ class AllReduceExchange::Step {
     Buffer sum;
     Transfer transfer;
   };
-  // A chunk that is reduced by a different member.
+  // A chunk that a different member reduces and then sends to this member.
   struct Gathered {
     float* weights = nullptr;  // Destination of the next version.
     Buffer sum;                // Null with shard_optimizer.
@@ -114,9 +114,9 @@ class AllReduceExchange::Step {
   // Passes a copy of the chunk's new weights and optimizer state to
   // Options::save.
   absl::Status Save(int chunk, const float* weights);
-  // Appends a chunk and its `ready` to writes_, then calls EndWrites. `ready`
-  // is reached when the chunk's new weights are complete; null means that they
-  // are already complete.
+  // Appends the chunk and the event `ready` to writes_, then calls EndWrites.
+  // `ready` is reached when the chunk's new weights are complete. If it is
+  // null, they are already complete.
   absl::Status EndWrite(int chunk, std::shared_ptr<Event> ready);
   // Makes the new weights of the chunks in writes_ available to the trainer, in
   // order, up to the first chunk whose event has not been reached. With `wait`,

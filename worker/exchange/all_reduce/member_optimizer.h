@@ -46,7 +46,7 @@ class MemberOptimizer {
   virtual ChunkGradient AddUp(int64_t count, const std::map<int, float*>& parts,
                               bool whole) = 0;
 
-  // Facts about the gradient of a chunk.
+  // Quantities computed from the gradient of a chunk.
   struct Facts {
     // Sum of the squares of the gradient's elements, added in the same order as
     // in a server's ChunkPass.
@@ -77,8 +77,9 @@ class MemberOptimizer {
     const float* weights = nullptr;  // Version Step::number.
     float* new_weights = nullptr;    // The next version.
   };
-  // Updates chunks. On a device, ChunkGradient::other_half must be null. The
-  // gaps between the parameters of a chunk may have any contents.
+  // Computes new weights of chunks, and updates their optimizer state. On a
+  // device, ChunkGradient::other_half must be null. The gaps between the
+  // parameters of a chunk may have any contents.
   virtual void Update(const Step& step,
                       absl::Span<const ChunkUpdate> updates) = 0;
 

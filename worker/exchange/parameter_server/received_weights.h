@@ -33,10 +33,10 @@ class ReceivedWeights {
   // the reason, for malformed messages.
   absl::StatusOr<ReceivedFloats> Take(const Weights& weights,
                                       ReceivedPayload payload);
-  // Writes the chunk's values to `to`, at the version of the newest message for
-  // this chunk. `floats` is the result of Take for that message. Must be called
-  // before the next Take for this chunk. Between two calls with the same `to`,
-  // no other code may write there.
+  // Writes to `to` the values that the chunk has after the newest message for
+  // it. `floats` is the result of Take for that message. Must be called before
+  // the next Take for this chunk. Between two calls with the same `to`, no
+  // other code may write there.
   void Write(int chunk, const ReceivedFloats& floats, float* to);
 
  private:

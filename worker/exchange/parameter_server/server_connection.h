@@ -113,9 +113,9 @@ class ServerConnection final
   void HalfClose() { stream_->HalfClose(); }
   void AwaitDone() { (void)stream_->AwaitDone(); }
 
-  // Delivers the parked chunk, whose destination was still being read when it
-  // arrived, to the sink, then resumes reading the stream. If the sink parks a
-  // chunk again, reading stays paused.
+  // Delivers the parked chunk to the sink, then resumes reading the stream. A
+  // chunk is parked if a task is still reading its destination when the chunk
+  // arrives. If the sink parks a chunk again, reading stays paused.
   void Retry() ABSL_LOCKS_EXCLUDED(handling_mu_);
 
  private:
@@ -132,8 +132,8 @@ class ServerConnection final
   bool TakeMore(WorkerMessage* message) override
       ABSL_LOCKS_EXCLUDED(memory_mu_);
 
-  // The handlers below return false if they have parked a chunk, which pauses
-  // reading of the stream, unless noted otherwise.
+  // Unless noted otherwise, the handlers below return false if they have parked
+  // a chunk, which pauses reading of the stream.
   bool Handle(const ServerMessage& message, ReceivedPayload payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   // Maps the server's weights if both sides offered their memory.

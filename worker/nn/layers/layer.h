@@ -49,7 +49,8 @@ struct LayerSpec {
   // matrix.
   int product_parameters = 1;
 
-  // State whether Backward reads the inputs and the output of the forward pass.
+  // True if Backward reads the inputs (backward_reads_input) or the output
+  // (backward_reads_output) of the forward pass.
   bool backward_reads_input = false;
   bool backward_reads_output = false;
   // Index of the input whose memory Forward can use for the output; -1 if there
@@ -77,8 +78,8 @@ struct LayerSpec {
   bool fuses_gelu = false;
   // True if the output is the sum of both inputs.
   bool is_sum = false;
-  // True if Forward can also compute input 0, if that is the output of a layer
-  // with is_sum (LayerTensors::sum).
+  // True if Forward can also compute input 0 when input 0 is the output of a
+  // layer with is_sum (see LayerTensors::sum).
   bool fuses_sum = false;
   // True if the layer accesses tensors with its own loops (see HostFloats)
   // instead of operations of the device. It then works only on CPU devices with

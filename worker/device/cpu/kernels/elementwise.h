@@ -13,11 +13,11 @@ void Add(int64_t count, const float* x, float* y);  // y += x
 void Scale(int64_t count, float factor, float* y);  // y *= factor
 
 // Applies dropout: sets y[i] to x[i] / (1 - rate) or, with probability `rate`,
-// to 0. Random number first + i of `stream` decides about element i.
+// to 0. Element i uses random number first + i of `stream`.
 void Dropout(int64_t count, const RandomStream& stream, uint64_t first,
              float rate, const float* x, float* y);
-// Writes the factors by which Dropout multiplies the elements: 1 / (1 - rate)
-// or 0.
+// Sets factors[i] to the factor by which Dropout multiplies element i, which is
+// 1 / (1 - rate) or 0.
 void DropoutFactors(int64_t count, const RandomStream& stream, uint64_t first,
                     float rate, float* factors);
 

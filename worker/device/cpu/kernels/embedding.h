@@ -6,12 +6,12 @@
 
 namespace tributary::cpu {
 
-// EmbeddingForward computes the sum of the token embedding and the position
-// embedding. EmbeddingBackward computes the gradients of both tables; with
-// `accumulate`, it adds to dtoken_table. `tokens` has the shape [batch, time],
-// and each token is in [0, vocabulary). y and dy have the shape [batch, time,
-// width]. EmbeddingForward adds to y if `accumulate` is true. The position
-// table may be null in both functions.
+// EmbeddingForward sets y to the sum of the token embedding and the position
+// embedding. EmbeddingBackward computes the gradients of both tables. If
+// `accumulate` is true, EmbeddingForward adds to y, and EmbeddingBackward adds
+// to dtoken_table, instead of overwriting it. `tokens` has the shape [batch,
+// time], and each token is in [0, vocabulary). y and dy have the shape [batch,
+// time, width]. position_table and dposition_table may be null.
 void EmbeddingForward(int64_t batch, int64_t time, int64_t width,
                       const int32_t* tokens, const float* token_table,
                       const float* position_table, bool accumulate, float* y);

@@ -7,9 +7,9 @@
 
 namespace tributary::cpu {
 
-// Return true if LinearForward or LinearBackwardInput computes a layer of this
-// shape with the functions of products/skinny_gemm.h, which are faster than
-// Gemm for few rows and large weights.
+// Return true if LinearForward (for IsSkinnyForward) or LinearBackwardInput
+// (for IsSkinnyBackwardInput) uses the functions of products/skinny_gemm.h for
+// this shape. They are faster than Gemm for few rows and large weights.
 bool IsSkinnyForward(const LinearShape& shape);
 bool IsSkinnyBackwardInput(const LinearShape& shape);
 

@@ -12,8 +12,8 @@ namespace tributary::cpu {
 // a time. Tiles start at rows that are multiples of this number.
 inline constexpr int64_t kTileRows = 8;
 
-// States which part of the product C = A B TileGemm skips. In the comments of
-// the values, `d` is TileProduct::diagonal.
+// The part of the product C = A B that TileGemm skips. Below, `d` is
+// TileProduct::diagonal.
 enum class Triangle {
   kNone,
   kLowerA,  // A[i, l] is zero for l > i + d.

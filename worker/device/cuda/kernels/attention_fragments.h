@@ -36,8 +36,8 @@ __device__ inline int FragmentColumn() { return LaneInWarp() % 4 * 2; }  // 2 t
 
 // Shared memory for two tiles. A tile consists of kRows rows of each of two
 // matrices of a head, such as its keys and values; each row has kSize elements.
-// Before the first tile, the warps load the rows that they keep in registers
-// through this memory.
+// Before the first tile is copied, the warps also use this memory to load the
+// rows that they keep in registers.
 template <int kSize, int kRows>
 struct alignas(128) TilePairs {
   static constexpr int kMatrixBytes = kRows * kSize * 2;
@@ -55,9 +55,9 @@ struct alignas(128) TilePairs {
 // whose rows have kSize elements. A group is eight consecutive elements. Groups
 // are permuted within a row: one instruction loads the same group of eight
 // consecutive rows, and the permutation puts these eight groups into different
-// banks of shared memory. Adding 16 rows adds 32 kSize to the offset. If the
-// offset of group 0 or 1 is o, the offset of that group + 2 n is o ^ (32 n), so
-// callers need not call this function for every group.
+// banks of shared memory. Callers need not call this function for every group:
+// adding 16 rows adds 32 * kSize to the offset, and if group g, 0 or 1, has the
+// offset o, then group g + 2 * n of the same row has the offset o ^ (32 * n).
 template <int kSize>
 __device__ inline int OffsetOfGroup(int row, int group) {
   const int flipped = kSize >= 64 ? row % 8 : row / 2 % 4;
@@ -91,7 +91,8 @@ template <int kSize>
 using RowFragments = uint32_t[kSize / 16][4];
 
 // Loads 16 rows of a matrix, which start at the address `rows` in shared
-// memory, into registers.
+// memory, into the registers of a warp's lanes. All lanes of the warp must call
+// this function.
 template <int kSize>
 __device__ inline void LoadRows(SharedAddress rows,
                                 RowFragments<kSize>& fragments) {
@@ -132,7 +133,8 @@ __device__ inline void ForEachTile(int first, int end, const Copy& copy,
 }
 
 // For each m < kM, adds to sums[m] the product of a[m] and the transpose of the
-// first 8 kN rows of the matrix in shared memory at `tile`.
+// first 8 kN rows of the matrix in shared memory at `tile`. `a` and `sums` are
+// distributed over the lanes of the warp, all of which must call this function.
 template <int kSize, int kM, int kN>
 __device__ inline void AddInner(const RowFragments<kSize> (&a)[kM],
                                 SharedAddress tile, float (&sums)[kM][kN][4]) {
@@ -156,6 +158,8 @@ __device__ inline void AddInner(const RowFragments<kSize> (&a)[kM],
 
 // For each m < kM, adds to sums[m] the product of weights[m], rounded to
 // bfloat16, and the first 8 kN rows of the matrix in shared memory at `tile`.
+// `weights` and `sums` are distributed over the lanes of the warp, all of which
+// must call this function.
 template <int kSize, int kM, int kN>
 __device__ inline void AddWeighted(const float (&weights)[kM][kN][4],
                                    SharedAddress tile,
@@ -185,10 +189,11 @@ __device__ inline void AddWeighted(const float (&weights)[kM][kN][4],
   }
 }
 
-// Multiplies 16 rows, which the lanes hold in `sums`, by factors, rounds the
-// products to bfloat16, and stores the rows whose number is below `count`; the
-// first of the 16 rows has the number `first_row`. With g = lane / 4,
-// factors[0] applies to row g, and factors[1] to row g + 8.
+// Multiplies 16 rows, which the lanes of the warp hold in `sums`, by factors,
+// rounds the products to bfloat16, and stores them in rows [first_row,
+// first_row + 16) of `to`. Skips rows that are not below `count`. With g = lane
+// / 4, the lane's factors[0] applies to row first_row + g, and its factors[1]
+// to row first_row + g + 8.
 template <int kSize>
 __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
                                       const float (&factors)[2], int first_row,
@@ -230,10 +235,11 @@ __device__ inline void ZeroDropped(const Kept& kept, float (&p)[kN][4]) {
   }
 }
 
-// Returns which scores dropout keeps, for 16 queries (rows) by 8 kN keys
-// (columns). `first` is the ProbabilityNumber of the first query and key. For
-// each part, each lane draws the random numbers of four adjacent keys of one
-// query. The lanes then exchange the results.
+// Returns which of the calling lane's scores dropout keeps, in a matrix of 16
+// queries (rows) by 8 kN keys (columns). `first` is the ProbabilityNumber of
+// the first query and key. All lanes of the warp must call this function: each
+// lane draws random numbers for four adjacent keys of one query at a time, and
+// the lanes then exchange the results.
 template <int kN>
 __device__ inline Kept KeptByQuery(const AttentionDropout& dropout,
                                    uint64_t first, int64_t time) {
@@ -250,7 +256,9 @@ __device__ inline Kept KeptByQuery(const AttentionDropout& dropout,
   return {{upper, upper >> 1, lower, lower >> 1}};
 }
 
-// Like KeptByQuery, for 16 keys (rows) by 8 kN queries (columns).
+// Returns which of the calling lane's scores dropout keeps, in a matrix of 16
+// keys (rows) by 8 kN queries (columns). See KeptByQuery for the arguments. All
+// lanes of the warp must call this function.
 template <int kN>
 __device__ inline Kept KeptByKey(const AttentionDropout& dropout,
                                  uint64_t first, int64_t time) {

@@ -238,9 +238,9 @@ class alignas(16) TileProducts<Bfloat16> {
   };
 
   __device__ static int Warp() { return threadIdx.x / kWarp; }
-  // Return the position in a tile of the two 16 x 16 parts that the calling
-  // thread's warp computes: the first row of both parts, and the first column
-  // of part n.
+  // The calling thread's warp computes two 16 x 16 parts of a tile. PartRow
+  // returns the first row of both parts, and PartColumn the first column of
+  // part n.
   __device__ static int PartRow() { return Warp() / 2 * kPart; }
   __device__ static int PartColumn(int n) {
     return (Warp() % 2 * 2 + n) * kPart;
@@ -259,8 +259,9 @@ class alignas(16) TileProducts<Bfloat16> {
     return SharedAddressOf(matrix + row * kStride + column);
   }
 
-  // Adds the product of the 16 x 16 matrices `a` and `b` to `sums`. All lanes
-  // of the warp must call this function together.
+  // Adds the product of two 16 x 16 matrices to `sums`. Each lane passes its
+  // elements of the matrices in `a` and `b`. All lanes of the warp must call
+  // this function together.
   __device__ static void MultiplyPart(const uint32_t (&a)[4],
                                       const uint32_t (&b)[4],
                                       float (&sums)[2][4]) {
@@ -293,10 +294,10 @@ class alignas(16) TileProducts<Bfloat16> {
     }
   }
 
-  // All threads of the thread block must call this function. Their `sums`
-  // together are a tile, divided among the threads as matrix instructions
-  // divide it. Adds to `to` the 4 x 4 elements of this tile that belong to the
-  // calling thread by attention_tile.h, most of which other threads hold.
+  // Redistributes a tile among the threads of the block, all of which must call
+  // this function. `sums` holds the calling thread's elements in the layout of
+  // the matrix instructions. Adds to `to` the thread's 4 x 4 elements in the
+  // layout of attention_tile.h.
   __device__ void Add(const Sums& sums, float (&to)[4][4]) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll

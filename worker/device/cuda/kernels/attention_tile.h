@@ -129,9 +129,9 @@ __device__ inline void StoreRows(const float (&values)[4][4], int first_row,
   }
 }
 
-// Returns `dropout` with the offset that Device::SetRandomBase has set added to
-// its random stream. Reads the offset when the kernel runs, so captured kernels
-// use the current offset.
+// Returns a copy of `dropout` whose random stream includes the offset set by
+// Device::SetRandomBase. Reads the offset when the kernel runs, so captured
+// kernels use the current offset.
 __device__ inline AttentionDropout Based(AttentionDropout dropout) {
   if (dropout.rate > 0.0f) dropout.stream = dropout.base->Of(dropout.stream);
   return dropout;

@@ -17,8 +17,8 @@ namespace tributary::cuda {
 // computes the sums. FinishSums then adds the sums of the chunks. The order of
 // additions depends only on the shape.
 struct ColumnChunks {
-  // Threads of a block: a warp reads kColumns consecutive elements of a row,
-  // and kLanes warps process the rows in turn.
+  // The threads of a block: kLanes warps, each of which reads kColumns
+  // consecutive elements of every kLanes-th row of the chunk.
   static constexpr int kColumns = kWarp, kLanes = 8;
 
   ColumnChunks(int64_t rows, int64_t width)
@@ -79,8 +79,9 @@ struct ColumnOutputs {
 inline constexpr int kFinishLanes = 32;
 
 // Computes outputs.sums[s][c] = sum of partials[chunk, s, c] over all chunks.
-// Each block adds 32 columns of one sum. Lane n of a column adds chunks n,
-// n + kFinishLanes, ..., and then the sums of the lanes are added in order.
+// Each thread block computes 32 columns c for one s. Of the kFinishLanes
+// threads of a column, thread n adds chunks n, n + kFinishLanes, ...; then the
+// sums of these threads are added in order.
 template <int kSums>
 __global__ void __launch_bounds__(kWarp* kFinishLanes)
     FinishSumsKernel(int64_t chunks, int64_t width,

@@ -11,9 +11,9 @@
 
 namespace tributary::cuda {
 
-// Computes the sum of the token embedding and the position embedding.
-// `position_table` may be null. With `accumulate`, adds the sum to y instead.
-// In all functions of this file, T is the type that represents Real: float or
+// Sets y to the sum of the token embedding and the position embedding. With
+// `accumulate`, adds the sum to y instead. `position_table` may be null. In all
+// functions of this file, T is the type that represents Real: float or
 // Bfloat16.
 template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,

@@ -65,10 +65,10 @@ __device__ inline void LoadTransposedMatrices(SharedAddress row,
 }
 
 // Begins to copy kBytes bytes, 4 or 16, from global to shared memory. If
-// `inside` is false, sets the bytes of `to` to zero instead. Both addresses are
-// multiples of kBytes. The bytes of `to` are undefined until the thread has
-// called WaitForCopies; other threads see them after a barrier that follows
-// this call.
+// `inside` is false, sets the bytes of `to` to zero instead. Both addresses
+// must be multiples of kBytes. The bytes of `to` are undefined until the thread
+// has called WaitForCopies. Other threads see the bytes after a barrier that
+// follows WaitForCopies.
 template <int kBytes>
 __device__ inline void CopyAsync(SharedAddress to, const void* from,
                                  bool inside) {

@@ -13,12 +13,12 @@ namespace tributary::cuda {
 
 struct RowLoss;
 
-// Computes the losses of rows on the GPU and copies them to the host, which
-// adds them in the order of the rows. Holds one loss at a time: queueing a loss
-// overwrites the previous one.
+// Computes the loss of each row on the GPU and copies the losses to the host,
+// which adds them in the order of the rows. Holds the losses of one call at a
+// time: the next call overwrites them.
 class LossRunner {
  public:
-  // Increments `*growths` whenever this object's working memory grows (see
+  // This object increments `*growths` whenever its working memory grows (see
   // CudaContext::growths).
   LossRunner(Stream* stream, int64_t* growths)
       : device_(stream, growths),
@@ -32,7 +32,8 @@ class LossRunner {
   void MeanSquaredError(Stream& stream, int64_t rows, int64_t width, const T* x,
                         const float* target, T* dx);
 
-  // Returns the loss that was queued last. The stream must have completed it.
+  // Returns the sum of the row losses of the last call. The stream must have
+  // completed the operations of that call.
   Loss Sum() const;
 
  private:

@@ -21,8 +21,9 @@ __device__ inline float SumOfLanes(float value, int lanes = kWarp) {
   return value;
 }
 
-// Like SumOfLanes, but returns the maximum. Ignores NaNs: the result is NaN
-// only if all values are NaN.
+// Returns the maximum of `value` over the lane's group of `lanes` adjacent
+// lanes; see SumOfLanes. Ignores NaNs: the result is NaN only if all values are
+// NaN.
 __device__ inline float MaximumOfLanes(float value, int lanes = kWarp) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));

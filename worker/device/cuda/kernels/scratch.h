@@ -20,8 +20,8 @@ class Scratch {
     kPinnedHost,  // Host memory that the GPU copies to directly.
   };
 
-  // Increments `*growths` whenever the memory grows. `stream` and `growths`
-  // must outlive this object.
+  // This object increments `*growths` whenever its memory grows. `stream` and
+  // `growths` must outlive this object.
   Scratch(Stream* stream, int64_t* growths, Place place = Place::kDevice)
       : stream_(stream), growths_(growths), place_(place) {}
   ~Scratch();
