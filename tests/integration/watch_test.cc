@@ -123,7 +123,7 @@ TEST_P(TraceModesTest, ShowsAllProcesses) {
       EXPECT_EQ(spans.steps[name]["server 1"], traced) << name;
     }
   } else {
-    EXPECT_EQ(spans.steps["sum and update"]["worker 0"], traced);
+    EXPECT_EQ(spans.steps["update"]["worker 0"], traced);
   }
   EXPECT_GT(spans.arrows, 0);
 }

@@ -12,7 +12,7 @@ ExchangeTrace::ExchangeTrace(TraceRecorder* recorder, int64_t receiver)
       update_track_(recorder->DefineTrack("update")),
       push_(recorder->DefineName("push chunk")),
       arrival_(recorder->DefineName("new weights")),
-      update_(recorder->DefineName("sum and update")) {}
+      update_(recorder->DefineName("update")) {}
 
 void ExchangeTrace::Pushed(int64_t step, int chunk, int node,
                            absl::Time begin) {

@@ -108,9 +108,12 @@ class CublasLinearOps final : public LinearOps {
     Product product = ForwardProduct(s);
     product.epilogue = args.bias == nullptr ? CUBLASLT_EPILOGUE_GELU_AUX
                                             : CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    if (MultiplyWithAux(stream, product,
-                        {args.weight, args.x, args.y,
-                         BiasFor(stream, s.outputs, args.bias), args.z})) {
+    if (MayFuseGelu(product) &&
+        products_->MultiplyWithEpilogue(
+            stream, product,
+            {args.weight, args.x, args.y, BiasFor(stream, s.outputs, args.bias),
+             args.z},
+            /*accumulate=*/false)) {
       return;
     }
     Forward({s, args.x, args.weight, args.bias, args.z});
@@ -122,9 +125,11 @@ class CublasLinearOps final : public LinearOps {
     const LinearShape& s = args.shape;
     Product product = BackwardInputProduct(s);
     product.epilogue = CUBLASLT_EPILOGUE_DGELU;
-    if (MultiplyWithAux(
+    if (MayFuseGelu(product) &&
+        products_->MultiplyWithEpilogue(
             stream, product,
-            {args.weight, args.dy, args.dz, /*bias=*/nullptr, args.z})) {
+            {args.weight, args.dy, args.dz, /*bias=*/nullptr, args.z},
+            /*accumulate=*/false)) {
       return;
     }
     BackwardInput({s, args.dy, args.weight, /*accumulate=*/false, args.dz});
@@ -182,13 +187,9 @@ class CublasLinearOps final : public LinearOps {
     return rounded;
   }
 
-  // Returns false if GELU must not be in the product's epilogue, or the library
-  // has no plan for the product.
-  bool MultiplyWithAux(Stream& stream, const Product& product,
-                       const Matrices& matrices) {
-    return type_ != CUDA_R_32F && CublasLtProducts::RoundsOnce(product) &&
-           products_->MultiplyWithEpilogue(stream, product, matrices,
-                                           /*accumulate=*/false);
+  // Returns true if GELU may be in the product's epilogue.
+  bool MayFuseGelu(const Product& product) const {
+    return type_ != CUDA_R_32F && CublasLtProducts::RoundsOnce(product);
   }
 
   CudaContext* const context_;
