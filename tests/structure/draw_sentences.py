@@ -35,8 +35,9 @@ def comments(path):
 
 
 def sentences(path):
-    """Yields (line number, text) of each sentence or table row."""
-    lines, start, in_code = [], 0, False
+    """Yields (line number, text) of each sentence, and of each table row with
+    the table's header."""
+    lines, start, in_code, header = [], 0, False, ""
     page = path.read_text().splitlines() + ["", ""]
     for number, (line, following) in enumerate(zip(page, page[1:]), 1):
         text = line.strip()
@@ -49,9 +50,10 @@ def sentences(path):
                 if len(sentence.split()) > 4:
                     yield start, sentence
             lines = []
-        if text.startswith("|") and not (RULE.match(text) or
-                                         RULE.match(following)):
-            yield number, text
+        if text.startswith("|") and RULE.match(following):
+            header = text
+        elif text.startswith("|") and not RULE.match(text):
+            yield number, header + "\n" + text
         elif text and not text.startswith(("|", "#", "```")):
             start = start if lines else number
             lines.append(re.sub(r"^(- |\d+\. )", "", text))
