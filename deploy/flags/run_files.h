@@ -12,8 +12,8 @@
 
 namespace tributary {
 
-// Maximum size of summary.json in bytes. Larger files are not read, because
-// they must be damaged.
+// Maximum size of summary.json in bytes. A larger file is assumed to be
+// damaged, and is not read.
 inline constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
 // Returns the contents of summary.json in `folder`. Returns the system's error,

@@ -54,10 +54,10 @@ Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 // differ only by noise.
 Assignment ChooseAssignment(int64_t micro_batches, const StepCosts& costs);
 
-// Returns true if FastestAssignment is so much faster than `assignment` that
-// reassigning saves time, even though some micro-batches are then computed
-// twice. The required gain is larger than the margin in ChooseAssignment, to
-// keep the assignment from oscillating.
+// Returns true if the result of FastestAssignment is so much faster than
+// `assignment` that reassigning saves time, even though some micro-batches are
+// then computed twice. The required gain is larger than the margin in
+// ChooseAssignment, to keep the assignment from oscillating.
 bool IsSlowAssignment(const Assignment& assignment, const StepCosts& costs);
 
 }  // namespace tributary

@@ -63,7 +63,7 @@ class RunOutput {
   // the last number contains no number. After an error the call may be
   // repeated.
   absl::StatusOr<int64_t> NextAttempt();
-  // Returns FailedPrecondition if a different process has called NextAttempt
+  // Returns FailedPrecondition if another process has called NextAttempt
   // for this folder since the call that returned `attempt`, and DataLoss if the
   // file with the last number contains no number.
   absl::Status CheckAttempt(int64_t attempt) const;

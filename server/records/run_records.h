@@ -47,7 +47,7 @@ class RunRecords {
   struct Hooks {
     // Creates the thread that reads metrics.jsonl. Called at most once.
     std::function<std::unique_ptr<Executor>()> make_executor;
-    // Receives each event that a different process has reported, after its id,
+    // Receives each event that another process has reported, after its id,
     // time and attempt number have been set.
     std::function<void(const JobEvent&)> on_report;
   };

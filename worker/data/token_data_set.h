@@ -18,9 +18,10 @@ namespace tributary {
 // is padded with token 0 and label -1, which the loss ignores.
 class TokenDataSet final : public DataSet {
  public:
-  // `seed` determines where windows begin. Returns InvalidArgument, naming the
-  // field, if the model's context is out of range, its vocabulary is too small
-  // for the tokens, or there are too few tokens.
+  // `seed` determines where the windows (the samples) begin. Returns
+  // InvalidArgument, naming the field at fault, if the model's context is out
+  // of range, its vocabulary is too small for the tokens, or `data` has too few
+  // tokens.
   static absl::StatusOr<std::unique_ptr<TokenDataSet>> Create(
       TokenData data, const TextModel& model, uint64_t seed);
 

@@ -119,7 +119,7 @@ class GptDecoder {
   WeightCopies copies_;
   const float* weights_ = nullptr;
   // cached_ holds the tokens whose keys and values are in the cache. dropped_
-  // is the number of earlier tokens, which the cache no longer holds.
+  // is the number of tokens before them that have been dropped from the cache.
   std::vector<int32_t> cached_;
   size_t dropped_ = 0;
 };

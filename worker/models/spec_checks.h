@@ -19,7 +19,8 @@ namespace tributary {
 // multiplied by 2^22 samples give 2^62, which int64_t can represent.
 inline constexpr int64_t kMaxLayerSize = int64_t{1} << 20;
 
-// Returns InvalidArgument with the message "`field`: `what`".
+// Returns InvalidArgument with a message such as "model.gpt.layers: must be
+// positive", in which `field` precedes the colon and `what` follows it.
 absl::Status InvalidField(absl::string_view field, absl::string_view what);
 // Returns InvalidArgument unless `value` is in [low, high].
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low,

@@ -93,8 +93,8 @@ class PassStream {
   // to end if necessary.
   Staging& NextStaging();
   void CopyStaged(const Staging& staging, int64_t elements, float* device);
-  // Returns the array at height `height` of the stack with which Sum adds
-  // contributions (see TreeSum::steps). The array at height 0 is `first`.
+  // Returns the array at `height` in the stack that Sum uses to add
+  // contributions (see TreeSum::steps). `first` is the array at height 0.
   float* PlaceOf(int height, float* first) const;
   void CopySource(const GradientSource& source, NodeFormat format,
                   int64_t elements, float* to);

@@ -31,7 +31,8 @@ struct Product {
   //   DGELU: multiplies by the derivative of GELU at `aux`.
   //   BGRADB: also writes the sums of op(B) over k to bias[n].
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  // Type of A and B, and type of D, bias and aux.
+  // `factor_type` is the type of A and B, and `result_type` that of D, bias and
+  // aux.
   cudaDataType_t factor_type = CUDA_R_32F, result_type = CUDA_R_32F;
   // Alignment of all matrices in bytes: 16, for the widest loads, or the size
   // of an element.

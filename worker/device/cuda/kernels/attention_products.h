@@ -294,10 +294,11 @@ class alignas(16) TileProducts<Bfloat16> {
     }
   }
 
-  // Redistributes a tile among the threads of the block, all of which must call
-  // this function. `sums` holds the calling thread's elements in the layout of
-  // the matrix instructions. Adds to `to` the thread's 4 x 4 elements in the
-  // layout of attention_tile.h.
+  // Adds a tile to `to`, after redistributing the tile among the threads of the
+  // block. `sums` holds the elements that the calling thread has in the layout
+  // of the matrix instructions, `to` the 4 x 4 elements that it has in the
+  // layout of attention_tile.h. All threads of the block must call this
+  // function.
   __device__ void Add(const Sums& sums, float (&to)[4][4]) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
