@@ -34,8 +34,9 @@ class GradientSquares {
   // between parameters must be zero.
   void Add(const float* half, const float* other_half, int64_t count);
   double Total() const;
-  // Returns the sum of squares, as Total does, of a range of elements whose
-  // blocks have the sums `blocks`, in order. The last block may be shorter.
+  // Returns what Total returns for a range of elements, from the sums of its
+  // blocks in ascending order. The last block may have fewer elements than the
+  // others.
   static double TotalOf(absl::Span<const BlockSquares> blocks);
 
  private:

@@ -66,8 +66,8 @@ inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
 }
 
 // Collects copies of all chunks of a server at one version into a snapshot. The
-// caller adds the copy of each chunk when the chunk reaches the version, which
-// is the number of steps that have been applied to it. Thread-safe.
+// caller adds the copy of each chunk when the chunk reaches the version. A
+// chunk's version is the number of steps applied to it. Thread-safe.
 class SnapshotCapture {
  public:
   // `chunks` is the number of chunks to collect. Calls `done` with the snapshot

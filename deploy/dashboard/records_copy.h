@@ -18,7 +18,7 @@ namespace tributary {
 // coordinator may be faulty. Not thread-safe, except path().
 class RecordsCopy {
  public:
-  // Maximum number of events that a copy keeps: the newest ones.
+  // Maximum number of events that a copy keeps. Older events are dropped.
   static constexpr size_t kKeptEvents = 256;
   // Maximum size, in bytes, of the temporary file that holds the lines of
   // metrics.jsonl.

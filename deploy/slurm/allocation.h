@@ -23,8 +23,8 @@ struct AllocatedNode {
 
 struct Allocation {
   int64_t job_id = 0;
-  // The Slurm job's id in file names: the same whenever Slurm requeues the job,
-  // and different for each task of an array, as in "4711" or "4711_3".
+  // Identifies the Slurm job in file names: "4711", or "4711_3" for task 3 of
+  // an array. Does not change when Slurm requeues the job.
   std::string run_id;
   // True if Slurm has requeued the Slurm job, so that this is not its first
   // run.

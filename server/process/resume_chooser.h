@@ -32,11 +32,11 @@ class ResumeChooser {
   // From now on, excludes the damaged checkpoint `folder`.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
-  // Returns the newest checkpoint that has an intact manifest and was not
-  // excluded, or the finished model if that is newer. Returns nullopt if the
-  // job begins at step 0. Reads only the manifest of a checkpoint, unless the
-  // checkpoint is of the finished model: then verifies the whole checkpoint.
-  // Returns NotFound if ServerOptions::resume_from is needed and has no such
+  // Returns the newest checkpoint that has an intact manifest and is not
+  // excluded by SetDamaged, or the finished model if that is newer. Returns
+  // nullopt if the job begins at step 0. Of a checkpoint, reads only the
+  // manifest; verifies all files of a finished model. Returns NotFound if
+  // ServerOptions::resume_from is set, but neither it nor this run has a usable
   // checkpoint.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 

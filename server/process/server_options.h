@@ -58,7 +58,7 @@ struct ServerOptions {
   // Shard 0 only: the job fails after this long without any worker.
   absl::Duration no_worker_timeout = absl::Seconds(60);
 
-  // Shard 0 only: the job fails after this long without one of its servers.
+  // Shard 0 only: the job fails if any of its servers is missing for this long.
   absl::Duration no_server_timeout = absl::Minutes(10);
   // Shard 0 only: see AttemptOptions::stall_timeout.
   absl::Duration stall_timeout = absl::Minutes(10);
@@ -123,8 +123,8 @@ struct ServerOptions {
   // enlisted. Must not block. May be null.
   std::function<void(bool)> on_ready;
   // Shard 0 only: called at most once in each attempt (one run of the
-  // protocol), when it is known at which version, and from which state, the
-  // attempt begins. Must not block. May be null.
+  // protocol), as soon as the version and the state from which the attempt
+  // begins are known. Must not block. May be null.
   std::function<void(int64_t attempt, const Beginning&)> on_begin;
   // Shard 0 only: called with each line of metrics.jsonl after it was written,
   // or after writing it failed. Calls do not overlap, and all calls have

@@ -54,7 +54,8 @@ class ChunkWeights {
   using Fetch = std::function<absl::Status(int64_t version, float* to)>;
   void SetFetch(Fetch fetch) { fetch_ = std::move(fetch); }
 
-  // Sets the first version: 0, or the version that the job resumes from.
+  // Sets the weights to `values`, which are the first version: 0, or the
+  // version that the job resumes from.
   void Initialize(int64_t version, Buffer values);
 
   // A version of the chunk's weights that is being computed.

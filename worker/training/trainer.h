@@ -97,8 +97,8 @@ class Trainer {
   void Prefetch(int thread, int64_t step, int micro_batch);
   // Prefetches the micro-batch that the thread is expected to compute next.
   void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
-  // Returns true if Prefetch has started to transfer the micro-batch to the
-  // device of a thread, and this thread has not taken the data yet.
+  // Returns true if Prefetch has started to transfer the micro-batch to a
+  // compute thread's device, and that thread has not taken the data yet.
   bool IsPrefetched(int64_t step, int micro_batch) const;
   // Computes the gradients of one local step on the thread's device, and writes
   // them to `gradients`, a host arena.

@@ -24,8 +24,8 @@ inline constexpr int kGroupChunks = 16;
 // All arrays are in GPU memory.
 struct ChunkUpdatePass {
   int64_t elements = 0;  // Number of elements; a multiple of kRowElements.
-  // An array of elements / kRowElements rows, which describe the chunk's
-  // elements (see ChunkRow).
+  // Describe the chunk's elements (see ChunkRow). The number of rows is
+  // `elements` divided by kRowElements.
   const ChunkRow* rows = nullptr;
   // The sum of the gradients of all workers, which is not modified.
   const float* sum = nullptr;

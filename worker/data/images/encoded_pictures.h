@@ -33,11 +33,11 @@ struct EncodedPicture {
 class EncodedPictures final : public PictureSource {
  public:
   // Lists the pictures of `paths`, which are folders with one folder per class.
-  // Names that begin with `.` are ignored. Every other file must be a JPEG or
-  // PNG file (.jpg, .jpeg, .png). Returns NotFound if a path does not exist,
-  // and InvalidArgument, naming the path, if it is unsuitable. If `classes` is
-  // empty, sets it to the sorted names of the classes; otherwise a class that
-  // it does not contain is an error. Pictures have `channels` channels.
+  // Names that begin with `.` are ignored. If `classes` is empty, sets it to
+  // the sorted names of the classes. Decoding converts pictures to `channels`
+  // channels. Returns NotFound if a path does not exist, and InvalidArgument,
+  // naming the path, for a file whose name does not end in .jpg, .jpeg or .png,
+  // for folders without pictures, and for a class that `classes` lacks.
   static absl::StatusOr<std::unique_ptr<EncodedPictures>> OpenFolders(
       absl::Span<const std::string> paths, int64_t channels,
       std::vector<std::string>* classes);
