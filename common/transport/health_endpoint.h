@@ -32,7 +32,7 @@ class HealthEndpoint {
   // Internal if gRPC fails.
   static absl::StatusOr<std::unique_ptr<HealthEndpoint>> Start(
       const std::string& address, Logger* log);
-  // Cancels the calls that are open.
+  // Cancels all open calls.
   ~HealthEndpoint();
   HealthEndpoint(const HealthEndpoint&) = delete;
   HealthEndpoint& operator=(const HealthEndpoint&) = delete;

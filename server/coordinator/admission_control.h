@@ -109,7 +109,7 @@ class AdmissionControl {
   void AdmitWaiting();
   void OpenWaiting();
   // Returns an error if the worker's model or data differ from the job's.
-  // Returns OK as long as the job's model and data are unknown.
+  // Returns OK if the job's model and data are not known yet.
   absl::Status CheckReady(const Ready& ready) const;
   absl::Status Prepare(const Ready& ready);
   // Removes the worker and closes its connection with status `told`. `reason`

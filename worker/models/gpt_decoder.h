@@ -118,8 +118,9 @@ class GptDecoder {
   Tensors tensors_ = {};
   WeightCopies copies_;
   const float* weights_ = nullptr;
-  // cached_ holds the tokens whose keys and values are in the cache. dropped_
-  // is the number of tokens before them that have been dropped from the cache.
+  // `cached_` holds the tokens whose keys and values are in the cache.
+  // `dropped_` is the number of tokens before them that have been dropped from
+  // the cache.
   std::vector<int32_t> cached_;
   size_t dropped_ = 0;
 };

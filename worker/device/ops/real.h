@@ -29,8 +29,8 @@ struct Real;
 struct RandomBase {
   uint32_t a = 0, b = 0;
 
-  // Returns `stream` with this offset's a and b added to the fields a and b.
-  // constexpr, because nvcc lets GPU code call such functions.
+  // Returns `stream` with this offset's a and b added to its fields a and b.
+  // The function is constexpr, so that GPU code can call it.
   constexpr RandomStream Of(RandomStream stream) const {
     stream.a += a;
     stream.b += b;

@@ -59,7 +59,8 @@ __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
 }
 
 // Returns the length of the sequence that the thread block at `place`
-// processes, that is, the number of positions that take part in attention.
+// processes: the number of its positions that take part in attention, without
+// padding.
 __device__ inline int LengthOf(const AttentionShape& s, const BlockPlace& place,
                                const int32_t* lengths) {
   return lengths == nullptr ? static_cast<int>(s.time) : lengths[place.batch];
