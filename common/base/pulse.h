@@ -13,10 +13,10 @@
 
 namespace tributary {
 
-// Has a thread that calls `beat` every `interval`, for the first time after one
-// interval. Used to send heartbeats. The destructor stops and joins the thread.
-// Thread-safe. `beat` must be thread-safe too: if it takes longer than half an
-// interval, BeatEarly and the thread may run it at the same time.
+// Calls `beat` on a thread of its own every `interval`, for the first time
+// after one interval. Used to send heartbeats. The destructor stops and joins
+// the thread. Thread-safe. `beat` must be thread-safe too: if it takes longer
+// than half an interval, BeatEarly and the thread may run it at the same time.
 class Pulse {
  public:
   Pulse(absl::Duration interval, std::function<void()> beat)

@@ -63,9 +63,9 @@ inline constexpr int64_t kLeastEvaluationBatch = 16;
 
 // Returns `job` with values for the unset fields whose defaults depend on other
 // fields: name, batch.micro_batches, exchange, evaluation.batch, the sizes of
-// model.gpt.preset, and the padding of a CNN's blocks. `job` must be valid.
-// Idempotent. If batch.micro_batches is kFindMicroBatches, leaves it and
-// evaluation.batch unchanged.
+// model.gpt.preset and model.resnet.preset, and the padding of a CNN's blocks.
+// `job` must be valid. Idempotent. If batch.micro_batches is kFindMicroBatches,
+// leaves it and evaluation.batch unchanged.
 JobSpec ResolveJob(JobSpec job);
 
 // Returns the name of the job's kind of model, which is the name of the field

@@ -25,14 +25,14 @@ inline bool IsNode(int node, int leaves) {
 // binary tree in whose order their gradients are added has `leaves` leaves.
 LeafRange LeavesUnder(int node, int leaves);
 
-// Returns the smallest set of nodes of the reduction tree whose leaves
-// (micro-batches) together are exactly `range`, from left to right. A worker
+// Returns, from left to right, the smallest set of nodes of the reduction tree
+// whose leaves (micro-batches) together are exactly `range`. A worker
 // that computes the micro-batches in `range` sends one gradient sum for each of
 // these nodes. The tree has `leaves` leaves.
 std::vector<int> MaximalSubtrees(LeafRange range, int leaves);
-// Returns the smallest set of nodes of the reduction tree whose leaves
-// (micro-batches) together are exactly the leaves in `some`, from left to
-// right. `some` must be in ascending order. The tree has `leaves` leaves.
+// Returns, from left to right, the smallest set of nodes of the reduction tree
+// whose leaves (micro-batches) together are exactly the leaves in `some`.
+// `some` must be in ascending order. The tree has `leaves` leaves.
 std::vector<int> MaximalSubtreesOf(const std::vector<int64_t>& some,
                                    int leaves);
 

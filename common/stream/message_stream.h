@@ -99,7 +99,8 @@ class ClientSession {
   // decoded or the connection broke.
   virtual void OnGone(const absl::Status& status) = 0;
   // Called when all queued messages have been sent. Fills in the next message
-  // and returns true, or returns false if there is nothing to send. The
+  // and returns true, or returns false if there is nothing to send. A session
+  // can thereby send data that accumulated in the meantime as one message. The
   // stream's lock is held during the call.
   virtual bool TakeMore(Out*) { return false; }
 };

@@ -17,7 +17,7 @@ namespace tributary {
 // round trip. Uses the probe with the shortest round trip. Not thread-safe.
 class ClockOffset {
  public:
-  // The value of error_ns() before the first answer to a probe.
+  // The value of error_ns() before Add has accepted an answer.
   static constexpr int64_t kUnknown = INT64_MAX;
 
   // Returns the clock offset for the coordinator's own process: exactly 0.
@@ -30,7 +30,7 @@ class ClockOffset {
   // The coordinator's clock minus this process's clock, in nanoseconds.
   int64_t offset_ns() const { return offset_ns_; }
   // The largest possible error of offset_ns(), in nanoseconds; kUnknown before
-  // the first answer to a probe.
+  // Add has accepted an answer.
   int64_t error_ns() const { return error_ns_; }
   // Number of probe answers that Add has accepted.
   int count() const { return count_; }

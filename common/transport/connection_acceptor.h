@@ -67,7 +67,9 @@ class ConnectionAcceptor {
   };
 
   void Run();
-  // Accepts all connections that are queued at the listener of `door`.
+  // Accepts the connections that are queued at the listener of `door`, up to
+  // kAcceptsPerTurn. If the process has no free descriptors, calls TurnOneAway
+  // and returns.
   void AcceptAll(const Door& door);
   // Returns true if the connection `socket` from `peer` is within the limits on
   // connections and, if `door` requires it, comes from an allowed user.

@@ -91,8 +91,8 @@ class CheckpointSchedule {
   // requested checkpoint replaces it, unless TakeBest has requested the
   // checkpoint under way. No effect if no more checkpoints follow.
   void TakeSoon();
-  // Requests a checkpoint by calling TakeSoon. No other checkpoint follows the
-  // requested one, because the job is being stopped.
+  // Requests a checkpoint as TakeSoon does, because the job is being stopped.
+  // No regular checkpoint follows the requested one.
   void Drain();
   // Call this several times a second while no worker computes. Takes the
   // requested checkpoint at version `completed`, because no later version will
@@ -123,7 +123,7 @@ class CheckpointSchedule {
   // Returns true if no more checkpoints follow, because checkpoints are
   // disabled or because the final checkpoint is committed or has failed. The
   // final checkpoint is that of the last version, or the one that Drain
-  // requested.
+  // requested. Returns false while an action is left to return.
   bool over() const;
   // Returns true from a call of TakeSoon or Drain until the requested
   // checkpoint is committed or has failed.

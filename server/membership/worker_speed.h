@@ -15,8 +15,10 @@ namespace tributary {
 // The recent speed of one worker. Not thread-safe.
 class WorkerSpeed {
  public:
-  // Adds the counters of a heartbeat. Ignores a heartbeat that reports no more
-  // leaves (micro-batches) than the previous heartbeat. `waiting_seconds` is
+  // Adds the counters of a heartbeat. Ignores a heartbeat, except for its
+  // number of threads, unless its counts of leaves (micro-batches) and of their
+  // seconds are larger than those of the last heartbeat that was not ignored.
+  // `waiting_seconds` is
   // how long the worker has waited for other workers so far. All counters are
   // cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);

@@ -37,8 +37,8 @@ struct EndedAttempt {
 // AttemptOptions::on_begin). Conclude then writes no summary, so the summary of
 // the existing run is kept. Returns the status of the job, or the error that
 // prevented writing its results. Blocks while it reads the final model, up to
-// some minutes per server, and until the other servers have disconnected, up to
-// kDrainTimeout.
+// some minutes per server, until the other servers have disconnected, up to
+// kDrainTimeout, and until the results are written.
 absl::Status Conclude(bool trained, bool begun, const EndedAttempt& attempt);
 
 }  // namespace tributary

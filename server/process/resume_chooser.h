@@ -34,10 +34,11 @@ class ResumeChooser {
 
   // Returns the newest checkpoint that has an intact manifest and is not
   // excluded by SetDamaged, or the finished model if that is newer. Returns
-  // nullopt if the job begins at step 0. Of a checkpoint, reads only the
-  // manifest; verifies all files of a finished model. Returns NotFound if
-  // ServerOptions::resume_from is set, but neither it nor this run has a usable
-  // checkpoint.
+  // nullopt if the job begins at step 0. Reads only the manifest of a
+  // checkpoint, unless the manifest shows that this job is complete: then
+  // verifies all files. Returns NotFound if ServerOptions::resume_from is set,
+  // but neither it nor, if uses_own(), this run has a usable checkpoint.
+  // Returns the errors of ListCheckpoints.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 
  private:

@@ -24,9 +24,9 @@ def _dep(header):
         "//conditions:default": ["//third_party/bazel:" + header],
     })
 
-def _compile(rule, header, **kwargs):
+def _compile(rule, header, options = [], **kwargs):
     if not kwargs.get("copts") and kwargs.get("srcs"):
-        kwargs["copts"] = _include(header)
+        kwargs["copts"] = _include(header) + options
         kwargs["deps"] = kwargs.get("deps", []) + _dep(header)
     rule(**kwargs)
 
@@ -39,5 +39,17 @@ def cc_library(**kwargs):
     _compile(native.cc_library, "precompiled_header", linkstatic = True, **kwargs)
 
 def cc_test(**kwargs):
-    """native.cc_test with the header precompiled for tests."""
-    _compile(native.cc_test, "precompiled_test_header", **kwargs)
+    """native.cc_test with the header precompiled for tests.
+
+    A test's own source file is optimized a little only, which saves a quarter
+    of the time in which it compiles. The code under test is not affected.
+    """
+    _compile(
+        native.cc_test,
+        "precompiled_test_header",
+        options = select({
+            "//third_party/bazel:optimized": ["-O1"],
+            "//conditions:default": [],
+        }),
+        **kwargs
+    )

@@ -59,11 +59,11 @@ class Device {
   // string for other devices.
   virtual std::string bus_id() const { return ""; }
 
-  // A handle that frees device memory. It must not outlive the device. Allocate
-  // returns zeroed memory, aligned to 64 bytes; on devices that work in host
-  // memory, large blocks use huge pages. Allocate returns ResourceExhausted if
-  // memory does not suffice.
+  // A handle that frees device memory. It must not outlive the device.
   using Memory = std::unique_ptr<void, void (*)(void*)>;
+  // Returns zeroed memory, aligned to 64 bytes. On devices that work in host
+  // memory, large blocks use huge pages. Returns ResourceExhausted if memory
+  // does not suffice.
   virtual absl::StatusOr<Memory> Allocate(size_t bytes) = 0;
   // Returns the number of bytes of device memory that are currently free, or
   // nullopt if unknown.

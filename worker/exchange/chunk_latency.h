@@ -41,8 +41,8 @@ class ChunkLatency {
 
   mutable absl::Mutex mu_;
   int64_t first_step_ ABSL_GUARDED_BY(mu_) = -1;
-  // For each chunk, the pushes after which no new version has arrived yet,
-  // oldest first.
+  // For each chunk, the pushes that are not yet matched with an arrival, oldest
+  // first. Each arrival is matched with the oldest push.
   std::vector<absl::InlinedVector<Push, 1>> pushed_ ABSL_GUARDED_BY(mu_);
   LatencyHistogram histogram_ ABSL_GUARDED_BY(mu_);
 };

@@ -86,7 +86,8 @@ class Exchange {
   // computed in step `step`. Keeps a reference to the sum's arena until the sum
   // has been sent. The chunks of a node must be pushed in the order of
   // backward, chunk 0 last: the exchange may announce several chunks in one
-  // message, and sends such a message at the latest when backward ends.
+  // message, and takes the push of a server's first chunk for the end of
+  // backward, when it sends the rest.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
   // Ends the exchange once all pushed sums have been sent. Blocks until the
   // connections to servers are closed or, for an all-reduce, the last step is

@@ -26,11 +26,12 @@ class ExchangeTrace {
   // Records that this version of a chunk has arrived. The worker began at
   // `begin` to write it or, if it is in shared memory, to take it over.
   void Arrived(int64_t version, int chunk, absl::Time begin);
-  // For an all-reduce: records that this member has updated the chunk, after it
-  // had added up the contributions. The update began at `begin`. `nodes` lists,
-  // for each member, the nodes of the reduction tree whose sums that member
-  // contributed. The trace also shows a transfer of the chunk to each other
-  // member; `receivers` is the number of members.
+  // For an all-reduce: records that this member has updated the chunk (on a
+  // GPU, queued the update), after it had added up the contributions. The
+  // update began at `begin`. `nodes` lists, for each member, the nodes of the
+  // reduction tree whose sums that member contributed. The trace also shows a
+  // transfer of the chunk to each other member; `receivers` is the number of
+  // members.
   void Updated(int64_t step, int chunk,
                const std::vector<std::vector<int>>& nodes, int receivers,
                absl::Time begin);

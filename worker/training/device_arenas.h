@@ -66,16 +66,17 @@ class DeviceArenas {
   enum class Memory { kHost, kDevice };
   // Queues copies of the chunks [first, first + versions.size()) from the arena
   // `from` to weights(). `versions` lists the versions of these chunks in
-  // `from`. Skips chunks that weights() already holds in these versions, and
-  // makes one copy for each run of adjacent other chunks. Operations queued
+  // `from`. Copies only the chunks that weights() does not hold in these
+  // versions, with one copy for each run of adjacent ones. Operations queued
   // from now on run after the copies; operations queued before must not read
   // the chunks. The chunks must not change in `from` until Synchronize.
   void Load(int first, absl::Span<const Version> versions, const float* from,
             Memory memory = Memory::kHost);
   // Queues a copy of all chunks from the arena `host` to weights(), even if
   // weights() already holds them. Discards the recorded versions, so that the
-  // next Load of each chunk copies it again. The chunks must not change in
-  // `host` until Synchronize.
+  // next Load of each chunk copies it again. Operations queued from now on run
+  // after the copy; operations queued before must not read the chunks. The
+  // chunks must not change in `host` until Synchronize.
   void LoadAll(const float* host);
 
   // Queues copies of the chunks [first, last) from `from`, an arena in device

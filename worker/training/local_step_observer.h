@@ -12,9 +12,9 @@
 
 namespace tributary {
 
-// Observes one step of local SGD, in which a model exchanges no gradients.
-// Aborts the step if the task must be given up, and records the sample count of
-// the step.
+// Observes the local steps of one round of local SGD, between which no
+// gradients are exchanged. Aborts a step if the task must be given up, and
+// records the sample count of the newest step.
 class LocalStepObserver final : public StepObserver {
  public:
   LocalStepObserver(const WorkState* state, const Task* task,

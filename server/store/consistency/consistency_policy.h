@@ -36,8 +36,8 @@ struct ChunkUpdate {
   // The learning rate is divided by this number. A divisor of 1 leaves the bits
   // of the learning rate unchanged.
   double learning_rate_divisor = 1;
-  // The outcome to send to the contribution's worker after the new version has
-  // been published. If absent, nothing is sent.
+  // The outcome to send, after the new version has been published, to the
+  // worker whose contribution is applied. If absent, nothing is sent.
   std::optional<ContributionOutcome> outcome;
 };
 

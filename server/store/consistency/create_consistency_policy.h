@@ -12,7 +12,7 @@
 namespace tributary {
 
 // Creates the policy for the job's consistency mode. `job` must be a result of
-// ResolveJob or JobOfRounds. `steps` and `first_step` are in rounds (a round is
+// ResolveJob or JobOfRounds. `steps` and `first_step` count rounds (a round is
 // what servers count as one step); see ConsistencyPolicy::Options. Returns
 // InvalidArgument for an all-reduce, which has no consistency mode.
 absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> CreateConsistencyPolicy(

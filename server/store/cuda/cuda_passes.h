@@ -13,7 +13,8 @@ namespace tributary {
 // Returns OK if GPU `ordinal` (CUDA's number, from 0) can be used. Returns
 // NotFound if there are GPUs but none with this number. Returns
 // FailedPrecondition if there is no GPU or driver, or if this build has no CUDA
-// or no code for that GPU.
+// or no code for that GPU. Returns other errors of CUDA as Internal or
+// ResourceExhausted.
 absl::Status CheckCudaPasses(int ordinal);
 
 // Creates the passes on GPU `ordinal`; see ChunkPassMaker. `pass_streams` (at

@@ -108,11 +108,11 @@ class AllReduceExchange final : public Exchange {
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<PeerMesh> mesh);
   // Like Create, but keeps gradients, weights and the optimizer's state in the
-  // memory of the GPU that `mesh` and `stream` use. Copies the weights of
-  // version first_step from the sink's arenas to that memory, and replaces the
-  // sink's arenas by arenas in it. `stream` must have been created with the
-  // plan that PlanFor returns. Options::pin is unused. Returns
-  // ResourceExhausted if the GPU's memory does not suffice.
+  // memory of the GPU that `mesh` and `stream` use. Allocates two arenas
+  // there, copies the weights of version first_step into one of them, and makes
+  // them the sink's arenas (see WeightsSink::SetArenas). `stream` must have
+  // been created with the plan that PlanFor returns. Options::pin is unused.
+  // Returns ResourceExhausted if the GPU's memory does not suffice.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> CreateOnDevice(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<DeviceMesh> mesh,

@@ -294,11 +294,11 @@ class alignas(16) TileProducts<Bfloat16> {
     }
   }
 
-  // Adds one tile to another. The threads of the block hold parts of both tiles.
-  // `sums` is the calling thread's part of the first tile, in the layout of the
-  // matrix instructions. `to` is its part of the second tile, 4 x 4 elements in
-  // the layout of attention_tile.h. All threads of the block must call this
-  // function, because they exchange elements.
+  // Adds one tile to another. The threads of the block hold parts of both
+  // tiles. `sums` is the calling thread's part of the first tile, in the layout
+  // of the matrix instructions. `to` is its part of the second tile, 4 x 4
+  // elements in the layout of attention_tile.h. All threads of the block must
+  // call this function, because they exchange elements.
   __device__ void Add(const Sums& sums, float (&to)[4][4]) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
