@@ -23,9 +23,10 @@ enum class Precision {
 // Opaque: only devices and worker/device/reals.h access the representation.
 struct Real;
 
-// An offset that is added to random streams; Device::SetRandomBase sets it. It
-// selects the streams of a step and a micro-batch, so that captured operations,
-// whose arguments are fixed, draw different numbers in each step.
+// An offset that is added to the numbers of random streams. Each micro-batch of
+// each step has an offset, and so streams, of its own, which
+// Device::SetRandomBase selects. Operations that were captured in a CUDA graph,
+// whose arguments are fixed, therefore draw different numbers each time.
 struct RandomBase {
   uint32_t a = 0, b = 0;
 

@@ -61,17 +61,17 @@ absl::Status AllReduceExchange::Step::Work() {
 void AllReduceExchange::Step::ReceiveParts() {
   const ArenaLayout& layout = *exchange_.layout_;
   sample_counts_.resize(size_);
-  facts_.resize(size_);
+  square_sums_.resize(size_);
   for (int member = 0; member < size_; ++member) {
-    facts_[member].resize(layout.ChunksOf(member, size_).size());
+    square_sums_[member].resize(layout.ChunksOf(member, size_).size());
     if (member == rank_) continue;
     sample_count_transfers_.push_back(exchange_.Receive(
         member, AllReduceTag(AllReduceKind::kSampleCount, number_, 0, 0),
         &sample_counts_[member], sizeof(sample_counts_[member])));
     if (rank_ == 0 || exchange_.gated_) {
-      fact_transfers_.push_back(exchange_.Receive(
-          member, AllReduceTag(AllReduceKind::kFacts, number_, 0, 0),
-          facts_[member].data(), BytesOfFacts(member)));
+      square_sum_transfers_.push_back(exchange_.Receive(
+          member, AllReduceTag(AllReduceKind::kSquareSums, number_, 0, 0),
+          square_sums_[member].data(), BytesOfSquareSums(member)));
     }
     for (const int node : exchange_.nodes_[member]) {
       if (rank_ == 0) {
@@ -170,7 +170,7 @@ absl::Status AllReduceExchange::Step::AwaitSampleCount() {
 absl::Status AllReduceExchange::Step::Reduce(int chunk) {
   TRIBUTARY_ASSIGN_OR_RETURN(const ChunkGradient gradient,
                              AwaitGradient(chunk));
-  exchange_.optimizer_->BeginFacts(chunk, gradient);
+  exchange_.optimizer_->BeginSquareSum(chunk, gradient);
   if (!exchange_.sharded_) {
     SendReduced(chunk, gradient.half, exchange_.optimizer_->Record());
   }
@@ -269,28 +269,28 @@ absl::Status AllReduceExchange::Step::Gather(int chunk) {
   return EndWrite(chunk, /*ready=*/nullptr);
 }
 
-absl::Status AllReduceExchange::Step::SendFacts() {
-  TRIBUTARY_ASSIGN_OR_RETURN(const auto facts,
-                             exchange_.optimizer_->EndFacts());
-  for (const auto& [chunk, facts_of_chunk] : facts) {
-    facts_[rank_][chunk / size_] = facts_of_chunk;
+absl::Status AllReduceExchange::Step::SendSquareSums() {
+  TRIBUTARY_ASSIGN_OR_RETURN(const auto sums,
+                             exchange_.optimizer_->EndSquareSums());
+  for (const auto& [chunk, sum] : sums) {
+    square_sums_[rank_][chunk / size_] = sum;
   }
   for (int member = 0; member < (exchange_.gated_ ? size_ : 1); ++member) {
     if (member == rank_) continue;
     sends_.push_back(exchange_.Send(
-        member, AllReduceTag(AllReduceKind::kFacts, number_, 0, 0),
-        facts_[rank_].data(), BytesOfFacts(rank_)));
+        member, AllReduceTag(AllReduceKind::kSquareSums, number_, 0, 0),
+        square_sums_[rank_].data(), BytesOfSquareSums(rank_)));
   }
   return absl::OkStatus();
 }
 
 absl::Status AllReduceExchange::Step::UpdateGated() {
-  TRIBUTARY_RETURN_IF_ERROR(SendFacts());
-  TRIBUTARY_RETURN_IF_ERROR(Await(&fact_transfers_));
+  TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
+  TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   double squares = 0;
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
-    squares += FactsOf(chunk).squares;
+    squares += SquareSumOf(chunk).value;
   }
   norm_ = std::sqrt(squares) /
           static_cast<double>(std::max<int64_t>(sample_count_, 1));
@@ -313,9 +313,10 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
 }
 
 absl::Status AllReduceExchange::Step::Report() {
-  if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(SendFacts());
+  if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
   if (rank_ != 0) return absl::OkStatus();
-  if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(Await(&fact_transfers_));
+  if (!exchange_.gated_)
+    TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(Await(&loss_transfers_));
   {
     absl::MutexLock lock(&exchange_.mu_);
@@ -327,12 +328,12 @@ absl::Status AllReduceExchange::Step::Report() {
   sums.set_weight(sample_count_);
   sums.set_loss_sum(AddUpLosses(/*node=*/1, losses_));
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
-    const Facts& facts = FactsOf(chunk);
-    sums.add_sum_of_squares(facts.squares);
-    if (facts.nonfinite < 0) continue;
+    const SquareSum& squares = SquareSumOf(chunk);
+    sums.add_sum_of_squares(squares.value);
+    if (squares.nonfinite < 0) continue;
     StepSums::Nonfinite* const nonfinite = sums.add_nonfinite();
     nonfinite->set_chunk(chunk);
-    nonfinite->set_element(facts.nonfinite);
+    nonfinite->set_element(squares.nonfinite);
   }
   if (exchange_.options_.on_sums) exchange_.options_.on_sums(sums);
   return absl::OkStatus();

@@ -29,9 +29,8 @@ enum class AllReduceKind : uint64_t {
   kReduced,
   kSampleCount,  // int64: number of samples in a member's part of the batch.
   kLoss,         // double: loss of a node, sent to member 0.
-  // MemberOptimizer::Facts, such as the sum of the gradient's squares, of each
-  // chunk that the sender reduces.
-  kFacts,
+  // The MemberOptimizer::SquareSum of each chunk that the sender reduces.
+  kSquareSums,
 };
 
 // Returns the tag of a message. The tag contains the step number modulo 4,
@@ -70,7 +69,7 @@ class AllReduceExchange::Step {
   absl::Status Run();
 
  private:
-  using Facts = MemberOptimizer::Facts;
+  using SquareSum = MemberOptimizer::SquareSum;
 
   // A gradient sum that this member receives for a chunk that it reduces.
   struct Part {
@@ -100,9 +99,9 @@ class AllReduceExchange::Step {
   // see ChunkGradient.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
-  // Waits for the Facts (sums of squares) of the chunks that this member
+  // Waits for the sums of squares of the chunks that this member
   // reduces, and sends them to the members that need them.
-  absl::Status SendFacts();
+  absl::Status SendSquareSums();
   // Sends the reduced chunk to all other members.
   void SendReduced(int chunk, const float* values,
                    const std::shared_ptr<Event>& ready);
@@ -122,18 +121,20 @@ class AllReduceExchange::Step {
   // order, up to the first chunk whose event has not been reached. With `wait`,
   // waits for each event, and so includes all chunks.
   absl::Status EndWrites(bool wait);
-  // Waits for the Facts of all members, computes the norm of the step's whole
-  // gradient, and then updates all chunks. Used if updates wait for the norm.
+  // Waits for the sums of squares of all members, computes the norm of the
+  // step's whole gradient, and then updates all chunks. Used if updates wait
+  // for the norm.
   absl::Status UpdateGated();
   absl::Status Report();
   absl::Status AwaitSends();
   static absl::Status Await(std::vector<Transfer>* transfers);
 
-  int64_t BytesOfFacts(int member) const {
-    return static_cast<int64_t>(facts_[member].size() * sizeof(Facts));
+  int64_t BytesOfSquareSums(int member) const {
+    return static_cast<int64_t>(square_sums_[member].size() *
+                                sizeof(SquareSum));
   }
-  const Facts& FactsOf(int chunk) const {
-    return facts_[exchange_.OwnerOf(chunk)][chunk / size_];
+  const SquareSum& SquareSumOf(int chunk) const {
+    return square_sums_[exchange_.OwnerOf(chunk)][chunk / size_];
   }
   int64_t Count(int chunk) const { return exchange_.layout_->ChunkSize(chunk); }
   int64_t Bytes(int chunk) const {
@@ -160,10 +161,10 @@ class AllReduceExchange::Step {
   // Sums of the losses, by node of the reduction tree. Filled by member 0 only.
   std::map<int, double> losses_;
   std::vector<Transfer> loss_transfers_;
-  // Indexed by member: the Facts of the chunks that the member reduces, in
-  // ascending order of chunks.
-  std::vector<std::vector<Facts>> facts_;
-  std::vector<Transfer> fact_transfers_;
+  // Indexed by member: the sums of squares of the chunks that the member
+  // reduces, in ascending order of chunks.
+  std::vector<std::vector<SquareSum>> square_sums_;
+  std::vector<Transfer> square_sum_transfers_;
   double norm_ = 0;
   // Chunks whose new weights have not been passed to the trainer yet, in order,
   // each with the event that is reached when its weights are complete (null:

@@ -26,23 +26,23 @@ class DeviceOptimizer final : public MemberOptimizer {
     return {AddUpNode(/*node=*/1, count, parts)};
   }
 
-  void BeginFacts(int chunk, const ChunkGradient& gradient) override {
+  void BeginSquareSum(int chunk, const ChunkGradient& gradient) override {
     gradients_.push_back({chunk, gradient.half});
   }
-  absl::StatusOr<std::map<int, Facts>> EndFacts() override {
+  absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() override {
     const std::vector<ReductionStream::ChunkSum> gradients =
         std::exchange(gradients_, {});
     TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<double> squares,
                                stream_->SumSquares(gradients));
-    std::map<int, Facts> facts;
+    std::map<int, SquareSum> sums;
     for (size_t i = 0; i < gradients.size(); ++i) {
-      Facts& of_chunk = facts[gradients[i].chunk];
-      of_chunk.squares = squares[i];
+      SquareSum& of_chunk = sums[gradients[i].chunk];
+      of_chunk.value = squares[i];
       if (std::isfinite(squares[i])) continue;
       TRIBUTARY_ASSIGN_OR_RETURN(of_chunk.nonfinite,
                                  FirstNonfinite(gradients[i]));
     }
-    return facts;
+    return sums;
   }
 
   void Update(const Step& step,
@@ -113,7 +113,7 @@ class DeviceOptimizer final : public MemberOptimizer {
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
   ReductionStream* const stream_;
-  // The gradients whose facts are to be computed.
+  // The gradients whose squares are to be summed.
   std::vector<ReductionStream::ChunkSum> gradients_;
 };
 

@@ -63,18 +63,18 @@ class HostOptimizer final : public MemberOptimizer {
     return {AddUpNode(2, count, parts), AddUpNode(3, count, parts)};
   }
 
-  void BeginFacts(int chunk, const ChunkGradient& gradient) override {
+  void BeginSquareSum(int chunk, const ChunkGradient& gradient) override {
     const int64_t count = layout_->ChunkSize(chunk);
     GradientSquares squares(segments_[chunk]);
     squares.Add(gradient.half, gradient.other_half, count);
-    Facts& facts = facts_[chunk];
-    facts.squares = squares.Total();
-    if (!std::isfinite(facts.squares)) {
-      facts.nonfinite = FirstNonfinite(gradient, count);
+    SquareSum& sum = square_sums_[chunk];
+    sum.value = squares.Total();
+    if (!std::isfinite(sum.value)) {
+      sum.nonfinite = FirstNonfinite(gradient, count);
     }
   }
-  absl::StatusOr<std::map<int, Facts>> EndFacts() override {
-    return std::exchange(facts_, {});
+  absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() override {
+    return std::exchange(square_sums_, {});
   }
 
   void Update(const Step& step,
@@ -132,7 +132,7 @@ class HostOptimizer final : public MemberOptimizer {
   // Both vectors are indexed by chunk.
   std::vector<std::vector<ChunkSegment>> segments_;
   std::vector<std::vector<Buffer>> slots_;
-  std::map<int, Facts> facts_;  // Indexed by chunk.
+  std::map<int, SquareSum> square_sums_;  // Indexed by chunk.
 };
 
 }  // namespace

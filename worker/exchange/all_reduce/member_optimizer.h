@@ -46,22 +46,21 @@ class MemberOptimizer {
   virtual ChunkGradient AddUp(int64_t count, const std::map<int, float*>& parts,
                               bool whole) = 0;
 
-  // Quantities computed from the gradient of a chunk.
-  struct Facts {
-    // Sum of the squares of the gradient's elements, added in the same order as
-    // in a server's ChunkPass.
-    double squares = 0;
-    // -1 if `squares` is finite. Otherwise the index, within the chunk, of the
+  // The sum of the squares of a chunk's gradient.
+  struct SquareSum {
+    // Added in the same order as in a server's ChunkPass.
+    double value = 0;
+    // -1 if `value` is finite. Otherwise the index, within the chunk, of the
     // first gradient element that is not finite, or 0 if all elements are
     // finite and only the sum overflows.
     int64_t nonfinite = -1;
   };
-  // BeginFacts starts to compute the facts of a chunk, whose gradient must not
-  // change until EndFacts. EndFacts blocks until the facts of all chunks that
-  // BeginFacts received since the last EndFacts are known, and returns them by
-  // chunk.
-  virtual void BeginFacts(int chunk, const ChunkGradient& gradient) = 0;
-  virtual absl::StatusOr<std::map<int, Facts>> EndFacts() = 0;
+  // Starts to compute the sum of squares of a chunk's gradient, which must not
+  // change until EndSquareSums returns.
+  virtual void BeginSquareSum(int chunk, const ChunkGradient& gradient) = 0;
+  // Waits for the sums that BeginSquareSum has started since the previous call,
+  // and returns them, indexed by chunk.
+  virtual absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() = 0;
 
   // The values of a step that are the same for all chunks.
   struct Step {

@@ -162,7 +162,7 @@ TEST_P(PeerMeshTest, BringsEveryMessageToItsPlace) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// In an all-reduce, a member that reduces no chunk sends no facts.
+// In an all-reduce, a member that reduces no chunk sends no sums of squares.
 TEST_P(PeerMeshTest, BringsEmptyMessages) {
   const auto meshes = MakeMeshes(GetParam(), 2);
   ASSERT_EQ(meshes.size(), 2u);
