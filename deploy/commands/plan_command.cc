@@ -2,9 +2,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/pulse.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/job/rounds.h"
@@ -23,6 +26,9 @@
 
 namespace tributary {
 namespace {
+
+// A measurement that takes longer is announced.
+constexpr absl::Duration kSilence = absl::Seconds(5);
 
 struct Flags {
   JobSource source;
@@ -99,10 +105,15 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
     inputs.chunk_elements.push_back(layout.ChunkSize(chunk));
   }
   if (line.OriginOf("compute").empty()) {
-    std::fputs(
-        "tributary: measuring the computing time of a micro-batch on this "
-        "machine; --compute MS skips this\n",
-        stderr);
+    std::once_flag told;
+    const Pulse slow(kSilence, [&told] {
+      std::call_once(told, [] {
+        std::fputs(
+            "tributary: still measuring the computing time of a micro-batch on "
+            "this machine; --compute MS skips this\n",
+            stderr);
+      });
+    });
     TRIBUTARY_ASSIGN_OR_RETURN(inputs.micro_batch, TimeMicroBatch(*setup));
   } else {
     inputs.micro_batch = EvenProfile(1e-3 * flags.compute_ms / Turns(inputs),

@@ -13,10 +13,12 @@ SCREENSHOTS = sys.argv[2] if len(sys.argv) > 2 else None
 # Enough for the kills of the live job, on a fast machine too.
 STEPS = 12000
 READY = 'document.body && document.body.dataset.ready === "%s"'
+# A micro-batch for each of two workers: with more, a busy machine may lead to an
+# uneven assignment, with which a worker sends several sums of gradients a step.
 JOB = '''
 model { mlp { hidden: 256 hidden: 256 } }
 data { random { samples: 4096 shape: 128 classes: 10 } }
-batch { global: 256 micro_batches: 8 }
+batch { global: 256 micro_batches: 2 }
 optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } }
 steps: %d
 evaluation { every_steps: 100 }
