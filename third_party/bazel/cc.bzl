@@ -42,7 +42,8 @@ def cc_test(**kwargs):
     """native.cc_test with the header precompiled for tests.
 
     A test's own source file is optimized a little only, which saves a quarter
-    of the time in which it compiles. The code under test is not affected.
+    of the time in which it compiles. Libraries under test are not affected,
+    except for functions that they define in headers.
     """
     _compile(
         native.cc_test,

@@ -315,8 +315,9 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
 absl::Status AllReduceExchange::Step::Report() {
   if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
   if (rank_ != 0) return absl::OkStatus();
-  if (!exchange_.gated_)
+  if (!exchange_.gated_) {
     TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
+  }
   TRIBUTARY_RETURN_IF_ERROR(Await(&loss_transfers_));
   {
     absl::MutexLock lock(&exchange_.mu_);
