@@ -19,7 +19,7 @@ source "$root/deploy/compose/libraries.sh"
 
 # Each program's name in the bundle, and its target.
 readonly GPU_PROGRAMS="
-tributary    //deploy:tributary
+tributary    //python:tributary_program
 device_test  //tests/worker/device/cuda:cuda_device_test
 passes_test  //tests/server/store/cuda:cuda_passes_test
 workers_test //tests/integration:gpu_workers_test
@@ -42,11 +42,13 @@ fail() {
   exit 1
 }
 
-# Builds the programs and copies them, without symbols, to bin/.
+# Builds the programs and copies them, without symbols, to bin/, and the native
+# library of the Python package to python/.
 collect_programs() {
   local name label folder
   # shellcheck disable=SC2046
-  (cd "$root" && "$bazel" build $(awk '{print $2}' <<<"$programs")) >&2 ||
+  (cd "$root" && "$bazel" build //library/c_api:libtributary_c.so \
+    $(awk '{print $2}' <<<"$programs")) >&2 ||
     fail "the build failed, see above"
   folder=$(cd "$root" && "$bazel" info bazel-bin 2>/dev/null)
   mkdir "$stage/bin"
@@ -55,6 +57,8 @@ collect_programs() {
     label=${label#//}
     strip -o "$stage/bin/$name" "$folder/${label/://}"
   done <<<"$programs"
+  mkdir -p "$native"
+  strip -o "$native/libtributary_c.so" "$folder/library/c_api/libtributary_c.so"
 }
 
 # Copies the libraries that the programs need to lib/, except for those of
@@ -62,7 +66,7 @@ collect_programs() {
 # are apart, in lib/compiler/.
 collect_libraries() {
   local library name
-  mapfile -t libraries < <(libraries_of "$stage"/bin/*)
+  mapfile -t libraries < <(libraries_of "$stage"/bin/* "$native"/*)
   ((${#libraries[@]} > 0)) || fail "a library is missing, see above"
   for library in "${libraries[@]}"; do
     name=$(basename "$library")
@@ -76,6 +80,18 @@ collect_libraries() {
     esac
   done
   copy_licenses "$stage" "${libraries[@]}"
+}
+
+# The Python package as it would be installed, its tests, and its examples. The
+# package finds the libraries that it needs in the folder of its native part.
+collect_python() {
+  local folder
+  ln "$stage/bin/tributary" "$stage"/lib/*.so* "$native/"
+  cp "$root"/python/tributary/*.py "$stage/python/tributary/"
+  for folder in tests/python examples/python; do
+    mkdir -p "$stage/python/$folder"
+    cp -r --dereference "$root/$folder/." "$stage/python/$folder"
+  done
 }
 
 collect_data() {
@@ -113,15 +129,17 @@ folder=${1:-gpu_bundle}
 
 stage=$(mktemp -d)
 trap 'rm -rf --one-file-system "$stage"' EXIT
+native=$stage/python/tributary/_native
 collect_programs
 collect_libraries
+collect_python
 collect_data
 rm -rf --one-file-system "$folder"
 mkdir -p "$folder"
 describe >"$folder/bundle.txt"
 tar --create --directory "$stage" . | gzip -9 >"$folder/programs.tar.gz"
 cp "$root"/tests/gpu/{run_gpu,report,parts}.sh \
-  "$root/tests/bench/torch_step.py" "$folder/"
+  "$root"/tests/bench/{torch_step,python_step}.py "$folder/"
 bytes=$(du --summarize --bytes "$folder" | cut -f1)
 ((bytes < max_bytes)) ||
   fail "$folder has $bytes bytes, expected less than $max_bytes"

@@ -8,12 +8,12 @@
 # Exits with 0 if the part passed, with 77 if it was skipped.
 
 readonly PARTS=(facts device passes workers servers nccl bench determinism jobs
-  profile sanitizer)
+  python profile sanitizer)
 
 # Seconds, of 60 minutes.
 declare -rA LIMITS=([facts]=60 [device]=300 [passes]=120 [workers]=300
   [servers]=300 [nccl]=120 [bench]=900 [determinism]=400 [jobs]=240
-  [profile]=180 [sanitizer]=600)
+  [python]=400 [profile]=180 [sanitizer]=600)
 
 declare -rA ABOUT=([facts]="machine, driver, libraries"
   [device]="conformance of the device: every operation against float64"
@@ -24,6 +24,7 @@ declare -rA ABOUT=([facts]="machine, driver, libraries"
   [bench]="bench step, in turn with PyTorch if it is there"
   [determinism]="weights_sha256 over workers, servers and repetitions"
   [jobs]="whole jobs on images and text"
+  [python]="modules of PyTorch, compared with plain PyTorch"
   [profile]="the ten slowest kernels of a GPT-2 124M step"
   [sanitizer]="compute-sanitizer: memcheck, racecheck, synccheck")
 
@@ -108,6 +109,19 @@ library_path=$(find_libraries)
 readonly tributary=(env LD_LIBRARY_PATH="$library_path"
   "$programs/bin/tributary")
 
+# Prints the Python that has a PyTorch with CUDA.
+find_torch() {
+  local python
+  for python in python3 python /opt/conda/bin/python; do
+    command -v "$python" >/dev/null || continue
+    "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
+      >/dev/null 2>&1 || continue
+    echo "$python"
+    return
+  done
+  return 1
+}
+
 # Runs a test program: run_test PROGRAM. Its cases become figures.
 run_test() {
   local program=$1 code line count
@@ -181,22 +195,31 @@ shrink() {
   esac
 }
 
+# Trains with an all-reduce of one rank, in GPU memory (NCCL) and through the
+# host (Gloo). The job `text` clips gradients, `digits` does not.
 part_nccl() {
-  local gloo nccl
+  local job gloo nccl arguments differs=false
   if [[ -x $programs/bin/nccl_test ]]; then run_test nccl_test; fi
-  shrink digits
-  local arguments=(digits --workers 1 --device cuda
-    --steps "$((steps[digits] / 10 + 1))" "${small[@]}")
-  train "${arguments[@]}" --set exchange.all_reduce.backend=GLOO ||
-    fail "the job with Gloo failed"
-  gloo=$(field_of "$summary" weights_sha256)
-  figure "Gloo, one rank" "$gloo"
-  $emulated && skip "the emulated GPU has no NCCL; the job with Gloo passed"
-  train "${arguments[@]}" --set exchange.all_reduce.backend=NCCL ||
-    fail "the job with NCCL failed"
-  nccl=$(field_of "$summary" weights_sha256)
-  figure "NCCL, one rank" "$nccl"
-  [[ $nccl == "$gloo" ]] || fail "the weights differ"
+  for job in digits text; do
+    shrink "$job"
+    arguments=("$job" --workers 1 --device cuda
+      --steps "$((steps[$job] / 10 + 1))" "${small[@]}")
+    train "${arguments[@]}" --set exchange.all_reduce.backend=GLOO ||
+      fail "$job with Gloo failed"
+    gloo=$(field_of "$summary" weights_sha256)
+    figure "$job, Gloo, one rank" "$gloo"
+    if $emulated; then continue; fi
+    train "${arguments[@]}" --set exchange.all_reduce.backend=NCCL ||
+      fail "$job with NCCL failed"
+    nccl=$(field_of "$summary" weights_sha256)
+    figure "$job, NCCL, one rank" "$nccl"
+    [[ $nccl == "$gloo" ]] || differs=true
+  done
+  if $emulated; then
+    skip "the emulated GPU has no NCCL; the jobs with Gloo passed"
+  fi
+  $differs && fail "the weights differ, see the figures"
+  return 0
 }
 
 part_jobs() {
@@ -253,20 +276,40 @@ part_determinism() {
   return 0
 }
 
-# ---- Speed.
-
-# Prints the Python that has a PyTorch with CUDA.
-find_torch() {
-  local python
-  for python in python3 python /opt/conda/bin/python; do
-    command -v "$python" >/dev/null || continue
-    "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
-      >/dev/null 2>&1 || continue
-    echo "$python"
-    return
+# Trains modules on the GPU: with any number of workers, and while processes are
+# killed, the weights have the same bits, and the losses are those of plain
+# PyTorch.
+part_python() {
+  local python test line server seconds=4 broken=() median
+  local tests=(plain_pytorch_test.PlainPyTorchTest.test_{cnn,gpt}_with_{sgd,adamw})
+  local -A processes=()
+  python=$(find_torch) || skip "no PyTorch that can use the GPU"
+  [[ -d $programs/python ]] || skip "the bundle has no Python package"
+  cd "$programs/python" || fail "no folder python"
+  export PYTHONPATH=$PWD:$PWD/tests/python TEST_TMPDIR=$PWD
+  export TRIBUTARY_DEVICE=cuda TRIBUTARY_TEXT=$programs/data/text.txt
+  for test in "${tests[@]}"; do
+    "$python" -m unittest "$test" >"$state/$test.log" 2>&1 &
+    processes[$test]=$!
   done
-  return 1
+  for test in "${tests[@]}"; do
+    wait "${processes[$test]}" || broken+=("$test")
+    cat "$state/$test.log"
+    while read -r line; do
+      [[ $line == *": losses "* || $line == *": killed "* ]] &&
+        figure "${test##*.}" "$line"
+    done <"$state/$test.log"
+  done
+  for server in cpu cuda; do
+    bench "module gpt2, batch 16, BFLOAT16, server: $server" "$python" \
+      "$here/python_step.py" --device cuda --workers 1 --models gpt2 \
+      --batch 16 --precision BFLOAT16 --server-device "$server" --rounds 1 \
+      --seconds "$seconds"
+  done
+  end_bench
 }
+
+# ---- Speed.
 
 # Prints a decimal number, times a thousand.
 thousandths() {

@@ -5,6 +5,9 @@ variables change its length:
 
     TRIBUTARY_STEPS  steps of each job
     TRIBUTARY_KILLS  processes that are killed in each job
+
+TRIBUTARY_DEVICE is the device of the networks, `cpu` or `cuda`; TRIBUTARY_TEXT is the
+text that the GPT learns.
 """
 
 import itertools
@@ -25,6 +28,12 @@ import support
 
 STEPS = int(os.environ.get('TRIBUTARY_STEPS', '20'))
 KILLS = int(os.environ.get('TRIBUTARY_KILLS', '2'))
+# For workers and for plain PyTorch. Without the last variable, cuBLAS is not
+# deterministic.
+VARIABLES = {'EXAMPLES': support.EXAMPLES,
+             'DEVICE': os.environ.get('TRIBUTARY_DEVICE', 'cpu'),
+             'TEXT': os.environ.get('TRIBUTARY_TEXT', '/usr/share/common-licenses/GPL-3'),
+             'CUBLAS_WORKSPACE_CONFIG': ':4096:8'}
 WORKER = os.path.join(support.WORKERS, 'plain_pytorch.py')
 RULES = {
     'sgd': 'sgd { learning_rate: 0.02 momentum: 0.9 weight_decay: 0.001 }',
@@ -90,14 +99,14 @@ class PlainPyTorchTest(support.JobTest):
             output {{ log_every_steps: 1 }}""")
 
     def run_job(self, run, workers, environment=None):
-        variables = {'EXAMPLES': support.EXAMPLES, **(environment or {})}
-        return self.train(run, self.job, WORKER, workers, environment=variables)
+        return self.train(run, self.job, WORKER, workers,
+                          environment={**VARIABLES, **(environment or {})})
 
     def plain_losses(self, records):
         plain = subprocess.run(
             [sys.executable, WORKER, self.network, self.rule, records, str(STEPS)],
             check=True, capture_output=True, text=True,
-            env={**os.environ, 'EXAMPLES': support.EXAMPLES})
+            env={**os.environ, **VARIABLES})
         return json.loads(plain.stdout)
 
     def steps_of(self, run):
@@ -122,8 +131,9 @@ class PlainPyTorchTest(support.JobTest):
         for step in steps:
             with open(os.path.join(gates, str(step + 2)), 'w', encoding='utf-8'):
                 pass
-        command = shlex.join(['/usr/bin/env', 'EXAMPLES=' + support.EXAMPLES,
-                              'GATES=' + gates, sys.executable, WORKER])
+        variables = [f'{name}={value}' for name, value in VARIABLES.items()]
+        command = shlex.join(['/usr/bin/env', *variables, 'GATES=' + gates,
+                              sys.executable, WORKER])
         launcher = Launcher([self.job, '--output', folder, '--workers', str(workers),
                              '--worker-command', command],
                             os.path.join(self.folder, run + '.log'))

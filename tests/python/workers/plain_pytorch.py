@@ -5,7 +5,8 @@ In the folder RECORDS (in a worker, a variable of the environment; may be missin
 worker writes the samples and the seed of each micro-batch. Plain PyTorch reads them,
 and adds the gradients of the same micro-batches. Batch norm and dropout then compute
 the same in both. While a file in the folder GATES has the number of a step as its name,
-the worker waits in this step.
+the worker waits in this step. The variable DEVICE is the device of the network and of
+the data, and TEXT is the path of the text.
 """
 
 import json
@@ -18,8 +19,8 @@ from torch import nn
 
 sys.path.insert(0, os.environ['EXAMPLES'])
 
+DEVICE = os.environ['DEVICE']
 MICRO_BATCHES = 4
-TEXT = '/usr/share/common-licenses/GPL-3'
 
 
 class Digits:
@@ -33,11 +34,12 @@ class Digits:
 
     def __init__(self):
         import digits
-        self.x, self.y = digits.make_digits(digits.SAMPLES, seed=1)
+        self.x, self.y = (tensor.to(DEVICE) for tensor
+                          in digits.make_digits(digits.SAMPLES, seed=1))
         self.network = nn.Sequential(
             nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.GELU(), nn.AvgPool2d(2),
             nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.GELU(), nn.Flatten(),
-            nn.Dropout(0.2), nn.Linear(16 * 6 * 6, 10))
+            nn.Dropout(0.2), nn.Linear(16 * 6 * 6, 10)).to(DEVICE)
 
     def predict(self, model, indices):
         return model(self.x[indices]), self.y[indices]
@@ -49,9 +51,9 @@ class Text:
     def __init__(self):
         import numpy as np
         import text
-        tokens = torch.from_numpy(np.fromfile(TEXT, np.uint8).astype(np.int64))
-        self.pieces = tokens.unfold(0, 33, 32)
-        self.network = text.GPT(context=32, width=32, heads=2, layers=2)
+        tokens = torch.from_numpy(np.fromfile(os.environ['TEXT'], np.uint8).astype(np.int64))
+        self.pieces = tokens.to(DEVICE).unfold(0, 33, 32)
+        self.network = text.GPT(context=32, width=32, heads=2, layers=2).to(DEVICE)
 
     def predict(self, model, indices):
         sequences = self.pieces[indices]
@@ -86,6 +88,7 @@ def read_records(folder, step):
 
 def plain(name, rule, records, steps):
     torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
     torch.manual_seed(7)
     task = TASKS[name]()
     optimizer = optimizer_of(rule, task.network.parameters())
