@@ -102,6 +102,7 @@ Worker::Worker(Worker&&) noexcept = default;
 Worker& Worker::operator=(Worker&&) noexcept = default;
 
 const JobInfo& Worker::job() const { return session_->job(); }
+absl::Status Worker::PinForGpu(int gpu) { return session_->PinForGpu(gpu); }
 absl::Status Worker::Declare(
     const std::vector<ParameterDeclaration>& parameters) {
   return session_->Declare(parameters);

@@ -8,6 +8,7 @@
 #include "library/program_model.h"
 #include "worker/data/data_set.h"
 #include "worker/data/open_data_set.h"
+#include "worker/device/cuda/cuda_device.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -73,6 +74,9 @@ TrainingSources WorkerSession::Sources() {
     return std::make_unique<ProgramModel>(std::move(declared), &handover_);
   };
   sources.queues_micro_batches = true;
+  sources.pin = [this](void* memory, size_t bytes) {
+    return Pin(memory, bytes);
+  };
   // The program's memory is not known.
   sources.plan_model = [](const ModelSpec&, const DataInfo&, int64_t,
                           const Device&) { return ModelMemory(); };
@@ -87,6 +91,27 @@ absl::Status WorkerSession::AwaitJob() {
   }
   job_ = *job;
   return absl::OkStatus();
+}
+
+absl::Status WorkerSession::PinForGpu(int gpu) {
+  if (declared_ != nullptr) {
+    return absl::FailedPreconditionError(
+        "PinForGpu was called after Declare; call it before");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(pin_for_gpu_, PinForCuda(gpu));
+  return absl::OkStatus();
+}
+
+std::shared_ptr<void> WorkerSession::Pin(void* memory, size_t bytes) {
+  if (pin_for_gpu_ == nullptr) return nullptr;
+  std::shared_ptr<void> pinned = pin_for_gpu_(memory, bytes);
+  if (pinned == nullptr && !warned_of_pinning_.exchange(true)) {
+    log_->Warning(
+        "CUDA cannot pin %d MiB of memory, so copies between the host and the "
+        "GPU are slower",
+        bytes >> 20);
+  }
+  return pinned;
 }
 
 absl::Status WorkerSession::Declare(

@@ -3,12 +3,15 @@
 #ifndef TRIBUTARY_LIBRARY_WORKER_SESSION_H_
 #define TRIBUTARY_LIBRARY_WORKER_SESSION_H_
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/buffer_pool.h"
 #include "common/base/shutdown.h"
 #include "common/base/thread.h"
 #include "common/os/log.h"
@@ -42,6 +45,7 @@ class WorkerSession {
 
   // These methods implement the methods of Worker and Step with the same names.
   const JobInfo& job() const { return job_; }
+  absl::Status PinForGpu(int gpu);
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
   Step* NextStep();
   int64_t step_number() const { return step_number_; }
@@ -57,6 +61,10 @@ class WorkerSession {
   // Returns the data and the model for RunWorker, which calls these functions
   // on its own threads.
   TrainingSources Sources();
+  // Pins memory if the program has called PinForGpu, or returns null and, the
+  // first time that it fails, logs a warning. Called by the threads of
+  // RunWorker.
+  std::shared_ptr<void> Pin(void* memory, size_t bytes);
   // Ends the item (micro-batch or piece) that the program has received last.
   void LeaveItem();
   // Blocks until there is work, and returns it. Returns null when there is no
@@ -73,6 +81,10 @@ class WorkerSession {
   Shutdown shutdown_;
   Handover handover_;
   JobInfo offered_;  // Used only by the threads of RunWorker.
+  // Set by the program's thread before its Answer to handover_, and read by the
+  // threads of RunWorker after it. Null until PinForGpu.
+  PinMemory pin_for_gpu_;
+  std::atomic<bool> warned_of_pinning_ = false;
 
   // The fields below are used by the program's thread only.
   JobInfo job_;

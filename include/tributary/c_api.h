@@ -130,6 +130,9 @@ void tributary_worker_free(tributary_worker* worker);
 /* Sets `*job` to the result of Worker::job. */
 void tributary_worker_get_job(const tributary_worker* worker,
                               tributary_job* job);
+/* Calls Worker::PinForGpu. Returns 0 or the code of the error. */
+int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
+                                     tributary_error* error);
 /* Calls Worker::Declare. Copies the arguments. Returns 0 or the code of the
  * error. */
 int32_t tributary_worker_declare(tributary_worker* worker,

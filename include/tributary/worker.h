@@ -276,6 +276,18 @@ class Worker {
 
   const JobInfo& job() const;
 
+  // Pins the memory that MicroBatch::weights, MicroBatch::gradient and
+  // EvaluationPiece::weights return, for a program that copies weights to GPU
+  // number `gpu` (in CUDA's order, from 0) and gradients from it. CUDA then
+  // copies without involving the CPU, and an asynchronous copy does not block
+  // the program; wait for such a copy before you call Ready, Finish or Report.
+  // If memory cannot be pinned, the worker logs a warning, and copies are
+  // slower. Must be called before Declare, on one GPU. Returns
+  // FailedPrecondition after Declare, without a GPU that CUDA can use, or if
+  // the library was built without CUDA, and NotFound if there is no GPU with
+  // this number.
+  absl::Status PinForGpu(int gpu);
+
   // Declares the model's parameters, in the order of forward. Must be called
   // successfully once, before NextStep. All workers of the job must declare the
   // same parameters. Returns InvalidArgument, naming the parameter, for an

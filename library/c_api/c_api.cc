@@ -116,6 +116,11 @@ void tributary_worker_get_job(const tributary_worker* worker,
           info.fingerprint,  info.batch,         info.micro_batches};
 }
 
+int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
+                                     tributary_error* error) {
+  return Report(worker->worker.PinForGpu(gpu), error);
+}
+
 int32_t tributary_worker_declare(tributary_worker* worker,
                                  const tributary_parameter* parameters,
                                  size_t count, tributary_error* error) {

@@ -1,9 +1,8 @@
-"""Copies between a GPU and the native library's memory, through pinned memory."""
+"""Copies between a GPU and the native library's memory."""
 
 from __future__ import annotations
 
 import collections
-import warnings
 from typing import Any, Callable, Optional, Protocol
 
 import torch
@@ -11,9 +10,6 @@ import torch
 
 class Backend(Protocol):
     """What `DeviceCopies` needs of CUDA. Streams and events are those of PyTorch."""
-
-    def allocate(self, count: int) -> torch.Tensor:
-        """Returns `count` floats of pinned host memory."""
 
     def new_stream(self, device: torch.device) -> Any: ...
 
@@ -28,14 +24,6 @@ class Backend(Protocol):
 
 
 class CudaBackend:
-
-    def allocate(self, count: int) -> torch.Tensor:
-        try:
-            return torch.empty(count, pin_memory=True)
-        except RuntimeError as error:
-            warnings.warn(f'cannot pin {4 * count} bytes of memory, so copies between '
-                          f'the host and the GPU are slower: {error}')
-            return torch.empty(count)
 
     def new_stream(self, device: torch.device) -> torch.cuda.Stream:
         return torch.cuda.Stream(device)
@@ -58,61 +46,56 @@ class CudaBackend:
 class DeviceCopies:
     """Copies the weights to a device and gradients from it.
 
-    The copies go through pinned memory of their own, because the library's memory
-    moves from step to step. Copies of gradients run on a stream of their own, while
-    the device computes the other gradients. Use one thread at a time.
+    The library's memory should be pinned (`Session.pin_for_gpu`); otherwise copies
+    block. Copies of gradients run on a stream of their own, while the device computes
+    the other gradients. Use one thread at a time.
     """
 
-    def __init__(self, device: torch.device, count: int, backend: Backend):
-        """`count`: floats from the first to behind the last parameter."""
+    def __init__(self, device: torch.device, backend: Backend):
         self._device, self._backend = device, backend
-        self._weights = backend.allocate(count)
-        self._gradients = backend.allocate(count)
         self._stream = backend.new_stream(device)
-        self._loaded: Optional[Any] = None
-        # Event, what it has copied, where that belongs, and what to call then.
-        self._copying: collections.deque[
-            tuple[Any, torch.Tensor, torch.Tensor, Callable[[], None]]] = \
+        self._loaded: Optional[Any] = None  # The event of the last copy of weights.
+        # Event of a gradient's copy, and what to call then.
+        self._copying: collections.deque[tuple[Any, Callable[[], None]]] = \
             collections.deque()
 
     def load(self, to: torch.Tensor, weights: torch.Tensor) -> None:
-        """Copies the library's weights. Later work of the current stream sees them.
-        The library may reuse its memory afterwards."""
-        if self._loaded is not None:
-            self._loaded.synchronize()  # The previous copy reads self._weights.
-        self._weights.copy_(weights)
+        """Starts to copy the library's weights. Later work of the current stream sees
+        them. The library may reuse its memory after `finish` or `cancel`."""
         self._loaded = self._backend.copy(self._backend.current_stream(self._device),
-                                          to, self._weights)
+                                          to, weights)
 
-    def send(self, gradient: torch.Tensor, offset: int, to: torch.Tensor,
+    def send(self, gradient: torch.Tensor, to: torch.Tensor,
              done: Callable[[], None]) -> None:
         """Starts to copy a gradient, which the current stream computes, to the
-        library's memory `to`; `offset` is its place among all parameters. Calls
-        `done` when the copy is complete: in a later call of `send` or in `finish`."""
-        staged = self._gradients[offset:offset + to.numel()].view(to.shape)
+        library's memory `to`. Calls `done` when the copy is complete: in a later call
+        of `send` or in `finish`."""
         self._backend.order(self._stream, self._backend.current_stream(self._device))
-        event = self._backend.copy(self._stream, staged, gradient)
-        self._copying.append((event, staged, to, done))
+        self._copying.append((self._backend.copy(self._stream, to, gradient), done))
         while self._copying and self._copying[0][0].query():
-            self._hand_over()
+            self._copying.popleft()[1]()
 
     def finish(self) -> None:
-        """Waits for all copies of gradients."""
+        """Waits for all copies."""
         while self._copying:
-            self._copying[0][0].synchronize()
-            self._hand_over()
+            event, done = self._copying.popleft()
+            event.synchronize()
+            done()
+        self._await_weights()
 
     def cancel(self) -> None:
-        """Forgets the gradients that were not handed over."""
-        self._copying.clear()
+        """Waits for all copies, without calling `done` for the gradients."""
+        while self._copying:
+            self._copying.popleft()[0].synchronize()
+        self._await_weights()
 
-    def _hand_over(self) -> None:
-        _, staged, to, done = self._copying.popleft()
-        to.copy_(staged)
-        done()
+    def _await_weights(self) -> None:
+        if self._loaded is not None:
+            self._loaded.synchronize()
+            self._loaded = None
 
 
-def device_copies(device: torch.device, count: int) -> Optional[DeviceCopies]:
+def device_copies(device: torch.device) -> Optional[DeviceCopies]:
     """Returns the copies for a GPU, or None for a device whose tensors the library's
     memory is copied to and from directly."""
-    return DeviceCopies(device, count, CudaBackend()) if device.type == 'cuda' else None
+    return DeviceCopies(device, CudaBackend()) if device.type == 'cuda' else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -37,13 +38,12 @@ class ModuleWorker:
         self._tensors = list(tensors.values())
         self._trained = [isinstance(tensor, torch.nn.Parameter)
                          for tensor in self._tensors]
+        _pin_memory(session, self._tensors[0].device)
         session.declare(_declarations(tensors, no_decay, parameter_groups))
         session._model = self
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
-        # Where the tensors begin in it, and in the library's weights.
-        self._offsets: list[int] = []
         self._copies: Optional[_device_copies.DeviceCopies] = None
         self._states = self._current_states()
         self._loaded_item = self._batch = None
@@ -98,6 +98,9 @@ class ModuleWorker:
                 self._flat.copy_(arena)
             else:
                 self._copies.load(self._flat, arena)
+                # The program may report a result that does not depend on the copy.
+                if evaluates:
+                    self._copies.finish()
 
     def _attach(self, offsets: list[int], arena: torch.Tensor) -> None:
         """Makes the module's tensors views of one tensor, which is laid out like the
@@ -108,8 +111,7 @@ class ModuleWorker:
                             'wrapped; load weights before')
         device = self._tensors[0].device
         self._flat = torch.empty_like(arena, device=device)
-        self._offsets = offsets
-        self._copies = _device_copies.device_copies(device, arena.numel())
+        self._copies = _device_copies.device_copies(device)
         for offset, tensor in zip(offsets, self._tensors):
             tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
         self._states = self._current_states()
@@ -144,7 +146,7 @@ class ModuleWorker:
             self._send(number)
         else:
             self._sent.add(number)
-            self._copies.send(gradient, self._offsets[number], self._gradient(number),
+            self._copies.send(gradient, self._gradient(number),
                               lambda: self._send(number))
 
     def _on_gradient(self, number: int) -> None:
@@ -296,6 +298,17 @@ def _check(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
                 child.momentum is None:
             raise Error(f'{name} has momentum=None, an average over all steps, which '
                         'depends on the worker; set a momentum')
+
+
+def _pin_memory(session: Session, device: torch.device) -> None:
+    """Pins the library's memory if the module is on a GPU."""
+    if device.type != 'cuda':
+        return
+    try:
+        session.pin_for_gpu(device.index)
+    except Error as error:
+        warnings.warn(f'copies between the host and {device} are slow, because memory '
+                      f'cannot be pinned: {error}')
 
 
 def _initial(tensor: torch.Tensor) -> np.ndarray:

@@ -46,6 +46,7 @@ _FUNCTIONS = {
     'worker_connect': (c_int32, [c_char_p, POINTER(c_void_p), POINTER(ErrorStruct)]),
     'worker_free': (None, [c_void_p]),
     'worker_get_job': (None, [c_void_p, POINTER(JobStruct)]),
+    'worker_pin_for_gpu': (c_int32, [c_void_p, c_int32, POINTER(ErrorStruct)]),
     'worker_declare': (c_int32, [c_void_p, POINTER(ParameterStruct), c_size_t,
                                  POINTER(ErrorStruct)]),
     'worker_next_step': (c_void_p, [c_void_p]),

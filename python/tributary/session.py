@@ -180,6 +180,20 @@ class Session:
                    job.seed, job.train_samples, job.evaluation_samples, job.fingerprint,
                    job.batch, job.micro_batches)
 
+    def pin_for_gpu(self, gpu: int) -> None:
+        """Pins the memory of weights and gradients, so that copies to and from the GPU
+        with this number (in CUDA's order) do not involve the CPU.
+
+        Call it before `declare`, if the program copies `weights` and `gradients` to and
+        from a GPU itself; `DistributedDataParallel` calls it. Wait for a copy before
+        you call `ready`, `finish` or `report`. If memory cannot be pinned, the worker
+        logs a warning, and copies are slower. Raises `Error` if CUDA finds no such GPU,
+        or the library was built without CUDA.
+        """
+        error = _native.ErrorStruct()
+        if self._library.worker_pin_for_gpu(self._open(), gpu, ctypes.byref(error)):
+            raise _native.error_of(error)
+
     def declare(self, parameters: Sequence[Parameter]) -> None:
         """Declares the model's parameters, in the order in which forward uses them.
 

@@ -70,16 +70,6 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   return statistics;
 }
 
-// Returns a function that pins host arenas, or null if the devices work in host
-// memory.
-PinMemory PinFor(const TrainingSetup& setup) {
-  Device* const device = setup.device(/*thread=*/0);
-  if (!device->has_own_memory()) return nullptr;
-  return [device](void* memory, size_t bytes) {
-    return device->copies()->PinHostMemory(memory, bytes);
-  };
-}
-
 // Returns the function that maps the memory of a server's GPU, or null if the
 // worker computes on a CPU, or adds or inspects gradients on the host.
 MapDeviceMemory MapperFor(const TrainingSetup& setup) {
@@ -116,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
                                                   TraceRecorder* trace,
                                                   WorkState* state) {
   ParameterServerExchange::Options exchange_options;
-  exchange_options.pin = PinFor(setup);
+  exchange_options.pin = setup.pin();
   exchange_options.trace = trace;
   exchange_options.map_device = MapperFor(setup);
   // The ranges of most numbers of micro-batches consist of up to two subtrees.
@@ -187,7 +177,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
   part.lease = absl::Milliseconds(admission.lease_ms());
   part.host = options.host;
   part.insecure_network = options.insecure_network;
-  part.pin = PinFor(*setup);
+  part.pin = setup->pin();
   part.trace = trace;
   return JoinAllReduce(part, open, setup, membership, state);
 }

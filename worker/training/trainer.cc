@@ -147,11 +147,10 @@ absl::Status Trainer::Run() {
 }
 
 void Trainer::PinWeights() {
-  if (setup_->arenas(/*thread=*/0) == nullptr) return;
+  const PinMemory pin = setup_->pin();
+  if (pin == nullptr) return;
   for (const absl::Span<char> memory : state_->WeightMemory()) {
-    pinned_.push_back(setup_->device(/*thread=*/0)
-                          ->copies()
-                          ->PinHostMemory(memory.data(), memory.size()));
+    pinned_.push_back(pin(memory.data(), memory.size()));
   }
 }
 

@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   setup->job_ = job;
   setup->traits_ = ResolveExchange(job);
   setup->plan_model_ = sources.plan_model;
+  setup->pin_for_models_ = sources.pin;
   setup->queues_micro_batches_ =
       sources.queues_micro_batches && !setup->traits_.local_sgd;
   if (sources.queues_micro_batches && setup->traits_.local_sgd) threads = 1;
@@ -77,6 +78,14 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     TRIBUTARY_RETURN_IF_ERROR(added);
   }
   return setup;
+}
+
+PinMemory TrainingSetup::pin() const {
+  Device* const device = this->device(/*thread=*/0);
+  if (!device->has_own_memory()) return pin_for_models_;
+  return [device](void* memory, size_t bytes) {
+    return device->copies()->PinHostMemory(memory, bytes);
+  };
 }
 
 ComputeThreadItems TrainingSetup::Distribute(std::vector<int64_t> items) const {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/buffer_pool.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/parameters/parameter_table.h"
@@ -98,6 +99,10 @@ class TrainingSetup {
   // Returns TrainingSources::queues_micro_batches, or false if the job's
   // consistency mode is local_steps.
   bool queues_micro_batches() const { return queues_micro_batches_; }
+  // Returns a function that pins host arenas for the device, if it has memory
+  // of its own, or otherwise for the models (see TrainingSources::pin). May be
+  // null. This object must outlive the function's calls.
+  PinMemory pin() const;
   // Writes version 0 of the weights to `arena`, a host arena with the layout
   // layout(): the model's initial values, or those of the files that the job
   // names. Returns the errors of LoadInitialWeights. May block on the disk.
@@ -151,6 +156,7 @@ class TrainingSetup {
   JobSpec job_;
   ExchangeTraits traits_;
   ModelPlanner plan_model_;
+  PinMemory pin_for_models_;
   bool queues_micro_batches_ = false;
   std::unique_ptr<DataSet> data_;
   std::unique_ptr<Sampler> sampler_;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/base/buffer_pool.h"
 #include "proto/job.pb.h"
 #include "worker/data/data_registry.h"
 #include "worker/data/data_set.h"
@@ -37,6 +38,10 @@ struct TrainingSources {
   // in order for one thread of the user's program, which computes them. These
   // models call StepObserver::DeviceBusy when a micro-batch is in the queue.
   bool queues_micro_batches = false;
+  // Pins the host memory of weights and gradients, for models that copy them to
+  // and from a GPU themselves. Not used if the worker's device has memory of
+  // its own. May be null.
+  PinMemory pin;
 };
 
 }  // namespace tributary

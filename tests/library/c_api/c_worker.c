@@ -65,6 +65,13 @@ int run_c_worker(const char* coordinator, enum mistake mistake,
   }
   tributary_job job;
   tributary_worker_get_job(worker, &job);
+  /* Without a GPU, returns FailedPrecondition, and the job goes on. */
+  enum { FAILED_PRECONDITION = 9 };
+  if (tributary_worker_pin_for_gpu(worker, /*gpu=*/0, error) != 0 &&
+      error->code != FAILED_PRECONDITION) {
+    tributary_worker_free(worker);
+    return -1;
+  }
   if (declare(worker, mistake, error) != 0 || job.train_samples != 40) {
     tributary_worker_free(worker);
     return error->code;

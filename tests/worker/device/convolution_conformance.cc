@@ -229,7 +229,7 @@ TEST_P(DeviceConformanceTest, MaxPoolTakesFirstMaximumOfEachWindow) {
     for (const Floats& x :
          {FloatsWithTies(InCount(s)), Random(InCount(s), 1)}) {
       auto y = OutputReals(OutCount(s));
-      Buffer<int32_t> argmax(*device_, OutCount(s), -1);
+      GuardedArray<int32_t> argmax(*device_, OutCount(s), -1);
       device_->ops().pooling->MaxForward({s, UploadReals(x), y, argmax});
       const Integers places = reference::MaxPoolPlaces(s, ToDoubles(x));
       EXPECT_EQ(argmax.Download(), places);

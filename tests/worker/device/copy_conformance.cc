@@ -35,7 +35,7 @@ TEST_P(DeviceConformanceTest, CopiesOverlapOperationsAndEventsOrderThem) {
         pinned.push_back(
             device_->copies()->PinHostMemory(memory->data(), kBytes));
     }
-    const Buffer<float> device_x = Output(kCount), device_y = Upload(y);
+    const GuardedArray<float> device_x = Output(kCount), device_y = Upload(y);
     auto in = device_->copies()->CreateStream(),
          out = device_->copies()->CreateStream();
     ASSERT_TRUE(in.ok() && out.ok()) << in.status() << out.status();

@@ -9,7 +9,7 @@ namespace {
 // One pass through operations of every kind; returns all results.
 Floats RunEverything(Device& device) {
   const auto floats = [&](int64_t count, uint32_t seed) {
-    return Buffer<float>(device, RandomFloats(count, seed));
+    return GuardedArray<float>(device, RandomFloats(count, seed));
   };
   const auto reals = [&](int64_t count, uint32_t seed) {
     return Reals(device, RandomFloats(count, seed));
@@ -39,7 +39,7 @@ Floats RunEverything(Device& device) {
   auto planes = reals(2 * 16 * 144, 9), dimage = reals(2 * 3 * 144, 10),
        pooled = reals(2 * 16 * 36, 12);
   auto dkernel = floats(16 * 3 * 25, 11);
-  Buffer<int32_t> argmax(device, 2 * 16 * 36, 0);
+  GuardedArray<int32_t> argmax(device, 2 * 16 * 36, 0);
   device.ops().convolution->Forward({conv, image, kernel, nullptr, planes});
   device.ops().convolution->BackwardInput({conv, planes, kernel, dimage});
   device.ops().convolution->BackwardWeight(

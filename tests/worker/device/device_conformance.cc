@@ -54,7 +54,7 @@ constexpr double kStep = 1e-4;
 }  // namespace
 
 template <typename T>
-Buffer<T>::Buffer(Device& device, const std::vector<T>& values)
+GuardedArray<T>::GuardedArray(Device& device, const std::vector<T>& values)
     : device_(&device),
       count_(values.size()),
       memory_(nullptr, [](void*) {}),
@@ -63,11 +63,11 @@ Buffer<T>::Buffer(Device& device, const std::vector<T>& values)
 }
 
 template <typename T>
-Buffer<T>::Buffer(Device& device, int64_t count, T fill)
-    : Buffer(device, std::vector<T>(count, fill)) {}
+GuardedArray<T>::GuardedArray(Device& device, int64_t count, T fill)
+    : GuardedArray(device, std::vector<T>(count, fill)) {}
 
 template <typename T>
-void Buffer<T>::Fill(const std::vector<T>& values) {
+void GuardedArray<T>::Fill(const std::vector<T>& values) {
   std::vector<T> guarded(count_ + 2 * kGuard, GuardValue<T>());
   std::copy(values.begin(), values.end(), guarded.begin() + kGuard);
   auto memory = device_->Allocate(guarded.size() * sizeof(T));
@@ -79,7 +79,7 @@ void Buffer<T>::Fill(const std::vector<T>& values) {
 }
 
 template <typename T>
-std::vector<T> Buffer<T>::Download() const {
+std::vector<T> GuardedArray<T>::Download() const {
   std::vector<T> guarded(count_ + 2 * kGuard);
   const absl::Status copied = device_->CopyToHost(guarded.data(), memory_.get(),
                                                   guarded.size() * sizeof(T));
@@ -109,9 +109,9 @@ Floats Reals::Download() const {
   return is_float32_ ? floats_.Download() : FromHalves(halves_.Download());
 }
 
-template class Buffer<float>;
-template class Buffer<uint16_t>;
-template class Buffer<int32_t>;
+template class GuardedArray<float>;
+template class GuardedArray<uint16_t>;
+template class GuardedArray<int32_t>;
 
 Floats RandomFloats(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
@@ -151,7 +151,7 @@ void DeviceConformanceTest::SetUp() {
   }
 }
 
-Buffer<float> DeviceConformanceTest::Output(int64_t count) {
+GuardedArray<float> DeviceConformanceTest::Output(int64_t count) {
   return {*device_, count, std::numeric_limits<float>::quiet_NaN()};
 }
 

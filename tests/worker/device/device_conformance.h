@@ -50,11 +50,11 @@ using Integers = std::vector<int32_t>;
 // Device memory for values of type T, between two guards that detect writes out
 // of bounds. Not thread-safe.
 template <typename T>
-class Buffer {
+class GuardedArray {
  public:
   // Creates a buffer of `count` values, all equal to `fill`.
-  Buffer(Device& device, int64_t count, T fill);
-  Buffer(Device& device, const std::vector<T>& values);
+  GuardedArray(Device& device, int64_t count, T fill);
+  GuardedArray(Device& device, const std::vector<T>& values);
 
   // Returns the address of the first value in device memory.
   T* data() const { return data_; }
@@ -72,7 +72,7 @@ class Buffer {
   T* data_;
 };
 
-// Like Buffer, for numbers of type Real.
+// Like GuardedArray, for numbers of type Real.
 class Reals {
  public:
   Reals(Device& device, const Floats& values);
@@ -83,8 +83,8 @@ class Reals {
 
  private:
   // The buffer of the device's precision. The other one is empty.
-  Buffer<float> floats_;
-  Buffer<uint16_t> halves_;
+  GuardedArray<float> floats_;
+  GuardedArray<uint16_t> halves_;
   bool is_float32_;
 };
 
@@ -106,13 +106,17 @@ class DeviceConformanceTest : public testing::TestWithParam<DeviceFactory> {
  protected:
   void SetUp() override;
 
-  Buffer<float> Upload(const Floats& values) { return {*device_, values}; }
-  Buffer<int32_t> Upload(const Integers& values) { return {*device_, values}; }
+  GuardedArray<float> Upload(const Floats& values) {
+    return {*device_, values};
+  }
+  GuardedArray<int32_t> Upload(const Integers& values) {
+    return {*device_, values};
+  }
   // Copies `values` to the device, rounded to the device's precision.
   Reals UploadReals(const Floats& values) { return {*device_, values}; }
   // Return a buffer for `count` outputs. It is filled with NaN, so that tests
   // detect elements that are not written.
-  Buffer<float> Output(int64_t count);
+  GuardedArray<float> Output(int64_t count);
   Reals OutputReals(int64_t count);
 
   // Returns RandomReals for the device of the test.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_status.h"
+#include "common/cuda/pinned_memory.h"
 #include "common/cuda/stream.h"
 #include "worker/device/cuda/cuda_context.h"
 #include "worker/device/cuda/cuda_copies.h"
@@ -120,6 +121,15 @@ std::string WhyNoDevice(cudaError_t error) {
   return cudaGetErrorString(error);
 }
 
+// Returns NotFound if there is no GPU with this number.
+absl::Status CheckOrdinal(int ordinal) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const int count, CountCudaDevices());
+  if (ordinal >= 0 && ordinal < count) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("there is no cuda:", ordinal,
+                   "; the last GPU of this machine is cuda:", count - 1));
+}
+
 }  // namespace
 
 absl::StatusOr<int> CountCudaDevices() {
@@ -132,6 +142,13 @@ absl::StatusOr<int> CountCudaDevices() {
         WhyNoDevice(error == cudaSuccess ? cudaErrorNoDevice : error)));
   }
   return count;
+}
+
+absl::StatusOr<PinMemory> PinForCuda(int ordinal) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckOrdinal(ordinal));
+  return [ordinal](void* memory, size_t bytes) {
+    return cuda::PinHostMemory(ordinal, memory, bytes);
+  };
 }
 
 absl::StatusOr<std::string> CudaBusId(int ordinal) {
@@ -149,13 +166,7 @@ void LeaveCuda(int ordinal) {
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal,
                                                          Precision precision) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const int count, CountCudaDevices());
-  if (ordinal < 0 || ordinal >= count) {
-    return absl::NotFoundError(absl::StrCat("there is no cuda:", ordinal,
-                                            "; the last GPU of this machine is "
-                                            "cuda:",
-                                            count - 1));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckOrdinal(ordinal));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<CudaContext> context,
                              CudaContext::Create(ordinal));
   TRIBUTARY_RETURN_IF_ERROR(

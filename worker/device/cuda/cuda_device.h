@@ -30,6 +30,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/buffer_pool.h"
 #include "worker/device/device.h"
 
 namespace tributary {
@@ -43,6 +44,11 @@ absl::StatusOr<int> CountCudaDevices();
 // "0000:3b:00.0". The GPU must exist. Returns CUDA's error if CUDA cannot read
 // the address, and FailedPrecondition in a build without CUDA.
 absl::StatusOr<std::string> CudaBusId(int ordinal);
+
+// Returns a function that pins host memory, so that GPU number `ordinal` can
+// copy from and to it without involving the CPU. Returns the errors of
+// CountCudaDevices, and NotFound if there is no GPU with this number.
+absl::StatusOr<PinMemory> PinForCuda(int ordinal);
 
 // Releases the several hundred megabytes of memory that CUDA itself occupies on
 // GPU number `ordinal` for this process. Without this call, the memory stays

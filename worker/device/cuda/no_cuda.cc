@@ -16,6 +16,8 @@ absl::StatusOr<int> CountCudaDevices() { return NoCuda(); }
 
 absl::StatusOr<std::string> CudaBusId(int /*ordinal*/) { return NoCuda(); }
 
+absl::StatusOr<PinMemory> PinForCuda(int /*ordinal*/) { return NoCuda(); }
+
 void LeaveCuda(int /*ordinal*/) {}
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(

@@ -1,0 +1,98 @@
+// Worker::PinForGpu on the emulated GPU.
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/job/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/library/model_engine.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/tiny_jobs.h"
+#include "tests/worker/device/cuda/emulation/emulated_memory.h"
+#include "tributary/worker.h"
+
+namespace tributary {
+namespace {
+
+using ::emulated_gpu::IsPinned;
+using ::testing::HasSubstr;
+
+class PinForGpuTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  PinForGpuTest() {
+    if (!GetParam().empty()) {
+      EXPECT_EQ(SetField(&job_, GetParam()), absl::OkStatus());
+    }
+  }
+
+  // Trains the job with a program that calls PinForGpu if `pins`. Expects that
+  // the memory of all items is pinned, or that none is.
+  void Train(bool pins) {
+    LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
+                         testing::TempDir());
+    Worker::Options options;
+    options.coordinator = cluster.coordinator();
+    absl::StatusOr<Worker> worker = Worker::Connect(options);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    if (pins) {
+      ASSERT_EQ(worker->PinForGpu(0), absl::OkStatus());
+    }
+    ModelEngine engine(job_);
+    ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
+    int items = 0;
+    while (Step* const step = worker->NextStep()) {
+      for (MicroBatch& micro_batch : step->micro_batches()) {
+        EXPECT_EQ(IsPinned(micro_batch.weights(0).data()), pins);
+        EXPECT_EQ(IsPinned(micro_batch.gradient(0).data()), pins);
+        engine.Train(&micro_batch);
+        ++items;
+      }
+      for (EvaluationPiece& piece : step->evaluation_pieces()) {
+        EXPECT_EQ(IsPinned(piece.weights(0).data()), pins);
+        engine.Evaluate(&piece);
+        ++items;
+      }
+    }
+    EXPECT_EQ(worker->status(), absl::OkStatus());
+    EXPECT_EQ(cluster.Await(), absl::OkStatus());
+    EXPECT_GT(items, 100);
+  }
+
+  JobSpec job_ = TinyJob("mlp", testing::TempDir());
+};
+
+TEST_P(PinForGpuTest, PinsTheMemoryOfAllItems) {
+  Train(/*pins=*/true);
+  EXPECT_EQ(emulated_gpu::PinnedBytes(), 0) << "after the job";
+}
+
+TEST_P(PinForGpuTest, OtherwiseNothingIsPinned) { Train(/*pins=*/false); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Exchanges, PinForGpuTest,
+    testing::Values("", "exchange.transport=WIRE",
+                    "exchange.all_reduce={backend: GLOO chunk_bytes: 4096}"));
+
+TEST(PinForGpuErrorTest, NamesTheMistake) {
+  const JobSpec job = TinyJob("mlp", testing::TempDir());
+  LocalCluster cluster(job, /*servers=*/1, /*expected_workers=*/1,
+                       testing::TempDir());
+  Worker::Options options;
+  options.coordinator = cluster.coordinator();
+  absl::StatusOr<Worker> worker = Worker::Connect(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_THAT(worker->PinForGpu(9), StatusIs(absl::StatusCode::kNotFound,
+                                             HasSubstr("there is no cuda:9")));
+  ModelEngine engine(job);
+  ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
+  EXPECT_THAT(worker->PinForGpu(0),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "PinForGpu was called after Declare; call it before"));
+  EXPECT_EQ(engine.Run(&*worker), absl::OkStatus());
+  EXPECT_EQ(cluster.Await(), absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace tributary
