@@ -26,9 +26,10 @@ class RemoteRecords {
   // them. A call to the coordinator times out after ten seconds.
   void Poll();
 
-  // Return what the methods of RecordsCopy with the same names return for the
-  // copied records. The file at path() may change at any time, so a line that
-  // was read before may be replaced by a different line.
+  // These methods return the results of RecordsCopy's methods of the same
+  // names, for the records that were copied so far. The file at path() may
+  // change at any time, so a line that was read before may be replaced by a
+  // different line.
   const std::string& path() const;
   std::vector<JobEvent> events() const;
   std::string job() const;

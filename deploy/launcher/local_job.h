@@ -110,11 +110,13 @@ struct LocalJobResult {
 // ends every process.
 class LocalJob {
  public:
-  // Starts the processes with a Supervisor, on this machine. `signals` must
-  // have been created with `with_children` set, and must outlive this object.
+  // Prepares a job whose processes a Supervisor starts, on this machine.
+  // `signals` must have been created with `with_children` set, and must outlive
+  // this object.
   LocalJob(LocalJobOptions options, SignalQueue* signals);
-  // Starts the processes with `processes`, which must outlive this object and
-  // must not have started any process.
+  // Prepares a job whose processes `processes` starts. `processes` and
+  // `signals` must outlive this object, and `processes` must not have started
+  // any process.
   LocalJob(LocalJobOptions options, SignalQueue* signals,
            ProcessControl* processes);
 

@@ -121,7 +121,7 @@ class AdmissionControl {
   const BeginningOptions beginning_;
 
   StartQuorum quorum_;
-  // Names the workers that have the job's data, for messages; see
+  // The workers that have the job's model and data, as messages name them; see
   // StartQuorum::Decision::whose.
   std::string data_owner_;
   // The order (Open) that tells workers to connect to the servers.

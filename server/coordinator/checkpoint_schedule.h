@@ -177,7 +177,8 @@ class CheckpointSchedule {
   bool takes_best_ = false;
   bool draining_ = false;
   bool drained_ = false;
-  // Version of the checkpoint to take while no worker computes; see OnIdle.
+  // Version of the checkpoint that OnIdle was last asked to take, or -1 if it
+  // has not been asked.
   int64_t idle_version_ = -1;
   // True if OnIdle has requested a checkpoint at idle_version_ that has not
   // begun.

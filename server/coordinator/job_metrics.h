@@ -10,7 +10,8 @@
 
 namespace tributary {
 
-// The values that the job's metrics show.
+// The values from which server 0 computes the metrics of the job that it
+// publishes.
 struct JobMetrics {
   StatusReply status;
   // Seconds per step of this attempt; see JobProgress::step_seconds.

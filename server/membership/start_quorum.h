@@ -69,13 +69,12 @@ class StartQuorum {
   }
 
  private:
-  // A group of workers with the same model and data.
+  // All workers that have reported the model and the data in `ready`.
   struct Party {
     Ready ready;
     std::map<int64_t, std::string> names;  // Member names by incarnation.
   };
-  // Returns all parties (groups of workers with the same model and data), the
-  // largest first.
+  // Returns all parties, the largest first.
   std::vector<const Party*> Parties() const;
   int ready_count() const;
 

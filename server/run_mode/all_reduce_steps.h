@@ -16,13 +16,13 @@
 
 namespace tributary {
 
-// The run mode of an all-reduce. The workers that are synced when work is first
-// assigned, but at most as many as there are leaves (micro-batches), form a
-// group for the whole attempt: they sum gradients and update weights among
-// themselves, and send their state to the server for checkpoints and for the
-// final model. The loss of a member ends the attempt. Workers that join later
-// wait for the next attempt. If they would enlarge the group, the next attempt
-// begins after the next checkpoint.
+// The run mode of an all-reduce. The workers that have all weights when work is
+// first assigned form a group for the whole attempt; the group has at most as
+// many members as a step has micro-batches. The members sum gradients and
+// update weights among themselves, and send their state to the server for
+// checkpoints and for the final model. The loss of a member ends the attempt.
+// Workers that join later wait for the next attempt. If they would enlarge the
+// group, the coordinator ends the attempt after the next checkpoint.
 class AllReduceSteps final : public RunMode {
  public:
   AllReduceSteps(const JobSpec& job, Membership* membership,
@@ -39,9 +39,10 @@ class AllReduceSteps final : public RunMode {
 
   absl::Status OnWorkerLost(int64_t worker, const std::string& name) override;
 
-  // Requests the members' state for the checkpoint that `order` describes,
-  // unless `kept` is true: members then send their state without a request.
-  // OrderWaitingSnapshot later orders the server to write the state.
+  // Requests the members' state for the checkpoint that `order` describes. If
+  // `kept` is true, requests nothing, because the members send the state of
+  // this version without a request. OrderWaitingSnapshot later orders the
+  // server to write the state.
   void OrderSnapshot(const ServerOrder& order, bool kept) override;
   std::optional<SnapshotReport> OnSaved(int64_t worker,
                                         const Saved& saved) override;

@@ -25,8 +25,8 @@ class CoordinatorService final
                       Rendezvous::WithCallbackMethod_ReportEvent<
                           Rendezvous::Service>>>>> {
  public:
-  // `coordinator` and `records` must outlive the gRPC server. Closes a stream
-  // whose first message does not arrive within `silence`.
+  // `coordinator` and `records` must outlive the gRPC server. The service
+  // closes a stream if its first message does not arrive within `silence`.
   CoordinatorService(Coordinator* coordinator, RunRecords* records,
                      absl::Duration silence = kDefaultLimits.handshake_timeout);
   ~CoordinatorService() override;

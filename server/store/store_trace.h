@@ -21,7 +21,8 @@ class StoreTrace {
   // thread-safe.
   class Contributions {
    public:
-    // Adds the contribution to `step` for one node of the reduction tree.
+    // Records that the contribution of reduction tree node `node` to `step` has
+    // arrived.
     void Add(int64_t step, int node);
     // Removes and returns the nodes of the contributions to `step`, and removes
     // the contributions to earlier steps.

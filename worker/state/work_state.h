@@ -35,8 +35,8 @@ struct Task {
   };
   Kind kind = Kind::kFail;
   int64_t version = 0;
-  // Indices of the micro-batches or of the pieces of the evaluation data, in
-  // ascending order.
+  // What to compute: indices of micro-batches (kTrain) or of pieces of the
+  // evaluation data (kEvaluate), in ascending order.
   std::vector<int64_t> items;
   // Generation of the assignment that the task belongs to. Each new assignment
   // has a higher generation.

@@ -49,8 +49,8 @@ class DeviceSums {
   // the reduction tree whose leaves all belong to the task or, if memory does
   // not suffice, of a smaller subtree.
   bool complete() const { return complete_; }
-  // Returns the node of the reduction tree whose sum the micro-batch
-  // contributes to.
+  // Returns the node of the reduction tree whose sum, in device memory, the
+  // micro-batch is added to.
   int node() const { return node_; }
   // Returns the arena that holds the sum of node(). Valid until the next
   // BeginMicroBatch.

@@ -19,7 +19,7 @@ namespace tributary {
 // thread-safe.
 class PictureTransform {
  public:
-  // `spec` must be valid. Samples have height x width pixels.
+  // `spec` must be valid. The resulting samples have `height` x `width` pixels.
   PictureTransform(const ImagesSpec& spec, int64_t height, int64_t width,
                    uint64_t seed);
 

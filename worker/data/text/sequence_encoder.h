@@ -45,9 +45,11 @@ struct Sequences {
 // Thread-safe.
 class SequenceEncoder {
  public:
-  // `tokenizer` must be WordPiece; the job's field `field` names it. Returns
-  // InvalidArgument if the tokenizer's vocabulary lacks [CLS] or [SEP], if it
-  // is larger than the model's, or if the model's context is too small.
+  // `tokenizer` must be a WordPiece tokenizer. `field` is the job's field that
+  // names its file, for errors. Returns InvalidArgument if the tokenizer's
+  // vocabulary lacks [CLS] or [SEP] or is larger than the model's vocabulary,
+  // or if the model's context has no room for the special tokens and one token
+  // of each text.
   static absl::StatusOr<SequenceEncoder> Create(
       std::unique_ptr<Tokenizer> tokenizer, const std::string& field,
       const TextModel& model, bool pairs);

@@ -29,7 +29,8 @@ class TokenWindows {
     // Number of tokens that a sample has in addition to those of its window,
     // such as [CLS] and [SEP]. A window has `context` - `extra_tokens` tokens.
     int64_t extra_tokens = 0;
-    // True if the label of a token is the token after it.
+    // True if the label of a token is the token after it. If false, the caller
+    // sets the labels.
     bool predicts_next = true;
     // The seed for the phase of each epoch, which is the position of the
     // epoch's first window.

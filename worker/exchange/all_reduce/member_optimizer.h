@@ -52,7 +52,7 @@ class MemberOptimizer {
     double value = 0;
     // -1 if `value` is finite. Otherwise the index, within the chunk, of the
     // first gradient element that is not finite, or 0 if all elements are
-    // finite and only the sum overflows.
+    // finite and `value`, the sum of their squares, has overflowed.
     int64_t nonfinite = -1;
   };
   // Starts to compute the sum of squares of a chunk's gradient, which must not

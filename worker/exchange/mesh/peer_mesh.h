@@ -19,9 +19,9 @@ namespace tributary {
 // Thread-safe.
 class PeerMesh {
  public:
-  // A message in flight. Its memory is in use until Wait has returned. Before a
-  // transfer is destroyed, Wait must have returned or Abort must have been
-  // called.
+  // A message in flight. The caller must not free or change the message's
+  // memory until Wait has returned, or until the transfer is destroyed after
+  // Abort. A transfer must not be destroyed earlier.
   class Transfer {
    public:
     virtual ~Transfer() = default;
