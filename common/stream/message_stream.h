@@ -112,7 +112,8 @@ class ClientStream : public OutgoingStream<Out> {
  public:
   using OutgoingStream<Out>::Send;
 
-  // Starts the call and delivers the received messages to `session`.
+  // Starts the call, and returns without waiting. Received messages are
+  // delivered to `session`, which must live until AwaitDone has returned.
   virtual void Start(ClientSession<In, Out>* session) = 0;
   // Half-closes the stream after all queued messages have been sent. Ignores
   // messages that are sent later.

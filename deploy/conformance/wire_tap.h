@@ -52,8 +52,9 @@ class WireTap {
   // Ends all relayed calls with `status`, and refuses further calls with
   // `status` until Allow is called.
   void Break(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
-  // Refuses the next call of the Membership RPC with `status`, after the first
-  // message of the call. Accepts all calls of the Exchange RPC.
+  // Refuses the next call of the Membership RPC with `status`, after the
+  // client's first message. Later calls, and calls of the Exchange RPC, are
+  // accepted.
   void RefuseOnce(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   // Accepts calls of the worker again, after Break.
   void Allow() ABSL_LOCKS_EXCLUDED(mu_);

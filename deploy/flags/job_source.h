@@ -56,9 +56,10 @@ void AddStepsFlag(CommandLine* line, JobSource* source);
 void AddSetFlag(CommandLine* line, const std::string& example,
                 std::vector<std::string>* sets);
 
-// Reads the job from `source` and applies the changes in it. Returns a valid
-// job, as ResolveJob returns it, in which batch.micro_batches may be
-// kFindMicroBatches if `finds_micro_batches` is true. Returns the errors of
+// Reads the job that `source` names, applies the changes that `source`
+// contains, and completes it with ResolveJob. The result is valid, except that
+// batch.micro_batches may be kFindMicroBatches if source.finds_micro_batches is
+// true. Returns the errors of
 // LoadJob and BuiltInJob, and InvalidArgument, naming the flag or the field,
 // for an invalid change or job.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);

@@ -80,8 +80,9 @@ void AddAllowJobChangesFlag(CommandLine* line, bool* allow);
 // The value of --resume that resumes the run in --output.
 inline constexpr char kResumeAuto[] = "auto";
 
-// Returns how to treat an earlier run, given the values of the flags --resume
-// and --overwrite.
+// Returns what to do with an earlier run in the folder: resume it if `resume`,
+// the value of the flag --resume, is not empty; otherwise replace it if
+// `overwrite` is true, or refuse to start.
 inline OutputDirectory::Earlier EarlierRun(const std::string& resume,
                                            bool overwrite) {
   if (!resume.empty()) return OutputDirectory::Earlier::kResume;

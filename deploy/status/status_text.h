@@ -10,8 +10,8 @@
 
 namespace tributary {
 
-// Returns one line: the progress of the job, the numbers of its processes, and
-// the model.
+// Returns one line: the progress of the job, how many workers and servers it
+// has, and the model.
 std::string FormatStatus(const StatusReply& status);
 
 // Returns up to `count` of the newest events of the job in `status`, oldest

@@ -20,13 +20,14 @@ class CheckpointCommitter {
   // Creates a folder for a checkpoint at `step`. Passes the folder's path, or
   // the error, to Coordinator::OnCheckpointFolder.
   virtual void MakeFolder(int64_t step) = 0;
-  // Turns `folder` into the checkpoint that `manifest` describes. Passes the
-  // result to Coordinator::OnCheckpointCommitted.
+  // Renames `folder` to that of a checkpoint, which `manifest` describes.
+  // Passes the result to Coordinator::OnCheckpointCommitted.
   virtual void Commit(const std::string& folder,
                       const CheckpointManifest& manifest) = 0;
-  // Turns `folder` into the best checkpoint (that of the version with the best
-  // evaluation so far), which `manifest` describes. Replaces the previous best
-  // checkpoint. Passes the result to Coordinator::OnCheckpointCommitted.
+  // Renames `folder` to that of the best checkpoint, which `manifest`
+  // describes: the checkpoint of the version with the best evaluation so far.
+  // Replaces the previous best checkpoint. Passes the result to
+  // Coordinator::OnCheckpointCommitted.
   virtual void CommitBest(const std::string& folder,
                           const CheckpointManifest& manifest) = 0;
   // Removes a folder that MakeFolder created.

@@ -117,16 +117,16 @@ class CheckpointSchedule {
 
   // Returns the version of the checkpoint under way, or -1 if there is none.
   int64_t version() const { return stage_ == Stage::kIdle ? -1 : version_; }
-  // Returns true if all servers have copied version(), or have passed it, so
-  // that later steps may be applied.
+  // Returns true if each server has copied version() for the checkpoint, or has
+  // already computed a later version. Later steps may then be applied.
   bool taken() const { return taken_ == options_.servers; }
   // Returns true if no more checkpoints follow, because checkpoints are
   // disabled or because the final checkpoint is committed or has failed. The
   // final checkpoint is that of the last version, or the one that Drain
   // requested. Returns false while an action is left to return.
   bool over() const;
-  // Returns true from a call of TakeSoon or Drain until the requested
-  // checkpoint is committed or has failed.
+  // Returns true while a checkpoint that TakeSoon or Drain has requested is
+  // neither committed nor has failed.
   bool soon() const { return soon_; }
   int64_t committed() const { return committed_; }
   int64_t failures() const { return failures_; }

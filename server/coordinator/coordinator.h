@@ -145,9 +145,9 @@ class Coordinator {
   // workers agree on the model (see StartQuorum), unless the job was complete
   // before this attempt began.
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the manifest of the finished model. If the manifest names files,
-  // they are the files of a checkpoint, not the file of the final model. Call
-  // it when the attempt has ended as kTrained.
+  // Returns the manifest of the finished model, after the attempt has ended as
+  // kTrained. If the manifest names files, they are those of a checkpoint; the
+  // file of the final model is never among them.
   CheckpointManifest FinalManifest() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the folder of the checkpoint with the finished model if the job was
   // complete before this attempt began, otherwise an empty string.
@@ -163,7 +163,7 @@ class Coordinator {
   absl::Status Handle(Member* member, const WorkerReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Returns the worker's name in the trace.
+  // Returns the name of the worker in the trace: its role and its rank.
   static TracedName TracedNameOf(const Member& member);
   // These functions handle a process's clock probe (a request for the
   // coordinator's clock) and its trace records. `answer` sends the answer to

@@ -41,7 +41,8 @@ class HealthWatch {
   // because the attempt may compute some steps again. `steps` is the number of
   // steps of the job.
   void Begin(int64_t steps) ABSL_LOCKS_EXCLUDED(mu_);
-  // Adds a line of metrics.jsonl. Blocks on the disk.
+  // Examines the next line of metrics.jsonl and, now and then, how full the
+  // disk is, and logs the alarms that they raise. Blocks on the disk.
   void Add(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Adds the state of each alarm to `*page`.

@@ -37,8 +37,8 @@ class ResumeChooser {
   // nullopt if the job begins at step 0. Reads only the manifest of a
   // checkpoint, unless the manifest shows that this job is complete: then
   // verifies all files. Returns NotFound if ServerOptions::resume_from is set,
-  // but neither it nor, if uses_own(), this run has a usable checkpoint.
-  // Returns the errors of ListCheckpoints.
+  // but its folder has no usable checkpoint, and this run has none or
+  // uses_own() is false. Returns the errors of ListCheckpoints.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 
  private:

@@ -79,9 +79,9 @@ struct ServerOptions {
 
   // Shards other than 0 only: host:port of shard 0.
   std::string coordinator;
-  // Shards other than 0 only: how long a server tries to reach a coordinator
-  // that does not respond. The limit applies once the server has enlisted;
-  // until then, it is 60 seconds.
+  // Shards other than 0 only: how long a server that has enlisted tries to
+  // reach a coordinator that does not respond, before it ends with an error. A
+  // server that has not enlisted yet tries for 60 seconds.
   absl::Duration reconnect_timeout = absl::Minutes(10);
   // Shards other than 0 only: if true, a server whose job was stopped enlists
   // again, because shard 0 will be restarted to resume the job.

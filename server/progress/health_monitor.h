@@ -41,7 +41,8 @@ class HealthMonitor {
   // `steps` is the number of steps of the job.
   explicit HealthMonitor(int64_t steps) : steps_(steps) {}
 
-  // Adds a line of metrics.jsonl, and returns the alarms that the line raises.
+  // Examines the next line of metrics.jsonl, and returns the alarms that the
+  // line raises.
   std::vector<Alarm> Add(const Line& line);
 
   // Returns 1 for each alarm that is raised now, and 0 for each other alarm,

@@ -221,8 +221,8 @@ class JobProgress {
   std::deque<double> step_times_;
   Histogram step_seconds_;
   StepBreakdown breakdown_;
-  // The fields of the status that describe the time between the last two lines
-  // about training in metrics.jsonl.
+  // The status fields that are measured between the last two lines about
+  // training in metrics.jsonl, such as the speed. Other fields are not set.
   StatusReply recent_;
 
   int64_t evaluated_version_ = 0;

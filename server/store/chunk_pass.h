@@ -124,7 +124,8 @@ class ChunkPassGroup {
       absl::Span<const RunItem> items) = 0;
 };
 
-// Returns a group that runs the passes of a call one by one.
+// Returns a group whose Run executes its passes one after the other, on the
+// calling thread.
 std::unique_ptr<ChunkPassGroup> RunPassesOneByOne();
 
 // The arguments of a ChunkPassMaker, which describe the passes to create.

@@ -11,9 +11,9 @@
 namespace tributary {
 
 // Builds the network that `spec` names. Returns InvalidArgument, naming the
-// job's field, if the program has not registered the network, if its
+// job's field, if the program has not registered the network, if the network's
 // configuration is invalid, or if the network does not suit the data. Also
-// returns the errors of the network's factory and of its graph.
+// returns the error of the network's factory.
 absl::StatusOr<Graph> BuildRegisteredModel(const ExternalModelSpec& spec,
                                            const DataInfo& info,
                                            const ModelRegistry& registered);

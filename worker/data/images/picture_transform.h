@@ -46,8 +46,9 @@ class PictureTransform {
     int64_t width;
   };
   Size ScaledSize(int64_t height, int64_t width) const;
-  // Scales a picture so that its shorter side has the length that the job's
-  // field `resize` sets or, without this field, so that it covers the sample.
+  // Scales a picture, keeping its aspect ratio. If the job sets the field
+  // `resize`, the shorter side gets that length. Otherwise the picture gets the
+  // smallest size that is at least as wide and as high as a sample.
   Picture Scaled(const Picture& picture) const;
   // Cuts the sample out of `picture` at (top, left), normalizes it, and writes
   // it to `sample`. Where the sample extends beyond the picture, it is black.

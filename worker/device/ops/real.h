@@ -17,9 +17,10 @@ enum class Precision {
   kTf32,
 };
 
-// An element of an activation, of its gradient, or of a weight as an operand of
-// matrix products: float32 or bfloat16, according to Device::precision().
-// Results are converted to bfloat16 by rounding to nearest, ties to even.
+// An element of an activation, of an activation's gradient, or of the copy of a
+// weight that matrix products read. It is a float32 or a bfloat16, according to
+// Device::precision(). Results that are stored as bfloat16 are rounded to
+// nearest, ties to even.
 // Opaque: only devices and worker/device/reals.h access the representation.
 struct Real;
 

@@ -25,9 +25,9 @@ class PeerMesh {
   class Transfer {
    public:
     virtual ~Transfer() = default;
-    // Blocks until the message is complete. Must be called at most once.
-    // Returns Unavailable, naming the other member, if the message cannot be
-    // delivered, and Aborted after Abort.
+    // Blocks until the message has been sent or received completely. Must be
+    // called at most once. Returns Unavailable, naming the other member, if the
+    // message cannot be delivered, and Aborted after PeerMesh::Abort.
     virtual absl::Status Wait() = 0;
   };
 

@@ -16,8 +16,8 @@ void Scale(int64_t count, float factor, float* y);  // y *= factor
 // to 0. Element i uses random number first + i of `stream`.
 void Dropout(int64_t count, const RandomStream& stream, uint64_t first,
              float rate, const float* x, float* y);
-// Sets factors[i] to the factor by which Dropout multiplies element i, which is
-// 1 / (1 - rate) or 0.
+// Sets factors[i], for each i < count, to the factor by which Dropout
+// multiplies x[i] if the arguments are the same: 1 / (1 - rate) or 0.
 void DropoutFactors(int64_t count, const RandomStream& stream, uint64_t first,
                     float rate, float* factors);
 

@@ -125,10 +125,11 @@ class alignas(16) TileProducts<float> {
   static constexpr int kStride = kTile + 4;
   static_assert(2 * kOperandStride >= kStride, "one operand is a tile wide");
 
-  // Copies kTile rows and kDepth columns of m, starting at (first_row,
-  // first_column), to `to`, with zeros outside of m. With `interleaved`, row 4
-  // n + j is stored as row j kSide + n, so that the rows 4 n + j of threads n =
-  // 0, 1, ... are contiguous.
+  // Copies the tile of kTile rows and kDepth columns of m that begins at
+  // (first_row, first_column) to `to`, with zeros outside of m. With
+  // `interleaved`, row 4 * n + j of the tile (0 <= j < 4) is stored as row j *
+  // kSide + n. Thread n uses the rows 4 * n to 4 * n + 3, so the rows that the
+  // threads 0, 1, ... read at the same time are contiguous.
   __device__ static void LoadOperand(const HeadMatrix<float>& m, int first_row,
                                      int first_column, bool interleaved,
                                      float* to) {

@@ -47,7 +47,7 @@ inline int64_t BlocksOf(const AttentionShape& s) {
   return s.batch * s.heads * TilesOf(s) * ColumnChunksOf(s);
 }
 
-// Returns the work of thread block number `block`, which is below BlocksOf(s).
+// Returns the work of thread block number `block`, from 0 to BlocksOf(s) - 1.
 // Blocks are ordered by tile, then by head, so that blocks that run at the same
 // time have equal amounts of work.
 __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
