@@ -108,8 +108,8 @@ class AdmissionControl {
  private:
   void AdmitWaiting();
   void OpenWaiting();
-  // Returns InvalidArgument if the worker's model or data differ from the
-  // job's. Returns OK if the job's model and data are not known yet.
+  // Returns the error of CheckData or CheckModel if the worker's data or model
+  // differ from the job's. Returns OK if the job's are not known yet.
   absl::Status CheckReady(const Ready& ready) const;
   absl::Status Prepare(const Ready& ready);
   // Removes the worker and closes its connection with status `told`. `reason`
