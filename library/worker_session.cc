@@ -1,9 +1,13 @@
 #include "library/worker_session.h"
 
+#include <sys/mman.h>
+
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/os/shared_memory.h"
 #include "library/index_view.h"
 #include "library/program_model.h"
 #include "worker/data/data_set.h"
@@ -17,6 +21,25 @@ namespace {
 // Compute threads of RunWorker, which only wait for the program. While the
 // program computes the item of one thread, the other thread queues the next.
 constexpr int kComputeThreads = 2;
+
+// Memory whose copies take a noticeable part of a step.
+constexpr size_t kWorthAWarning = size_t{1} << 20;
+
+// Hides whole pages of pinned memory from child processes, such as those that
+// read data for PyTorch's DataLoader, until the returned handle is released.
+// The kernel copies pinned pages when the process forks.
+std::shared_ptr<void> HiddenFromChildren(void* memory, size_t bytes,
+                                         std::shared_ptr<void> pinned) {
+  if (reinterpret_cast<uintptr_t>(memory) % kPageBytes != 0 ||
+      bytes % kPageBytes != 0 || madvise(memory, bytes, MADV_DONTFORK) != 0) {
+    return pinned;
+  }
+  return std::shared_ptr<void>(
+      memory, [bytes, pinned = std::move(pinned)](void* hidden) mutable {
+        madvise(hidden, bytes, MADV_DOFORK);
+        pinned.reset();
+      });
+}
 
 JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
   JobInfo info;
@@ -105,13 +128,15 @@ absl::Status WorkerSession::PinForGpu(int gpu) {
 std::shared_ptr<void> WorkerSession::Pin(void* memory, size_t bytes) {
   if (pin_for_gpu_ == nullptr) return nullptr;
   std::shared_ptr<void> pinned = pin_for_gpu_(memory, bytes);
-  if (pinned == nullptr && !warned_of_pinning_.exchange(true)) {
+  if (pinned != nullptr) return HiddenFromChildren(memory, bytes, pinned);
+  // Small buffers may share a page, which CUDA need not pin twice.
+  if (bytes >= kWorthAWarning && !warned_of_pinning_.exchange(true)) {
     log_->Warning(
         "CUDA cannot pin %d MiB of memory, so copies between the host and the "
         "GPU are slower",
         bytes >> 20);
   }
-  return pinned;
+  return nullptr;
 }
 
 absl::Status WorkerSession::Declare(

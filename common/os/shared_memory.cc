@@ -167,6 +167,10 @@ PrivatePages::PrivatePages(int64_t bytes) : bytes_(RoundUpToPage(bytes)) {
   data_ = static_cast<char*>(memory);
 }
 
+bool PrivatePages::Populate(int64_t offset, int64_t bytes) const {
+  return madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0;
+}
+
 PrivatePages::~PrivatePages() { munmap(data_, bytes_); }
 
 }  // namespace tributary

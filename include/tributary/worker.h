@@ -280,12 +280,13 @@ class Worker {
   // EvaluationPiece::weights return, for a program that copies weights to GPU
   // number `gpu` (in CUDA's order, from 0) and gradients from it. CUDA then
   // copies without involving the CPU, and an asynchronous copy does not block
-  // the program; wait for such a copy before you call Ready, Finish or Report.
-  // If memory cannot be pinned, the worker logs a warning, and copies are
-  // slower. Must be called before Declare, on one GPU. Returns
-  // FailedPrecondition after Declare, without a GPU that CUDA can use, or if
-  // the library was built without CUDA, and NotFound if there is no GPU with
-  // this number.
+  // the program. Wait for such a copy before you call Ready, Finish or Report,
+  // before you continue with another item, even if the micro-batch was given
+  // up, and before you destroy the Worker. A child process has no access to
+  // pinned memory. If memory cannot be pinned, the worker logs a warning, and
+  // copies are slower. Must be called before Declare. Returns
+  // FailedPrecondition after Declare, and if there is no GPU that CUDA can use,
+  // and NotFound if there is no GPU with this number.
   absl::Status PinForGpu(int gpu);
 
   // Declares the model's parameters, in the order of forward. Must be called

@@ -40,7 +40,6 @@ class ModuleWorker:
                          for tensor in self._tensors]
         _pin_memory(session, self._tensors[0].device)
         session.declare(_declarations(tensors, no_decay, parameter_groups))
-        session._model = self
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
@@ -49,6 +48,7 @@ class ModuleWorker:
         self._loaded_item = self._batch = None
         self._loaded_place: Optional[tuple[Any, int]] = None
         self._sent: set[int] = set()
+        session._model = self
 
     def _hook(self, number: int, parameter: torch.nn.Parameter):
         """Calls _on_gradient when backward has accumulated the gradient. The node
@@ -180,16 +180,37 @@ class ModuleWorker:
         self._check_states(batch)
         samples = self._state_count(batch, count)
         if not batch.aborted:
-            self._batch = batch
-            with torch.no_grad():
+            with self._sending(batch), torch.no_grad():
                 self._send_statistics(samples)
                 for number, tensor in enumerate(self._tensors):
                     if self._trained[number]:
                         self._send_mean(number, tensor.grad, samples)
-                if self._copies is not None:
-                    self._copies.finish()
-            self._batch = None
         batch.finish(loss * samples)
+
+    @contextlib.contextmanager
+    def _sending(self, batch: MicroBatch) -> Iterator[None]:
+        """Sends gradients of `batch`. At the end, all of them have been copied. After
+        an error, no copy is under way."""
+        self._batch, self._sent = batch, set()
+        try:
+            yield
+            if self._copies is not None:
+                self._copies.finish()
+        except BaseException:
+            self.end_copies()
+            raise
+        finally:
+            self._batch = None
+
+    def end_copies(self) -> None:
+        """Waits for the copies that are under way, after which the library's memory may
+        be freed. The device may have failed."""
+        if self._copies is None:
+            return
+        try:
+            self._copies.cancel()
+        except RuntimeError:
+            pass  # The error of the device that the program has seen already.
 
     def _send_mean(self, number: int, mean: Optional[torch.Tensor],
                    samples: int) -> None:
@@ -242,8 +263,7 @@ class ModuleWorker:
             batch.finish(0.0)
             return loss.item()
         scale = samples if reduction == 'mean' else 1
-        self._batch, self._sent = batch, set()
-        try:
+        with self._sending(batch):
             with torch.no_grad():
                 self._send_statistics(samples)
             for tensor in self._tensors:
@@ -253,12 +273,6 @@ class ModuleWorker:
                 if number not in self._sent:
                     self._gradient(number).zero_()
                     self._send(number)
-            if self._copies is not None:
-                self._copies.finish()
-        finally:
-            if self._copies is not None:
-                self._copies.cancel()
-            self._batch = None
         value = loss.item()
         batch.finish(value * scale)
         return value

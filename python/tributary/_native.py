@@ -76,7 +76,11 @@ class Library:
                         'that `./tributary wheel` builds on a system like this one') \
                 from error
         for name, (result, arguments) in _FUNCTIONS.items():
-            function = getattr(library, 'tributary_' + name)
+            try:
+                function = getattr(library, 'tributary_' + name)
+            except AttributeError as error:
+                raise Error(f'{path} has no function tributary_{name}: install it and '
+                            'this package from one wheel') from error
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
         version = self.c_api_version()

@@ -186,9 +186,9 @@ class Session:
 
         Call it before `declare`, if the program copies `weights` and `gradients` to and
         from a GPU itself; `DistributedDataParallel` calls it. Wait for a copy before
-        you call `ready`, `finish` or `report`. If memory cannot be pinned, the worker
-        logs a warning, and copies are slower. Raises `Error` if CUDA finds no such GPU,
-        or the library was built without CUDA.
+        you call `ready`, `finish` or `report`, and before you continue with another
+        item. If memory cannot be pinned, the worker logs a warning, and copies are
+        slower. Raises `Error` if CUDA's driver finds no such GPU.
         """
         error = _native.ErrorStruct()
         if self._library.worker_pin_for_gpu(self._open(), gpu, ctypes.byref(error)):
@@ -262,6 +262,8 @@ class Session:
             handle, self._handle = self._handle, None
             # A forked process has a copy of the session, but not its threads.
             if handle is not None and os.getpid() == self._process:
+                if self._model is not None:
+                    self._model.end_copies()
                 self._library.worker_free(handle)
 
     def __enter__(self) -> 'Session':

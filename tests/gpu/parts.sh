@@ -288,6 +288,9 @@ part_python() {
   cd "$programs/python" || fail "no folder python"
   export PYTHONPATH=$PWD:$PWD/tests/python TEST_TMPDIR=$PWD
   export TRIBUTARY_DEVICE=cuda TRIBUTARY_TEXT=$programs/data/text.txt
+  if [[ $library_path == "$programs/lib/compiler":* ]]; then
+    export LD_LIBRARY_PATH=$programs/lib/compiler
+  fi
   for test in "${tests[@]}"; do
     "$python" -m unittest "$test" >"$state/$test.log" 2>&1 &
     processes[$test]=$!

@@ -73,6 +73,11 @@ TEST_P(PinForGpuTest, OtherwiseNothingIsPinned) { Train(/*pins=*/false); }
 INSTANTIATE_TEST_SUITE_P(
     Exchanges, PinForGpuTest,
     testing::Values("", "exchange.transport=WIRE",
+                    "exchange.compression={eight_bit {}}",
+                    "exchange.parameter_server.consistency={local_steps { "
+                    "inner_steps: 3 }}",
+                    "exchange.parameter_server.consistency={stale_synchronous "
+                    "{ staleness: 1 }}",
                     "exchange.all_reduce={backend: GLOO chunk_bytes: 4096}"));
 
 TEST(PinForGpuErrorTest, NamesTheMistake) {

@@ -13,7 +13,8 @@ SynchronousWork::SynchronousWork(const Options& options,
                                  const ArenaLayout* layout)
     : WorkState(options, layout),
       arenas_{PrivatePages(layout->arena_elements() * int64_t{sizeof(float)}),
-              PrivatePages(layout->arena_elements() * int64_t{sizeof(float)})} {
+              PrivatePages(layout->arena_elements() * int64_t{sizeof(float)})},
+      mapped_(layout->chunk_count(), false) {
   for (Slot& slot : slots_) slot.chunks.assign(layout->chunk_count(), -1);
 }
 
@@ -31,7 +32,7 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
           memory.MapAt(arenas_[i].data(), i * span, span));
       continue;
     }
-    const int64_t bytes = layout().chunk_elements() * int64_t{sizeof(float)};
+    const int64_t bytes = ChunkBytes();
     if (bytes % kPageBytes != 0) {
       return absl::FailedPreconditionError(absl::StrCat(
           "shared memory with several servers needs chunks of whole pages: set "
@@ -43,9 +44,39 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
       TRIBUTARY_RETURN_IF_ERROR(memory.MapAt(arenas_[i].data() + begin,
                                              i * span + begin,
                                              std::min(bytes, span - begin)));
+      mapped_[chunk] = true;
     }
   }
   return absl::OkStatus();
+}
+
+int64_t SynchronousWork::ChunkBytes() const {
+  return layout().chunk_elements() * int64_t{sizeof(float)};
+}
+
+std::vector<absl::Span<char>> SynchronousWork::WeightMemory() const {
+  if (own_arenas_[0] != nullptr || !PopulateUnmapped()) return {};
+  return {{arenas_[0].data(), static_cast<size_t>(arenas_[0].bytes())},
+          {arenas_[1].data(), static_cast<size_t>(arenas_[1].bytes())}};
+}
+
+bool SynchronousWork::PopulateUnmapped() const {
+  // Without mapped chunks, the arenas are writable, and pinning them allocates
+  // their pages.
+  if (std::find(mapped_.begin(), mapped_.end(), true) == mapped_.end()) {
+    return true;
+  }
+  for (const PrivatePages& arena : arenas_) {
+    for (int chunk = 0; chunk < layout().chunk_count(); ++chunk) {
+      const int64_t begin = chunk * ChunkBytes();
+      if (!mapped_[chunk] &&
+          !arena.Populate(begin,
+                          std::min(ChunkBytes(), arena.bytes() - begin))) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 WorkState::Arrival SynchronousWork::BeginWrite(int chunk, int64_t version,

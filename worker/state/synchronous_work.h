@@ -3,7 +3,6 @@
 #ifndef TRIBUTARY_WORKER_STATE_SYNCHRONOUS_WORK_H_
 #define TRIBUTARY_WORKER_STATE_SYNCHRONOUS_WORK_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -46,11 +45,7 @@ class SynchronousWork final : public WorkState {
   const float* Weights(int64_t version) const override {
     return Arena(version);
   }
-  std::vector<absl::Span<char>> WeightMemory() const override {
-    if (own_arenas_[0] != nullptr) return {};
-    return {{arenas_[0].data(), static_cast<size_t>(arenas_[0].bytes())},
-            {arenas_[1].data(), static_cast<size_t>(arenas_[1].bytes())}};
-  }
+  std::vector<absl::Span<char>> WeightMemory() const override;
 
  private:
   // The contents of one arena.
@@ -72,6 +67,12 @@ class SynchronousWork final : public WorkState {
   bool HasRange(int64_t version, int first, int last) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
+  // Returns the number of bytes of every chunk but the last.
+  int64_t ChunkBytes() const;
+  // Calls PrivatePages::Populate for the chunks that are not mapped. Returns
+  // false if that fails.
+  bool PopulateUnmapped() const;
+
   // Returns the arena of this version.
   float* Arena(int64_t version) const {
     const Buffer& own = own_arenas_[version % 2];
@@ -82,6 +83,9 @@ class SynchronousWork final : public WorkState {
 
   const PrivatePages arenas_[2];
   Buffer own_arenas_[2];  // See SetArenas. Null: arenas_ are in use.
+  // True for each chunk that a server has mapped into the arenas. The servers'
+  // threads set their own elements before version 0 is complete.
+  std::vector<char> mapped_;
 
   Slot slots_[2] ABSL_GUARDED_BY(mu_);
   // The version that the task under way reads, so that it must not be

@@ -11,24 +11,26 @@
 namespace tributary {
 
 absl::StatusOr<std::unique_ptr<LocalSgd>> LocalSgd::Create(
-    const JobSpec& job, int64_t steps, const ArenaLayout* layout) {
+    const JobSpec& job, int64_t steps, const ArenaLayout* layout,
+    const PinMemory& pin) {
   // The servers average the weights of rounds, not those of inner steps.
   OptimizerSpec inner = job.optimizer();
   inner.clear_average_decay();
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(inner));
   return std::unique_ptr<LocalSgd>(
-      new LocalSgd(job, steps, layout, std::move(optimizer)));
+      new LocalSgd(job, steps, layout, std::move(optimizer), pin));
 }
 
 LocalSgd::LocalSgd(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
-                   std::unique_ptr<Optimizer> optimizer)
+                   std::unique_ptr<Optimizer> optimizer, const PinMemory& pin)
     : recipe_(job, steps, kStatisticsRate),
       layout_(layout),
       optimizer_(std::move(optimizer)) {
   BufferPool arenas(layout->arena_elements());
   for (Buffer& arena : arenas_) {
-    arena = arenas.Take();
+    arena = PinnedBuffer(arenas.Take(),
+                         layout->arena_elements() * sizeof(float), pin);
     // The optimizer never writes the gaps.
     std::memset(arena.get(), 0, layout->arena_elements() * sizeof(float));
   }

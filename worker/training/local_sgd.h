@@ -30,9 +30,11 @@ class LocalSgd {
  public:
   // `job` must be resolved. `steps` is the number of steps of the whole job,
   // which the learning rate schedule depends on. `layout` must outlive this
-  // object. Returns the errors of Optimizer::Create.
+  // object. `pin` pins the memory that weights() returns after the first step;
+  // it may be null. Returns the errors of Optimizer::Create.
   static absl::StatusOr<std::unique_ptr<LocalSgd>> Create(
-      const JobSpec& job, int64_t steps, const ArenaLayout* layout);
+      const JobSpec& job, int64_t steps, const ArenaLayout* layout,
+      const PinMemory& pin = nullptr);
 
   // Begins a round. `start` is the arena with the initial weights, which must
   // not change until the round ends. `first_step` is the number of the round's
@@ -62,7 +64,7 @@ class LocalSgd {
 
  private:
   LocalSgd(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
-           std::unique_ptr<Optimizer> optimizer);
+           std::unique_ptr<Optimizer> optimizer, const PinMemory& pin);
 
   // Returns the norm of the mean gradient.
   double NormOf(const float* gradient_sum, int64_t sample_count) const;

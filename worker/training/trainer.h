@@ -60,7 +60,7 @@ class Trainer {
   Heartbeat Progress() const;
 
  private:
-  // Pins the host memory of the weights if models compute in device memory.
+  // Pins the host memory of the weights; see TrainingSetup::pin.
   void PinWeights();
   // Initializes the weights (version 0) and sends them to the servers.
   absl::Status Initialize();

@@ -197,7 +197,9 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
   if (traits_.local_sgd) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         thread.local_sgd,
-        LocalSgd::Create(job_, facts_.steps(), layout_.get()));
+        LocalSgd::Create(
+            job_, facts_.steps(), layout_.get(),
+            thread.device->has_own_memory() ? nullptr : pin_for_models_));
   } else if (thread.arenas != nullptr) {
     thread.sums = std::make_unique<DeviceSums>(
         thread.device.get(), layout_.get(),

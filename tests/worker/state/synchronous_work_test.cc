@@ -1,10 +1,15 @@
 #include "worker/state/synchronous_work.h"
 
+#include <sys/mman.h>
+
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
+#include "absl/types/span.h"
+#include "common/os/shared_memory.h"
 #include "gtest/gtest.h"
 #include "tests/worker/state/work_state_fixture.h"
 
@@ -158,6 +163,36 @@ TEST_F(SynchronousWorkTest, FirstFailureEndsEveryWait) {
   Task task;
   task.version = 1;
   EXPECT_FALSE(state_->AwaitWeights(task, 0, 16));
+}
+
+// A GPU would not see what is written to pages that the kernel allocates after
+// they were pinned.
+TEST(SynchronousWorkMemoryTest, AllocatesThePagesBesideThoseOfAServer) {
+  constexpr int64_t kChunkBytes = 2 * kPageBytes;
+  ParameterTable table;
+  table.set_chunk_elements(kChunkBytes / 4);
+  ParameterTable::Parameter* const parameter = table.add_parameter();
+  parameter->set_name("a");
+  parameter->add_shape(3 * kChunkBytes / 4);
+  parameter->set_group(DECAY);
+  const ArenaLayout layout = *ArenaLayout::Create(table);
+  SynchronousWork work(WorkState::Options{/*steps=*/1, /*evaluates=*/false,
+                                          /*evaluate_every=*/1},
+                       &layout);
+  const auto shared = *SharedMemory::Create(2 * 3 * kChunkBytes);
+  ASSERT_EQ(work.MapChunks(**MappedMemory::Map(shared->offer()), /*shard=*/0,
+                           /*servers=*/2),
+            absl::OkStatus());
+  const std::vector<absl::Span<char>> memory = work.WeightMemory();
+  ASSERT_EQ(memory.size(), 2u);
+  for (const absl::Span<char> arena : memory) {
+    ASSERT_EQ(arena.size(), 3 * kChunkBytes);
+    // Server 1 has chunk 1, which is not mapped.
+    unsigned char resident[2] = {};
+    ASSERT_EQ(mincore(arena.data() + kChunkBytes, kChunkBytes, resident), 0);
+    EXPECT_EQ(resident[0] & 1, 1);
+    EXPECT_EQ(resident[1] & 1, 1);
+  }
 }
 
 }  // namespace

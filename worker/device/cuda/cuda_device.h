@@ -46,8 +46,10 @@ absl::StatusOr<int> CountCudaDevices();
 absl::StatusOr<std::string> CudaBusId(int ordinal);
 
 // Returns a function that pins host memory, so that GPU number `ordinal` can
-// copy from and to it without involving the CPU. Returns the errors of
-// CountCudaDevices, and NotFound if there is no GPU with this number.
+// copy from and to it without involving the CPU. Needs only CUDA's driver, also
+// in a build without CUDA. Returns FailedPrecondition, with the driver's
+// reason, if there is no GPU that CUDA can use or no driver, and NotFound if
+// there is no GPU with this number.
 absl::StatusOr<PinMemory> PinForCuda(int ordinal);
 
 // Releases the several hundred megabytes of memory that CUDA itself occupies on
