@@ -45,8 +45,8 @@ class AttemptCheckpoints {
   // Returns the manifest of the finished model, with an empty list of files.
   CheckpointManifest FinalManifest(const JobProgress& progress) const;
 
-  // Returns the number of steps done at the version of the newest checkpoint,
-  // or -1 if there is none.
+  // Returns the number of training steps that the newest committed checkpoint
+  // contains, or -1 if there is none.
   int64_t committed_step() const;
 
  private:

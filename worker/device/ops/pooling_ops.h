@@ -66,9 +66,9 @@ class PoolingOps {
 
   // MaxForward computes the maximum of each window, and writes to `argmax` the
   // index of the maximum within its plane of the input. Of equal maximums,
-  // `argmax` is the first one in row-major order. MaxBackward adds each element
-  // of dy to the element of dx that was the maximum, in the order of the
-  // windows; all other elements of dx are 0.
+  // `argmax` is the first one in row-major order. MaxBackward sets dx to 0
+  // and then adds each element of dy, in the order of the windows, to the
+  // element of dx with the index in `argmax`.
   virtual void MaxForward(const MaxForwardArguments& args) = 0;
   virtual void MaxBackward(const MaxBackwardArguments& args) = 0;
   // AverageForward computes the mean of each window. AverageBackward
