@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <cstdint>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,21 +21,17 @@ namespace {
 // program computes the item of one thread, the other thread queues the next.
 constexpr int kComputeThreads = 2;
 
-// Memory whose copies take a noticeable part of a step.
-constexpr size_t kWorthAWarning = size_t{1} << 20;
-
-// Hides whole pages of pinned memory from child processes, such as those that
-// read data for PyTorch's DataLoader, until the returned handle is released.
-// The kernel copies pinned pages when the process forks.
+// Hides pinned memory, except for a last page that is not full, from child
+// processes, such as those that read data for PyTorch's DataLoader, until the
+// returned handle is released. The kernel would copy pinned private pages when
+// the process forks. `memory` must begin with a page.
 std::shared_ptr<void> HiddenFromChildren(void* memory, size_t bytes,
                                          std::shared_ptr<void> pinned) {
-  if (reinterpret_cast<uintptr_t>(memory) % kPageBytes != 0 ||
-      bytes % kPageBytes != 0 || madvise(memory, bytes, MADV_DONTFORK) != 0) {
-    return pinned;
-  }
+  const size_t pages = bytes / kPageBytes * kPageBytes;
+  madvise(memory, pages, MADV_DONTFORK);
   return std::shared_ptr<void>(
-      memory, [bytes, pinned = std::move(pinned)](void* hidden) mutable {
-        madvise(hidden, bytes, MADV_DOFORK);
+      memory, [pages, pinned = std::move(pinned)](void* hidden) mutable {
+        madvise(hidden, pages, MADV_DOFORK);
         pinned.reset();
       });
 }
@@ -126,15 +121,15 @@ absl::Status WorkerSession::PinForGpu(int gpu) {
 }
 
 std::shared_ptr<void> WorkerSession::Pin(void* memory, size_t bytes) {
-  if (pin_for_gpu_ == nullptr) return nullptr;
+  // Smaller buffers share pages, which CUDA does not pin twice.
+  if (pin_for_gpu_ == nullptr || bytes < kPageBytes) return nullptr;
   std::shared_ptr<void> pinned = pin_for_gpu_(memory, bytes);
   if (pinned != nullptr) return HiddenFromChildren(memory, bytes, pinned);
-  // Small buffers may share a page, which CUDA need not pin twice.
-  if (bytes >= kWorthAWarning && !warned_of_pinning_.exchange(true)) {
+  if (!warned_of_pinning_.exchange(true)) {
     log_->Warning(
-        "CUDA cannot pin %d MiB of memory, so copies between the host and the "
-        "GPU are slower",
-        bytes >> 20);
+        "CUDA cannot pin %d bytes of memory, so copies between the host and "
+        "the GPU are slower",
+        bytes);
   }
   return nullptr;
 }

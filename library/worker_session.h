@@ -61,9 +61,9 @@ class WorkerSession {
   // Returns the data and the model for RunWorker, which calls these functions
   // on its own threads.
   TrainingSources Sources();
-  // Pins memory if the program has called PinForGpu, or returns null and, the
-  // first time that it fails, logs a warning. Called by the threads of
-  // RunWorker.
+  // Pins memory if the program has called PinForGpu, and hides it from child
+  // processes. Returns null otherwise, for less than a page, and on failure;
+  // the first failure logs a warning. Called by the threads of RunWorker.
   std::shared_ptr<void> Pin(void* memory, size_t bytes);
   // Ends the item (micro-batch or piece) that the program has received last.
   void LeaveItem();

@@ -11,13 +11,17 @@ namespace tributary {
 namespace {
 
 constexpr size_t kCacheLine = 64;
+constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
 Buffer AllocateBuffer(int64_t elements) {
   size_t bytes = static_cast<size_t>(elements) * sizeof(float);
-  const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
+  // Buffers that may be pinned share no page with others.
+  const size_t alignment = bytes >= kHugePage ? kHugePage
+                           : bytes >= kPage   ? kPage
+                                              : kCacheLine;
   bytes = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
   void* memory = std::aligned_alloc(alignment, bytes);
   if (memory == nullptr) throw std::bad_alloc();

@@ -167,8 +167,12 @@ PrivatePages::PrivatePages(int64_t bytes) : bytes_(RoundUpToPage(bytes)) {
   data_ = static_cast<char*>(memory);
 }
 
-bool PrivatePages::Populate(int64_t offset, int64_t bytes) const {
-  return madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0;
+void PrivatePages::Populate(int64_t offset, int64_t bytes) const {
+  if (madvise(data_ + offset, bytes, MADV_POPULATE_WRITE) == 0) return;
+  // Linux before 5.14. Atomic, so that the write loses no other thread's.
+  for (int64_t page = offset; page < offset + bytes; page += kPageBytes) {
+    __atomic_fetch_or(data_ + page, 0, __ATOMIC_RELAXED);
+  }
 }
 
 PrivatePages::~PrivatePages() { munmap(data_, bytes_); }

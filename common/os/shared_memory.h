@@ -102,10 +102,10 @@ class PrivatePages {
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
   // Makes the kernel allocate the pages of `bytes` bytes at `offset`, none of
-  // which is shared memory. Their contents do not change. Otherwise, all pages
-  // that were not written yet are one page of zeros of the kernel. Returns
-  // false if the kernel cannot do this; Linux 5.14 and later can.
-  bool Populate(int64_t offset, int64_t bytes) const;
+  // which is shared memory. Their contents do not change, and other threads may
+  // write to them at the same time. Until then, all pages that were not written
+  // yet are the same page of zeros, which belongs to the kernel.
+  void Populate(int64_t offset, int64_t bytes) const;
 
  private:
   char* data_;

@@ -282,7 +282,7 @@ class Worker {
   // copies without involving the CPU, and an asynchronous copy does not block
   // the program. Wait for such a copy before you call Ready, Finish or Report,
   // before you continue with another item, even if the micro-batch was given
-  // up, and before you destroy the Worker. A child process has no access to
+  // up, and before you destroy the Worker. Child processes have no access to
   // pinned memory. If memory cannot be pinned, the worker logs a warning, and
   // copies are slower. Must be called before Declare. Returns
   // FailedPrecondition after Declare, and if there is no GPU that CUDA can use,

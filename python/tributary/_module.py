@@ -210,7 +210,7 @@ class ModuleWorker:
         try:
             self._copies.cancel()
         except RuntimeError:
-            pass  # The error of the device that the program has seen already.
+            pass  # The device has failed; the program's next use of it says so.
 
     def _send_mean(self, number: int, mean: Optional[torch.Tensor],
                    samples: int) -> None:

@@ -110,7 +110,10 @@ class Step:
             batch = MicroBatch(session, self, handle, info)
             _random.seed_generators(batch.seed)
             session._begin(batch)
-            yield batch
+            try:
+                yield batch
+            finally:
+                session._end_copies()
             session._end(batch)
 
     @property
@@ -187,8 +190,10 @@ class Session:
         Call it before `declare`, if the program copies `weights` and `gradients` to and
         from a GPU itself; `DistributedDataParallel` calls it. Wait for a copy before
         you call `ready`, `finish` or `report`, and before you continue with another
-        item. If memory cannot be pinned, the worker logs a warning, and copies are
-        slower. Raises `Error` if CUDA's driver finds no such GPU.
+        item, even if the micro-batch was given up. Child processes, such as those of a
+        DataLoader, have no access to `weights` and `gradients` then. If memory cannot
+        be pinned, the worker logs a warning, and copies are slower. Raises `Error` if
+        CUDA's driver finds no such GPU.
         """
         error = _native.ErrorStruct()
         if self._library.worker_pin_for_gpu(self._open(), gpu, ctypes.byref(error)):
@@ -262,9 +267,10 @@ class Session:
             handle, self._handle = self._handle, None
             # A forked process has a copy of the session, but not its threads.
             if handle is not None and os.getpid() == self._process:
-                if self._model is not None:
-                    self._model.end_copies()
-                self._library.worker_free(handle)
+                try:
+                    self._end_copies()
+                finally:
+                    self._library.worker_free(handle)
 
     def __enter__(self) -> 'Session':
         return self
@@ -294,6 +300,11 @@ class Session:
     def _end(self, item) -> None:
         self._item = None
         item._check_ended()
+
+    def _end_copies(self) -> None:
+        """Waits for copies of the model, after which the library may reuse memory."""
+        if self._model is not None:
+            self._model.end_copies()
 
 
 def connect(coordinator: Optional[str] = None, *, threads: int = 1,

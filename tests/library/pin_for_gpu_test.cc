@@ -1,12 +1,18 @@
 // Worker::PinForGpu on the emulated GPU.
+#include <cstdint>
+#include <cstdio>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/library/model_engine.h"
+#include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_jobs.h"
@@ -17,6 +23,24 @@ namespace tributary {
 namespace {
 
 using ::emulated_gpu::IsPinned;
+
+// Returns true if a child process has no access to the memory at this address.
+bool IsHiddenFromChildren(const void* memory) {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  bool contains = false;
+  const std::string maps = ReadWholeFile("/proc/self/smaps");
+  for (const absl::string_view line : absl::StrSplit(maps, '\n')) {
+    uintptr_t begin = 0, end = 0;
+    if (std::sscanf(std::string(line).c_str(), "%lx-%lx ", &begin, &end) == 2) {
+      contains = begin <= address && address < end;
+    } else if (contains && absl::StartsWith(line, "VmFlags:")) {
+      return absl::StrContains(line, " dc");
+    }
+  }
+  ADD_FAILURE() << "no mapping";
+  return false;
+}
+
 using ::testing::HasSubstr;
 
 class PinForGpuTest : public ::testing::TestWithParam<std::string> {
@@ -28,7 +52,8 @@ class PinForGpuTest : public ::testing::TestWithParam<std::string> {
   }
 
   // Trains the job with a program that calls PinForGpu if `pins`. Expects that
-  // the memory of all items is pinned, or that none is.
+  // the memory of all items is pinned and hidden from child processes, or that
+  // none is.
   void Train(bool pins) {
     LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                          testing::TempDir());
@@ -46,6 +71,11 @@ class PinForGpuTest : public ::testing::TestWithParam<std::string> {
       for (MicroBatch& micro_batch : step->micro_batches()) {
         EXPECT_EQ(IsPinned(micro_batch.weights(0).data()), pins);
         EXPECT_EQ(IsPinned(micro_batch.gradient(0).data()), pins);
+        if (items < 20) {
+          const void* const gradient = micro_batch.gradient(0).data();
+          EXPECT_EQ(IsHiddenFromChildren(gradient), pins);
+          EXPECT_EQ(IsHiddenFromChildren(micro_batch.weights(0).data()), pins);
+        }
         engine.Train(&micro_batch);
         ++items;
       }

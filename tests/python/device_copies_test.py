@@ -14,6 +14,7 @@ except ImportError:
     torch = None
 
 COPIED_DIGITS = os.path.join(support.WORKERS, 'copied_digits.py')
+BROKEN_COPIES = os.path.join(support.WORKERS, 'broken_copies.py')
 
 
 @support.needs_torch
@@ -86,6 +87,17 @@ class CopiedJobTest(support.JobTest):
                                 self.SETTINGS, {'EXAMPLES': support.EXAMPLES})
             self.assertEqual(copied['evaluation'], plain['evaluation'])
             self.assertEqual(copied['final_loss'], plain['final_loss'])
+
+    def test_no_copy_is_under_way_when_a_program_that_has_failed_leaves_the_job(self):
+        job = self.write_job('broken', support.external_job(samples=4, more="""
+            optimizer { sgd { learning_rate: 0.1 } }
+            batch { global: 4 micro_batches: 1 }
+            steps: 3"""))
+        for where in ('forward', 'backward', 'loop'):
+            self.assert_fails([where + ' has failed'], where, job, BROKEN_COPIES,
+                              environment={'WHERE': where})
+            self.assertIn('weights awaited: True, copies of gradients under way: 0',
+                          self.log(where))
 
 
 if __name__ == '__main__':

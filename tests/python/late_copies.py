@@ -32,10 +32,12 @@ class LateCopies:
 
     def __init__(self):
         self.current = Stream()
+        self.streams = []  # Results of new_stream.
         self.ordered = 0  # Calls of order.
 
     def new_stream(self, device):
-        return Stream()
+        self.streams.append(Stream())
+        return self.streams[-1]
 
     def current_stream(self, device):
         return self.current

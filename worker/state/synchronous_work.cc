@@ -30,6 +30,7 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
     if (servers == 1) {
       TRIBUTARY_RETURN_IF_ERROR(
           memory.MapAt(arenas_[i].data(), i * span, span));
+      std::fill(mapped_.begin(), mapped_.end(), true);
       continue;
     }
     const int64_t bytes = ChunkBytes();
@@ -55,28 +56,23 @@ int64_t SynchronousWork::ChunkBytes() const {
 }
 
 std::vector<absl::Span<char>> SynchronousWork::WeightMemory() const {
-  if (own_arenas_[0] != nullptr || !PopulateUnmapped()) return {};
+  if (own_arenas_[0] != nullptr) return {};
+  PopulateUnmapped();
   return {{arenas_[0].data(), static_cast<size_t>(arenas_[0].bytes())},
           {arenas_[1].data(), static_cast<size_t>(arenas_[1].bytes())}};
 }
 
-bool SynchronousWork::PopulateUnmapped() const {
+void SynchronousWork::PopulateUnmapped() const {
   // Without mapped chunks, the arenas are writable, and pinning them allocates
   // their pages.
-  if (std::find(mapped_.begin(), mapped_.end(), true) == mapped_.end()) {
-    return true;
-  }
+  if (std::find(mapped_.begin(), mapped_.end(), true) == mapped_.end()) return;
   for (const PrivatePages& arena : arenas_) {
     for (int chunk = 0; chunk < layout().chunk_count(); ++chunk) {
+      if (mapped_[chunk]) continue;
       const int64_t begin = chunk * ChunkBytes();
-      if (!mapped_[chunk] &&
-          !arena.Populate(begin,
-                          std::min(ChunkBytes(), arena.bytes() - begin))) {
-        return false;
-      }
+      arena.Populate(begin, std::min(ChunkBytes(), arena.bytes() - begin));
     }
   }
-  return true;
 }
 
 WorkState::Arrival SynchronousWork::BeginWrite(int chunk, int64_t version,

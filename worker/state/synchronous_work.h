@@ -69,9 +69,8 @@ class SynchronousWork final : public WorkState {
 
   // Returns the number of bytes of every chunk but the last.
   int64_t ChunkBytes() const;
-  // Calls PrivatePages::Populate for the chunks that are not mapped. Returns
-  // false if that fails.
-  bool PopulateUnmapped() const;
+  // Calls PrivatePages::Populate for the chunks that are not mapped.
+  void PopulateUnmapped() const;
 
   // Returns the arena of this version.
   float* Arena(int64_t version) const {
@@ -83,8 +82,9 @@ class SynchronousWork final : public WorkState {
 
   const PrivatePages arenas_[2];
   Buffer own_arenas_[2];  // See SetArenas. Null: arenas_ are in use.
-  // True for each chunk that a server has mapped into the arenas. The servers'
-  // threads set their own elements before version 0 is complete.
+  // True for each chunk that a server's connection has mapped into the arenas.
+  // The connections' threads set their own elements before version 0 is
+  // complete.
   std::vector<char> mapped_;
 
   Slot slots_[2] ABSL_GUARDED_BY(mu_);

@@ -118,10 +118,9 @@ class WorkState : public WeightsSink {
   // Returns the host memory of all arenas that Weights may return, as whole
   // pages, in order to pin it. All pages are allocated, or are when they are
   // pinned: a GPU would not see what is written to pages that are allocated
-  // later. Returns nothing if SetArenas has replaced the arenas, or if the
-  // kernel cannot allocate the pages. Call after the first version is complete;
-  // before that, WeightsSink::MapChunks may replace pages with a server's
-  // memory.
+  // later. Returns nothing if SetArenas has replaced the arenas. Call after the
+  // first version is complete; before that, WeightsSink::MapChunks may replace
+  // pages with a server's memory.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
   // Returns the version of the chunk that the task under way computes from.
   // Call after AwaitWeights for that chunk. Meaningful only in modes in which

@@ -167,33 +167,44 @@ TEST_F(SynchronousWorkTest, FirstFailureEndsEveryWait) {
 
 // A GPU would not see what is written to pages that the kernel allocates after
 // they were pinned.
-TEST(SynchronousWorkMemoryTest, AllocatesThePagesBesideThoseOfAServer) {
+class SynchronousWorkMemoryTest : public ::testing::TestWithParam<int> {};
+
+// Two servers, of which that with the parameter's number shares its memory. The
+// last of the three chunks is shorter, and does not fill its last page.
+TEST_P(SynchronousWorkMemoryTest, AllocatesThePagesBesideThoseOfAServer) {
   constexpr int64_t kChunkBytes = 2 * kPageBytes;
+  constexpr int64_t kArenaBytes = 2 * kChunkBytes + kPageBytes + 64;
   ParameterTable table;
   table.set_chunk_elements(kChunkBytes / 4);
   ParameterTable::Parameter* const parameter = table.add_parameter();
   parameter->set_name("a");
-  parameter->add_shape(3 * kChunkBytes / 4);
+  parameter->add_shape(kArenaBytes / 4);
   parameter->set_group(DECAY);
   const ArenaLayout layout = *ArenaLayout::Create(table);
   SynchronousWork work(WorkState::Options{/*steps=*/1, /*evaluates=*/false,
                                           /*evaluate_every=*/1},
                        &layout);
-  const auto shared = *SharedMemory::Create(2 * 3 * kChunkBytes);
-  ASSERT_EQ(work.MapChunks(**MappedMemory::Map(shared->offer()), /*shard=*/0,
+  const int64_t span = RoundUpToPage(kArenaBytes);
+  const auto shared = *SharedMemory::Create(2 * span);
+  ASSERT_EQ(work.MapChunks(**MappedMemory::Map(shared->offer()), GetParam(),
                            /*servers=*/2),
             absl::OkStatus());
   const std::vector<absl::Span<char>> memory = work.WeightMemory();
   ASSERT_EQ(memory.size(), 2u);
   for (const absl::Span<char> arena : memory) {
-    ASSERT_EQ(arena.size(), 3 * kChunkBytes);
-    // Server 1 has chunk 1, which is not mapped.
-    unsigned char resident[2] = {};
-    ASSERT_EQ(mincore(arena.data() + kChunkBytes, kChunkBytes, resident), 0);
-    EXPECT_EQ(resident[0] & 1, 1);
-    EXPECT_EQ(resident[1] & 1, 1);
+    ASSERT_EQ(arena.size(), span);
+    std::vector<unsigned char> resident(span / kPageBytes);
+    ASSERT_EQ(mincore(arena.data(), span, resident.data()), 0);
+    for (int64_t page = 0; page < span / kPageBytes; ++page) {
+      const int64_t chunk = page * kPageBytes / kChunkBytes;
+      if (chunk % 2 == GetParam()) continue;  // The server's.
+      EXPECT_EQ(resident[page] & 1, 1) << "page " << page;
+    }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Servers, SynchronousWorkMemoryTest,
+                         ::testing::Values(0, 1));
 
 }  // namespace
 }  // namespace tributary

@@ -260,10 +260,12 @@ class alignas(16) TileProducts<Bfloat16> {
     return SharedAddressOf(matrix + row * kStride + column);
   }
 
-  // Adds the product of two 16 x 16 matrices of bfloat16 to `sums`. `a`, `b`
-  // and `sums` are the calling lane's elements, in the layout of PTX's
-  // instruction mma.m16n8k16; each word of `a` and `b` is two elements. All
-  // lanes of the warp must call this function together.
+  // Adds the product of two 16 x 16 matrices of bfloat16 to `sums`, with one
+  // PTX instruction mma.m16n8k16 for each half (8 columns) of the second matrix
+  // and of the result. `a`, `b` and `sums` are the calling lane's elements in
+  // the layout of this instruction, those of the left half first; each word of
+  // `a` and `b` is two elements. All lanes of the warp must call this function
+  // together.
   __device__ static void MultiplyPart(const uint32_t (&a)[4],
                                       const uint32_t (&b)[4],
                                       float (&sums)[2][4]) {

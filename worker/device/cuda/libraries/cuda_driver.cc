@@ -1,6 +1,7 @@
 #include "worker/device/cuda/libraries/cuda_driver.h"
 
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -15,9 +16,13 @@ constexpr int kSuccess = 0;
 constexpr unsigned kPortable = 1;
 constexpr unsigned kReadOnly = 8;
 
-absl::StatusOr<CudaDriver> Bind() {
+constexpr char kLibrary[] = "libcuda.so.1";
+
+}  // namespace
+
+absl::StatusOr<CudaDriver> BindCudaDriver(const std::string& name) {
   TRIBUTARY_ASSIGN_OR_RETURN(const cuda::SharedLibrary library,
-                             cuda::SharedLibrary::Open("libcuda.so.1"));
+                             cuda::SharedLibrary::Open(name));
   CudaDriver driver;
   absl::Status status;
   // Versions that cuda.h selects for drivers from CUDA 11 (2020) on.
@@ -34,6 +39,8 @@ absl::StatusOr<CudaDriver> Bind() {
   TRIBUTARY_RETURN_IF_ERROR(status);
   return driver;
 }
+
+namespace {
 
 absl::Status ToStatus(const CudaDriver& driver, int result) {
   if (result == kSuccess) return absl::OkStatus();
@@ -66,7 +73,8 @@ class Current {
 }  // namespace
 
 absl::StatusOr<const CudaDriver*> LoadCudaDriver() {
-  static const auto* const driver = new absl::StatusOr<CudaDriver>(Bind());
+  static const auto* const driver =
+      new absl::StatusOr<CudaDriver>(BindCudaDriver(kLibrary));
   if (!driver->ok()) return driver->status();
   return &**driver;
 }
@@ -75,6 +83,9 @@ absl::StatusOr<PinMemory> PinForCuda(const CudaDriver& driver, int ordinal) {
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(driver, driver.Init(0)));
   int count = 0;
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(driver, driver.DeviceGetCount(&count)));
+  if (count == 0) {
+    return absl::FailedPreconditionError("CUDA's driver: there is no GPU");
+  }
   if (ordinal < 0 || ordinal >= count) {
     return absl::NotFoundError(
         absl::StrCat("there is no cuda:", ordinal,

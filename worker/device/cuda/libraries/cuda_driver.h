@@ -5,6 +5,7 @@
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_CUDA_DRIVER_H_
 
 #include <cstddef>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
@@ -29,6 +30,11 @@ struct CudaDriver {
   int (*MemHostRegister)(void* memory, size_t bytes, unsigned flags);
   int (*MemHostUnregister)(void* memory);
 };
+
+// Loads the library with the soname or path `name`, and returns its functions.
+// Returns FailedPrecondition if there is no such library, or if it lacks a
+// function.
+absl::StatusOr<CudaDriver> BindCudaDriver(const std::string& name);
 
 // Returns the functions of the driver. The first call loads the driver's
 // library for the lifetime of the process. Thread-safe. Returns

@@ -1,6 +1,8 @@
 // Pinning memory by a driver that is played here.
 #include "worker/device/cuda/libraries/cuda_driver.h"
 
+#include <unistd.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -23,6 +25,7 @@ constexpr int kSuccess = 0, kNoDevice = 100, kNotPermitted = 800;
 // The driver's functions know no caller: its state is global.
 struct Driver {
   int init = kSuccess;
+  int gpus = 2;
   bool read_only = false;                     // The memory cannot be written.
   bool full = false;                          // No memory can be pinned.
   std::vector<CudaDriver::Context> contexts;  // The thread's stack of contexts.
@@ -40,7 +43,7 @@ CudaDriver Functions() {
     return kSuccess;
   };
   functions.DeviceGetCount = [](int* count) {
-    *count = 2;
+    *count = driver.gpus;
     return kSuccess;
   };
   functions.DeviceGet = [](CudaDriver::Gpu* gpu, int ordinal) {
@@ -125,10 +128,30 @@ TEST_F(CudaDriverTest, GivesTheReasonOfTheDriver) {
   EXPECT_THAT(PinForCuda(functions_, /*ordinal=*/0),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("no CUDA-capable device is detected")));
+  driver = Driver();
+  driver.gpus = 0;
+  EXPECT_THAT(PinForCuda(functions_, /*ordinal=*/0),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("there is no GPU")));
   driver.init = 999;
   EXPECT_THAT(
       PinForCuda(functions_, /*ordinal=*/0),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("error 999")));
+}
+
+// The toolkit's stand-in for the driver has its functions, which do nothing.
+TEST(BindCudaDriverTest, FindsEveryFunction) {
+  const std::string stub = "/usr/local/cuda/lib64/stubs/libcuda.so";
+  if (access(stub.c_str(), R_OK) != 0) GTEST_SKIP() << "needs " << stub;
+  const auto functions = BindCudaDriver(stub);
+  ASSERT_TRUE(functions.ok()) << functions.status();
+  EXPECT_NE(functions->MemHostRegister, nullptr);
+}
+
+TEST(BindCudaDriverTest, NamesALibraryThatIsMissing) {
+  EXPECT_THAT(BindCudaDriver("libnone.so.1"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("cannot load libnone.so.1")));
 }
 
 }  // namespace
