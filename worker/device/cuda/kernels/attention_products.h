@@ -260,12 +260,13 @@ class alignas(16) TileProducts<Bfloat16> {
     return SharedAddressOf(matrix + row * kStride + column);
   }
 
-  // Adds the product of two 16 x 16 matrices of bfloat16 to `sums`, with one
-  // PTX instruction mma.m16n8k16 for each half (8 columns) of the second matrix
-  // and of the result. `a`, `b` and `sums` are the calling lane's elements in
-  // the layout of this instruction, those of the left half first; each word of
-  // `a` and `b` is two elements. All lanes of the warp must call this function
-  // together.
+  // Adds the product of two 16 x 16 matrices of bfloat16 to `sums`, with the
+  // PTX instruction mma.m16n8k16: once for the left 8 columns of the second
+  // matrix and of the result, then for the right 8. `a`, `b` and `sums` are the
+  // calling lane's elements of the first matrix, the second matrix and the
+  // result, in the layout of this instruction; in `b` and `sums`, the left half
+  // comes first. Each word of `a` and `b` is two elements. All lanes of the
+  // warp must call this function together.
   __device__ static void MultiplyPart(const uint32_t (&a)[4],
                                       const uint32_t (&b)[4],
                                       float (&sums)[2][4]) {
