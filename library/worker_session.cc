@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,10 +22,10 @@ namespace {
 // program computes the item of one thread, the other thread queues the next.
 constexpr int kComputeThreads = 2;
 
-// Hides pinned memory, except for a last page that is not full, from child
-// processes, such as those that read data for PyTorch's DataLoader, until the
-// returned handle is released. The kernel would copy pinned private pages when
-// the process forks. `memory` must begin with a page.
+// Hides pinned memory from child processes, such as those that read data for
+// PyTorch's DataLoader, until the returned handle is released. The kernel would
+// copy pinned private pages when the process forks. `memory` must be aligned to
+// a page; a last page that `bytes` does not fill is not hidden.
 std::shared_ptr<void> HiddenFromChildren(void* memory, size_t bytes,
                                          std::shared_ptr<void> pinned) {
   const size_t pages = bytes / kPageBytes * kPageBytes;
@@ -116,8 +117,16 @@ absl::Status WorkerSession::PinForGpu(int gpu) {
     return absl::FailedPreconditionError(
         "PinForGpu was called after Declare; call it before");
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(pin_for_gpu_, PinForCuda(gpu));
-  return absl::OkStatus();
+  absl::StatusOr<PinMemory> pin = PinForCuda(gpu);
+  if (pin.ok()) {
+    pin_for_gpu_ = *std::move(pin);
+  } else {
+    log_->Warning(
+        "memory cannot be pinned, so copies between the host and the GPU are "
+        "slower: %s",
+        std::string(pin.status().message()));
+  }
+  return pin.status();
 }
 
 std::shared_ptr<void> WorkerSession::Pin(void* memory, size_t bytes) {

@@ -8,11 +8,11 @@
 
 namespace tributary::cuda {
 
-// Pins `bytes` bytes at `memory`, which must be whole pages of this process's
-// memory, for all GPUs, until the returned handle is released. Returns null if
-// CUDA cannot pin them. This call and the release make GPU `ordinal` the
-// calling thread's current device: otherwise CUDA could create a context on a
-// different GPU. Thread-safe.
+// Pins `bytes` bytes at `memory` for all GPUs, until the returned handle is
+// released. The memory must begin with a page, and share its last page with no
+// other pinned memory. Returns null if CUDA cannot pin it. This call and the
+// release make GPU `ordinal` the calling thread's current device: otherwise
+// CUDA could create a context on a different GPU. Thread-safe.
 std::shared_ptr<void> PinHostMemory(int ordinal, void* memory, size_t bytes);
 
 }  // namespace tributary::cuda

@@ -59,9 +59,8 @@ void AddSetFlag(CommandLine* line, const std::string& example,
 // Reads the job that `source` names, applies the changes that `source`
 // contains, and completes it with ResolveJob. The result is valid, except that
 // batch.micro_batches may be kFindMicroBatches if source.finds_micro_batches is
-// true. Returns the errors of
-// LoadJob and BuiltInJob, and InvalidArgument, naming the flag or the field,
-// for an invalid change or job.
+// true. Returns the errors of LoadJob and BuiltInJob, and InvalidArgument,
+// naming the flag or the field, for an invalid change or job.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);
 
 // Reads the job of the run in the folder `run` and applies the changes `sets`,

@@ -284,9 +284,10 @@ class Worker {
   // before you continue with another item, even if the micro-batch was given
   // up, and before you destroy the Worker. Child processes have no access to
   // pinned memory. If memory cannot be pinned, the worker logs a warning, and
-  // copies are slower. Must be called before Declare. Returns
-  // FailedPrecondition after Declare, and if there is no GPU that CUDA can use,
-  // and NotFound if there is no GPU with this number.
+  // copies are slower; the program may ignore an error of this function. Must
+  // be called before Declare. Returns FailedPrecondition after Declare, and if
+  // there is no GPU that CUDA can use, and NotFound if there is no GPU with
+  // this number.
   absl::Status PinForGpu(int gpu);
 
   // Declares the model's parameters, in the order of forward. Must be called

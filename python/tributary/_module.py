@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -320,9 +319,8 @@ def _pin_memory(session: Session, device: torch.device) -> None:
         return
     try:
         session.pin_for_gpu(device.index)
-    except Error as error:
-        warnings.warn(f'copies between the host and {device} are slow, because memory '
-                      f'cannot be pinned: {error}')
+    except Error:
+        pass  # The worker has logged a warning, which `tributary train` shows.
 
 
 def _initial(tensor: torch.Tensor) -> np.ndarray:

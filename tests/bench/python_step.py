@@ -7,9 +7,9 @@ independent processes, and as many processes with DistributedDataParallel over G
 
 Run it with a Python that has PyTorch 2 and the wheel of `./tributary wheel`. Models, batches (one per worker) and
 optimizers are those of torch_step.py; each worker computes with one thread on random inputs that stay in memory of its
-device. BFLOAT16 is autocast. The systems take turns in each round. A step of Tributary is the time between two completed
-steps as server 0 sees it; a step of PyTorch is the time between two steps of process 0, including zero_grad and the
-optimizer. On a GPU, PyTorch is compared only with independent processes.
+device. BFLOAT16 is autocast. The systems take turns in each round. A step of Tributary is the time between two
+completed steps as server 0 sees it; a step of PyTorch is the time between two steps of process 0, including zero_grad
+and the optimizer. On a GPU, Tributary is compared only with independent processes.
 """
 import argparse
 import json
@@ -108,8 +108,8 @@ def time_peer(name, kind, args):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    processes = [subprocess.Popen(command(args, "--peer", name, kind, str(rank), str(port)),
-                                  env=environment(args), stdout=subprocess.PIPE, text=True) for rank in range(args.workers)]
+    processes = [subprocess.Popen(command(args, "--peer", name, kind, str(rank), str(port)), env=environment(args),
+                                  stdout=subprocess.PIPE, text=True) for rank in range(args.workers)]
     output = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         sys.exit(f"python_step.py: {kind} of {name} has failed")
@@ -119,8 +119,9 @@ def time_peer(name, kind, args):
 def time_ours(name, steps, args):
     import tributary
     import torch_step
-    batch = args.batch or torch_step.build(name, 0)[1]
-    rule = "adamw" if name.startswith("gpt") else "sgd"
+    module, batch, _ = torch_step.build(name, 0)
+    batch = args.batch or batch
+    rule = "adamw" if "Adam" in type(torch_step.optimizer_of(module, name, "cpu")).__name__ else "sgd"
     os.environ.update(environment(args))
     with tempfile.TemporaryDirectory() as folder:
         job = os.path.join(folder, "job.textproto")

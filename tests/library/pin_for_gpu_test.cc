@@ -1,4 +1,6 @@
 // Worker::PinForGpu on the emulated GPU.
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -23,6 +25,7 @@ namespace tributary {
 namespace {
 
 using ::emulated_gpu::IsPinned;
+using ::testing::HasSubstr;
 
 // Returns true if a child process has no access to the memory at this address.
 bool IsHiddenFromChildren(const void* memory) {
@@ -40,8 +43,6 @@ bool IsHiddenFromChildren(const void* memory) {
   ADD_FAILURE() << "no mapping";
   return false;
 }
-
-using ::testing::HasSubstr;
 
 class PinForGpuTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -110,16 +111,23 @@ INSTANTIATE_TEST_SUITE_P(
                     "{ staleness: 1 }}",
                     "exchange.all_reduce={backend: GLOO chunk_bytes: 4096}"));
 
-TEST(PinForGpuErrorTest, NamesTheMistake) {
+TEST(PinForGpuErrorTest, NamesTheMistakeInAnErrorAndAWarning) {
   const JobSpec job = TinyJob("mlp", testing::TempDir());
   LocalCluster cluster(job, /*servers=*/1, /*expected_workers=*/1,
                        testing::TempDir());
+  int warnings[2];
+  ASSERT_EQ(pipe(warnings), 0);
   Worker::Options options;
   options.coordinator = cluster.coordinator();
+  options.warning_fd = warnings[1];
   absl::StatusOr<Worker> worker = Worker::Connect(options);
   ASSERT_TRUE(worker.ok()) << worker.status();
   EXPECT_THAT(worker->PinForGpu(9), StatusIs(absl::StatusCode::kNotFound,
                                              HasSubstr("there is no cuda:9")));
+  char line[1000] = {};
+  ASSERT_GT(read(warnings[0], line, sizeof(line) - 1), 0);
+  EXPECT_THAT(line, HasSubstr("memory cannot be pinned"));
+  EXPECT_THAT(line, HasSubstr("there is no cuda:9"));
   ModelEngine engine(job);
   ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
   EXPECT_THAT(worker->PinForGpu(0),

@@ -74,10 +74,10 @@ class Copies {
   virtual absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   // Pins host memory, so that copies to and from the device do not block the
-  // host. The memory must consist of whole pages. It stays pinned while the
-  // returned handle exists; the handle may outlive the device. Thread-safe.
-  // Returns null if pinning fails; copies from and to the memory are then
-  // correct, but may block.
+  // host. The memory must begin with a page, and share its last page with no
+  // other pinned memory. It stays pinned while the returned handle exists; the
+  // handle may outlive the device. Thread-safe. Returns null if pinning fails;
+  // copies from and to the memory are then correct, but may block.
   virtual std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) = 0;
   // Maps device memory of another process of this host, so that copies and
   // operations can use it. The caller must end the mapping before the device is

@@ -79,9 +79,9 @@ class EncodedPictures final : public PictureSource {
   // `classes`. If `classes` is empty, first sets it to the sorted names of the
   // classes. Returns InvalidArgument if `classes` lacks a picture's class.
   absl::Status Label(std::vector<std::string>* classes);
-  // Opens the file that contains picture `index`, calls read(file, offset,
-  // size), and returns its status. The encoded picture is the `size` bytes at
-  // `offset`. If the file cannot be opened, returns the error instead.
+  // Calls read(file, offset, size) and returns its status. `file` is the open
+  // file that contains picture `index`; the encoded picture is the `size` bytes
+  // at `offset`. If the file cannot be opened, returns the error instead.
   template <typename Reader>
   absl::Status WithFile(int64_t index, const Reader& read) const;
 
