@@ -15,13 +15,14 @@
 #include "library/parameter_declarations.h"
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
+#include "worker/device/device.h"
 #include "worker/nn/step_observer.h"
 
 namespace tributary {
 
 // An item that the user's program computes: a micro-batch whose gradient is
-// needed, or a piece of the evaluation data. The trainer owns all memory that
-// the pointers refer to.
+// needed, or a piece of the evaluation data. The trainer owns all objects and
+// all memory that the pointers refer to.
 struct Work {
   // Status with which the program has finished the item; unset until
   // Handover::Done.
@@ -29,6 +30,9 @@ struct Work {
   // True for a piece of the evaluation data.
   bool evaluates = false;
   const Batch* batch = nullptr;
+  // The device in whose memory `weights` and `gradients` are; null if they are
+  // in host memory. The thread that works on the item may use it.
+  Device* device = nullptr;
   const float* weights = nullptr;
   // Set by the program's thread before Handover::Done.
   LossSums result;

@@ -36,6 +36,15 @@ bool Exists(int parameter, const ArenaLayout& layout) {
          parameter < static_cast<int>(layout.parameters().size());
 }
 
+void Zero(float* begin, float* end, Device* device) {
+  if (begin == end) return;
+  if (device != nullptr) {
+    device->Zero(begin, end - begin);
+  } else {
+    std::fill(begin, end, 0.0f);
+  }
+}
+
 }  // namespace
 
 MicroBatchState::MicroBatchState(Work* work, const ArenaLayout* layout,
@@ -48,13 +57,15 @@ MicroBatchState::MicroBatchState(Work* work, const ArenaLayout* layout,
       number_(work->micro_batch),
       epoch_(work->batch->epoch),
       indexes_(work->batch->indexes),
+      on_gpu_(work->device != nullptr),
+      gpu_stream_(on_gpu_ ? work->device->stream() : nullptr),
       arrived_(layout->parameters().size()),
       ready_(layout->parameters().size()),
       sent_(static_cast<int>(layout->parameters().size())) {
   int64_t end = layout->arena_elements();
   for (int i = sent_ - 1; i >= 0; --i) {
-    std::fill(work->gradients + place(i).offset + place(i).size,
-              work->gradients + end, 0.0f);
+    Zero(work->gradients + place(i).offset + place(i).size,
+         work->gradients + end, work->device);
     end = place(i).offset;
   }
 }
@@ -99,11 +110,13 @@ absl::Span<const float> MicroBatchState::weights(int parameter) {
   }
   if (allowed && !aborted_)
     return {work_->weights + at.offset, size_t(at.size)};
+  if (on_gpu_) return {};
   zeros_.resize(LargestSize(*layout_));
   return {zeros_.data(), size_t(at.size)};
 }
 
 absl::Span<float> MicroBatchState::Spare(int parameter) {
+  if (on_gpu_) return {};
   const auto size = static_cast<size_t>(place(parameter).size);
   spare_.resize(LargestSize(*layout_));
   return {spare_.data(), size};
@@ -168,13 +181,30 @@ void MicroBatchState::Add(int parameter, absl::Span<const float> values) {
     return;
   }
   const absl::Span<float> to = gradient(parameter);
-  std::copy(values.begin(), values.end(), to.begin());
+  if (!on_gpu_) {
+    std::copy(values.begin(), values.end(), to.begin());
+  } else if (!to.empty()) {
+    work_->device->CopyFromHost(to.data(), values.data(),
+                                values.size() * sizeof(float));
+  }
   Ready(parameter);
 }
 
 bool MicroBatchState::GradientsAreFinite() const {
-  return std::all_of(work_->gradients,
-                     work_->gradients + layout_->arena_elements(),
+  const int64_t elements = layout_->arena_elements();
+  const float* gradients = work_->gradients;
+  std::vector<float> copy;
+  if (on_gpu_) {
+    copy.resize(elements);
+    // The trainer reports an error of the device.
+    if (!work_->device
+             ->CopyToHost(copy.data(), gradients, elements * sizeof(float))
+             .ok()) {
+      return false;
+    }
+    gradients = copy.data();
+  }
+  return std::all_of(gradients, gradients + elements,
                      [](float value) { return std::isfinite(value); });
 }
 
@@ -217,7 +247,8 @@ PieceState::PieceState(Work* work, const ArenaLayout* layout,
       layout_(layout),
       done_(std::move(done)),
       begin_(work->batch->indexes.front()),
-      end_(work->batch->indexes.back() + 1) {}
+      end_(work->batch->indexes.back() + 1),
+      on_gpu_(work->device != nullptr) {}
 
 void PieceState::Refuse(absl::string_view message) {
   if (!status_.ok()) return;
@@ -233,6 +264,7 @@ absl::Span<const float> PieceState::weights(int parameter) {
   const Parameter& at = layout_->parameters()[parameter];
   if (work_ != nullptr) return {work_->weights + at.offset, size_t(at.size)};
   Refuse("weights was called after Report");
+  if (on_gpu_) return {};
   zeros_.resize(LargestSize(*layout_));
   return {zeros_.data(), size_t(at.size)};
 }

@@ -20,10 +20,10 @@ namespace tributary {
 // Implements MicroBatch, through which the user's program computes one item of
 // work: maps parameters to their places in the arenas, reports to the observer
 // which weights are needed and which gradients are final, and checks the
-// program's calls. Records the first error, and ignores later calls. The spans
-// that weights() and gradient() return are always usable: after an error or
-// Finish, both methods return memory of this object, and weights() also does so
-// if the micro-batch was given up. Used by the program's thread only.
+// program's calls. Records the first error, and ignores later calls. After an
+// error or Finish, weights() and gradient() return host memory of this object,
+// or empty spans if the arenas are in the memory of a GPU; so does weights() if
+// the micro-batch was given up. Used by the program's thread only.
 class MicroBatchState {
  public:
   // Calls `done` once, when the micro-batch ends, with its status: OK, the
@@ -40,6 +40,7 @@ class MicroBatchState {
   Random random(int layer);
   absl::Span<const float> weights(int parameter);
   absl::Span<float> gradient(int parameter);
+  void* gpu_stream() const { return gpu_stream_; }
   void SetSampleCount(int64_t count);
   void Ready(int parameter);
   void Add(int parameter, absl::Span<const float> values);
@@ -71,7 +72,8 @@ class MicroBatchState {
   // and otherwise with `status`.
   void End(const absl::Status& status);
   bool GradientsAreFinite() const;
-  // Returns memory of this object with the size of the parameter.
+  // Returns memory of this object with the size of the parameter, or an empty
+  // span if the arenas are in the memory of a GPU.
   absl::Span<float> Spare(int parameter);
   const Parameter& place(int parameter) const {
     return layout_->parameters()[parameter];
@@ -85,6 +87,8 @@ class MicroBatchState {
   const int number_;
   const int64_t epoch_;
   const std::vector<int64_t> indexes_;
+  const bool on_gpu_;  // True if the arenas are in the memory of a GPU.
+  void* const gpu_stream_;
 
   absl::Status status_;
   bool aborted_ = false;
@@ -124,6 +128,7 @@ class PieceState {
   const std::function<void(const absl::Status&)> done_;
   const int64_t begin_;
   const int64_t end_;
+  const bool on_gpu_;
   absl::Status status_;
   std::vector<float> zeros_;
 };

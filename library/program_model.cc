@@ -19,12 +19,17 @@ absl::StatusOr<LossSums> ProgramModel::ForwardBackward(
     if (!observer->WeightsNeeded(0, elements)) {
       return absl::AbortedError("the micro-batch was given up");
     }
-    std::fill_n(gradients, elements, 0.0f);
+    if (device_ != nullptr) {
+      device_->Zero(gradients, elements);
+    } else {
+      std::fill_n(gradients, elements, 0.0f);
+    }
     observer->GradientsReady(0);
     return LossSums();
   }
   Work work;
   work.batch = &batch;
+  work.device = device_;
   work.seed = seed;
   work.step = step;
   work.micro_batch = micro_batch;
@@ -41,6 +46,7 @@ absl::StatusOr<LossSums> ProgramModel::Evaluate(const Batch& batch,
   Work work;
   work.evaluates = true;
   work.batch = &batch;
+  work.device = device_;
   work.weights = weights;
   const absl::Status status = handover_->Do(&work);
   if (!status.ok()) return status;

@@ -7,6 +7,7 @@
 
 #include "library/handover.h"
 #include "library/parameter_declarations.h"
+#include "worker/device/device.h"
 #include "worker/models/model.h"
 
 namespace tributary {
@@ -16,10 +17,13 @@ namespace tributary {
 // not pass on micro-batches without samples, whose gradients are zero.
 class ProgramModel final : public Model {
  public:
-  // `handover` must outlive this object.
+  // If `device` has its own memory, the program computes in that memory,
+  // otherwise in host memory. `device` and `handover` must outlive this object.
   ProgramModel(std::shared_ptr<const ParameterDeclarations> declared,
-               Handover* handover)
-      : declared_(std::move(declared)), handover_(handover) {}
+               Device* device, Handover* handover)
+      : declared_(std::move(declared)),
+        device_(device->has_own_memory() ? device : nullptr),
+        handover_(handover) {}
 
   const ParameterTable& table() const override { return declared_->table(); }
   // Returns 0, because the memory that the program uses is not known.
@@ -40,6 +44,7 @@ class ProgramModel final : public Model {
 
  private:
   const std::shared_ptr<const ParameterDeclarations> declared_;
+  Device* const device_;  // Null if the program computes in host memory.
   Handover* const handover_;
 };
 

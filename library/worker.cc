@@ -27,6 +27,7 @@ absl::Span<const float> MicroBatch::weights(int parameter) {
 absl::Span<float> MicroBatch::gradient(int parameter) {
   return state_->gradient(parameter);
 }
+void* MicroBatch::gpu_stream() const { return state_->gpu_stream(); }
 void MicroBatch::SetSampleCount(int64_t count) {
   state_->SetSampleCount(count);
 }
@@ -102,6 +103,7 @@ Worker::Worker(Worker&&) noexcept = default;
 Worker& Worker::operator=(Worker&&) noexcept = default;
 
 const JobInfo& Worker::job() const { return session_->job(); }
+absl::Status Worker::UseGpu(int gpu) { return session_->UseGpu(gpu); }
 absl::Status Worker::PinForGpu(int gpu) { return session_->PinForGpu(gpu); }
 absl::Status Worker::Declare(
     const std::vector<ParameterDeclaration>& parameters) {

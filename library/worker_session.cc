@@ -13,6 +13,8 @@
 #include "worker/data/data_set.h"
 #include "worker/data/open_data_set.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_reduction_stream.h"
+#include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -58,7 +60,12 @@ JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
 WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
     : log_(std::move(log)), step_(this) {
   process.threads = kComputeThreads;
+  process.make_device = [this](Precision precision) {
+    return MakeDevice(precision);
+  };
   process.sources = Sources();
+  process.load_nccl = &LoadNccl;
+  process.make_reduction_stream = &CreateCudaReductionStream;
   process.log = log_.get();
   thread_ = Thread([this, process = std::move(process)] {
     handover_.End(RunWorker(process, &shutdown_));
@@ -75,22 +82,20 @@ WorkerSession::~WorkerSession() {
 
 TrainingSources WorkerSession::Sources() {
   TrainingSources sources;
-  const auto job = std::make_shared<JobSpec>();
   sources.open_data =
-      [this, job](
-          const JobSpec& offered) -> absl::StatusOr<std::unique_ptr<DataSet>> {
-    TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> data,
-                               OpenDataSet(offered));
-    *job = offered;
-    offered_ = InfoOf(offered, *data);
-    if (offered.data().has_external()) return data;
+      [this](const JobSpec& job) -> absl::StatusOr<std::unique_ptr<DataSet>> {
+    TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> data, OpenDataSet(job));
+    offered_job_ = job;
+    offered_ = InfoOf(job, *data);
+    if (job.data().has_external()) return data;
     return std::make_unique<IndexView>(std::move(data));
   };
   sources.create_model =
-      [this, job](const ModelSpec&, const DataInfo&, int64_t, Device*,
-                  WeightCopies*) -> absl::StatusOr<std::unique_ptr<Model>> {
-    TRIBUTARY_ASSIGN_OR_RETURN(auto declared, handover_.Offer(*job, offered_));
-    return std::make_unique<ProgramModel>(std::move(declared), &handover_);
+      [this](const ModelSpec&, const DataInfo&, int64_t, Device* device,
+             WeightCopies*) -> absl::StatusOr<std::unique_ptr<Model>> {
+    TRIBUTARY_ASSIGN_OR_RETURN(auto declared, Offer());
+    return std::make_unique<ProgramModel>(std::move(declared), device,
+                                          &handover_);
   };
   sources.queues_micro_batches = true;
   sources.pin = [this](void* memory, size_t bytes) {
@@ -102,6 +107,19 @@ TrainingSources WorkerSession::Sources() {
   return sources;
 }
 
+absl::StatusOr<std::shared_ptr<const ParameterDeclarations>>
+WorkerSession::Offer() {
+  return handover_.Offer(offered_job_, offered_);
+}
+
+absl::StatusOr<std::unique_ptr<Device>> WorkerSession::MakeDevice(
+    Precision precision) {
+  // The program chooses the device before it declares its parameters.
+  TRIBUTARY_RETURN_IF_ERROR(Offer().status());
+  if (gpu_.has_value()) return CreateCudaDevice(*gpu_, precision);
+  return MakeCpuDevice(precision);
+}
+
 absl::Status WorkerSession::AwaitJob() {
   const std::optional<JobInfo> job = handover_.AwaitJob();
   if (!job.has_value()) {
@@ -110,6 +128,24 @@ absl::Status WorkerSession::AwaitJob() {
   }
   job_ = *job;
   return absl::OkStatus();
+}
+
+absl::Status WorkerSession::UseGpu(int gpu) {
+  if (declared_ != nullptr) {
+    return absl::FailedPreconditionError(
+        "UseGpu was called after Declare; call it before");
+  }
+  // Also finds out whether a library is missing.
+  const absl::Status usable = CreateCudaDevice(gpu).status();
+  if (!usable.ok()) {
+    log_->Warning(
+        "weights and gradients are in host memory, so steps on the GPU take "
+        "longer: %s",
+        std::string(usable.message()));
+    return usable;
+  }
+  gpu_ = gpu;
+  return PinForGpu(gpu);
 }
 
 absl::Status WorkerSession::PinForGpu(int gpu) {

@@ -18,7 +18,9 @@
 #include "library/handover.h"
 #include "library/micro_batch_state.h"
 #include "library/parameter_declarations.h"
+#include "proto/job.pb.h"
 #include "tributary/worker.h"
+#include "worker/device/device.h"
 #include "worker/process/worker_process.h"
 
 namespace tributary {
@@ -31,8 +33,8 @@ namespace tributary {
 // by the program's thread, unless noted otherwise.
 class WorkerSession {
  public:
-  // Starts the worker's threads. The `threads`, `sources` and `log` of
-  // `process` are not used.
+  // Starts the worker's threads. The `threads`, `make_device`, `sources` and
+  // `log` of `process` are not used.
   WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log);
   // Leaves the job. Blocks until the worker's connections are closed.
   ~WorkerSession();
@@ -45,6 +47,7 @@ class WorkerSession {
 
   // These methods implement the methods of Worker and Step with the same names.
   const JobInfo& job() const { return job_; }
+  absl::Status UseGpu(int gpu);
   absl::Status PinForGpu(int gpu);
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
   Step* NextStep();
@@ -61,9 +64,15 @@ class WorkerSession {
   // Returns the data and the model for RunWorker, which calls these functions
   // on its own threads.
   TrainingSources Sources();
-  // Pins memory if the program has called PinForGpu, and hides it from child
-  // processes. Returns null otherwise, for less than a page, and on failure;
-  // the first failure logs a warning. Called by the threads of RunWorker.
+  // Returns the declared parameters. Offers the job to the program and blocks
+  // until the program has answered.
+  absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> Offer();
+  // Creates the device in whose memory the program computes.
+  absl::StatusOr<std::unique_ptr<Device>> MakeDevice(Precision precision);
+  // Pins memory if the program has called UseGpu or PinForGpu, and hides it
+  // from child processes. Returns null otherwise, for less than a page, and on
+  // failure; the first failure logs a warning. Called by the threads of
+  // RunWorker.
   std::shared_ptr<void> Pin(void* memory, size_t bytes);
   // Ends the item (micro-batch or piece) that the program has received last.
   void LeaveItem();
@@ -80,9 +89,13 @@ class WorkerSession {
   const std::unique_ptr<Logger> log_;
   Shutdown shutdown_;
   Handover handover_;
-  JobInfo offered_;  // Used only by the threads of RunWorker.
+  // Used only by the threads of RunWorker.
+  JobSpec offered_job_;
+  JobInfo offered_;
   // Set by the program's thread before its Answer to handover_, and read by the
-  // threads of RunWorker after it. Null until PinForGpu.
+  // threads of RunWorker after it. `gpu_` is the argument of UseGpu.
+  // `pin_for_gpu_` is null until UseGpu or PinForGpu.
+  std::optional<int> gpu_;
   PinMemory pin_for_gpu_;
   std::atomic<bool> warned_of_pinning_ = false;
 

@@ -130,7 +130,10 @@ void tributary_worker_free(tributary_worker* worker);
 /* Sets `*job` to the result of Worker::job. */
 void tributary_worker_get_job(const tributary_worker* worker,
                               tributary_job* job);
-/* Calls Worker::PinForGpu. Returns 0 or the code of the error. */
+/* These functions call Worker::UseGpu and Worker::PinForGpu. They return 0 or
+ * the code of the error. */
+int32_t tributary_worker_use_gpu(tributary_worker* worker, int32_t gpu,
+                                 tributary_error* error);
 int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
                                      tributary_error* error);
 /* Calls Worker::Declare. Copies the arguments. Returns 0 or the code of the
@@ -162,9 +165,12 @@ tributary_piece* tributary_step_next_piece(tributary_step* step,
  * address of its gradient to `gradients`. Both arrays have one element for each
  * parameter. Blocks until all weights have arrived, and returns 1. Returns 0 if
  * the micro-batch has been given up: the result is then not needed, and weights
- * may be zeros. */
+ * may be zeros or, after tributary_worker_use_gpu, null. */
 int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
                                     const float** weights, float** gradients);
+/* Returns MicroBatch::gpu_stream. */
+void* tributary_micro_batch_gpu_stream(
+    const tributary_micro_batch* micro_batch);
 /* These functions call MicroBatch::SetSampleCount, MicroBatch::Ready and
  * MicroBatch::Finish. */
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,

@@ -135,6 +135,10 @@ class MicroBatch {
   // contents are initially unspecified. The gradient is sent from this memory
   // without a copy.
   absl::Span<float> gradient(int parameter);
+  // After Worker::UseGpu, returns the CUDA stream (a cudaStream_t) with which
+  // the program orders its work on weights and gradients. Valid as long as the
+  // spans. Otherwise returns null.
+  void* gpu_stream() const;
   // States how many of the samples (for text, tokens) count. By default, all
   // do. The servers divide the sum of the gradients of a step by the sum of the
   // counts of its micro-batches. Call it before the first Ready or Add.
@@ -144,7 +148,8 @@ class MicroBatch {
   // gradients that become ready in this order are sent while the program
   // computes the others.
   void Ready(int parameter);
-  // Copies `values` to gradient(parameter) and calls Ready.
+  // Copies `values`, which are in host memory, to gradient(parameter) and calls
+  // Ready.
   void Add(int parameter, absl::Span<const float> values);
   // Ends the micro-batch. `loss_sum` is the sum of the losses of its samples.
   // All parameters must be ready.
@@ -276,9 +281,35 @@ class Worker {
 
   const JobInfo& job() const;
 
+  // Places weights and gradients in the memory of GPU number `gpu` (in CUDA's
+  // order, from 0), for a program that computes on it: MicroBatch::weights,
+  // MicroBatch::gradient and EvaluationPiece::weights then return memory of the
+  // GPU. The worker copies it from and to the servers' memory while the program
+  // computes, and not at all if the servers update the parameters on the same
+  // GPU. If a micro-batch was given up, and after an error, the spans are
+  // empty.
+  //
+  // The worker's work on this memory runs on MicroBatch::gpu_stream. Use
+  // cudaStreamWaitEvent to order the program's work on other streams:
+  //
+  // - The program's reads of weights wait for gpu_stream, once weights() has
+  //   returned them.
+  // - gpu_stream waits for the program's reads of weights before Finish.
+  // - gpu_stream waits for the program's writes of a gradient before Ready.
+  // - The weights of an EvaluationPiece may be read at once; the host waits for
+  //   the reads before Report.
+  //
+  // The functions of Worker, Step, MicroBatch and EvaluationPiece then may make
+  // the GPU the calling thread's current CUDA device. Must be called before
+  // Declare. Returns FailedPrecondition after Declare, in a build without CUDA,
+  // if there is no GPU that CUDA can use, and if this build has no code for the
+  // GPU or a library is missing; and NotFound if there is no GPU with this
+  // number. After an error, weights and gradients are in host memory, and
+  // PinForGpu may be called.
+  absl::Status UseGpu(int gpu);
   // Pins the memory that MicroBatch::weights, MicroBatch::gradient and
   // EvaluationPiece::weights return, for a program that copies weights to GPU
-  // number `gpu` (in CUDA's order, from 0) and gradients from it. CUDA then
+  // number `gpu` and gradients from it itself. CUDA then
   // copies without involving the CPU, and an asynchronous copy does not block
   // the program. Wait for such a copy before you call Ready, Finish or Report,
   // before you continue with another item, even if the micro-batch was given

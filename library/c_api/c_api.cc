@@ -116,6 +116,11 @@ void tributary_worker_get_job(const tributary_worker* worker,
           info.fingerprint,  info.batch,         info.micro_batches};
 }
 
+int32_t tributary_worker_use_gpu(tributary_worker* worker, int32_t gpu,
+                                 tributary_error* error) {
+  return Report(worker->worker.UseGpu(gpu), error);
+}
+
 int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
                                      tributary_error* error) {
   return Report(worker->worker.PinForGpu(gpu), error);
@@ -183,6 +188,11 @@ int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
     gradients[i] = item->gradient(i).data();
   }
   return item->aborted() ? 0 : 1;
+}
+
+void* tributary_micro_batch_gpu_stream(
+    const tributary_micro_batch* micro_batch) {
+  return micro_batch->item->gpu_stream();
 }
 
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,

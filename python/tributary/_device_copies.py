@@ -1,11 +1,17 @@
-"""Copies between a GPU and the native library's memory."""
+"""Copies between a module and the native library's memory."""
 
 from __future__ import annotations
 
 import collections
+import contextlib
 from typing import Any, Callable, Optional, Protocol
 
 import torch
+
+from . import _native
+from .errors import Error
+from .items import EvaluationPiece, MicroBatch
+from .session import Session
 
 
 class Backend(Protocol):
@@ -21,6 +27,12 @@ class Backend(Protocol):
 
     def order(self, stream: Any, after: Any) -> None:
         """Makes later work of `stream` wait for the present work of `after`."""
+
+    def library_stream(self, address: int, device: torch.device) -> Any:
+        """Returns the native library's stream at this address."""
+
+    def view(self, address: int, size: int, device: torch.device) -> torch.Tensor:
+        """Returns a tensor over float32 memory of the device."""
 
 
 class CudaBackend:
@@ -42,13 +54,92 @@ class CudaBackend:
     def order(self, stream: torch.cuda.Stream, after: torch.cuda.Stream) -> None:
         stream.wait_stream(after)
 
+    def library_stream(self, address: int, device: torch.device) -> torch.cuda.Stream:
+        return torch.cuda.ExternalStream(address, device)
 
-class DeviceCopies:
-    """Copies the weights to a device and gradients from it.
+    def view(self, address: int, size: int, device: torch.device) -> torch.Tensor:
+        return torch.as_tensor(_native.GpuArray(address, (size,)), device=device)
 
-    The library's memory should be pinned (`Session.pin_for_gpu`); otherwise copies
-    block. Copies of gradients run on a stream of their own, while the device computes
-    the other gradients. Use one thread at a time.
+
+class HostCopies:
+    """Copies the weights to a module on the CPU, and gradients from it. The classes
+    below have the same methods for a module on a GPU. Use one thread at a time."""
+
+    def begin(self, item: MicroBatch | EvaluationPiece) -> None:
+        """Must be called before the other methods are used for an item."""
+
+    def view(self, address: int, size: int) -> torch.Tensor:
+        """Returns a tensor over float32 memory of the library."""
+        return torch.from_numpy(_native.view(address, (size,), True))
+
+    def load(self, to: torch.Tensor, weights: torch.Tensor) -> None:
+        """Starts to copy the library's weights to the module. Later work of the current
+        stream sees them. The library may reuse its memory after `finish` or
+        `cancel`."""
+        to.copy_(weights)
+
+    def send(self, gradient: torch.Tensor, to: torch.Tensor,
+             done: Callable[[], None]) -> None:
+        """Starts to copy a gradient, which the current stream computes, to the
+        library's memory `to`. Calls `done` when the library may read it: now, in a
+        later call of `send`, or in `finish`."""
+        to.copy_(gradient)
+        done()
+
+    def finish(self) -> None:
+        """Waits for all copies that the library does not wait for itself."""
+
+    def cancel(self) -> None:
+        """Like `finish`, without calling `done` for the gradients."""
+
+
+class GpuCopies(HostCopies):
+    """Copies within the memory of a GPU, where the library has its weights and
+    gradients (`Session.use_gpu`). The library's stream waits for the copies."""
+
+    def __init__(self, device: torch.device, backend: Backend):
+        self._device, self._backend = device, backend
+        # The stream that uses the gradients; None during an evaluation.
+        self._library_stream: Optional[Any] = None
+        self._loaded: Optional[Any] = None  # The event of the last copy of weights.
+
+    def begin(self, item: MicroBatch | EvaluationPiece) -> None:
+        address = getattr(item, 'gpu_stream', None)
+        self._library_stream = None if address is None else \
+            self._backend.library_stream(address, self._device)
+
+    def view(self, address: int, size: int) -> torch.Tensor:
+        return self._backend.view(address, size, self._device)
+
+    def load(self, to: torch.Tensor, weights: torch.Tensor) -> None:
+        current = self._backend.current_stream(self._device)
+        if self._library_stream is not None:
+            self._backend.order(current, self._library_stream)
+        self._loaded = self._backend.copy(current, to, weights)
+        if self._library_stream is not None:
+            self._backend.order(self._library_stream, current)
+
+    def send(self, gradient: torch.Tensor, to: torch.Tensor,
+             done: Callable[[], None]) -> None:
+        current = self._backend.current_stream(self._device)
+        self._backend.copy(current, to, gradient)
+        self._backend.order(self._library_stream, current)
+        done()
+
+    def finish(self) -> None:
+        if self._loaded is not None:
+            self._loaded.synchronize()
+            self._loaded = None
+
+    cancel = finish
+
+
+class PinnedCopies(HostCopies):
+    """Copies between a GPU and the library's host memory.
+
+    The memory should be pinned (`Session.pin_for_gpu`); otherwise copies block. Copies
+    of gradients run on a stream of their own, while the GPU computes the other
+    gradients.
     """
 
     def __init__(self, device: torch.device, backend: Backend):
@@ -60,23 +151,17 @@ class DeviceCopies:
             collections.deque()
 
     def load(self, to: torch.Tensor, weights: torch.Tensor) -> None:
-        """Starts to copy the library's weights. Later work of the current stream sees
-        them. The library may reuse its memory after `finish` or `cancel`."""
         self._loaded = self._backend.copy(self._backend.current_stream(self._device),
                                           to, weights)
 
     def send(self, gradient: torch.Tensor, to: torch.Tensor,
              done: Callable[[], None]) -> None:
-        """Starts to copy a gradient, which the current stream computes, to the
-        library's memory `to`. Calls `done` when the copy is complete: in a later call
-        of `send` or in `finish`."""
         self._backend.order(self._stream, self._backend.current_stream(self._device))
         self._copying.append((self._backend.copy(self._stream, to, gradient), done))
         while self._copying and self._copying[0][0].query():
             self._copying.popleft()[1]()
 
     def finish(self) -> None:
-        """Waits for all copies."""
         while self._copying:
             event, done = self._copying.popleft()
             event.synchronize()
@@ -84,7 +169,6 @@ class DeviceCopies:
         self._await_weights()
 
     def cancel(self) -> None:
-        """Waits for all copies, without calling `done` for the gradients."""
         while self._copying:
             self._copying.popleft()[0].synchronize()
         self._await_weights()
@@ -95,7 +179,17 @@ class DeviceCopies:
             self._loaded = None
 
 
-def device_copies(device: torch.device) -> Optional[DeviceCopies]:
-    """Returns the copies for a GPU, or None for a device whose tensors the library's
-    memory is copied to and from directly."""
-    return DeviceCopies(device, CudaBackend()) if device.type == 'cuda' else None
+def copies_for(device: torch.device, session: Session) -> HostCopies:
+    """Returns the copies for a module on `device`. Call it before the module's
+    parameters are declared."""
+    if device.type != 'cuda':
+        return HostCopies()
+    backend = CudaBackend()
+    # After an error, the worker has logged a warning, which `tributary train` shows.
+    try:
+        session.use_gpu(device.index)
+        return GpuCopies(device, backend)
+    except Error:
+        with contextlib.suppress(Error):
+            session.pin_for_gpu(device.index)
+    return PinnedCopies(device, backend)

@@ -9,13 +9,16 @@ import numpy as np
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
-from . import _device_copies, _native
+from . import _device_copies
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Parameter, Session
 
 # The part of the mean by which servers move parameters of group 'statistics'.
 _STATISTICS_RATE = 0.1
+
+# Buffers of the library whose tensors are kept.
+_MOST_BUFFERS = 64
 
 NoDecay = Union[str, Iterable[torch.nn.Parameter]]
 ParameterGroups = Sequence[Mapping[str, Any]]
@@ -37,16 +40,17 @@ class ModuleWorker:
         self._tensors = list(tensors.values())
         self._trained = [isinstance(tensor, torch.nn.Parameter)
                          for tensor in self._tensors]
-        _pin_memory(session, self._tensors[0].device)
+        self._copies = _device_copies.copies_for(self._tensors[0].device, session)
         session.declare(_declarations(tensors, no_decay, parameter_groups))
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
-        self._copies: Optional[_device_copies.DeviceCopies] = None
+        self._views: dict[int, list[torch.Tensor]] = {}
         self._states = self._current_states()
         self._loaded_item = self._batch = None
         self._loaded_place: Optional[tuple[Any, int]] = None
         self._sent: set[int] = set()
+        self._gradients: list[torch.Tensor] = []  # Those of the library.
         session._model = self
 
     def _hook(self, number: int, parameter: torch.nn.Parameter):
@@ -61,6 +65,18 @@ class ModuleWorker:
         running statistics, but not replace their memory."""
         return [(tensor._version if trained else 0, tensor.data_ptr())
                 for tensor, trained in zip(self._tensors, self._trained)]
+
+    def _views_of(self, addresses: Sequence[int]) -> list[torch.Tensor]:
+        """Returns tensors over the library's memory at the addresses, one for each
+        parameter. The library uses few buffers in turn, so each tensor is made once."""
+        views = self._views.get(addresses[0])
+        if views is None:
+            if len(self._views) >= _MOST_BUFFERS:
+                self._views.clear()
+            views = [self._copies.view(address, tensor.numel()).view(tensor.shape)
+                     for address, tensor in zip(addresses, self._tensors)]
+            self._views[addresses[0]] = views
+        return views
 
     # ---- Weights.
 
@@ -89,17 +105,15 @@ class ModuleWorker:
         addresses = item._spans.weights
         begin = addresses[0]
         end = addresses[len(self._tensors) - 1] + 4 * self._tensors[-1].numel()
-        arena = torch.from_numpy(_native.view(begin, ((end - begin) // 4,), True))
+        arena = self._copies.view(begin, (end - begin) // 4)
         if self._flat is None:
             self._attach([(address - begin) // 4 for address in addresses], arena)
+        self._copies.begin(item)
         with torch.no_grad():
-            if self._copies is None:
-                self._flat.copy_(arena)
-            else:
-                self._copies.load(self._flat, arena)
-                # The program may report a result that does not depend on the copy.
-                if evaluates:
-                    self._copies.finish()
+            self._copies.load(self._flat, arena)
+        # The program may report a result that does not depend on the copy.
+        if evaluates:
+            self._copies.finish()
 
     def _attach(self, offsets: list[int], arena: torch.Tensor) -> None:
         """Makes the module's tensors views of one tensor, which is laid out like the
@@ -108,9 +122,7 @@ class ModuleWorker:
             if before[0] != now[0]:
                 raise Error(f'the program has changed parameter {name} after it was '
                             'wrapped; load weights before')
-        device = self._tensors[0].device
-        self._flat = torch.empty_like(arena, device=device)
-        self._copies = _device_copies.device_copies(device)
+        self._flat = torch.empty_like(arena, device=self._tensors[0].device)
         for offset, tensor in zip(offsets, self._tensors):
             tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
         self._states = self._current_states()
@@ -129,24 +141,14 @@ class ModuleWorker:
 
     # ---- Gradients.
 
-    def _gradient(self, number: int) -> torch.Tensor:
-        return torch.from_numpy(self._batch._spans.array(number, True))
-
-    def _send(self, number: int) -> None:
-        self._sent.add(number)
-        self._library.micro_batch_ready(self._batch._handle, number)
-
-    def _send_gradient(self, number: int, gradient: torch.Tensor) -> None:
+    def _send(self, number: int, gradient: torch.Tensor) -> None:
         """Sends a gradient, which is on the module's device."""
         if gradient.is_sparse:
             gradient = gradient.to_dense()
-        if self._copies is None:
-            self._gradient(number).copy_(gradient)
-            self._send(number)
-        else:
-            self._sent.add(number)
-            self._copies.send(gradient, self._gradient(number),
-                              lambda: self._send(number))
+        self._sent.add(number)
+        handle = self._batch._handle
+        self._copies.send(gradient, self._gradients[number],
+                          lambda: self._library.micro_batch_ready(handle, number))
 
     def _on_gradient(self, number: int) -> None:
         if self._batch is None:
@@ -156,21 +158,20 @@ class ModuleWorker:
         if gradient is None:  # _backward sends zeros.
             return
         parameter.grad = None
-        self._send_gradient(number, gradient)
+        self._send(number, gradient)
 
     def _send_statistics(self, count: int) -> None:
         """Gives the servers, which subtract a part of the mean, what makes the new
         weight the mean of what the micro-batches have made of it."""
+        weights = self._views_of(self._batch._spans.weights)
         for number, buffer in enumerate(self._tensors):
             if self._trained[number]:
                 continue
-            weight = torch.from_numpy(
-                _native.view(self._batch._spans.weights[number], buffer.shape, True))
-            difference = weight - buffer.detach().cpu()
-            self._gradient(number).copy_(difference * (count / _STATISTICS_RATE))
+            weight = weights[number].to(buffer.device)
+            difference = weight - buffer.detach()
             # Not counted as a change, since backward does not read the values.
             buffer.data.copy_(weight)
-            self._send(number)
+            self._send(number, difference * (count / _STATISTICS_RATE))
 
     def contribute(self, batch: MicroBatch, loss: float, count: Optional[int]) -> None:
         """Sends the gradients that the parameters have, of the mean over `count`
@@ -182,8 +183,12 @@ class ModuleWorker:
             with self._sending(batch), torch.no_grad():
                 self._send_statistics(samples)
                 for number, tensor in enumerate(self._tensors):
-                    if self._trained[number]:
-                        self._send_mean(number, tensor.grad, samples)
+                    if not self._trained[number]:
+                        continue
+                    if tensor.grad is None:
+                        self._send_zeros(number)
+                    else:
+                        self._send(number, tensor.grad * samples)
         batch.finish(loss * samples)
 
     @contextlib.contextmanager
@@ -191,10 +196,11 @@ class ModuleWorker:
         """Sends gradients of `batch`. At the end, all of them have been copied. After
         an error, no copy is under way."""
         self._batch, self._sent = batch, set()
+        self._gradients = self._views_of(batch._spans.gradients)
+        self._copies.begin(batch)
         try:
             yield
-            if self._copies is not None:
-                self._copies.finish()
+            self._copies.finish()
         except BaseException:
             self.end_copies()
             raise
@@ -204,20 +210,13 @@ class ModuleWorker:
     def end_copies(self) -> None:
         """Waits for the copies that are under way, after which the library's memory may
         be freed. The device may have failed."""
-        if self._copies is None:
-            return
         try:
             self._copies.cancel()
         except RuntimeError:
             pass  # The device has failed; the program's next use of it says so.
 
-    def _send_mean(self, number: int, mean: Optional[torch.Tensor],
-                   samples: int) -> None:
-        if mean is None:
-            self._gradient(number).zero_()
-            self._send(number)
-        else:
-            self._send_gradient(number, mean * samples)
+    def _send_zeros(self, number: int) -> None:
+        self._send(number, torch.zeros_like(self._tensors[number]))
 
     def _state_count(self, batch: MicroBatch, count: Optional[int]) -> int:
         if count is None:
@@ -268,10 +267,10 @@ class ModuleWorker:
             for tensor in self._tensors:
                 tensor.grad = None
             loss.backward(gradient=torch.full_like(loss, scale))
-            for number in range(len(self._tensors)):
-                if number not in self._sent:
-                    self._gradient(number).zero_()
-                    self._send(number)
+            with torch.no_grad():
+                for number in range(len(self._tensors)):
+                    if number not in self._sent:
+                        self._send_zeros(number)
         value = loss.item()
         batch.finish(value * scale)
         return value
@@ -311,16 +310,6 @@ def _check(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
                 child.momentum is None:
             raise Error(f'{name} has momentum=None, an average over all steps, which '
                         'depends on the worker; set a momentum')
-
-
-def _pin_memory(session: Session, device: torch.device) -> None:
-    """Pins the library's memory if the module is on a GPU."""
-    if device.type != 'cuda':
-        return
-    try:
-        session.pin_for_gpu(device.index)
-    except Error:
-        pass  # The worker has logged a warning, which `tributary train` shows.
 
 
 def _initial(tensor: torch.Tensor) -> np.ndarray:

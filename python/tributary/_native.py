@@ -46,6 +46,7 @@ _FUNCTIONS = {
     'worker_connect': (c_int32, [c_char_p, POINTER(c_void_p), POINTER(ErrorStruct)]),
     'worker_free': (None, [c_void_p]),
     'worker_get_job': (None, [c_void_p, POINTER(JobStruct)]),
+    'worker_use_gpu': (c_int32, [c_void_p, c_int32, POINTER(ErrorStruct)]),
     'worker_pin_for_gpu': (c_int32, [c_void_p, c_int32, POINTER(ErrorStruct)]),
     'worker_declare': (c_int32, [c_void_p, POINTER(ParameterStruct), c_size_t,
                                  POINTER(ErrorStruct)]),
@@ -56,6 +57,7 @@ _FUNCTIONS = {
     'step_next_micro_batch': (c_void_p, [c_void_p, POINTER(MicroBatchStruct)]),
     'step_next_piece': (c_void_p, [c_void_p, POINTER(PieceStruct)]),
     'micro_batch_spans': (c_int32, [c_void_p, POINTER(c_void_p), POINTER(c_void_p)]),
+    'micro_batch_gpu_stream': (c_void_p, [c_void_p]),
     'micro_batch_set_sample_count': (None, [c_void_p, c_int64]),
     'micro_batch_ready': (None, [c_void_p, c_int32]),
     'micro_batch_finish': (None, [c_void_p, c_double]),
@@ -120,3 +122,13 @@ def view(address: int, shape: tuple[int, ...], writable: bool):
     array = array.reshape(shape)
     array.flags.writeable = writable
     return array
+
+
+class GpuArray:
+    """Float32 memory of a GPU. PyTorch, CuPy and other libraries make arrays of it that
+    share the memory, for example with `torch.as_tensor`."""
+
+    def __init__(self, address: int, shape: tuple[int, ...]):
+        self.shape = shape
+        self.__cuda_array_interface__ = {'shape': shape, 'typestr': '<f4',
+                                         'data': (address, False), 'version': 3}

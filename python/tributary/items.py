@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 
 import numpy as np
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .session import Session, Step
 
 
+Array = Union[np.ndarray, _native.GpuArray]
+
+
 class Spans:
     """The arrays over the native library's memory of all parameters.
 
@@ -24,20 +27,23 @@ class Spans:
 
     _MOST = 4096
 
-    def __init__(self, shapes: Sequence[tuple[int, ...]]):
+    def __init__(self, shapes: Sequence[tuple[int, ...]], on_gpu: bool):
         self.shapes = [tuple(shape) for shape in shapes]
+        self._on_gpu = on_gpu
         self.weights = (ctypes.c_void_p * len(shapes))()
         self.gradients = (ctypes.c_void_p * len(shapes))()
-        self._arrays: dict[tuple[int, int, bool], np.ndarray] = {}
+        self._arrays: dict[tuple[int, int, bool], Array] = {}
 
-    def array(self, parameter: int, writable: bool) -> np.ndarray:
+    def array(self, parameter: int, writable: bool) -> Array:
         address = (self.gradients if writable else self.weights)[parameter]
         key = (address, parameter, writable)
         array = self._arrays.get(key)
         if array is None:
             if len(self._arrays) >= max(self._MOST, 8 * len(self.shapes)):
                 self._arrays.clear()
-            array = _native.view(address, self.shapes[parameter], writable)
+            shape = self.shapes[parameter]
+            array = _native.GpuArray(address or 0, shape) if self._on_gpu \
+                else _native.view(address, shape, writable)
             self._arrays[key] = array
         return array
 
@@ -67,9 +73,9 @@ class _Item:
             self._arrived = True
 
     @property
-    def weights(self) -> list[np.ndarray]:
+    def weights(self) -> list[Array]:
         """The parameters' values: read-only arrays, valid until the item ends. Waits
-        until they have arrived."""
+        until they have arrived. See `Session.use_gpu` for arrays on a GPU."""
         self._open('weights')
         return [self._spans.array(p, False) for p in range(len(self._spans.shapes))]
 
@@ -100,6 +106,7 @@ class MicroBatch(_Item):
         seed: a number that depends only on the job's seed, the step and the
             micro-batch. The generators of `random`, NumPy and PyTorch are seeded with
             it, so that dropout and augmentation do not depend on the worker.
+        gpu_stream: address of the CUDA stream of `Session.use_gpu`; None without it.
         aborted: whether the result is not needed any more, because another worker
             has computed it or a server was lost. The program may ignore it.
     """
@@ -111,6 +118,7 @@ class MicroBatch(_Item):
         self.seed = info.random_seed
         numbers = (ctypes.c_int64 * info.samples).from_address(info.indexes)
         self.indices = np.array(numbers, np.int64)
+        self.gpu_stream: Optional[int] = self._library.micro_batch_gpu_stream(handle)
 
     def __str__(self) -> str:
         return f'micro-batch {self.number} of step {self.step}'
@@ -120,7 +128,7 @@ class MicroBatch(_Item):
             self._handle, self._spans.weights, self._spans.gradients)
 
     @property
-    def gradients(self) -> tuple[np.ndarray, ...]:
+    def gradients(self) -> tuple[Array, ...]:
         """Memory for the gradients, with unspecified contents: assign to
         `gradients[i][:]`. They are sent from there without being copied."""
         self._open('gradients')

@@ -157,6 +157,7 @@ class Session:
         self._step: Optional[Step] = None
         self._item = None
         self._model = self._spans = None
+        self._on_gpu = False
         self.parameters: list[Parameter] = []
         self._handle: Optional[int] = None
         handle, error = ctypes.c_void_p(), _native.ErrorStruct()
@@ -183,12 +184,34 @@ class Session:
                    job.seed, job.train_samples, job.evaluation_samples, job.fingerprint,
                    job.batch, job.micro_batches)
 
+    def use_gpu(self, gpu: int) -> None:
+        """Places weights and gradients in the memory of the GPU with this number (in
+        CUDA's order).
+
+        Call it before `declare`, if the program computes on that GPU;
+        `DistributedDataParallel` does. `weights` and `gradients` are then objects over
+        the GPU's memory: make an array of one with `torch.as_tensor(x, device='cuda')`
+        or `cupy.asarray(x)`. The worker's own work on this memory runs on the CUDA
+        stream `MicroBatch.gpu_stream`; in PyTorch, it is
+        `torch.cuda.ExternalStream(batch.gpu_stream)`. Your stream must wait for it
+        before it reads the weights of a micro-batch. It must wait for your stream
+        before you call `ready`, and before `finish` if you read weights. Before you
+        call `report`, wait until all weights have been read.
+
+        Raises `Error` if the package was built without CUDA, or the GPU cannot be
+        used; the worker then logs a warning.
+        """
+        error = _native.ErrorStruct()
+        if self._library.worker_use_gpu(self._open(), gpu, ctypes.byref(error)):
+            raise _native.error_of(error)
+        self._on_gpu = True
+
     def pin_for_gpu(self, gpu: int) -> None:
         """Pins the memory of weights and gradients, so that copies to and from the GPU
         with this number (in CUDA's order) do not involve the CPU.
 
         Call it before `declare`, if the program copies `weights` and `gradients` to and
-        from a GPU itself; `DistributedDataParallel` calls it. Wait for a copy before
+        from a GPU itself. Wait for a copy before
         you call `ready`, `finish` or `report`, and before you continue with another
         item, even if the micro-batch was given up. Child processes, such as those of a
         DataLoader, have no access to `weights` and `gradients` then. If memory cannot
@@ -235,7 +258,8 @@ class Session:
                                         ctypes.byref(error)):
             raise _native.error_of(error)
         self.parameters = list(parameters)
-        self._spans = Spans([np.shape(parameter.initial) for parameter in parameters])
+        self._spans = Spans([np.shape(parameter.initial) for parameter in parameters],
+                            self._on_gpu)
 
     def __iter__(self) -> Iterator[Step]:
         if not self.parameters:

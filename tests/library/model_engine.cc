@@ -12,6 +12,13 @@ ModelEngine::ModelEngine(const JobSpec& job)
     : job_(ResolveJob(job)),
       data_(*OpenDataSet(job_)),
       device_(CreateCpuDevice(PrecisionOf(job_))) {
+  read_weights = [](absl::Span<const float> from, void*, float* to) {
+    std::copy(from.begin(), from.end(), to);
+  };
+  give_gradient = [](MicroBatch* micro_batch, int parameter,
+                     absl::Span<const float> values) {
+    micro_batch->Add(parameter, values);
+  };
   const int64_t samples =
       std::max<int64_t>(job_.batch().global() / job_.batch().micro_batches(),
                         job_.evaluation().batch());
@@ -39,16 +46,15 @@ std::vector<ParameterDeclaration> ModelEngine::Declarations() const {
 }
 
 template <typename Item>
-void ModelEngine::ReadWeights(Item* item) {
+void ModelEngine::ReadWeights(Item* item, void* gpu_stream) {
   for (size_t i = 0; i < layout_->parameters().size(); ++i) {
-    const absl::Span<const float> values = item->weights(static_cast<int>(i));
-    std::copy(values.begin(), values.end(),
-              weights_.begin() + layout_->parameters()[i].offset);
+    read_weights(item->weights(static_cast<int>(i)), gpu_stream,
+                 weights_.data() + layout_->parameters()[i].offset);
   }
 }
 
 void ModelEngine::Train(MicroBatch* micro_batch) {
-  ReadWeights(micro_batch);
+  ReadWeights(micro_batch, micro_batch->gpu_stream());
   Batch batch;
   data_->ReadTrain(micro_batch->epoch(), micro_batch->indexes(), &batch);
   const LossSums sums = *model_->ForwardBackward(
@@ -57,14 +63,15 @@ void ModelEngine::Train(MicroBatch* micro_batch) {
   for (int i = static_cast<int>(layout_->parameters().size()) - 1; i >= 0;
        --i) {
     const Parameter& parameter = layout_->parameters()[i];
-    micro_batch->Add(
-        i, {gradients_.data() + parameter.offset, size_t(parameter.size)});
+    give_gradient(
+        micro_batch, i,
+        {gradients_.data() + parameter.offset, size_t(parameter.size)});
   }
   micro_batch->Finish(sums.loss);
 }
 
 void ModelEngine::Evaluate(EvaluationPiece* piece) {
-  ReadWeights(piece);
+  ReadWeights(piece, /*gpu_stream=*/nullptr);
   Batch batch;
   data_->ReadEvaluation(piece->begin(), piece->end(), &batch);
   const LossSums sums = *model_->Evaluate(batch, weights_.data());

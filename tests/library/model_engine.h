@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
 #include "tributary/worker.h"
@@ -36,11 +37,20 @@ class ModelEngine {
 
   // Called before each micro-batch. May be null.
   std::function<void(MicroBatch*)> before_micro_batch;
+  // Copies weights to the engine. By default, copies them from host memory.
+  // `gpu_stream` is MicroBatch::gpu_stream, or null for an evaluation.
+  std::function<void(absl::Span<const float> from, void* gpu_stream, float* to)>
+      read_weights;
+  // Gives a gradient to the micro-batch. By default, calls MicroBatch::Add.
+  // `values` keep their values until the next micro-batch.
+  std::function<void(MicroBatch*, int parameter,
+                     absl::Span<const float> values)>
+      give_gradient;
 
  private:
   // Copies all weights to weights_.
   template <typename Item>
-  void ReadWeights(Item* item);
+  void ReadWeights(Item* item, void* gpu_stream);
 
   const JobSpec job_;  // Resolved.
   std::unique_ptr<DataSet> data_;

@@ -2,27 +2,30 @@
 
 import os
 import unittest
+import unittest.mock
 
 import support
+import tributary
 
 try:
     import torch
-    from tributary._device_copies import DeviceCopies
+    from tributary._device_copies import GpuCopies, PinnedCopies
 
     from late_copies import LateCopies
 except ImportError:
     torch = None
 
 COPIED_DIGITS = os.path.join(support.WORKERS, 'copied_digits.py')
+EMULATED_GPU = os.path.join(support.WORKERS, 'emulated_gpu_digits.py')
 BROKEN_COPIES = os.path.join(support.WORKERS, 'broken_copies.py')
 
 
 @support.needs_torch
-class DeviceCopiesTest(unittest.TestCase):
+class PinnedCopiesTest(unittest.TestCase):
 
     def setUp(self):
         self.backend = LateCopies()
-        self.copies = DeviceCopies(torch.device('cpu'), self.backend)
+        self.copies = PinnedCopies(torch.device('cpu'), self.backend)
         self.done = []
 
     def send(self, number, values, to):
@@ -51,7 +54,7 @@ class DeviceCopiesTest(unittest.TestCase):
         self.copies.finish()
         self.assertEqual(self.done, [(1, [[1, 2], [3, 4]]), (0, [5, 6])])
         # The copy stream waits for the stream that computes the gradients.
-        self.assertEqual(self.backend.ordered, 2)
+        self.assertEqual(self.backend.orders, 2 * [('new', 'current')])
 
     def test_hands_gradients_over_while_others_are_copied(self):
         first, second = torch.zeros(1), torch.zeros(1)
@@ -70,6 +73,38 @@ class DeviceCopiesTest(unittest.TestCase):
         self.send(0, [2.], second)
         self.copies.finish()
         self.assertEqual(self.done, [(0, [2])])
+
+
+@support.needs_torch
+class GpuCopiesTest(unittest.TestCase):
+    """The order of streams; they are those of LateCopies."""
+
+    def setUp(self):
+        self.backend = LateCopies()
+        self.copies = GpuCopies(torch.device('cpu'), self.backend)
+        self.item = unittest.mock.Mock(gpu_stream=7)
+
+    def test_weights_are_read_between_the_librarys_work(self):
+        self.copies.begin(self.item)
+        to = torch.zeros(2)
+        self.copies.load(to, torch.ones(2))
+        self.assertEqual(to.tolist(), [1, 1])
+        self.assertEqual(self.backend.orders, [('current', 7), (7, 'current')])
+
+    def test_the_library_reads_a_gradient_after_the_copy(self):
+        self.copies.begin(self.item)
+        to = torch.zeros(2)
+        done = unittest.mock.Mock(side_effect=lambda: self.backend.orders.append('done'))
+        self.copies.send(torch.ones(2), to, done)
+        self.assertEqual(to.tolist(), [1, 1])
+        self.assertEqual(self.backend.orders, [(7, 'current'), 'done'])
+
+    def test_the_host_waits_for_the_weights_of_an_evaluation(self):
+        self.copies.begin(unittest.mock.Mock(spec=['begin', 'end']))
+        self.copies.load(torch.zeros(2), torch.ones(2))
+        self.assertEqual((self.backend.orders, self.backend.current.waits), ([], 0))
+        self.copies.finish()
+        self.assertEqual(self.backend.current.waits, 1)
 
 
 @support.needs_torch
@@ -98,6 +133,52 @@ class CopiedJobTest(support.JobTest):
                               environment={'WHERE': where})
             self.assertIn('weights awaited: True, copies of gradients under way: 0',
                           self.log(where))
+
+
+@support.needs_torch
+class EmulatedGpuJobTest(support.JobTest):
+    """Jobs whose weights and gradients are in the memory of the emulated GPU, which
+    runs all work as late as CUDA may."""
+
+    JOB = os.path.join(support.EXAMPLES, 'digits.textproto')
+
+    def setUp(self):
+        super().setUp()
+        self.native = os.path.join(self.folder, 'native')
+        os.mkdir(self.native)
+        for name, target in (
+                ('tributary', 'tests/gpu/tributary_on_emulated_gpu'),
+                ('libtributary_c.so',
+                 'tests/library/c_api/libtributary_c_on_emulated_gpu.so')):
+            os.symlink(os.path.abspath(target), os.path.join(self.native, name))
+
+    def train_on_gpu(self, run, workers, server_device, **settings):
+        with unittest.mock.patch.object(tributary._native, '_FOLDER', self.native):
+            return self.train(run, self.JOB, EMULATED_GPU, workers,
+                              {**CopiedJobTest.SETTINGS, **settings},
+                              {'EXAMPLES': support.EXAMPLES, 'NATIVE': self.native},
+                              arguments=['--server-device', server_device])
+
+    def assert_equal_bits(self, a, b):
+        for field in ('weights_sha256', 'evaluation', 'final_loss'):
+            self.assertEqual(a[field], b[field])
+
+    def test_has_the_bits_of_a_module_on_the_cpu(self):
+        plain = self.train('plain', self.JOB,
+                           os.path.join(support.EXAMPLES, 'digits.py'),
+                           settings=CopiedJobTest.SETTINGS)
+        for workers in (1, 2):
+            gpu = self.train_on_gpu(f'cpu{workers}', workers, 'cpu')
+            self.assert_equal_bits(gpu, plain)
+            self.assertIn('pass through the host', self.log(f'cpu{workers}'))
+
+    def test_shares_the_memory_of_the_servers_gpu(self):
+        expected = self.train_on_gpu('cpu', 1, 'cpu')
+        for workers in (1, 2):
+            shared = self.train_on_gpu(f'gpu{workers}', workers, 'cuda')
+            self.assert_equal_bits(shared, expected)
+            self.assertIn("stay in the memory of the server's GPU",
+                          self.log(f'gpu{workers}'))
 
 
 if __name__ == '__main__':

@@ -5,7 +5,8 @@ import torch
 
 class Stream:
 
-    def __init__(self):
+    def __init__(self, name):
+        self.name = name
         self.tasks = []  # Not run yet, in order.
         self.waits = 0  # Calls of Event.synchronize.
 
@@ -31,12 +32,12 @@ class LateCopies:
     Copies of other streams run when something waits for them."""
 
     def __init__(self):
-        self.current = Stream()
+        self.current = Stream('current')
         self.streams = []  # Results of new_stream.
-        self.ordered = 0  # Calls of order.
+        self.orders = []  # Names of the streams in calls of order.
 
     def new_stream(self, device):
-        self.streams.append(Stream())
+        self.streams.append(Stream('new'))
         return self.streams[-1]
 
     def current_stream(self, device):
@@ -51,4 +52,7 @@ class LateCopies:
         return Event(stream, list(stream.tasks))
 
     def order(self, stream, after):
-        self.ordered += 1
+        self.orders.append((stream.name, after.name))
+
+    def library_stream(self, address, device):
+        return Stream(address)

@@ -38,13 +38,13 @@ class JobTest(unittest.TestCase):
         return path
 
     def train(self, run, job, worker, workers=1, settings=None, environment=None,
-              servers=None, spares=0):
+              servers=None, spares=0, arguments=()):
         """Returns the summary. `environment`: variables for the workers."""
         variables = [f'{name}={value}' for name, value in (environment or {}).items()]
         command = shlex.join(['/usr/bin/env', *variables, sys.executable, worker])
         return tributary.train(job, os.path.join(self.folder, run), workers=workers,
                                worker_command=command, settings=settings, servers=servers,
-                               arguments=['--spares', str(spares)])
+                               arguments=['--spares', str(spares), *arguments])
 
     def log(self, run, worker=0):
         path = os.path.join(self.folder, run, 'logs', f'worker-{worker}.log')

@@ -86,6 +86,11 @@ class Device {
   // the GPU.
   virtual absl::Status Synchronize() = 0;
 
+  // Returns the cudaStream_t on which the operations run, so that other CUDA
+  // code of this process can wait for them, and they for it. Returns null for
+  // devices that run each operation at once. Valid as long as the device.
+  virtual void* stream() { return nullptr; }
+
   // Sets the offset that is added to the random streams (see RandomBase) of all
   // operations queued from now on. It also applies to captured operations that
   // are launched from now on, which therefore draw new random numbers.

@@ -247,7 +247,9 @@ absl::Status TakePart(const WorkerOptions& options,
                              std::move(made));
   options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
   LogWarnings(setup->data().warnings(), options.log);
-  if (setup->threads() < options.threads) {
+  // A program's micro-batches have a number of threads of their own.
+  if (setup->threads() < options.threads &&
+      !options.sources.queues_micro_batches) {
     options.log->Warning(
         "memory suffices for %s at a time, of %d bytes each, not for --threads "
         "%d; the result stays the same",

@@ -59,7 +59,7 @@ void DeviceSums::BeginMicroBatch(int micro_batch, int64_t sample_count,
                                  float* gradients) {
   node_ = tree_leaves_ + micro_batch;
   gradients_ = sum_ = gradients;
-  sample_count_ = sample_count;
+  own_sample_count_ = sample_count_ = sample_count;
   siblings_.clear();
   // A node of height h, and so its sibling, needs h arenas.
   while (tops_.count(node_) == 0 && siblings_.size() < arenas_.size()) {
@@ -78,6 +78,11 @@ void DeviceSums::BeginMicroBatch(int micro_batch, int64_t sample_count,
     node_ /= 2;
   }
   complete_ = true;
+}
+
+void DeviceSums::SetSampleCount(int64_t sample_count) {
+  sample_count_ += sample_count - own_sample_count_;
+  own_sample_count_ = sample_count;
 }
 
 void DeviceSums::Add(int first, int last) {

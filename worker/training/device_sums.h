@@ -41,6 +41,8 @@ class DeviceSums {
   // Begins a micro-batch of `sample_count` samples. Its gradients will be in
   // `gradients`, an arena in device memory.
   void BeginMicroBatch(int micro_batch, int64_t sample_count, float* gradients);
+  // Replaces the `sample_count` of BeginMicroBatch.
+  void SetSampleCount(int64_t sample_count);
   // Queues the additions for chunks [first, last). The operations queued so far
   // must compute the final gradients of these chunks.
   void Add(int first, int last);
@@ -97,7 +99,8 @@ class DeviceSums {
   std::vector<Waiting> siblings_;
   int node_ = 0;
   float* sum_ = nullptr;
-  int64_t sample_count_ = 0;  // Sample count of node_.
+  int64_t own_sample_count_ = 0;  // Sample count of the micro-batch alone.
+  int64_t sample_count_ = 0;      // Sample count of node_.
   bool complete_ = false;
 };
 

@@ -73,10 +73,12 @@ class MicroBatchObserver final : public StepObserver {
   void DeviceBusy() override {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
-  // Replaces MicroBatch::sample_count. Called only by models that compute in
-  // `arena`.
+  // Replaces MicroBatch::sample_count.
   void SetSampleCount(int64_t sample_count) override {
     micro_batch_.sample_count = sample_count;
+    if (micro_batch_.sums != nullptr) {
+      micro_batch_.sums->SetSampleCount(sample_count);
+    }
   }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
   // Passes to the reducer the chunks whose gradients are final and, on a device

@@ -56,9 +56,6 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   setup->traits_ = ResolveExchange(job);
   setup->plan_model_ = sources.plan_model;
   setup->pin_for_models_ = sources.pin;
-  setup->queues_micro_batches_ =
-      sources.queues_micro_batches && !setup->traits_.local_sgd;
-  if (sources.queues_micro_batches && setup->traits_.local_sgd) threads = 1;
   if (sources.queues_micro_batches &&
       (job.model().has_initial_weights() || job.optimizer().group_size() > 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -76,13 +73,19 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const absl::Status added = setup->AddThread(make, sources, host_bytes);
     if (thread > 0 && absl::IsResourceExhausted(added)) break;
     TRIBUTARY_RETURN_IF_ERROR(added);
+    setup->queues_micro_batches_ = sources.queues_micro_batches &&
+                                   !setup->traits_.local_sgd &&
+                                   !setup->device(0)->has_own_memory();
+    if (sources.queues_micro_batches && !setup->queues_micro_batches_) break;
   }
   return setup;
 }
 
 PinMemory TrainingSetup::pin() const {
   Device* const device = this->device(/*thread=*/0);
-  if (!device->has_own_memory()) return pin_for_models_;
+  if (pin_for_models_ != nullptr || !device->has_own_memory()) {
+    return pin_for_models_;
+  }
   return [device](void* memory, size_t bytes) {
     return device->copies()->PinHostMemory(memory, bytes);
   };
@@ -197,9 +200,7 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
   if (traits_.local_sgd) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         thread.local_sgd,
-        LocalSgd::Create(
-            job_, facts_.steps(), layout_.get(),
-            thread.device->has_own_memory() ? nullptr : pin_for_models_));
+        LocalSgd::Create(job_, facts_.steps(), layout_.get(), pin_for_models_));
   } else if (thread.arenas != nullptr) {
     thread.sums = std::make_unique<DeviceSums>(
         thread.device.get(), layout_.get(),

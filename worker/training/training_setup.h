@@ -49,9 +49,10 @@ class TrainingSetup {
   // Opens the job's data and plans the model for each compute thread, or for as
   // many threads as memory permits. If the models queue micro-batches for a
   // thread of the user's program (see TrainingSources::queues_micro_batches)
-  // and the job's consistency mode is local_steps, uses one thread, so that the
-  // program computes all local steps of a micro-batch before those of the next
-  // one. `job` must be resolved, including batch.micro_batches. Returns the
+  // and the job's consistency mode is local_steps or the device has its own
+  // memory, uses one thread: the program then computes all local steps of a
+  // micro-batch before those of the next one, and gradients are added in device
+  // memory. `job` must be resolved, including batch.micro_batches. Returns the
   // errors of `sources` and `make_device`, which say what to change,
   // ResourceExhausted if memory does not suffice for one micro-batch, and
   // InvalidArgument if the job compresses gradients of a model with running
@@ -97,11 +98,11 @@ class TrainingSetup {
     return threads_[thread].local_sgd.get();
   }
   // Returns TrainingSources::queues_micro_batches, or false if the job's
-  // consistency mode is local_steps.
+  // consistency mode is local_steps or the device has its own memory.
   bool queues_micro_batches() const { return queues_micro_batches_; }
-  // Returns a function that pins host arenas for the device, if it has memory
-  // of its own, or otherwise for the models (see TrainingSources::pin). May be
-  // null. This object must outlive the function's calls.
+  // Returns TrainingSources::pin or, if that is null and the device has its own
+  // memory, a function that pins host arenas for the device. May return null.
+  // This object must outlive the function's calls.
   PinMemory pin() const;
   // Writes version 0 of the weights to `arena`, a host arena with the layout
   // layout(): the model's initial values, or those of the files that the job

@@ -38,9 +38,9 @@ struct TrainingSources {
   // in order for one thread of the user's program, which computes them. These
   // models call StepObserver::DeviceBusy when a micro-batch is in the queue.
   bool queues_micro_batches = false;
-  // Pins the host memory of weights and gradients, for models that copy them to
-  // and from a GPU themselves. Not used if the worker's device has memory of
-  // its own. May be null.
+  // Pins the host memory of weights and gradients that are copied to and from a
+  // GPU. May be null: the memory is then pinned if the worker's device has its
+  // own memory.
   PinMemory pin;
 };
 

@@ -43,8 +43,8 @@ class Network(nn.Module):
 
 def main():
     backend = LateCopies()
-    _device_copies.device_copies = lambda device: \
-        _device_copies.DeviceCopies(device, backend)
+    _device_copies.copies_for = lambda device, session: \
+        _device_copies.PinnedCopies(device, backend)
     session = tributary.connect()
     free = session._library.worker_free
 

@@ -1,4 +1,4 @@
-"""The example digits.py, whose weights and gradients pass through DeviceCopies.
+"""The example digits.py, whose weights and gradients pass through PinnedCopies.
 
 A stand-in for CUDA runs each copy as late as CUDA may: when something waits for it.
 """
@@ -15,6 +15,6 @@ from tributary import _device_copies  # noqa: E402
 from late_copies import LateCopies  # noqa: E402
 
 if __name__ == '__main__':
-    _device_copies.device_copies = lambda device: \
-        _device_copies.DeviceCopies(device, LateCopies())
+    _device_copies.copies_for = lambda device, session: \
+        _device_copies.PinnedCopies(device, LateCopies())
     digits.main()

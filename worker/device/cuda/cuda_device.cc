@@ -95,6 +95,7 @@ class CudaDevice final : public Device {
     });
   }
   absl::Status Synchronize() override { return context_->Current().Wait(); }
+  void* stream() override { return context_->Current().get(); }
   void SetRandomBase(const RandomBase& base) override {
     context_->SetRandomBase(base);
   }
