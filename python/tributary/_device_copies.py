@@ -86,6 +86,11 @@ class HostCopies:
         to.copy_(gradient)
         done()
 
+    def read(self, loss: torch.Tensor) -> Callable[[], float]:
+        """Returns a function that waits until a loss is known, but not for later work of
+        the current stream, and returns it."""
+        return loss.item
+
     def finish(self) -> None:
         """Waits for all copies that the library does not wait for itself."""
 
@@ -93,15 +98,44 @@ class HostCopies:
         """Like `finish`, without calling `done` for the gradients."""
 
 
-class GpuCopies(HostCopies):
+class _CudaCopies(HostCopies):
+    """What the copies of a module on a GPU have in common."""
+
+    def __init__(self, device: torch.device, backend: Backend):
+        self._device, self._backend = device, backend
+        self._loaded: Optional[Any] = None  # The event of the last copy of weights.
+
+    def load(self, to: torch.Tensor, weights: torch.Tensor) -> None:
+        self._loaded = self._backend.copy(self._backend.current_stream(self._device),
+                                          to, weights)
+
+    def read(self, loss: torch.Tensor) -> Callable[[], float]:
+        value = torch.empty_like(loss, device='cpu', pin_memory=loss.is_cuda)
+        copied = self._backend.copy(self._backend.current_stream(self._device), value,
+                                    loss.detach())
+
+        def await_value() -> float:
+            copied.synchronize()
+            return value.item()
+        return await_value
+
+    def finish(self) -> None:
+        if self._loaded is not None:
+            self._loaded.synchronize()
+            self._loaded = None
+
+    def cancel(self) -> None:
+        self.finish()
+
+
+class GpuCopies(_CudaCopies):
     """Copies within the memory of a GPU, where the library has its weights and
     gradients (`Session.use_gpu`). The library's stream waits for the copies."""
 
     def __init__(self, device: torch.device, backend: Backend):
-        self._device, self._backend = device, backend
+        super().__init__(device, backend)
         # The stream that uses the gradients; None during an evaluation.
         self._library_stream: Optional[Any] = None
-        self._loaded: Optional[Any] = None  # The event of the last copy of weights.
 
     def begin(self, item: MicroBatch | EvaluationPiece) -> None:
         address = getattr(item, 'gpu_stream', None)
@@ -115,26 +149,19 @@ class GpuCopies(HostCopies):
         current = self._backend.current_stream(self._device)
         if self._library_stream is not None:
             self._backend.order(current, self._library_stream)
-        self._loaded = self._backend.copy(current, to, weights)
+        super().load(to, weights)
         if self._library_stream is not None:
             self._backend.order(self._library_stream, current)
 
     def send(self, gradient: torch.Tensor, to: torch.Tensor,
              done: Callable[[], None]) -> None:
-        current = self._backend.current_stream(self._device)
-        self._backend.copy(current, to, gradient)
-        self._backend.order(self._library_stream, current)
+        to.copy_(gradient)
+        self._backend.order(self._library_stream,
+                            self._backend.current_stream(self._device))
         done()
 
-    def finish(self) -> None:
-        if self._loaded is not None:
-            self._loaded.synchronize()
-            self._loaded = None
 
-    cancel = finish
-
-
-class PinnedCopies(HostCopies):
+class PinnedCopies(_CudaCopies):
     """Copies between a GPU and the library's host memory.
 
     The memory should be pinned (`Session.pin_for_gpu`); otherwise copies block. Copies
@@ -143,16 +170,11 @@ class PinnedCopies(HostCopies):
     """
 
     def __init__(self, device: torch.device, backend: Backend):
-        self._device, self._backend = device, backend
+        super().__init__(device, backend)
         self._stream = backend.new_stream(device)
-        self._loaded: Optional[Any] = None  # The event of the last copy of weights.
         # Event of a gradient's copy, and what to call then.
         self._copying: collections.deque[tuple[Any, Callable[[], None]]] = \
             collections.deque()
-
-    def load(self, to: torch.Tensor, weights: torch.Tensor) -> None:
-        self._loaded = self._backend.copy(self._backend.current_stream(self._device),
-                                          to, weights)
 
     def send(self, gradient: torch.Tensor, to: torch.Tensor,
              done: Callable[[], None]) -> None:
@@ -166,17 +188,12 @@ class PinnedCopies(HostCopies):
             event, done = self._copying.popleft()
             event.synchronize()
             done()
-        self._await_weights()
+        super().finish()
 
     def cancel(self) -> None:
         while self._copying:
             self._copying.popleft()[0].synchronize()
-        self._await_weights()
-
-    def _await_weights(self) -> None:
-        if self._loaded is not None:
-            self._loaded.synchronize()
-            self._loaded = None
+        super().finish()
 
 
 def copies_for(device: torch.device, session: Session) -> HostCopies:

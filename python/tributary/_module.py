@@ -261,6 +261,9 @@ class ModuleWorker:
             batch.finish(0.0)
             return loss.item()
         scale = samples if reduction == 'mean' else 1
+        # While backward runs, the library sends gradients only after `finish` if it
+        # copies them itself. So `finish` must not wait for the end of backward.
+        loss_value = self._copies.read(loss)
         with self._sending(batch):
             with torch.no_grad():
                 self._send_statistics(samples)
@@ -271,7 +274,7 @@ class ModuleWorker:
                 for number in range(len(self._tensors)):
                     if number not in self._sent:
                         self._send_zeros(number)
-        value = loss.item()
+        value = loss_value()
         batch.finish(value * scale)
         return value
 
