@@ -9,7 +9,7 @@ import tributary
 
 try:
     import torch
-    from tributary._device_copies import GpuCopies, PinnedCopies
+    from tributary._device_copies import GpuCopies, PinnedCopies, copies_for
 
     from late_copies import LateCopies
 except ImportError:
@@ -105,6 +105,33 @@ class GpuCopiesTest(unittest.TestCase):
         self.assertEqual((self.backend.orders, self.backend.current.waits), ([], 0))
         self.copies.finish()
         self.assertEqual(self.backend.current.waits, 1)
+
+    def test_reads_a_loss(self):
+        await_loss = self.copies.read(torch.tensor([2.5], requires_grad=True))
+        self.assertEqual(self.backend.current.waits, 0)
+        self.assertEqual(await_loss(), 2.5)
+        self.assertEqual(self.backend.current.waits, 1)
+
+
+@support.needs_torch
+class ChoiceTest(unittest.TestCase):
+
+    def choose(self, session):
+        with unittest.mock.patch('tributary._device_copies.CudaBackend', LateCopies):
+            return copies_for(torch.device('cuda', 1), session)
+
+    def test_uses_the_gpus_memory(self):
+        session = unittest.mock.Mock()
+        self.assertIsInstance(self.choose(session), GpuCopies)
+        session.use_gpu.assert_called_once_with(1)
+        session.pin_for_gpu.assert_not_called()
+
+    def test_uses_host_memory_if_the_worker_cannot_use_the_gpus(self):
+        session = unittest.mock.Mock()
+        session.use_gpu.side_effect = tributary.Error('no CUDA')
+        session.pin_for_gpu.side_effect = tributary.Error('no driver')
+        self.assertIsInstance(self.choose(session), PinnedCopies)
+        session.pin_for_gpu.assert_called_once_with(1)
 
 
 @support.needs_torch
