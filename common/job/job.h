@@ -91,8 +91,8 @@ bool PredictsTokens(const JobSpec& job);
 int64_t UnitsPerSample(const JobSpec& job);
 
 // Returns true if a sample may add less than UnitsPerSample(job) to the sample
-// count: with data.external, and if model.bert predicts only some of the
-// tokens.
+// count. This is so if data.external is set, or if model.bert predicts only
+// some of the tokens.
 bool SampleCountsVary(const JobSpec& job);
 
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.

@@ -12,11 +12,10 @@
 namespace tributary {
 
 // A copy of a run's records, which the run's coordinator sends: the lines of
-// metrics.jsonl, the newest events and the job file. Keeps the lines in a
-// temporary file that is in no folder, so that the kernel removes it when this
-// process ends, and the other records in memory. Checks the coordinator's
-// replies, because the coordinator may be faulty. Not thread-safe, except
-// path().
+// metrics.jsonl, the newest events and the job file. Keeps the lines in an
+// unlinked temporary file, which the kernel removes when this process ends.
+// Keeps the other records in memory. Checks the coordinator's replies, because
+// the coordinator may be faulty. Not thread-safe, except path().
 class RecordsCopy {
  public:
   // Maximum number of events that a copy keeps. Older events are dropped.

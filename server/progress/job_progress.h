@@ -127,8 +127,8 @@ class JobProgress {
   // although a worker's loss was NaN.
   struct NanLoss {
     int64_t step = 0;  // First step of the round.
-    // Incarnation (the number that it got when it joined) of the worker that
-    // reported the loss.
+    // The worker that reported the loss: its incarnation, which is the number
+    // that a worker gets when it joins.
     int64_t contributor = 0;
   };
   // If the gradient of the last completed round was finite but a worker's loss

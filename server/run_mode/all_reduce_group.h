@@ -39,7 +39,7 @@ class AllReduceGroup {
   bool Reports(int64_t incarnation) const {
     return begun() && members_[0] == incarnation;
   }
-  // Returns the order that tells a member its place in the group.
+  // Returns the message that tells a member its number in the group.
   CoordinatorOrder OrderTo(int64_t incarnation) const;
 
   // Sends a member's publication (a message to the whole group) to all members.

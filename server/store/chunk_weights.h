@@ -139,8 +139,8 @@ class ChunkWeights {
 
   const Version* Find(int64_t version) const;
   Version* Find(int64_t version);
-  // Copies `version`, which is stored in `*place`, into shared memory, unless
-  // it cannot be fetched from the device.
+  // Copies the weights in `*place`, which have version `version`, to shared
+  // memory. Does nothing if they cannot be fetched from the device.
   void CopyToShared(int64_t version, Version* place);
   // Does the work of BringToHost.
   bool FetchIfNeeded(int64_t version, Version* place) const;

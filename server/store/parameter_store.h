@@ -352,8 +352,9 @@ class ParameterStore {
   // uses its ChunkUpdate::gradient_norm. See WeightsVersion for `more`.
   void Update(absl::Span<Chunk* const> chunks, std::optional<double> norm,
               bool more);
-  // BeginRun and EndRun begin and end the update of one chunk; the pass runs in
-  // between.
+  // BeginRun begins the update of a chunk. The caller then runs the chunk's
+  // pass with ChunkRun::arguments, and calls EndRun. `norm` is the norm of the
+  // whole gradient, by which the pass clips.
   std::unique_ptr<ChunkRun> BeginRun(Chunk* chunk, double norm)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   void EndRun(std::unique_ptr<ChunkRun> run, double squares, bool more)

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/monotonic_clock.h"
-#include "common/base/status_macros.h"
 
 namespace tributary {
 
@@ -26,28 +25,45 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
         absl::StrCat("the server's shared memory has ", memory.bytes(),
                      " bytes, expected ", 2 * span));
   }
-  for (int i = 0; i < 2; ++i) {
-    if (servers == 1) {
-      TRIBUTARY_RETURN_IF_ERROR(
-          memory.MapAt(arenas_[i].data(), i * span, span));
-      std::fill(mapped_.begin(), mapped_.end(), true);
-      continue;
-    }
-    const int64_t bytes = ChunkBytes();
-    if (bytes % kPageBytes != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "shared memory with several servers needs chunks of whole pages: set "
-          "exchange.parameter_server.chunk_bytes to a multiple of ",
-          kPageBytes));
-    }
-    for (const int chunk : layout().ChunksOf(shard, servers)) {
+  const int64_t bytes = ChunkBytes();
+  if (servers > 1 && bytes % kPageBytes != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "shared memory with several servers needs chunks of whole pages: set "
+        "exchange.parameter_server.chunk_bytes to a multiple of ",
+        kPageBytes));
+  }
+  struct Range {
+    int64_t begin = 0;
+    int64_t bytes = 0;
+  };
+  const std::vector<int> chunks = layout().ChunksOf(shard, servers);
+  std::vector<Range> ranges;  // Of each arena.
+  if (servers == 1) {
+    ranges.push_back({0, span});
+  } else {
+    for (const int chunk : chunks) {
       const int64_t begin = chunk * bytes;
-      TRIBUTARY_RETURN_IF_ERROR(memory.MapAt(arenas_[i].data() + begin,
-                                             i * span + begin,
-                                             std::min(bytes, span - begin)));
-      mapped_[chunk] = true;
+      ranges.push_back({begin, std::min(bytes, span - begin)});
     }
   }
+  absl::Status status;
+  for (int i = 0; i < 2 && status.ok(); ++i) {
+    for (size_t r = 0; r < ranges.size() && status.ok(); ++r) {
+      const int64_t begin = ranges[r].begin;
+      status = memory.MapAt(arenas_[i].data() + begin, i * span + begin,
+                            ranges[r].bytes);
+    }
+  }
+  if (!status.ok()) {
+    // This worker writes the chunks itself, and mapped memory is read-only.
+    for (const PrivatePages& arena : arenas_) {
+      for (const Range& range : ranges) {
+        arena.Restore(range.begin, range.bytes);
+      }
+    }
+    return status;
+  }
+  for (const int chunk : chunks) mapped_[chunk] = true;
   return absl::OkStatus();
 }
 

@@ -24,7 +24,8 @@ class WeightsSink {
   // each rounded up to whole pages. Must be called before the first BeginWrite
   // for any of these chunks. Returns FailedPrecondition, with the reason, if
   // the consistency mode or the chunk size does not permit mapping, `memory`
-  // has the wrong size, or the system cannot map it.
+  // has the wrong size, or the system cannot map it; no chunk of the server is
+  // mapped then.
   virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
                                  int servers) = 0;
   // Makes `even` and `odd`, whose memory may belong to a device, the arenas of

@@ -107,8 +107,9 @@ class DeviceArenas {
   DeviceArenas(Device* device, const ArenaLayout* layout,
                Device::Memory weights, Device::Memory gradients);
   absl::Status CreateQueues();
-  // Records the version of a chunk in weights(). Returns true if this version
-  // differs from the version recorded before.
+  // Sets the recorded version of a chunk, without copying its weights. Returns
+  // true if it differs from the version recorded before, so that the caller
+  // must copy the weights.
   bool Replace(int chunk, const Version& version);
   // Queues a copy of chunks [first, last) to weights().
   void Copy(int first, int last, const float* from, Memory memory);

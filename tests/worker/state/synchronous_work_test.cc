@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -10,7 +11,9 @@
 #include "absl/synchronization/notification.h"
 #include "absl/types/span.h"
 #include "common/os/shared_memory.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/state/work_state_fixture.h"
 
 namespace tributary {
@@ -18,6 +21,7 @@ namespace {
 
 using Kind = Task::Kind;
 using Arrival = WorkState::Arrival;
+using ::testing::HasSubstr;
 
 // Three chunks of 16 elements; four steps, evaluation after every second.
 class SynchronousWorkTest : public WorkStateFixture {
@@ -199,6 +203,35 @@ TEST_P(SynchronousWorkMemoryTest, AllocatesThePagesBesideThoseOfAServer) {
       const int64_t chunk = page * kPageBytes / kChunkBytes;
       if (chunk % 2 == GetParam()) continue;  // The server's.
       EXPECT_EQ(resident[page] & 1, 1) << "page " << page;
+    }
+  }
+}
+
+// Mapping one chunk of two needs more mappings than Linux permits in a process.
+TEST(SynchronousWorkMemory, IsWritableIfTheSystemCannotMapAllChunks) {
+  int64_t most = 0;
+  std::ifstream("/proc/sys/vm/max_map_count") >> most;
+  ASSERT_GT(most, 0);
+  if (most > 300'000) GTEST_SKIP() << "vm.max_map_count is " << most;
+  const int64_t chunks = most * 2 / 3;  // In one arena; there are two.
+  ParameterTable table;
+  table.set_chunk_elements(kPageBytes / 4);
+  ParameterTable::Parameter* const parameter = table.add_parameter();
+  parameter->set_name("a");
+  parameter->add_shape(chunks * kPageBytes / 4);
+  parameter->set_group(DECAY);
+  const ArenaLayout layout = *ArenaLayout::Create(table);
+  SynchronousWork work(WorkState::Options{/*steps=*/1, /*evaluates=*/false,
+                                          /*evaluate_every=*/1},
+                       &layout);
+  const auto shared = *SharedMemory::Create(2 * chunks * kPageBytes);
+  EXPECT_THAT(work.MapChunks(**MappedMemory::Map(shared->offer()), /*shard=*/0,
+                             /*servers=*/2),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("cannot be mapped in place")));
+  for (const absl::Span<char> arena : work.WeightMemory()) {
+    for (size_t begin = 0; begin < arena.size(); begin += kPageBytes) {
+      arena[begin] = 1;
     }
   }
 }
