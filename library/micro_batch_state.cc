@@ -108,7 +108,8 @@ absl::Span<const float> MicroBatchState::weights(int parameter) {
         work_->observer->WeightsNeeded(at.offset, at.offset + at.size);
     aborted_ = !arrived_[parameter];
   }
-  if (allowed && !aborted_)
+  // On a GPU, the weights of a micro-batch that was given up are any values.
+  if (allowed && (!aborted_ || on_gpu_))
     return {work_->weights + at.offset, size_t(at.size)};
   if (on_gpu_) return {};
   zeros_.resize(LargestSize(*layout_));

@@ -22,8 +22,9 @@ namespace tributary {
 // which weights are needed and which gradients are final, and checks the
 // program's calls. Records the first error, and ignores later calls. After an
 // error or Finish, weights() and gradient() return host memory of this object,
-// or empty spans if the arenas are in the memory of a GPU; so does weights() if
-// the micro-batch was given up. Used by the program's thread only.
+// or empty spans if the arenas are in the memory of a GPU. If the micro-batch
+// was given up, weights() returns zeros or, on a GPU, any values. Used by the
+// program's thread only.
 class MicroBatchState {
  public:
   // Calls `done` once, when the micro-batch ends, with its status: OK, the

@@ -13,8 +13,6 @@
 #include "worker/data/data_set.h"
 #include "worker/data/open_data_set.h"
 #include "worker/device/cuda/cuda_device.h"
-#include "worker/device/cuda/cuda_reduction_stream.h"
-#include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -64,8 +62,9 @@ WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
     return MakeDevice(precision);
   };
   process.sources = Sources();
-  process.load_nccl = &LoadNccl;
-  process.make_reduction_stream = &CreateCudaReductionStream;
+  // A wait of NCCL's operations for other workers must not delay the program's
+  // own operations; see worker/exchange/mesh/hardware_queues.h.
+  process.load_nccl = nullptr;
   process.log = log_.get();
   thread_ = Thread([this, process = std::move(process)] {
     handover_.End(RunWorker(process, &shutdown_));
@@ -115,9 +114,20 @@ WorkerSession::Offer() {
 absl::StatusOr<std::unique_ptr<Device>> WorkerSession::MakeDevice(
     Precision precision) {
   // The program chooses the device before it declares its parameters.
-  TRIBUTARY_RETURN_IF_ERROR(Offer().status());
-  if (gpu_.has_value()) return CreateCudaDevice(*gpu_, precision);
-  return MakeCpuDevice(precision);
+  TRIBUTARY_ASSIGN_OR_RETURN(const auto declared, Offer());
+  if (!gpu_.has_value()) return MakeCpuDevice(precision);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                             CreateCudaDevice(*gpu_, precision));
+  const int64_t needed =
+      2 * declared->layout().arena_elements() * int64_t{sizeof(float)};
+  const std::optional<int64_t> available = device->AvailableMemoryBytes();
+  if (available.has_value() && *available < needed) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "weights and gradients need ", needed,
+        " bytes of the memory of cuda:", *gpu_, ", which has ", *available,
+        " bytes free; do not call UseGpu (in Python: pass gpu_memory=False)"));
+  }
+  return device;
 }
 
 absl::Status WorkerSession::AwaitJob() {
@@ -135,6 +145,7 @@ absl::Status WorkerSession::UseGpu(int gpu) {
     return absl::FailedPreconditionError(
         "UseGpu was called after Declare; call it before");
   }
+  gpu_.reset();
   // Also finds out whether a library is missing.
   const absl::Status usable = CreateCudaDevice(gpu).status();
   if (!usable.ok()) {
@@ -144,8 +155,9 @@ absl::Status WorkerSession::UseGpu(int gpu) {
         std::string(usable.message()));
     return usable;
   }
+  TRIBUTARY_RETURN_IF_ERROR(PinForGpu(gpu));
   gpu_ = gpu;
-  return PinForGpu(gpu);
+  return absl::OkStatus();
 }
 
 absl::Status WorkerSession::PinForGpu(int gpu) {

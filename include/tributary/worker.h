@@ -129,7 +129,8 @@ class MicroBatch {
   Random random(int layer = 0) const;
 
   // Blocks until the parameter's weights have arrived, and returns them. If the
-  // micro-batch has been given up, returns zeros.
+  // micro-batch has been given up, returns zeros or, after Worker::UseGpu, any
+  // values.
   absl::Span<const float> weights(int parameter);
   // Returns memory to which the program writes the parameter's gradient. Its
   // contents are initially unspecified. The gradient is sent from this memory
@@ -284,28 +285,34 @@ class Worker {
   // Places weights and gradients in the memory of GPU number `gpu` (in CUDA's
   // order, from 0), for a program that computes on it: MicroBatch::weights,
   // MicroBatch::gradient and EvaluationPiece::weights then return memory of the
-  // GPU. The worker copies it from and to the servers' memory while the program
-  // computes, and not at all if the servers update the parameters on the same
-  // GPU. If a micro-batch was given up, and after an error, the spans are
-  // empty.
+  // GPU, or empty spans after an error. The program must not write to weights.
+  // The worker copies gradients and weights to and from the servers while the
+  // program computes, and does not copy them if a server updates the parameters
+  // on the same GPU. The GPU's memory must have room for the weights and the
+  // gradients; if there is much more, the worker also adds up gradients in it.
   //
   // The worker's work on this memory runs on MicroBatch::gpu_stream. Use
   // cudaStreamWaitEvent to order the program's work on other streams:
   //
   // - The program's reads of weights wait for gpu_stream, once weights() has
   //   returned them.
-  // - gpu_stream waits for the program's reads of weights before Finish.
   // - gpu_stream waits for the program's writes of a gradient before Ready.
+  // - gpu_stream waits for all of the program's work on the spans before
+  //   Finish, and before the program continues with another item, even if the
+  //   micro-batch was given up.
   // - The weights of an EvaluationPiece may be read at once; the host waits for
   //   the reads before Report.
+  // - The host waits for all of the program's work on the spans before it
+  //   destroys the Worker.
   //
-  // The functions of Worker, Step, MicroBatch and EvaluationPiece then may make
+  // The functions of Worker, Step, MicroBatch and EvaluationPiece may then make
   // the GPU the calling thread's current CUDA device. Must be called before
   // Declare. Returns FailedPrecondition after Declare, in a build without CUDA,
   // if there is no GPU that CUDA can use, and if this build has no code for the
-  // GPU or a library is missing; and NotFound if there is no GPU with this
-  // number. After an error, weights and gradients are in host memory, and
-  // PinForGpu may be called.
+  // GPU or a library is missing; NotFound if there is no GPU with this number;
+  // and CUDA's error, such as ResourceExhausted, if the GPU cannot be used.
+  // After an error, the worker logs a warning, weights and gradients are in
+  // host memory, and PinForGpu may be called.
   absl::Status UseGpu(int gpu);
   // Pins the memory that MicroBatch::weights, MicroBatch::gradient and
   // EvaluationPiece::weights return, for a program that copies weights to GPU

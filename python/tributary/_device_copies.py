@@ -45,9 +45,10 @@ class CudaBackend:
 
     def copy(self, stream: torch.cuda.Stream, to: torch.Tensor,
              source: torch.Tensor) -> torch.cuda.Event:
+        is_current = stream == torch.cuda.current_stream(stream.device)
         with torch.cuda.stream(stream):
             to.copy_(source, non_blocking=True)
-            if source.is_cuda:
+            if source.is_cuda and not is_current:
                 source.record_stream(stream)
             return stream.record_event()
 
@@ -110,6 +111,8 @@ class _CudaCopies(HostCopies):
                                           to, weights)
 
     def read(self, loss: torch.Tensor) -> Callable[[], float]:
+        if loss.device != self._device:
+            return loss.item
         value = torch.empty_like(loss, device='cpu', pin_memory=loss.is_cuda)
         copied = self._backend.copy(self._backend.current_stream(self._device), value,
                                     loss.detach())
@@ -139,19 +142,21 @@ class GpuCopies(_CudaCopies):
 
     def begin(self, item: MicroBatch | EvaluationPiece) -> None:
         address = getattr(item, 'gpu_stream', None)
-        self._library_stream = None if address is None else \
-            self._backend.library_stream(address, self._device)
+        self._library_stream = None
+        if address is not None:
+            self._library_stream = self._backend.library_stream(address, self._device)
+            # The library may be loading weights.
+            self._backend.order(self._backend.current_stream(self._device),
+                                self._library_stream)
 
     def view(self, address: int, size: int) -> torch.Tensor:
         return self._backend.view(address, size, self._device)
 
     def load(self, to: torch.Tensor, weights: torch.Tensor) -> None:
-        current = self._backend.current_stream(self._device)
-        if self._library_stream is not None:
-            self._backend.order(current, self._library_stream)
         super().load(to, weights)
         if self._library_stream is not None:
-            self._backend.order(self._library_stream, current)
+            self._backend.order(self._library_stream,
+                                self._backend.current_stream(self._device))
 
     def send(self, gradient: torch.Tensor, to: torch.Tensor,
              done: Callable[[], None]) -> None:
@@ -196,17 +201,19 @@ class PinnedCopies(_CudaCopies):
         super().finish()
 
 
-def copies_for(device: torch.device, session: Session) -> HostCopies:
+def copies_for(device: torch.device, session: Session, gpu_memory: bool) -> HostCopies:
     """Returns the copies for a module on `device`. Call it before the module's
-    parameters are declared."""
+    parameters are declared. `gpu_memory` permits `Session.use_gpu`."""
     if device.type != 'cuda':
+        if session._on_gpu:
+            raise Error('session.use_gpu was called, but the module is on the CPU')
         return HostCopies()
     backend = CudaBackend()
     # After an error, the worker has logged a warning, which `tributary train` shows.
-    try:
-        session.use_gpu(device.index)
-        return GpuCopies(device, backend)
-    except Error:
-        with contextlib.suppress(Error):
-            session.pin_for_gpu(device.index)
+    with contextlib.suppress(Error):
+        if gpu_memory:
+            session.use_gpu(device.index)
+            return GpuCopies(device, backend)
+    with contextlib.suppress(Error):
+        session.pin_for_gpu(device.index)
     return PinnedCopies(device, backend)

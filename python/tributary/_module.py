@@ -28,7 +28,7 @@ class ModuleWorker:
     """The part of a module in a job. Declares the module's parameters."""
 
     def __init__(self, module: torch.nn.Module, session: Session, no_decay: NoDecay,
-                 parameter_groups: ParameterGroups):
+                 parameter_groups: ParameterGroups, gpu_memory: bool):
         self.module, self.session = module, session
         self._library = session._library
         if session.parameters:
@@ -40,7 +40,8 @@ class ModuleWorker:
         self._tensors = list(tensors.values())
         self._trained = [isinstance(tensor, torch.nn.Parameter)
                          for tensor in self._tensors]
-        self._copies = _device_copies.copies_for(self._tensors[0].device, session)
+        self._copies = _device_copies.copies_for(self._tensors[0].device, session,
+                                                 gpu_memory)
         session.declare(_declarations(tensors, no_decay, parameter_groups))
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]

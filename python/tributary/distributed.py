@@ -51,17 +51,22 @@ class DistributedDataParallel(torch.nn.Module):
             `learning_rate_factor`, by which the job's learning rate is multiplied for
             them, above 0 and at most 1000; and optionally `weight_decay`: True for
             that of the job, False for none. Parameters in no group have the factor 1.
+        gpu_memory: whether the worker may keep weights and gradients in the memory of
+            the module's GPU, which needs at least twice the memory of the parameters.
+            Otherwise, each step copies them from and to host memory.
 
     Raises:
         Error: for a module that cannot be trained, naming the parameter.
     """
 
     def __init__(self, module: torch.nn.Module, session: Session, *,
-                 no_decay: NoDecay = (), parameter_groups: ParameterGroups = ()):
+                 no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
+                 gpu_memory: bool = True):
         super().__init__()
         self.module = module
         # Not attributes, because torch.nn.Module would register the tensors again.
-        self._worker = ModuleWorker(module, session, no_decay, parameter_groups)
+        self._worker = ModuleWorker(module, session, no_decay, parameter_groups,
+                                    gpu_memory)
         module.register_forward_pre_hook(lambda *_: self._worker.load_weights())
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:

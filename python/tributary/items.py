@@ -36,13 +36,15 @@ class Spans:
 
     def array(self, parameter: int, writable: bool) -> Array:
         address = (self.gradients if writable else self.weights)[parameter]
+        if address is None:
+            raise Error('there are no weights and gradients on the GPU after an error')
         key = (address, parameter, writable)
         array = self._arrays.get(key)
         if array is None:
             if len(self._arrays) >= max(self._MOST, 8 * len(self.shapes)):
                 self._arrays.clear()
             shape = self.shapes[parameter]
-            array = _native.GpuArray(address or 0, shape) if self._on_gpu \
+            array = _native.GpuArray(address, shape) if self._on_gpu \
                 else _native.view(address, shape, writable)
             self._arrays[key] = array
         return array

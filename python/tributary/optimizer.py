@@ -59,7 +59,7 @@ class Optimizer:
             With `all_reduce`, a worker whose initial weights differ from those of
             the first worker ends with an error.
         session: what `connect` has returned; default: `connect()`.
-        no_decay, parameter_groups: as for `DistributedDataParallel`.
+        no_decay, parameter_groups, gpu_memory: as for `DistributedDataParallel`.
         evaluate: computes and reports one `EvaluationPiece`. It is called with the
             module in evaluation mode, and without gradients. Needed only if the job
             evaluates.
@@ -67,11 +67,13 @@ class Optimizer:
 
     def __init__(self, module: torch.nn.Module, session: Optional[Session] = None, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
+                 gpu_memory: bool = True,
                  evaluate: Optional[Callable[[EvaluationPiece], None]] = None):
         self.session = connect() if session is None else session
         self.session._remedy = 'repeat the loop until the done of Optimizer is true'
         self._module, self._evaluate = module, evaluate
-        self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups)
+        self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups,
+                                    gpu_memory)
         self._batches = self._micro_batches()
         self._batch: Optional[MicroBatch] = None
         self._advance()

@@ -195,12 +195,15 @@ class Session:
         stream `MicroBatch.gpu_stream`; in PyTorch, it is
         `torch.cuda.ExternalStream(batch.gpu_stream)`. Your stream must wait for it
         before it reads the weights of a micro-batch. It must wait for your stream
-        before you call `ready`, and before `finish` if you read weights. Before you
-        call `report`, wait until all weights have been read.
+        before you call `ready` or `finish`, and before you continue with another
+        item, even if the micro-batch was given up. Before you call `report`, wait
+        until all weights have been read. Do not write to weights. Functions of this
+        package may make the GPU the thread's current device.
 
         Raises `Error` if the package was built without CUDA, or the GPU cannot be
         used; the worker then logs a warning.
         """
+        self._on_gpu = False
         error = _native.ErrorStruct()
         if self._library.worker_use_gpu(self._open(), gpu, ctypes.byref(error)):
             raise _native.error_of(error)

@@ -166,7 +166,23 @@ INSTANTIATE_TEST_SUITE_P(
                     "exchange.wire_dtype=BFLOAT16",
                     "exchange.parameter_server.consistency={local_steps { "
                     "inner_steps: 3 }}",
-                    "exchange.all_reduce={backend: GLOO chunk_bytes: 4096}"));
+                    "exchange.all_reduce={chunk_bytes: 4096}"));
+
+// In these exchanges, the result depends on the number of workers.
+class UseGpuAloneTest : public UseGpuTest,
+                        public testing::WithParamInterface<std::string> {};
+
+TEST_P(UseGpuAloneTest, HasTheBitsOfAProgramOnTheHost) {
+  ASSERT_EQ(SetField(&job_, GetParam()), absl::OkStatus());
+  ExpectSame(Train(job_, /*workers=*/1), TrainOnHost(job_));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Exchanges, UseGpuAloneTest,
+    testing::Values("exchange.compression={eight_bit {}}",
+                    "exchange.parameter_server.consistency={asynchronous {}}",
+                    "exchange.parameter_server.consistency={stale_synchronous "
+                    "{ staleness: 1 }}"));
 
 TEST_F(UseGpuTest, CopiesGradientsFromTheHost) {
   Program adds;
@@ -253,6 +269,66 @@ TEST_F(UseGpuTest, RefusesALossThatIsNotANumberIfTheGradientsAre) {
   EXPECT_FALSE(cluster.Await().ok());
 }
 
+TEST_F(UseGpuTest, RefusesNccl) {
+  ASSERT_EQ(SetField(&job_, "exchange.all_reduce={backend: NCCL}"),
+            absl::OkStatus());
+  LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
+                       MakeTestFolder());
+  absl::StatusOr<Worker> worker = Connect(cluster);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
+  ModelEngine engine(job_);
+  ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
+  EXPECT_THAT(engine.Run(&*worker),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("NCCL could delay the operations")));
+  EXPECT_FALSE(cluster.Await().ok());
+}
+
+TEST_F(UseGpuTest, NamesTheMemoryThatIsMissing) {
+  LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
+                       MakeTestFolder());
+  absl::StatusOr<Worker> worker = Connect(cluster);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
+  const size_t used =
+      emulated_gpu::MemoryBytes() - emulated_gpu::FreeMemoryBytes();
+  emulated_gpu::SetMemoryBytes(used + 1000);
+  ModelEngine engine(job_);
+  ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
+  const absl::Status status = engine.Run(&*worker);
+  emulated_gpu::SetMemoryBytes(size_t{1} << 40);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               HasSubstr("bytes of the memory of cuda:0")));
+  EXPECT_FALSE(cluster.Await().ok());
+}
+
+TEST_F(UseGpuTest, AProgramMayLeaveBeforeAMicroBatchIsFinished) {
+  const nlohmann::json expected = TrainOnHost(job_);
+  LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/2,
+                       MakeTestFolder());
+  std::thread leaves([&] {
+    absl::StatusOr<Worker> worker = Connect(cluster);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
+    Streams streams;
+    ModelEngine engine(job_);
+    ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
+    Step* const step = worker->NextStep();
+    ASSERT_NE(step, nullptr);
+    for (MicroBatch& micro_batch : step->micro_batches()) {
+      float weight = 0;
+      streams.Read(micro_batch.weights(0).subspan(0, 1),
+                   micro_batch.gpu_stream(), &weight);
+      break;
+    }
+  });
+  Run(job_, cluster, Program());
+  leaves.join();
+  EXPECT_EQ(cluster.Await(), absl::OkStatus());
+  ExpectSame(cluster.Summary(), expected);
+}
+
 TEST_F(UseGpuTest, FreesTheGpusMemory) {
   const size_t before = emulated_gpu::FreeMemoryBytes();
   Train(job_, /*workers=*/1);
@@ -276,6 +352,7 @@ TEST_F(UseGpuTest, NamesTheMistakeInAnErrorAndAWarning) {
   options.warning_fd = warnings[1];
   absl::StatusOr<Worker> worker = Worker::Connect(options);
   ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
   EXPECT_THAT(worker->UseGpu(9), StatusIs(absl::StatusCode::kNotFound,
                                           HasSubstr("there is no cuda:9")));
   char line[1000] = {};

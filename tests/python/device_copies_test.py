@@ -86,6 +86,7 @@ class GpuCopiesTest(unittest.TestCase):
 
     def test_weights_are_read_between_the_librarys_work(self):
         self.copies.begin(self.item)
+        self.assertEqual(self.backend.orders, [('current', 7)])
         to = torch.zeros(2)
         self.copies.load(to, torch.ones(2))
         self.assertEqual(to.tolist(), [1, 1])
@@ -93,6 +94,7 @@ class GpuCopiesTest(unittest.TestCase):
 
     def test_the_library_reads_a_gradient_after_the_copy(self):
         self.copies.begin(self.item)
+        self.backend.orders.clear()
         to = torch.zeros(2)
         done = unittest.mock.Mock(side_effect=lambda: self.backend.orders.append('done'))
         self.copies.send(torch.ones(2), to, done)
@@ -116,9 +118,20 @@ class GpuCopiesTest(unittest.TestCase):
 @support.needs_torch
 class ChoiceTest(unittest.TestCase):
 
-    def choose(self, session):
+    def choose(self, session, gpu_memory=True):
         with unittest.mock.patch('tributary._device_copies.CudaBackend', LateCopies):
-            return copies_for(torch.device('cuda', 1), session)
+            return copies_for(torch.device('cuda', 1), session, gpu_memory)
+
+    def test_uses_host_memory_on_request(self):
+        session = unittest.mock.Mock()
+        self.assertIsInstance(self.choose(session, gpu_memory=False), PinnedCopies)
+        session.use_gpu.assert_not_called()
+        session.pin_for_gpu.assert_called_once_with(1)
+
+    def test_refuses_a_module_on_the_cpu_after_use_gpu(self):
+        session = unittest.mock.Mock(_on_gpu=True)
+        with self.assertRaisesRegex(tributary.Error, 'module is on the CPU'):
+            copies_for(torch.device('cpu'), session, True)
 
     def test_uses_the_gpus_memory(self):
         session = unittest.mock.Mock()
@@ -179,11 +192,12 @@ class EmulatedGpuJobTest(support.JobTest):
                  'tests/library/c_api/libtributary_c_on_emulated_gpu.so')):
             os.symlink(os.path.abspath(target), os.path.join(self.native, name))
 
-    def train_on_gpu(self, run, workers, server_device, **settings):
+    def train_on_gpu(self, run, workers, server_device, **environment):
         with unittest.mock.patch.object(tributary._native, '_FOLDER', self.native):
             return self.train(run, self.JOB, EMULATED_GPU, workers,
-                              {**CopiedJobTest.SETTINGS, **settings},
-                              {'EXAMPLES': support.EXAMPLES, 'NATIVE': self.native},
+                              CopiedJobTest.SETTINGS,
+                              {'EXAMPLES': support.EXAMPLES, 'NATIVE': self.native,
+                               **environment},
                               arguments=['--server-device', server_device])
 
     def assert_equal_bits(self, a, b):
@@ -198,6 +212,14 @@ class EmulatedGpuJobTest(support.JobTest):
             gpu = self.train_on_gpu(f'cpu{workers}', workers, 'cpu')
             self.assert_equal_bits(gpu, plain)
             self.assertIn('pass through the host', self.log(f'cpu{workers}'))
+
+    def test_has_the_same_bits_if_a_worker_is_killed(self):
+        marker = os.path.join(self.folder, 'marker')
+        whole = self.train_on_gpu('whole', 1, 'cuda')
+        killed = self.train_on_gpu('killed', 2, 'cuda', MARKER=marker)
+        self.assertTrue(os.path.exists(marker))
+        self.assertGreaterEqual(killed['workers_lost'], 1)
+        self.assert_equal_bits(killed, whole)
 
     def test_shares_the_memory_of_the_servers_gpu(self):
         expected = self.train_on_gpu('cpu', 1, 'cpu')

@@ -149,8 +149,11 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
     return nullptr;
   }
   absl::Status status;
-  if (device.bus_id().empty() || options.load_nccl == nullptr) {
+  if (device.bus_id().empty()) {
     status = absl::FailedPreconditionError("it does not compute on a GPU");
+  } else if (options.load_nccl == nullptr) {
+    status = absl::FailedPreconditionError(
+        "NCCL could delay the operations of the user's program on the GPU");
   } else {
     const absl::StatusOr<NcclLibrary*> library = options.load_nccl();
     if (library.ok()) return *library;

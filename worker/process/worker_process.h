@@ -35,8 +35,8 @@ struct WorkerOptions {
   DeviceMaker make_device = &MakeCpuDevice;
   // The functions that open the job's data and create its models.
   TrainingSources sources;
-  // Loads NCCL. Called for an all-reduce on GPUs. Null if NCCL is not
-  // available.
+  // Loads NCCL. Called for an all-reduce on GPUs. Null if the worker must not
+  // use NCCL.
   std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;
   // Creates the stream of an all-reduce on GPUs. Required if load_nccl is set.
   ReductionStreamMaker make_reduction_stream;

@@ -9,25 +9,20 @@
 #include "common/parameters/reduction_tree.h"
 
 namespace tributary {
-namespace {
-
-// Device memory left free for libraries, which allocate later.
-constexpr int64_t kSpareBytes = int64_t{1} << 30;
-
-}  // namespace
 
 DeviceSums::DeviceSums(Device* device, const ArenaLayout* layout,
-                       int tree_leaves, WireDtype dtype)
+                       int tree_leaves, WireDtype dtype, int64_t spare_bytes)
     : device_(device),
       layout_(layout),
       tree_leaves_(tree_leaves),
-      dtype_(dtype) {}
+      dtype_(dtype),
+      spare_bytes_(spare_bytes) {}
 
 bool DeviceSums::Allocate() {
   if (full_) return false;
   const int64_t bytes = layout_->arena_elements() * int64_t{sizeof(float)};
   const std::optional<int64_t> available = device_->AvailableMemoryBytes();
-  full_ = available.has_value() && *available < bytes + kSpareBytes;
+  full_ = available.has_value() && *available < bytes + spare_bytes_;
   if (full_) return false;
   absl::StatusOr<Device::Memory> memory =
       device_->Allocate(static_cast<size_t>(bytes));

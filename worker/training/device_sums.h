@@ -29,9 +29,10 @@ class DeviceSums {
  public:
   // Requires that `device` has its own memory. `device` and `layout` must
   // outlive this object. The reduction tree has `tree_leaves` leaves; its sums
-  // are rounded to `dtype`.
+  // are rounded to `dtype`. Leaves `spare_bytes` of device memory free for
+  // libraries and programs, which allocate later.
   DeviceSums(Device* device, const ArenaLayout* layout, int tree_leaves,
-             WireDtype dtype);
+             WireDtype dtype, int64_t spare_bytes = int64_t{1} << 30);
 
   // Begins a task that computes each of `micro_batches` once, in ascending
   // order. Discards the state of the previous task. Only the first tasks
@@ -80,6 +81,7 @@ class DeviceSums {
   const ArenaLayout* const layout_;
   const int tree_leaves_;
   const WireDtype dtype_;
+  const int64_t spare_bytes_;
   std::vector<Device::Memory> arenas_;
   bool full_ = false;  // True once an allocation has failed.
 

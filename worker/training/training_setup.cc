@@ -35,6 +35,15 @@ std::string UnitOf(const JobSpec& job, DataInfo::Kind kind) {
   return "rows";
 }
 
+// Returns how much of the device's memory sums of gradients must leave free. A
+// program allocates the memory for its activations after them, and it is not
+// known how much.
+int64_t SpareBytes(const Device& device, bool program_computes) {
+  constexpr int64_t kForLibraries = int64_t{1} << 30;
+  if (!program_computes) return kForLibraries;
+  return std::max(kForLibraries, device.AvailableMemoryBytes().value_or(0) / 2);
+}
+
 int64_t TotalSteps(const JobSpec& job, int64_t steps_per_epoch) {
   if (job.has_steps()) return job.steps();
   return std::max<int64_t>(
@@ -205,7 +214,8 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
     thread.sums = std::make_unique<DeviceSums>(
         thread.device.get(), layout_.get(),
         static_cast<int>(job_.batch().micro_batches()),
-        job_.exchange().wire_dtype());
+        job_.exchange().wire_dtype(),
+        SpareBytes(*thread.device, sources.queues_micro_batches));
   }
   threads_.push_back(std::move(thread));
   return absl::OkStatus();

@@ -43,7 +43,7 @@ class Network(nn.Module):
 
 def main():
     backend = LateCopies()
-    _device_copies.copies_for = lambda device, session: \
+    _device_copies.copies_for = lambda device, *_: \
         _device_copies.PinnedCopies(device, backend)
     session = tributary.connect()
     free = session._library.worker_free

@@ -15,6 +15,6 @@ from tributary import _device_copies  # noqa: E402
 from late_copies import LateCopies  # noqa: E402
 
 if __name__ == '__main__':
-    _device_copies.copies_for = lambda device, session: \
+    _device_copies.copies_for = lambda device, *_: \
         _device_copies.PinnedCopies(device, LateCopies())
     digits.main()

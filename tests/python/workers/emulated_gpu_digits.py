@@ -1,7 +1,8 @@
 """The example digits.py, whose weights and gradients are in the memory of the emulated
 GPU. The module computes on the CPU, which can read that memory.
 
-The native library is that of the folder NATIVE.
+The native library is that of the folder NATIVE. With MARKER, worker 1 is killed once, as
+killed_digits.py describes.
 """
 
 import ctypes
@@ -9,8 +10,10 @@ import os
 import sys
 
 sys.path.insert(0, os.environ['EXAMPLES'])
+sys.path.insert(0, os.path.dirname(__file__))
 
 import digits  # noqa: E402
+import killed_digits  # noqa: E402
 import torch  # noqa: E402
 from tributary import _device_copies, _native  # noqa: E402
 
@@ -49,11 +52,13 @@ class EmulatedGpu:
         return torch.from_numpy(_native.view(address, (size,), True))
 
 
-def copies_for(device, session):
+def copies_for(device, session, _):
     session.use_gpu(0)
     return _device_copies.GpuCopies(device, EmulatedGpu())
 
 
 if __name__ == '__main__':
     _device_copies.copies_for = copies_for
+    if 'MARKER' in os.environ:
+        digits.make_network = killed_digits.make_network_that_kills
     digits.main()

@@ -21,8 +21,7 @@ constexpr int kChunks = 3;
 constexpr int64_t kChunk = 1024;
 constexpr int64_t kElements = kChunks * kChunk;
 constexpr int64_t kBytes = kElements * sizeof(float);
-// What DeviceSums leaves to others.
-constexpr int64_t kSpareBytes = int64_t{1} << 30;
+constexpr int64_t kSpareBytes = int64_t{1} << 20;
 
 float MicroBatchValue(int micro_batch, int64_t element) {
   const float scale[] = {1e3f, 1.f, -1e3f, 0.1f, 3e2f, -7.f, 1e-3f, 5e1f};
@@ -72,7 +71,8 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
   }
 
   DeviceSums Sums() {
-    return DeviceSums(device_.get(), &layout_, kMicroBatches, GetParam());
+    return DeviceSums(device_.get(), &layout_, kMicroBatches, GetParam(),
+                      kSpareBytes);
   }
 
   // As a lane computes them. Returns how many sums have left the device.
