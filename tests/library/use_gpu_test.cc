@@ -180,9 +180,15 @@ TEST_P(UseGpuAloneTest, HasTheBitsOfAProgramOnTheHost) {
 INSTANTIATE_TEST_SUITE_P(
     Exchanges, UseGpuAloneTest,
     testing::Values("exchange.compression={eight_bit {}}",
-                    "exchange.parameter_server.consistency={asynchronous {}}",
-                    "exchange.parameter_server.consistency={stale_synchronous "
-                    "{ staleness: 1 }}"));
+                    "exchange.parameter_server.consistency={asynchronous {}}"));
+
+TEST_F(UseGpuTest, TrainsWithStaleWeights) {
+  ASSERT_EQ(SetField(&job_,
+                     "exchange.parameter_server.consistency={stale_synchronous "
+                     "{ staleness: 1 }}"),
+            absl::OkStatus());
+  EXPECT_GT(Train(job_, /*workers=*/1)["evaluation"]["accuracy"], 0.6);
+}
 
 TEST_F(UseGpuTest, CopiesGradientsFromTheHost) {
   Program adds;

@@ -33,34 +33,30 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
         kPageBytes));
   }
   struct Range {
-    int64_t begin = 0;
-    int64_t bytes = 0;
+    const PrivatePages* arena;
+    int64_t begin;
+    int64_t bytes;
   };
   const std::vector<int> chunks = layout().ChunksOf(shard, servers);
-  std::vector<Range> ranges;  // Of each arena.
-  if (servers == 1) {
-    ranges.push_back({0, span});
-  } else {
+  std::vector<Range> ranges;
+  for (const PrivatePages& arena : arenas_) {
+    if (servers == 1) {
+      ranges.push_back({&arena, 0, span});
+      continue;
+    }
     for (const int chunk : chunks) {
       const int64_t begin = chunk * bytes;
-      ranges.push_back({begin, std::min(bytes, span - begin)});
+      ranges.push_back({&arena, begin, std::min(bytes, span - begin)});
     }
   }
-  absl::Status status;
-  for (int i = 0; i < 2 && status.ok(); ++i) {
-    for (size_t r = 0; r < ranges.size() && status.ok(); ++r) {
-      const int64_t begin = ranges[r].begin;
-      status = memory.MapAt(arenas_[i].data() + begin, i * span + begin,
-                            ranges[r].bytes);
-    }
-  }
-  if (!status.ok()) {
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const Range& range = ranges[i];
+    const int64_t offset = range.begin + (range.arena == arenas_ ? 0 : span);
+    const absl::Status status =
+        memory.MapAt(range.arena->data() + range.begin, offset, range.bytes);
+    if (status.ok()) continue;
     // This worker writes the chunks itself, and mapped memory is read-only.
-    for (const PrivatePages& arena : arenas_) {
-      for (const Range& range : ranges) {
-        arena.Restore(range.begin, range.bytes);
-      }
-    }
+    while (i-- > 0) ranges[i].arena->Restore(ranges[i].begin, ranges[i].bytes);
     return status;
   }
   for (const int chunk : chunks) mapped_[chunk] = true;
