@@ -37,8 +37,8 @@ struct ProcessExit {
   int process = -1;  // Number of the process, as returned by Start.
   // The status of the process at its end, as returned by waitpid.
   int wait_status = 0;
-  // How the process ended, if `wait_status` does not state it, as the end of a
-  // sentence that begins with the process's name. Otherwise empty.
+  // Describes how the process ended if `wait_status` does not; otherwise empty.
+  // Messages append it to the process's name, as in "worker-3 REASON".
   std::string reason = {};
 
   bool succeeded() const;

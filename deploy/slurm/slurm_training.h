@@ -38,9 +38,9 @@ absl::StatusOr<absl::optional<Allocation>> AllocationToUse(
 // Returns the number of the allocation's tasks that can be workers.
 int64_t TasksForWorkers(const Allocation& allocation);
 
-// Sets output.directory of the job to an absolute path, by default to
-// runs/NAME-ID, where ID is Allocation::run_id, so that a requeued job finds
-// its folder.
+// Makes output.directory of the job an absolute path, so that a requeued job
+// finds its folder. If the field is not set, first sets it to runs/NAME-ID: the
+// job's name and Allocation::run_id.
 void SetSlurmOutput(const Allocation& allocation, JobSpec* job);
 
 // Places the processes of `training` on the nodes of the allocation. `servers`

@@ -140,8 +140,8 @@ class CheckpointSchedule {
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
   void Fail(const std::string& message);
   void FailWhileIdle(int64_t completed, const std::string& message);
-  // Ends the request of TakeSoon or Drain, because a checkpoint was committed
-  // or has failed. After Drain, no more checkpoints follow.
+  // Ends the request of TakeSoon or Drain. Called when a checkpoint was
+  // committed or has failed. If Drain was called, no more checkpoints follow.
   void EndSoon();
   // Drops the checkpoint under way, so that an earlier version can be chosen
   // for the request of TakeSoon. No effect if the version of the checkpoint

@@ -41,12 +41,13 @@ double PredictSeconds(const Assignment& assignment, const StepCosts& costs);
 Assignment EqualAssignment(int64_t micro_batches, int64_t workers);
 
 // Returns an assignment of `micro_batches` leaves (micro-batches) for which
-// PredictSeconds is small. Each worker gets at least one leaf, because its
-// speed can only be measured while it computes. If there are more workers than
-// leaves, some workers, among them the slowest, get none. If transfer_seconds
-// is 0, no other assignment of this kind is faster. Otherwise the result is the
-// fastest of these candidates: for each unit of 1, 2, 4, ... leaves, the
-// assignment in multiples of that unit whose computation takes the least time.
+// PredictSeconds is small. If there are enough leaves, each worker gets at
+// least one, because its speed can only be measured while it computes.
+// Otherwise some workers, among them the slowest, get none. If transfer_seconds
+// is 0, the result is the fastest assignment that meets these conditions.
+// Otherwise, for units of 1, 2, 4, ... leaves, computes the assignment in whole
+// units whose computation takes the least time, and returns the one of these
+// for which PredictSeconds is smallest.
 Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 
 // Returns FastestAssignment if it is faster than EqualAssignment by a margin,

@@ -107,9 +107,9 @@ class JobProgress {
   // completed steps.
   int64_t sample_count() const { return total_sample_count_; }
   const DataFacts& facts() const { return facts_; }
-  // Returns the breakdown of the workers' time in a step. The caller introduces
-  // workers and adds the counters in their heartbeats; this object adds the
-  // arrival times of their contributions.
+  // Returns the breakdown of the workers' time in a step. The caller must tell
+  // it which workers there are, and pass it the counters from their heartbeats.
+  // JobProgress itself passes it the arrival times of their contributions.
   StepBreakdown* breakdown() { return &breakdown_; }
   const StepBreakdown& breakdown() const { return breakdown_; }
 

@@ -71,8 +71,9 @@ class Exchange {
   // arena of TakeArena. Returns null if all arenas in that memory are in use.
   virtual Buffer TakeDeviceArena() { return nullptr; }
   // Returns the arena in the GPU's memory that holds this version of the
-  // weights, and that the trainer must read instead of WorkState::Weights. A
-  // chunk may be read once WorkState::AwaitWeights has returned true for it.
+  // weights, or null if there is none. If there is one, the trainer must read
+  // it instead of WorkState::Weights. A chunk may be read once
+  // WorkState::AwaitWeights has returned true for it.
   virtual const float* DeviceWeights(int64_t /*version*/) const {
     return nullptr;
   }

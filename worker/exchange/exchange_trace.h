@@ -23,8 +23,9 @@ class ExchangeTrace {
 
   // Records that the worker has sent a contribution. Sending began at `begin`.
   void Pushed(int64_t step, int chunk, int node, absl::Time begin);
-  // Records that this version of a chunk has arrived. The worker began at
-  // `begin` to write it or, if it is in shared memory, to take it over.
+  // Records that this version of a chunk has arrived. At `begin`, the worker
+  // began to write it to its arena or, if it is in shared memory, to process
+  // the server's notice that it is there.
   void Arrived(int64_t version, int chunk, absl::Time begin);
   // For an all-reduce: records that this member has updated the chunk (on a
   // GPU, queued the update), after it had added up the contributions. The

@@ -24,8 +24,8 @@ struct PictureEncoding {
   // Returns a JSON object. If it would have more than `max_bytes` bytes, the
   // names of the classes are left out.
   std::string ToJson(size_t max_bytes) const;
-  // Parses a string that ToJson has returned. Accepts arbitrary bytes. Returns
-  // InvalidArgument, with the reason, if `json` is malformed.
+  // Parses a string that ToJson has returned. `json` need not be trusted:
+  // returns InvalidArgument, with the reason, if it is malformed.
   static absl::StatusOr<PictureEncoding> FromJson(absl::string_view json);
 };
 

@@ -12,7 +12,8 @@ namespace tributary {
 // The input of a network that reads texts of different lengths. It consists of
 // three int32 arrays, one after the other, for all samples of the micro-batch:
 // tokens[samples, context], types[samples, context] and lengths[samples]. (In
-// all other values, the elements of each sample are contiguous.)
+// the inputs of all other networks and in all outputs of layers, the elements
+// of each sample are contiguous.)
 struct SequenceInput {
   const int32_t* tokens = nullptr;
   const int32_t* types = nullptr;
