@@ -112,6 +112,14 @@ int64_t MemoryBytes() {
   return FieldOf(Contents("/proc/self/status"), "VmRSS:").value_or(0) * 1024;
 }
 
+int64_t MaxMemoryMappings() {
+  int64_t mappings = 0;
+  const bool known = absl::SimpleAtoi(
+      absl::StripAsciiWhitespace(Contents("/proc/sys/vm/max_map_count")),
+      &mappings);
+  return known ? mappings : 65530;
+}
+
 double CpuSeconds() {
   rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;

@@ -22,6 +22,10 @@ int64_t MemoryBytes();
 // in seconds; 0 if unknown.
 double CpuSeconds();
 
+// Returns the number of memory mappings that a process may have; 65530, the
+// default of Linux, if unknown.
+int64_t MaxMemoryMappings();
+
 // Returns the host name; "localhost" if unknown.
 std::string HostName();
 

@@ -175,13 +175,6 @@ void PrivatePages::Populate(int64_t offset, int64_t bytes) const {
   }
 }
 
-void PrivatePages::Restore(int64_t offset, int64_t bytes) const {
-  if (mmap(data_ + offset, bytes, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
-    throw std::bad_alloc();
-  }
-}
-
 PrivatePages::~PrivatePages() { munmap(data_, bytes_); }
 
 }  // namespace tributary

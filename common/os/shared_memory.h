@@ -106,10 +106,6 @@ class PrivatePages {
   // write to them at the same time. Until then, all pages that were not written
   // yet are the same page of zeros, which belongs to the kernel.
   void Populate(int64_t offset, int64_t bytes) const;
-  // Replaces shared memory of `bytes` bytes at `offset` by zeroed private
-  // memory. Both must be multiples of kPageBytes. Throws std::bad_alloc if this
-  // fails.
-  void Restore(int64_t offset, int64_t bytes) const;
 
  private:
   char* data_;

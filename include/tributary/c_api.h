@@ -165,7 +165,8 @@ tributary_piece* tributary_step_next_piece(tributary_step* step,
  * address of its gradient to `gradients`. Both arrays have one element for each
  * parameter. Blocks until all weights have arrived, and returns 1. Returns 0 if
  * the micro-batch has been given up: the result is then not needed, and weights
- * may be zeros or, after tributary_worker_use_gpu, null. */
+ * may be zeros or, after tributary_worker_use_gpu, any values. After an error
+ * and tributary_worker_use_gpu, the addresses are null. */
 int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
                                     const float** weights, float** gradients);
 /* Returns MicroBatch::gpu_stream. */

@@ -204,9 +204,11 @@ class PinnedCopies(_CudaCopies):
 def copies_for(device: torch.device, session: Session, gpu_memory: bool) -> HostCopies:
     """Returns the copies for a module on `device`. Call it before the module's
     parameters are declared. `gpu_memory` permits `Session.use_gpu`."""
+    if session._on_gpu and not (device.type == 'cuda' and gpu_memory):
+        raise Error('session.use_gpu was called, but '
+                    + ('gpu_memory is False' if device.type == 'cuda'
+                       else 'the module is on the CPU'))
     if device.type != 'cuda':
-        if session._on_gpu:
-            raise Error('session.use_gpu was called, but the module is on the CPU')
         return HostCopies()
     backend = CudaBackend()
     # After an error, the worker has logged a warning, which `tributary train` shows.

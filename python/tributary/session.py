@@ -190,15 +190,16 @@ class Session:
 
         Call it before `declare`, if the program computes on that GPU;
         `DistributedDataParallel` does. `weights` and `gradients` are then objects over
-        the GPU's memory: make an array of one with `torch.as_tensor(x, device='cuda')`
-        or `cupy.asarray(x)`. The worker's own work on this memory runs on the CUDA
-        stream `MicroBatch.gpu_stream`; in PyTorch, it is
-        `torch.cuda.ExternalStream(batch.gpu_stream)`. Your stream must wait for it
+        the GPU's memory: make an array of one with `torch.as_tensor(x,
+        device=f'cuda:{gpu}')` or, on that GPU, `cupy.asarray(x)`. The worker's own work
+        on this memory runs on the CUDA stream `MicroBatch.gpu_stream`; in PyTorch, it is
+        `torch.cuda.ExternalStream(batch.gpu_stream, gpu)`. Your stream must wait for it
         before it reads the weights of a micro-batch. It must wait for your stream
         before you call `ready` or `finish`, and before you continue with another
         item, even if the micro-batch was given up. Before you call `report`, wait
-        until all weights have been read. Do not write to weights. Functions of this
-        package may make the GPU the thread's current device.
+        until all weights have been read, and before you close the session, for all your
+        work on weights and gradients. Do not write to weights. Functions of this package
+        may make the GPU the thread's current device.
 
         Raises `Error` if the package was built without CUDA, or the GPU cannot be
         used; the worker then logs a warning.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "library/parameter_declarations.h"
 #include "tests/support/status_matchers.h"
+#include "worker/device/device.h"
 #include "worker/nn/step_observer.h"
 
 namespace tributary {
@@ -177,6 +179,22 @@ TEST_F(MicroBatchStateTest, SpansOfAMicroBatchThatIsGivenUpStayValid) {
   state.Ready(1);
   state.gradient(1);
   EXPECT_EQ(state.gradient(2).data(), spare.data());
+}
+
+// A CPU device stands for a GPU: what counts is that there is one.
+TEST_F(MicroBatchStateTest, SpansOnAGpuAreInItsMemoryOrEmpty) {
+  const std::unique_ptr<Device> device = CreateCpuDevice();
+  work_.device = device.get();
+  observer_.gives_up = true;
+  MicroBatchState state = Make();
+  EXPECT_EQ(state.weights(1).data(), weights_.data() + 16);
+  EXPECT_TRUE(state.aborted());
+  EXPECT_EQ(state.weights(2).data(), weights_.data() + 48);
+  EXPECT_EQ(state.gradient(2).data(), gradients_.data() + 48);
+  FillAll(&state);
+  state.Finish(0);
+  EXPECT_THAT(state.weights(1), IsEmpty());
+  EXPECT_THAT(state.gradient(1), IsEmpty());
 }
 
 TEST_F(MicroBatchStateTest, AMicroBatchThatIsGivenUpNeedNotBeFinished) {

@@ -366,6 +366,10 @@ TEST_F(UseGpuTest, NamesTheMistakeInAnErrorAndAWarning) {
   EXPECT_THAT(line, HasSubstr("weights and gradients are in host memory"));
   EXPECT_THAT(line, HasSubstr("there is no cuda:9"));
   ModelEngine engine(job_);
+  engine.before_micro_batch = [](MicroBatch* micro_batch) {
+    EXPECT_EQ(micro_batch->gpu_stream(), nullptr);
+    EXPECT_EQ(DeviceOf(micro_batch->weights(0).data()), -1);
+  };
   ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
   EXPECT_THAT(worker->UseGpu(0),
               StatusIs(absl::StatusCode::kFailedPrecondition,

@@ -114,6 +114,11 @@ class GpuCopiesTest(unittest.TestCase):
         self.assertEqual(await_loss(), 2.5)
         self.assertEqual(self.backend.current.waits, 1)
 
+    def test_reads_a_loss_on_another_device(self):
+        copies = GpuCopies(torch.device('cuda', 0), self.backend)
+        self.assertEqual(copies.read(torch.tensor(2.5))(), 2.5)
+        self.assertEqual(self.backend.current.waits, 0)  # Its event would come too early.
+
 
 @support.needs_torch
 class ChoiceTest(unittest.TestCase):
@@ -123,24 +128,26 @@ class ChoiceTest(unittest.TestCase):
             return copies_for(torch.device('cuda', 1), session, gpu_memory)
 
     def test_uses_host_memory_on_request(self):
-        session = unittest.mock.Mock()
+        session = unittest.mock.Mock(_on_gpu=False)
         self.assertIsInstance(self.choose(session, gpu_memory=False), PinnedCopies)
         session.use_gpu.assert_not_called()
         session.pin_for_gpu.assert_called_once_with(1)
 
-    def test_refuses_a_module_on_the_cpu_after_use_gpu(self):
+    def test_refuses_host_memory_after_use_gpu(self):
         session = unittest.mock.Mock(_on_gpu=True)
         with self.assertRaisesRegex(tributary.Error, 'module is on the CPU'):
             copies_for(torch.device('cpu'), session, True)
+        with self.assertRaisesRegex(tributary.Error, 'gpu_memory is False'):
+            self.choose(session, gpu_memory=False)
 
     def test_uses_the_gpus_memory(self):
-        session = unittest.mock.Mock()
+        session = unittest.mock.Mock(_on_gpu=False)
         self.assertIsInstance(self.choose(session), GpuCopies)
         session.use_gpu.assert_called_once_with(1)
         session.pin_for_gpu.assert_not_called()
 
     def test_uses_host_memory_if_the_worker_cannot_use_the_gpus(self):
-        session = unittest.mock.Mock()
+        session = unittest.mock.Mock(_on_gpu=False)
         session.use_gpu.side_effect = tributary.Error('no CUDA')
         session.pin_for_gpu.side_effect = tributary.Error('no driver')
         self.assertIsInstance(self.choose(session), PinnedCopies)

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/monotonic_clock.h"
+#include "common/base/status_macros.h"
+#include "common/os/process.h"
 
 namespace tributary {
 
@@ -25,41 +27,38 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
         absl::StrCat("the server's shared memory has ", memory.bytes(),
                      " bytes, expected ", 2 * span));
   }
-  const int64_t bytes = ChunkBytes();
-  if (servers > 1 && bytes % kPageBytes != 0) {
+  // Each chunk may become a mapping. If one could not be mapped, the others
+  // would stay read-only.
+  const int64_t mappings = 2 * layout().chunk_count();
+  if (servers > 1 && mappings > MaxMemoryMappings() / 2) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "shared memory with several servers needs chunks of whole pages: set "
-        "exchange.parameter_server.chunk_bytes to a multiple of ",
-        kPageBytes));
+        "shared memory with several servers needs ", mappings,
+        " mappings, too many for the limit of ", MaxMemoryMappings(),
+        ": increase vm.max_map_count or "
+        "exchange.parameter_server.chunk_bytes"));
   }
-  struct Range {
-    const PrivatePages* arena;
-    int64_t begin;
-    int64_t bytes;
-  };
-  const std::vector<int> chunks = layout().ChunksOf(shard, servers);
-  std::vector<Range> ranges;
-  for (const PrivatePages& arena : arenas_) {
+  for (int i = 0; i < 2; ++i) {
     if (servers == 1) {
-      ranges.push_back({&arena, 0, span});
+      TRIBUTARY_RETURN_IF_ERROR(
+          memory.MapAt(arenas_[i].data(), i * span, span));
+      std::fill(mapped_.begin(), mapped_.end(), true);
       continue;
     }
-    for (const int chunk : chunks) {
+    const int64_t bytes = ChunkBytes();
+    if (bytes % kPageBytes != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "shared memory with several servers needs chunks of whole pages: set "
+          "exchange.parameter_server.chunk_bytes to a multiple of ",
+          kPageBytes));
+    }
+    for (const int chunk : layout().ChunksOf(shard, servers)) {
       const int64_t begin = chunk * bytes;
-      ranges.push_back({&arena, begin, std::min(bytes, span - begin)});
+      TRIBUTARY_RETURN_IF_ERROR(memory.MapAt(arenas_[i].data() + begin,
+                                             i * span + begin,
+                                             std::min(bytes, span - begin)));
+      mapped_[chunk] = true;
     }
   }
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    const Range& range = ranges[i];
-    const int64_t offset = range.begin + (range.arena == arenas_ ? 0 : span);
-    const absl::Status status =
-        memory.MapAt(range.arena->data() + range.begin, offset, range.bytes);
-    if (status.ok()) continue;
-    // This worker writes the chunks itself, and mapped memory is read-only.
-    while (i-- > 0) ranges[i].arena->Restore(ranges[i].begin, ranges[i].bytes);
-    return status;
-  }
-  for (const int chunk : chunks) mapped_[chunk] = true;
   return absl::OkStatus();
 }
 

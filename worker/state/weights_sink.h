@@ -23,9 +23,8 @@ class WeightsSink {
   // the server's memory into this worker's arenas. `memory` holds two arenas,
   // each rounded up to whole pages. Must be called before the first BeginWrite
   // for any of these chunks. Returns FailedPrecondition, with the reason, if
-  // the consistency mode or the chunk size does not permit mapping, `memory`
-  // has the wrong size, or the system cannot map it; no chunk of the server is
-  // mapped then.
+  // the consistency mode, the chunk size or the number of chunks does not
+  // permit mapping, `memory` has the wrong size, or the system cannot map it.
   virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
                                  int servers) = 0;
   // Makes `even` and `odd`, whose memory may belong to a device, the arenas of
