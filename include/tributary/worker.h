@@ -316,14 +316,14 @@ class Worker {
   absl::Status UseGpu(int gpu);
   // Pins the memory that MicroBatch::weights, MicroBatch::gradient and
   // EvaluationPiece::weights return, for a program that copies weights to GPU
-  // number `gpu` and gradients from it itself. CUDA then
-  // copies without involving the CPU, and an asynchronous copy does not block
-  // the program. Wait for such a copy before you call Ready, Finish or Report,
-  // before you continue with another item, even if the micro-batch was given
-  // up, and before you destroy the Worker. Child processes have no access to
-  // pinned memory. If memory cannot be pinned, the worker logs a warning, and
-  // copies are slower; the program may ignore an error of this function. Must
-  // be called before Declare. Returns FailedPrecondition after Declare, and if
+  // number `gpu` and gradients from it itself. CUDA then copies without
+  // involving the CPU, and an asynchronous copy does not block the program.
+  // Wait for such a copy before you call Ready, Finish or Report, before you
+  // continue with another item, even if the micro-batch was given up, and
+  // before you destroy the Worker. Child processes have no access to pinned
+  // memory. If memory cannot be pinned, the worker logs a warning, and copies
+  // are slower; the program may ignore an error of this function. Must be
+  // called before Declare. Returns FailedPrecondition after Declare, and if
   // there is no GPU that CUDA can use, and NotFound if there is no GPU with
   // this number.
   absl::Status PinForGpu(int gpu);

@@ -9,6 +9,12 @@
 #include "common/os/process.h"
 
 namespace tributary {
+namespace {
+
+// Mappings left for the rest of the process, such as libraries and stacks.
+constexpr int64_t kOtherMappings = 8192;
+
+}  // namespace
 
 SynchronousWork::SynchronousWork(const Options& options,
                                  const ArenaLayout* layout)
@@ -30,7 +36,7 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
   // Each chunk may become a mapping. If one could not be mapped, the others
   // would stay read-only.
   const int64_t mappings = 2 * layout().chunk_count();
-  if (servers > 1 && mappings > MaxMemoryMappings() / 2) {
+  if (servers > 1 && mappings > MaxMemoryMappings() - kOtherMappings) {
     return absl::FailedPreconditionError(absl::StrCat(
         "shared memory with several servers needs ", mappings,
         " mappings, too many for the limit of ", MaxMemoryMappings(),

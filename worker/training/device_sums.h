@@ -32,7 +32,7 @@ class DeviceSums {
   // are rounded to `dtype`. Leaves `spare_bytes` of device memory free for
   // libraries and programs, which allocate later.
   DeviceSums(Device* device, const ArenaLayout* layout, int tree_leaves,
-             WireDtype dtype, int64_t spare_bytes = int64_t{1} << 30);
+             WireDtype dtype, int64_t spare_bytes);
 
   // Begins a task that computes each of `micro_batches` once, in ascending
   // order. Discards the state of the previous task. Only the first tasks

@@ -208,7 +208,7 @@ TEST_P(SynchronousWorkMemoryTest, AllocatesThePagesBesideThoseOfAServer) {
 }
 
 TEST(SynchronousWorkMemory, MapsNothingIfThereAreTooManyChunks) {
-  const int64_t chunks = MaxMemoryMappings() / 4 + 1;
+  const int64_t chunks = MaxMemoryMappings() / 2;
   ParameterTable table;
   table.set_chunk_elements(kPageBytes / 4);
   ParameterTable::Parameter* const parameter = table.add_parameter();
