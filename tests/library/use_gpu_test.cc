@@ -101,6 +101,12 @@ class UseGpuTest : public testing::Test {
     options.coordinator = cluster.coordinator();
     return Worker::Connect(options);
   }
+  static absl::StatusOr<Worker> ConnectOnGpu(const LocalCluster& cluster) {
+    absl::StatusOr<Worker> worker = Connect(cluster);
+    if (!worker.ok()) return worker;
+    EXPECT_EQ(worker->UseGpu(0), absl::OkStatus());
+    return worker;
+  }
 
   static void Run(const JobSpec& job, const LocalCluster& cluster,
                   const Program& program) {
@@ -205,9 +211,8 @@ TEST_F(UseGpuTest, DividesByTheStatedSampleCounts) {
       "ones");
   LocalCluster cluster(job, /*servers=*/1, /*expected_workers=*/1,
                        MakeTestFolder());
-  absl::StatusOr<Worker> worker = Connect(cluster);
+  absl::StatusOr<Worker> worker = ConnectOnGpu(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
-  ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
   ASSERT_EQ(worker->Declare({{"weight", {1}}}), absl::OkStatus());
   Streams streams;
   int micro_batches = 0;
@@ -233,9 +238,8 @@ TEST_F(UseGpuTest, DividesByTheStatedSampleCounts) {
 TEST_F(UseGpuTest, SpansAreEmptyAfterTheEnd) {
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        MakeTestFolder());
-  absl::StatusOr<Worker> worker = Connect(cluster);
+  absl::StatusOr<Worker> worker = ConnectOnGpu(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
-  ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
   ModelEngine engine(job_);
   Streams streams;
   streams.Use(&engine);
@@ -255,9 +259,8 @@ TEST_F(UseGpuTest, SpansAreEmptyAfterTheEnd) {
 TEST_F(UseGpuTest, RefusesALossThatIsNotANumberIfTheGradientsAre) {
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        MakeTestFolder());
-  absl::StatusOr<Worker> worker = Connect(cluster);
+  absl::StatusOr<Worker> worker = ConnectOnGpu(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
-  ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
   ModelEngine engine(job_);
   const std::vector<ParameterDeclaration> declared = engine.Declarations();
   ASSERT_EQ(worker->Declare(declared), absl::OkStatus());
@@ -280,9 +283,8 @@ TEST_F(UseGpuTest, RefusesNccl) {
             absl::OkStatus());
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        MakeTestFolder());
-  absl::StatusOr<Worker> worker = Connect(cluster);
+  absl::StatusOr<Worker> worker = ConnectOnGpu(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
-  ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
   ModelEngine engine(job_);
   ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
   EXPECT_THAT(engine.Run(&*worker),
@@ -294,9 +296,8 @@ TEST_F(UseGpuTest, RefusesNccl) {
 TEST_F(UseGpuTest, NamesTheMemoryThatIsMissing) {
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        MakeTestFolder());
-  absl::StatusOr<Worker> worker = Connect(cluster);
+  absl::StatusOr<Worker> worker = ConnectOnGpu(cluster);
   ASSERT_TRUE(worker.ok()) << worker.status();
-  ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
   const size_t used =
       emulated_gpu::MemoryBytes() - emulated_gpu::FreeMemoryBytes();
   emulated_gpu::SetMemoryBytes(used + 1000);
@@ -314,9 +315,8 @@ TEST_F(UseGpuTest, AProgramMayLeaveBeforeAMicroBatchIsFinished) {
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/2,
                        MakeTestFolder());
   std::thread leaves([&] {
-    absl::StatusOr<Worker> worker = Connect(cluster);
+    absl::StatusOr<Worker> worker = ConnectOnGpu(cluster);
     ASSERT_TRUE(worker.ok()) << worker.status();
-    ASSERT_EQ(worker->UseGpu(0), absl::OkStatus());
     Streams streams;
     ModelEngine engine(job_);
     ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
