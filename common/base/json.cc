@@ -15,4 +15,13 @@ nlohmann::ordered_json ParseOrderedJson(absl::string_view text) {
                                        /*allow_exceptions=*/false);
 }
 
+std::string StringMember(const nlohmann::ordered_json& object,
+                         absl::string_view name) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(std::string(name));
+  return found == object.end() || !found->is_string()
+             ? ""
+             : found->get<std::string>();
+}
+
 }  // namespace tributary

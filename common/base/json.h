@@ -4,6 +4,8 @@
 #ifndef TRIBUTARY_COMMON_BASE_JSON_H_
 #define TRIBUTARY_COMMON_BASE_JSON_H_
 
+#include <string>
+
 #include "absl/strings/string_view.h"
 #include "nlohmann/json_fwd.hpp"
 
@@ -16,6 +18,11 @@ nlohmann::json ParseJson(absl::string_view text);
 // appear. Returns a discarded value (is_discarded() is true) if `text` is not
 // valid JSON.
 nlohmann::ordered_json ParseOrderedJson(absl::string_view text);
+
+// Returns the member `name` of `object` if it is a string; "" otherwise, also
+// if `object` is not an object.
+std::string StringMember(const nlohmann::ordered_json& object,
+                         absl::string_view name);
 
 }  // namespace tributary
 

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Waits with a longer timeout end only with their condition.
-constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+constexpr absl::Duration kLongestTimeout = absl::Hours(24 * 365);
 
 // One wait, on the stack of the waiting thread.
 struct Alarm {
@@ -110,7 +110,7 @@ bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
   }
   if (condition.Eval()) return true;
   if (timeout <= absl::ZeroDuration()) return false;
-  if (timeout > kLongest) {
+  if (timeout > kLongestTimeout) {
     mu->Await(condition);
     return true;
   }

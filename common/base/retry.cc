@@ -6,7 +6,7 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kFirst = absl::Milliseconds(50);
-constexpr absl::Duration kLongest = absl::Seconds(1);
+constexpr absl::Duration kLongestDelay = absl::Seconds(1);
 constexpr absl::Duration kLongAttempt = absl::Seconds(10);
 
 }  // namespace
@@ -31,7 +31,7 @@ bool Backoff::Wait(Shutdown* shutdown) {
     next_ = absl::ZeroDuration();
   }
   const absl::Duration wait = next_;
-  next_ = std::min(kLongest, std::max(kFirst, 2 * next_));
+  next_ = std::min(kLongestDelay, std::max(kFirst, 2 * next_));
   const bool requested = shutdown->AwaitRequest(wait);
   attempt_began_ = MonotonicNow();
   return !requested;

@@ -11,10 +11,10 @@ namespace {
 
 // A block takes about twelve layers of the graph, and a network has at most
 // 4,096.
-constexpr int64_t kMaxLayers = 256;
+constexpr int64_t kMaxBertLayers = 256;
 // The scores of one head have this size squared.
 constexpr int64_t kMaxContext = 65536;
-constexpr int64_t kMaxVocabulary = int64_t{1} << 20;
+constexpr int64_t kMaxBertVocabulary = int64_t{1} << 20;
 constexpr int64_t kMaxTokenTypes = 1024;
 // Parameters are aligned to this number of floats. Only with such a width are
 // the weights and biases of query, key and value contiguous (StackedLinear).
@@ -22,7 +22,7 @@ constexpr int64_t kWidthMultiple = 16;
 
 absl::Status ValidateSizes(const BertSpec& bert) {
   TRIBUTARY_RETURN_IF_ERROR(
-      Between("model.bert.layers", bert.layers(), 1, kMaxLayers));
+      Between("model.bert.layers", bert.layers(), 1, kMaxBertLayers));
   TRIBUTARY_RETURN_IF_ERROR(
       Between("model.bert.width", bert.width(), 1, kMaxWidth));
   if (bert.width() % kWidthMultiple != 0) {
@@ -41,8 +41,8 @@ absl::Status ValidateSizes(const BertSpec& bert) {
       Between("model.bert.positions", bert.positions(), 1, kMaxContext));
   TRIBUTARY_RETURN_IF_ERROR(
       Between("model.bert.context", bert.context(), 2, bert.positions()));
-  TRIBUTARY_RETURN_IF_ERROR(
-      Between("model.bert.vocabulary", bert.vocabulary(), 2, kMaxVocabulary));
+  TRIBUTARY_RETURN_IF_ERROR(Between("model.bert.vocabulary", bert.vocabulary(),
+                                    2, kMaxBertVocabulary));
   return Between("model.bert.token_types", bert.token_types(), 1,
                  kMaxTokenTypes);
 }

@@ -4,6 +4,7 @@
 
 #include <google/protobuf/message.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -18,6 +19,10 @@ namespace tributary {
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Largest width of a layer, and largest size of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
+// Largest number of classes of a data set.
+inline constexpr int64_t kMaxClasses = int64_t{1} << 20;
+// Longest name of a job, a model, a data set or a unit.
+inline constexpr size_t kMaxNameBytes = 100;
 
 // Checks the requirements that apply to every field of the message and of
 // nested messages: floating-point numbers are finite, enums that are set are

@@ -19,7 +19,6 @@ namespace {
 
 // job_checks.h explains the purpose of the limits.
 constexpr int64_t kMaxSamples = int64_t{1} << 40;
-constexpr size_t kMaxNameBytes = 100;
 
 bool BelongsInName(char c) {
   return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';

@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/job/job_text.h"
@@ -36,11 +37,6 @@ using ::google::protobuf::TextFormat;
 // Added to the distance of a path through a member of a oneof that the job does
 // not have, if the typed path omits parts.
 constexpr int kOtherMemberPenalty = 4;
-
-template <typename... Args>
-absl::Status Error(absl::string_view path, const Args&... what) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
-}
 
 struct KnownPath {
   std::string path;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_checks.h"
 
 namespace tributary {
 namespace {
@@ -15,8 +16,6 @@ using Numbers = google::protobuf::RepeatedField<double>;
 
 // A sample has at most 3 * 2^26 features.
 constexpr int64_t kMaxSide = int64_t{1} << 13;
-constexpr int64_t kMaxClasses = int64_t{1} << 20;
-constexpr double kMaxScale = 1e6;
 constexpr double kMaxRatio = 100;
 
 absl::Status CheckPaths(const std::string& field, const Paths& paths) {

@@ -22,13 +22,11 @@ namespace {
 
 // job_checks.h explains the purpose of the limits.
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
-constexpr int64_t kMaxClasses = int64_t{1} << 20;
 // Labels in IDX files are bytes.
 constexpr int64_t kMaxIdxClasses = 256;
 constexpr int64_t kByteValues = 256;
 constexpr int64_t kMaxRandomElements = int64_t{1} << 28;
 constexpr int64_t kMaxSampleBytes = 1000000;
-constexpr size_t kMaxNameBytes = 100;
 
 bool TakesImages(const ModelSpec& model) {
   return model.has_cnn() || model.has_resnet();

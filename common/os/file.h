@@ -13,6 +13,10 @@
 
 namespace tributary {
 
+// Returns true if there is a file or a folder `path`. Returns false if that
+// cannot be found out.
+bool PathExists(const std::string& path);
+
 // Returns the contents of a file. Returns NotFound if the file does not exist,
 // OutOfRange if it is larger than `max_bytes`, and the system's error if it
 // cannot be read.

@@ -8,7 +8,7 @@
 namespace tributary {
 namespace {
 
-constexpr int32_t kNone = -1;
+constexpr int32_t kNoByte = -1;
 constexpr int32_t kFirstOther = 0x100;
 constexpr int32_t kOthers = 68;
 
@@ -20,7 +20,7 @@ constexpr bool IsItself(int32_t byte) {
 // Returns the byte of each code point.
 std::array<int32_t, kFirstOther + kOthers> MakeAlphabet() {
   std::array<int32_t, kFirstOther + kOthers> bytes;
-  bytes.fill(kNone);
+  bytes.fill(kNoByte);
   int32_t other = kFirstOther;
   for (int32_t byte = 0; byte < 256; ++byte) {
     bytes[static_cast<size_t>(IsItself(byte) ? byte : other++)] = byte;
@@ -39,7 +39,7 @@ absl::optional<std::string> BytesOfToken(absl::string_view token) {
       return absl::nullopt;
     }
     const int32_t byte = alphabet[static_cast<size_t>(next.point)];
-    if (byte == kNone) return absl::nullopt;
+    if (byte == kNoByte) return absl::nullopt;
     bytes.push_back(static_cast<char>(byte));
     token.remove_prefix(next.bytes);
   }

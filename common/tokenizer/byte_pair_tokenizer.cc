@@ -15,7 +15,7 @@
 namespace tributary {
 namespace {
 
-constexpr int32_t kNone = -1;
+constexpr int32_t kMergedAway = -1;
 // The most words, and the most bytes of a word, that a call of Encode
 // remembers. Most words of a text are frequent; long ones are not.
 constexpr size_t kMaxCachedWords = 1 << 16;
@@ -31,7 +31,8 @@ uint64_t Key(int32_t left, int32_t right) {
 struct BytePairTokenizer::Scratch {
   // A part of the word. The parts form a list in the order of the word.
   struct Part {
-    int32_t id;  // kNone after the part was merged into the one before it.
+    int32_t
+        id;  // kMergedAway after the part was merged into the one before it.
     int32_t before;
     int32_t after;
   };
@@ -141,7 +142,7 @@ void BytePairTokenizer::AppendMerged(absl::string_view word, Scratch* scratch,
       continue;
     }
     Scratch::Part& next = parts[part.after];
-    next.id = kNone;
+    next.id = kMergedAway;
     part.id = best.id;
     part.after = next.after;
     if (part.after < size) parts[part.after].before = best.place;

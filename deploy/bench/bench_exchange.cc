@@ -20,9 +20,9 @@ namespace {
 // Number of steps that estimates the step time. The coordinator does not count
 // the first three.
 constexpr int64_t kProbeSteps = 6;
-constexpr int64_t kMinSteps = 8;
+constexpr int64_t kLeastSteps = 8;
 // Number of step times that the coordinator keeps.
-constexpr int64_t kMaxSteps = 4096;
+constexpr int64_t kMostSteps = 4096;
 // Upper bound of the memory that holds the payloads of the bare streams. It is
 // the size of the model otherwise. The bound is beyond the size of all caches.
 constexpr int64_t kMaxStreamMemory = 256 << 20;
@@ -54,10 +54,10 @@ std::string TransportOf(const ExchangeLoad& load, double sent_per_step) {
 }
 
 // The limits of the exchange, averaged over rounds of measurements.
-class Limits {
+class ExchangeLimits {
  public:
-  Limits(const ExchangeLoad& load, const JobSpec& job, double seconds,
-         SignalQueue* signals)
+  ExchangeLimits(const ExchangeLoad& load, const JobSpec& job, double seconds,
+                 SignalQueue* signals)
       : load_(load), job_(job), seconds_(seconds), signals_(signals) {}
 
   absl::Status Measure(const std::string& transport) {
@@ -229,8 +229,8 @@ absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
       static_cast<int64_t>(seconds / std::max(1e-6, guess.step_seconds.median));
   TRIBUTARY_ASSIGN_OR_RETURN(
       const JobSpec job,
-      ExchangeJob(load, std::min(kMaxSteps, std::max(kMinSteps, steps))));
-  Limits limits(load, job, kLimitShare * seconds, signals);
+      ExchangeJob(load, std::min(kMostSteps, std::max(kLeastSteps, steps))));
+  ExchangeLimits limits(load, job, kLimitShare * seconds, signals);
   // Measured before and after the exchange, because the machine's speed drifts.
   TRIBUTARY_RETURN_IF_ERROR(limits.Measure(guess.transport));
   TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,

@@ -27,8 +27,8 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kWarmUpSteps = 3;
-constexpr int64_t kMinSteps = 5;
+constexpr int64_t kUntimedSteps = 3;
+constexpr int64_t kMinTimedSteps = 5;
 
 DeviceMaker MakerOf(const DeviceName& device) {
   return
@@ -235,13 +235,13 @@ absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds,
   if (load.device.kind == DeviceName::Kind::kCuda) {
     TRIBUTARY_RETURN_IF_ERROR(trainer.UpdateOn(load.device.ordinal));
   }
-  for (int64_t i = 0; i < kWarmUpSteps; ++i) {
+  for (int64_t i = 0; i < kUntimedSteps; ++i) {
     TRIBUTARY_RETURN_IF_ERROR(trainer.Step());
   }
   std::vector<double> milliseconds;
   const double cpu_before = CpuSeconds();
   const absl::Time end = absl::Now() + absl::Seconds(seconds);
-  while (static_cast<int64_t>(milliseconds.size()) < kMinSteps ||
+  while (static_cast<int64_t>(milliseconds.size()) < kMinTimedSteps ||
          absl::Now() < end) {
     const absl::Time start = absl::Now();
     TRIBUTARY_RETURN_IF_ERROR(trainer.Step());

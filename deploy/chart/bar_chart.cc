@@ -10,15 +10,15 @@ namespace {
 
 // Space for title and legend above, labels to the left and below, and the text
 // after the longest bar to the right.
-constexpr double kTop = 52;
-constexpr double kBottom = 48;
-constexpr double kRight = 16;
+constexpr double kBarTop = 52;
+constexpr double kBarBottom = 48;
+constexpr double kBarRight = 16;
 constexpr double kMostLabel = 210;
 constexpr double kPitch = 27;
 constexpr double kThickness = 19;
 constexpr double kHeading = 22;
 constexpr double kSize = 13;
-constexpr int kTicks = 5;
+constexpr int kBarTicks = 5;
 // A marker is a line across its bar that extends slightly beyond it.
 constexpr double kMarkerWidth = 3;
 constexpr double kMarkerOverhang = 3;
@@ -40,9 +40,9 @@ double Length(const BarChart::Bar& bar) {
   return length;
 }
 
-class Plot {
+class BarPlot {
  public:
-  Plot(const BarChart& chart, const SvgBox& box, SvgCanvas* canvas)
+  BarPlot(const BarChart& chart, const SvgBox& box, SvgCanvas* canvas)
       : chart_(chart),
         left_(box.x),
         area_(AreaIn(box)),
@@ -79,8 +79,8 @@ class Plot {
       label = std::max(label, SvgCanvas::TextWidth(bar.label, kSize));
     }
     const double left = std::min(kMostLabel, label + 14);
-    return {box.x + left, box.y + kTop, box.width - left - kRight,
-            BarChartHeight(chart_) - kTop - kBottom};
+    return {box.x + left, box.y + kBarTop, box.width - left - kBarRight,
+            BarChartHeight(chart_) - kBarTop - kBarBottom};
   }
 
   // Returns the length of the longest bar with its marker and the text after
@@ -123,7 +123,7 @@ class Plot {
     SvgTextStyle label;
     label.anchor = SvgTextStyle::Anchor::kMiddle;
     label.size = kSize;
-    const ChartAxis axis(0, longest_, kTicks);
+    const ChartAxis axis(0, longest_, kBarTicks);
     for (const double tick : axis.Ticks()) {
       if (tick > longest_) break;
       canvas_.Line({X(tick), area_.y}, {X(tick), area_.bottom()},
@@ -172,7 +172,7 @@ class Plot {
 }  // namespace
 
 double BarChartHeight(const BarChart& chart) {
-  double height = kTop + kBottom + 4;
+  double height = kBarTop + kBarBottom + 4;
   for (const BarChart::Bar& bar : chart.bars) {
     height += kPitch + (bar.heading.empty() ? 0 : kHeading);
   }
@@ -180,7 +180,7 @@ double BarChartHeight(const BarChart& chart) {
 }
 
 void DrawBarChart(const BarChart& chart, const SvgBox& box, SvgCanvas* canvas) {
-  Plot(chart, box, canvas).Draw();
+  BarPlot(chart, box, canvas).Draw();
 }
 
 }  // namespace tributary

@@ -11,12 +11,12 @@ namespace tributary {
 namespace {
 
 // Space around the plot: title above, labels to the left and below.
-constexpr double kTop = 30;
+constexpr double kLineTop = 30;
 constexpr double kLeft = 62;
-constexpr double kRight = 16;
-constexpr double kBottom = 48;
+constexpr double kLineRight = 16;
+constexpr double kLineBottom = 48;
 constexpr double kDotRadius = 3.5;
-constexpr int kTicks = 6;
+constexpr int kLineTicks = 6;
 constexpr char kGrid[] = "#e3e3e3";
 
 bool Finite(const SvgPoint& point) {
@@ -34,12 +34,12 @@ struct Range {
   }
 };
 
-class Plot {
+class LinePlot {
  public:
-  Plot(const LineChart& chart, const SvgBox& box, SvgCanvas* canvas)
+  LinePlot(const LineChart& chart, const SvgBox& box, SvgCanvas* canvas)
       : chart_(chart),
-        area_{box.x + kLeft, box.y + kTop, box.width - kLeft - kRight,
-              box.height - kTop - kBottom},
+        area_{box.x + kLeft, box.y + kLineTop, box.width - kLeft - kLineRight,
+              box.height - kLineTop - kLineBottom},
         x_axis_(Axis(/*vertical=*/false)),
         y_axis_(Axis(/*vertical=*/true)),
         canvas_(*canvas) {}
@@ -73,7 +73,7 @@ class Plot {
       }
     }
     if (!vertical) range.low = std::min(range.low, 0.0);
-    return ChartAxis(range.low, range.high, kTicks);
+    return ChartAxis(range.low, range.high, kLineTicks);
   }
 
   SvgPoint At(const SvgPoint& point) const {
@@ -146,7 +146,7 @@ class Plot {
 
 void DrawLineChart(const LineChart& chart, const SvgBox& box,
                    SvgCanvas* canvas) {
-  Plot(chart, box, canvas).Draw();
+  LinePlot(chart, box, canvas).Draw();
 }
 
 }  // namespace tributary

@@ -10,7 +10,7 @@
 namespace tributary {
 namespace {
 
-constexpr char kHelp[] =
+constexpr char kBenchHelp[] =
     "Measures performance on this machine.\n\n"
     "Examples:\n"
     "  tributary bench step gpt --mode exchange\n"
@@ -32,7 +32,7 @@ int RunBenchCommand(const std::vector<std::string>& arguments,
   const std::vector<std::string> rest(
       arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
   if (what == "--help" || what == "-h") {
-    std::fputs(kHelp, stdout);
+    std::fputs(kBenchHelp, stdout);
     return kExitDone;
   }
   if (what == "step") return RunBenchStepCommand(rest, environment, sources);

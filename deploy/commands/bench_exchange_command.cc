@@ -23,7 +23,7 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-struct Flags {
+struct BenchExchangeFlags {
   ExchangeLoad load;
   int64_t workers = 2;
   int64_t servers = 1;
@@ -32,7 +32,7 @@ struct Flags {
   bool json = false;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(BenchExchangeFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "bench exchange", "",
       "Measures the exchange alone: starts real servers and workers with a "
@@ -85,7 +85,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 }
 
 // All keys are always present; null: not measured.
-nlohmann::ordered_json Describe(const Flags& flags,
+nlohmann::ordered_json Describe(const BenchExchangeFlags& flags,
                                 const ExchangeTiming& timing) {
   const ExchangeLoad& load = flags.load;
   const double both =
@@ -227,7 +227,7 @@ std::string Table(const ExchangeLoad& load, const ExchangeTiming& timing) {
 
 int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
                             const Environment& environment) {
-  Flags flags;
+  BenchExchangeFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

@@ -31,7 +31,7 @@ constexpr int kRounds = 3;
 // The least that --seconds accepts, also of the processes that measure a round.
 constexpr double kMinSeconds = 0.1;
 
-struct Flags {
+struct BenchStepFlags {
   std::string model;
   std::string mode = "single";
   int64_t workers = 2;
@@ -45,7 +45,7 @@ struct Flags {
   std::vector<std::string> sets;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(BenchStepFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "bench step", "MODEL",
       absl::StrCat("Times one training step of ",
@@ -78,7 +78,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-BenchLoad LoadOf(const Flags& flags) {
+BenchLoad LoadOf(const BenchStepFlags& flags) {
   BenchLoad load;
   load.model = flags.model;
   load.batch_per_worker = flags.batch;
@@ -101,7 +101,7 @@ const char* PrecisionName(const JobSpec& job) {
   }
 }
 
-nlohmann::ordered_json Describe(const Flags& flags, const JobSpec& job,
+nlohmann::ordered_json Describe(const BenchStepFlags& flags, const JobSpec& job,
                                 const StepTiming& timing) {
   const int64_t workers = flags.mode == "single" ? 1 : flags.workers;
   return {{"system", "tributary"},
@@ -133,7 +133,7 @@ StepTiming MedianRound(std::vector<StepTiming> rounds) {
   return *middle;
 }
 
-absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags,
+absl::StatusOr<nlohmann::ordered_json> Measure(const BenchStepFlags& flags,
                                                const TrainingSources& sources) {
   BenchLoad load = LoadOf(flags);
   // Reports invalid flags before it starts a child process.
@@ -167,7 +167,7 @@ absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags,
   return result;
 }
 
-void Print(const Flags& flags, nlohmann::ordered_json result) {
+void Print(const BenchStepFlags& flags, nlohmann::ordered_json result) {
   for (auto& [key, value] : result.items()) {
     if (value.is_number_float()) {
       value = std::round(value.get<double>() * 1e3) / 1e3;
@@ -189,7 +189,7 @@ void Print(const Flags& flags, nlohmann::ordered_json result) {
 int RunBenchStepCommand(const std::vector<std::string>& arguments,
                         const Environment& environment,
                         const TrainingSources& sources) {
-  Flags flags;
+  BenchStepFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

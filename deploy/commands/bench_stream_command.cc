@@ -19,7 +19,7 @@
 namespace tributary {
 namespace {
 
-struct Flags {
+struct BenchStreamFlags {
   std::string kind = "grpc";
   int64_t message_bytes = 1 << 20;
   int64_t memory_bytes = 64 << 20;
@@ -29,7 +29,7 @@ struct Flags {
   int64_t ready_fd = -1;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(BenchStreamFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "bench stream", "",
       "Streams bytes in both directions between processes of this machine and "
@@ -61,7 +61,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 }
 
 // Writes `text` to the process that started this one.
-void Ready(const Flags& flags, const std::string& text) {
+void WriteReady(const BenchStreamFlags& flags, const std::string& text) {
   if (flags.ready_fd < 0) return;
   const std::string line = absl::StrCat(text, "\n");
   // The write fails if that process has ended, and is then pointless.
@@ -70,7 +70,7 @@ void Ready(const Flags& flags, const std::string& text) {
   }
 }
 
-absl::Status Run(const Flags& flags) {
+absl::Status Run(const BenchStreamFlags& flags) {
   BenchStream stream;
   stream.grpc = flags.kind == "grpc";
   stream.message_bytes = flags.message_bytes / 4 * 4;
@@ -89,12 +89,12 @@ absl::Status Run(const Flags& flags) {
     }
     return ServeBenchStreams(
         stream, flags.listen,
-        [&flags](const std::string& address) { Ready(flags, address); });
+        [&flags](const std::string& address) { WriteReady(flags, address); });
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       const BenchStreamCounts counts,
       RunBenchStreams(stream, flags.connect, absl::Seconds(flags.seconds),
-                      [&flags] { Ready(flags, "begun"); }));
+                      [&flags] { WriteReady(flags, "begun"); }));
   const nlohmann::ordered_json json = {
       {"bytes_sent", counts.bytes_sent},
       {"bytes_received", counts.bytes_received},
@@ -108,7 +108,7 @@ absl::Status Run(const Flags& flags) {
 
 int RunBenchStreamCommand(const std::vector<std::string>& arguments,
                           const Environment& environment) {
-  Flags flags;
+  BenchStreamFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

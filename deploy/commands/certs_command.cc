@@ -24,7 +24,7 @@
 namespace tributary {
 namespace {
 
-struct Flags {
+struct CertsFlags {
   std::string directory;
   int64_t days = 30;
 };
@@ -35,7 +35,7 @@ struct NewFile {
   mode_t mode = 0644;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(CertsFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "certs", "DIR",
       "Creates a certificate authority and one certificate for each role "
@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<NewFile>> MakeFiles(int64_t days) {
   return files;
 }
 
-absl::Status Run(const Flags& flags) {
+absl::Status Run(const CertsFlags& flags) {
   std::error_code error;
   std::filesystem::create_directories(flags.directory, error);
   if (error) {
@@ -128,7 +128,7 @@ absl::Status Run(const Flags& flags) {
 
 int RunCertsCommand(const std::vector<std::string>& arguments,
                     const Environment& environment) {
-  Flags flags;
+  CertsFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

@@ -29,7 +29,7 @@
 namespace tributary {
 namespace {
 
-constexpr char kHelp[] =
+constexpr char kCheckpointHelp[] =
     "Lists, verifies and compares the checkpoints of a run.\n\n"
     "Examples:\n"
     "  tributary checkpoint ls runs/licenses-20240501-120000\n"
@@ -369,7 +369,7 @@ int RunCheckpointCommand(const std::vector<std::string>& arguments,
   const std::vector<std::string> rest(
       arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
   if (what == "--help" || what == "-h") {
-    std::fputs(kHelp, stdout);
+    std::fputs(kCheckpointHelp, stdout);
     return kExitDone;
   }
   if (what == "ls") return RunList(rest, environment);

@@ -31,7 +31,7 @@
 namespace tributary {
 namespace {
 
-struct Flags {
+struct CompareFlags {
   JobSource source;
   std::string exchanges;
   int64_t workers = 2;
@@ -44,7 +44,7 @@ struct Flags {
   bool quiet = false;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(CompareFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "compare", "[JOB.textproto]",
       "Trains a job on this machine with one exchange after another, using the "
@@ -90,7 +90,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 }
 
 absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
-                                              const Flags& flags) {
+                                              const CompareFlags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, ReadJob(flags.source));
   const int64_t micro_batches = job.batch().micro_batches();
   if (flags.workers > micro_batches) {
@@ -165,7 +165,7 @@ int ReportFailures(const Comparison& comparison, int exit_code) {
 
 int RunCompareCommand(const std::vector<std::string>& arguments,
                       const Environment& environment) {
-  Flags flags;
+  CompareFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

@@ -26,7 +26,7 @@
 namespace tributary {
 namespace {
 
-struct Flags {
+struct ConformanceFlags {
   std::string command;
   JobSource job;
   SecurityFlags security;
@@ -36,7 +36,7 @@ struct Flags {
   bool list = false;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(ConformanceFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "conformance", "",
       "Checks a worker in any language against the protocol: runs it with real "
@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<Scenario>> Select(const std::string& filter) {
                    "--list lists them"));
 }
 
-absl::StatusOr<Subject> MakeSubject(const Flags& flags,
+absl::StatusOr<Subject> MakeSubject(const ConformanceFlags& flags,
                                     const TrainingSources& sources,
                                     const std::string& folder,
                                     SignalQueue* signals, int* stop_signal) {
@@ -187,7 +187,7 @@ int List() {
 int RunConformanceCommand(const std::vector<std::string>& arguments,
                           const Environment& environment,
                           const TrainingSources& sources) {
-  Flags flags;
+  ConformanceFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

@@ -27,14 +27,14 @@ namespace {
 
 constexpr int kDefaultDashboardPort = 29480;
 
-struct Flags {
+struct DashboardFlags {
   std::vector<std::string> runs;
   std::vector<std::string> coordinators;
   std::string listen;
   SecurityFlags security;
 };
 
-absl::StatusOr<HttpServer::Options> ServerOptionsOf(const Flags& flags,
+absl::StatusOr<HttpServer::Options> ServerOptionsOf(const DashboardFlags& flags,
                                                     const Security& security) {
   HttpServer::Options options;
   options.port = kDefaultDashboardPort;
@@ -64,7 +64,7 @@ absl::StatusOr<HttpServer::Options> ServerOptionsOf(const Flags& flags,
   return options;
 }
 
-absl::Status Run(const Flags& flags) {
+absl::Status Run(const DashboardFlags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const Security security,
       ReadSecurity(flags.security,
@@ -109,7 +109,7 @@ absl::Status Run(const Flags& flags) {
 
 int RunDashboardCommand(const std::vector<std::string>& arguments,
                         const Environment& environment) {
-  Flags flags;
+  DashboardFlags flags;
   CommandLine line(
       "dashboard", "[RUN...]",
       "Serves a page that shows runs in a browser while they train and "

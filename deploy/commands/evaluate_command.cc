@@ -25,7 +25,7 @@
 namespace tributary {
 namespace {
 
-struct Flags {
+struct EvaluateFlags {
   std::string run;
   std::string weights;
   std::vector<std::string> sets;
@@ -35,7 +35,7 @@ struct Flags {
   bool json = false;
 };
 
-absl::Status Run(const Flags& flags, const TrainingSources& sources) {
+absl::Status Run(const EvaluateFlags& flags, const TrainingSources& sources) {
   if (flags.average && !flags.weights.empty()) {
     return absl::InvalidArgumentError(
         "--average and --weights exclude each other; --weights also accepts "
@@ -90,7 +90,7 @@ absl::Status Run(const Flags& flags, const TrainingSources& sources) {
 int RunEvaluateCommand(const std::vector<std::string>& arguments,
                        const Environment& environment,
                        const TrainingSources& sources) {
-  Flags flags;
+  EvaluateFlags flags;
   CommandLine line(
       "evaluate", "RUN",
       "Evaluates the final model of the run in the folder RUN, or a checkpoint "

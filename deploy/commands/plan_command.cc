@@ -30,7 +30,7 @@ namespace {
 // A measurement that takes longer is announced.
 constexpr absl::Duration kSilence = absl::Seconds(5);
 
-struct Flags {
+struct PlanFlags {
   JobSource source;
   int64_t workers = 2;
   int64_t servers = 1;
@@ -40,7 +40,7 @@ struct Flags {
   bool json = false;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(PlanFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "plan", "[JOB.textproto]",
       "Predicts the bytes through the busiest link, the step time and the "
@@ -76,7 +76,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 }
 
 absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
-                                      const Flags& flags,
+                                      const PlanFlags& flags,
                                       const TrainingSources& sources) {
   PlanInputs inputs;
   const absl::StatusOr<double> bandwidth = ParseBandwidth(flags.bandwidth);
@@ -135,7 +135,7 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
 int RunPlanCommand(const std::vector<std::string>& arguments,
                    const Environment& environment,
                    const TrainingSources& sources) {
-  Flags flags;
+  PlanFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

@@ -26,7 +26,7 @@
 namespace tributary {
 namespace {
 
-struct Flags {
+struct PredictFlags {
   std::string run;
   std::string data;
   std::string out;
@@ -78,7 +78,7 @@ std::string Format(const Predictions& predictions, bool regression,
   return text;
 }
 
-absl::Status Run(const Flags& flags) {
+absl::Status Run(const PredictFlags& flags) {
   if (flags.data.empty()) {
     return absl::InvalidArgumentError("missing --data FILE, the inputs");
   }
@@ -114,7 +114,7 @@ absl::Status Run(const Flags& flags) {
 
 int RunPredictCommand(const std::vector<std::string>& arguments,
                       const Environment& environment) {
-  Flags flags;
+  PredictFlags flags;
   CommandLine line(
       "predict", "RUN",
       "Computes the outputs of the final model of the run in the folder RUN "

@@ -41,7 +41,7 @@ namespace {
 
 constexpr int64_t kMostWorkers = 65536;
 
-struct Flags {
+struct ServerFlags {
   JobSource source;
   std::string listen;
   std::string coordinator;
@@ -68,7 +68,7 @@ struct Flags {
   bool await_resume = false;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(ServerFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "server", "[JOB.textproto]",
       "Runs one server. Server 0 is the coordinator: it reads the job and "
@@ -163,7 +163,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-absl::Status CheckListen(const Flags& flags) {
+absl::Status CheckListen(const ServerFlags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(const HostPort listen,
                              ParseHostPort(flags.listen));
   if (IsLoopback(listen.host)) return absl::OkStatus();
@@ -188,7 +188,7 @@ absl::Status CheckListen(const Flags& flags) {
 // Fills in flags that were not set, from the environment.
 absl::Status FillFromEnvironment(const CommandLine& line,
                                  const Environment& environment, Logger* log,
-                                 Flags* flags) {
+                                 ServerFlags* flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
                              ReadLauncherEnvironment(environment));
   if (line.OriginOf("shard").empty() && flags->servers > 1 &&
@@ -240,7 +240,7 @@ void ReportReady(int fd, const std::string& address, Logger* log) {
 
 // Sets the options that depend on the device. Requires the job, on server 0,
 // and the number of threads.
-absl::Status FillPasses(const Flags& flags, Logger* log,
+absl::Status FillPasses(const ServerFlags& flags, Logger* log,
                         ServerOptions* options) {
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -260,7 +260,7 @@ absl::Status FillPasses(const Flags& flags, Logger* log,
   return absl::OkStatus();
 }
 
-absl::Status Run(const Flags& flags, const Environment& environment,
+absl::Status Run(const ServerFlags& flags, const Environment& environment,
                  Logger* log, Shutdown* shutdown) {
   ServerOptions options;
   TRIBUTARY_ASSIGN_OR_RETURN(options.security,
@@ -352,7 +352,7 @@ int DefaultServerThreads(int cores) {
 
 int RunServerCommand(const std::vector<std::string>& arguments,
                      const Environment& environment) {
-  Flags flags;
+  ServerFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

@@ -25,7 +25,7 @@
 namespace tributary {
 namespace {
 
-struct Flags {
+struct StatusFlags {
   std::string address;
   SecurityFlags security;
   double timeout_seconds = 5;
@@ -39,7 +39,7 @@ struct Flags {
 // A coordinator that was finishing and has not answered for so long has ended.
 constexpr absl::Duration kGone = absl::Seconds(3);
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(StatusFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "status", "[HOST[:PORT]|RUN]",
       "Shows the status of a job and of each of its processes: step, phase, "
@@ -77,7 +77,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
+absl::Status FillFromEnvironment(const Environment& environment,
+                                 StatusFlags* flags) {
   if (flags->watch && (flags->json || flags->ready)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--watch shows the status to people, and cannot be used "
@@ -98,7 +99,7 @@ absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
 }
 
 // Shows the status again and again until the job has ended or a signal arrives.
-absl::Status Watch(const Flags& flags, const Security& security) {
+absl::Status Watch(const StatusFlags& flags, const Security& security) {
   SignalQueue signals;
   winsize size = {};
   if (isatty(STDOUT_FILENO) == 0 ||
@@ -133,7 +134,7 @@ absl::Status Watch(const Flags& flags, const Security& security) {
 }
 
 // Writes results to stdout; with --ready it writes errors only.
-absl::Status Run(const Flags& flags) {
+absl::Status Run(const StatusFlags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const Security security,
       ReadSecurity(flags.security,
@@ -172,7 +173,7 @@ absl::Status CheckReady(const StatusReply& status) {
 
 int RunStatusCommand(const std::vector<std::string>& arguments,
                      const Environment& environment) {
-  Flags flags;
+  StatusFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

@@ -37,7 +37,7 @@ namespace {
 // is 8.
 constexpr char kMaxConnections[] = "32";
 
-struct Flags {
+struct WorkerFlags {
   std::string coordinator;
   LogFlags log;
   SecurityFlags security;
@@ -52,7 +52,7 @@ struct Flags {
   bool await_resume = false;
 };
 
-std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+std::unique_ptr<CommandLine> MakeCommandLine(WorkerFlags* flags) {
   auto line = std::make_unique<CommandLine>(
       "worker", "",
       "Runs one worker, which receives the job from server 0, computes its "
@@ -109,7 +109,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 // Fills in flags that were not set, from the environment.
 absl::Status FillFromEnvironment(const CommandLine& line,
                                  const LauncherEnvironment& launcher,
-                                 Logger* log, Flags* flags) {
+                                 Logger* log, WorkerFlags* flags) {
   if (flags->coordinator.empty()) flags->coordinator = launcher.Coordinator();
   if (!absl::StrContains(flags->coordinator, ":")) {
     flags->coordinator = JoinHostPort(flags->coordinator, kDefaultPort);
@@ -132,7 +132,7 @@ absl::Status FillFromEnvironment(const CommandLine& line,
 
 // Sets the flags that depend on the device.
 absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
-                        Flags* flags, DeviceName* device) {
+                        WorkerFlags* flags, DeviceName* device) {
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
       *device,
@@ -159,7 +159,7 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
                      const TrainingSources& sources) {
   // CUDA reads it at its first use; no other thread exists yet.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", kMaxConnections, /*overwrite=*/0);
-  Flags flags;
+  WorkerFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;

@@ -20,13 +20,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxLogBytes = 256 << 10;
 
-std::string TextOf(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_string()
-             ? ""
-             : found->get<std::string>();
-}
-
 // Returns the last bytes of a file, from the beginning of a line.
 std::string ReadEnd(const std::string& path, int64_t most) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -48,9 +41,9 @@ Json LogEntry(const std::string& line) {
     if (!json.is_object()) {
       return {{"time", ""}, {"level", ""}, {"message", line}};
     }
-    return {{"time", TextOf(json, "ts")},
-            {"level", TextOf(json, "level")},
-            {"message", TextOf(json, "msg")}};
+    return {{"time", StringMember(json, "ts")},
+            {"level", StringMember(json, "level")},
+            {"message", StringMember(json, "msg")}};
   }
   const std::vector<std::string> parts =
       absl::StrSplit(line, absl::MaxSplits(' ', 2));
@@ -90,7 +83,7 @@ nlohmann::ordered_json NewestEvents(const std::string& folder, int count) {
     // A crash may have cut the last line.
     if (!event.is_object() || step == event.end() ||
         !step->is_number_integer() || time == event.end() ||
-        !time->is_number() || TextOf(event, "kind").empty()) {
+        !time->is_number() || StringMember(event, "kind").empty()) {
       continue;
     }
     events.push_back(std::move(event));

@@ -62,14 +62,6 @@ Json ReadObject(const std::string& path) {
   return json.is_object() ? json : Json(nullptr);
 }
 
-std::string TextOf(const Json& object, const char* name) {
-  if (!object.is_object()) return "";
-  const auto found = object.find(name);
-  return found == object.end() || !found->is_string()
-             ? ""
-             : found->get<std::string>();
-}
-
 // Appends the path and the value of each field that is set.
 void Flatten(const google::protobuf::Message& message,
              const std::string& prefix, Json* fields) {
@@ -291,14 +283,14 @@ nlohmann::ordered_json RunView::Overview() {
     run["unit"] = status.unit();
     run["model"] = status.model();
   } else {
-    const std::string ended = TextOf(summary, "status");
+    const std::string ended = StringMember(summary, "status");
     const bool asked_before =
         remote_ == nullptr || poller_->latest_time() > absl::InfinitePast();
     run["state"] = !ended.empty() ? ended
                    : asked_before ? "no answer"
                                   : "connecting";
     run["steps"] = nullptr;
-    run["unit"] = TextOf(summary, "unit");
+    run["unit"] = StringMember(summary, "unit");
     run["model"] = "";
     if (!ended.empty()) {
       const auto steps = summary.find("steps");

@@ -37,7 +37,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr absl::Duration kTick = absl::Milliseconds(20);
+constexpr absl::Duration kAgentTick = absl::Milliseconds(20);
 constexpr absl::Duration kHandshakeTimeout = absl::Seconds(20);
 constexpr size_t kMaxInputBytes = 1 << 20;
 constexpr int64_t kMaxSharedFileBytes = 1024;
@@ -162,7 +162,7 @@ class NodeAgent {
   // Runs until the launcher ends it or is lost.
   void Run(SignalQueue* signals) {
     while (connection_->open() && !ended_) {
-      const int signal = signals->Wait(kTick);
+      const int signal = signals->Wait(kAgentTick);
       if (signal != 0 && signal != SIGCHLD) {
         connection_->Send({{"signal", signal}});
       }

@@ -39,7 +39,7 @@ constexpr absl::Duration kRestartTimeout = absl::Seconds(20);
 constexpr absl::Duration kStrangerTimeout = absl::Seconds(10);
 constexpr size_t kMostStrangers = 256;
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
-constexpr absl::Duration kTick = absl::Milliseconds(20);
+constexpr absl::Duration kSupervisorTick = absl::Milliseconds(20);
 constexpr int64_t kMaxLogBytes = 1 << 20;
 
 // Returns the last line of the log of srun and the agent that states a reason.
@@ -108,7 +108,7 @@ NodeSupervisor::~NodeSupervisor() {
     for (Agent& agent : agents_) {
       if (agent.connection != nullptr) agent.connection->Receive();
     }
-    absl::SleepFor(kTick);
+    absl::SleepFor(kSupervisorTick);
   }
   if (listener_ >= 0) close(listener_);
 }
@@ -191,7 +191,7 @@ absl::Status NodeSupervisor::AwaitAll(
     if (std::all_of(agents_.begin(), agents_.end(), done)) {
       return absl::OkStatus();
     }
-    const int signal = signals->Wait(kTick);
+    const int signal = signals->Wait(kSupervisorTick);
     if (signal != 0 && signal != SIGCHLD) signal_ = signal;
     if (signal_ != 0) {
       return absl::CancelledError(

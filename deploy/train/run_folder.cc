@@ -1,8 +1,6 @@
 #include "deploy/train/run_folder.h"
 
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,11 +19,6 @@
 
 namespace tributary {
 namespace {
-
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
 
 // Writes the checkpoint's weights or, if `average` is true, their moving
 // average, from the files of any number of servers, into one file.
@@ -63,8 +56,8 @@ absl::Status WriteModel(const std::string& checkpoint,
 absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   RunFolder folder;
   folder.path_ = path;
-  if (Exists(absl::StrCat(path, "/job.textproto")) ||
-      !Exists(absl::StrCat(path, "/", kManifestName))) {
+  if (PathExists(absl::StrCat(path, "/job.textproto")) ||
+      !PathExists(absl::StrCat(path, "/", kManifestName))) {
     return folder;
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
@@ -86,7 +79,7 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   // The checkpoint is RUN/best or RUN/checkpoints/step-NNNNNNNN.
   for (const char* run : {"/..", "/../.."}) {
     const std::string encoding = absl::StrCat(path, run, "/", kEncodingName);
-    if (!Exists(encoding)) continue;
+    if (!PathExists(encoding)) continue;
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
                                ReadFile(encoding, kMaxEncodingFileBytes));
     TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(

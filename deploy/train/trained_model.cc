@@ -1,9 +1,7 @@
 #include "deploy/train/trained_model.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/os/file.h"
 #include "common/parameters/parameter_table.h"
 #include "common/tensor_io/safetensors.h"
 #include "common/text/counted.h"
@@ -42,11 +41,6 @@ std::string TokenizerOf(const DataSpec& data) {
                            : data.text().tokenizer();
 }
 
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
-}
-
 absl::StatusOr<Source> OpenRun(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/job.textproto");
   absl::StatusOr<JobSpec> job = LoadJob(path);
@@ -71,8 +65,8 @@ absl::StatusOr<Source> OpenRun(const std::string& folder) {
 }
 
 absl::StatusOr<Source> OpenSource(const std::string& folder) {
-  if (Exists(absl::StrCat(folder, "/job.textproto")) ||
-      !Exists(absl::StrCat(folder, "/config.json"))) {
+  if (PathExists(absl::StrCat(folder, "/job.textproto")) ||
+      !PathExists(absl::StrCat(folder, "/config.json"))) {
     return OpenRun(folder);
   }
   Source source;

@@ -41,8 +41,6 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 // Interval between checks for a newer attempt.
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
-// Like kDrainTimeout, if another attempt follows, which must not be delayed.
-constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 // Start timeout of an attempt that follows the loss of a server. Workers rejoin
 // at once, or else join later while the job runs.
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);

@@ -13,6 +13,7 @@
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "common/transport/channel.h"
+#include "server/process/conclusion.h"
 #include "server/process/local_server.h"
 #include "server/process/server_network.h"
 #include "server/replication/replica_store.h"
@@ -21,10 +22,6 @@
 namespace tributary {
 namespace {
 
-// Time for streams to end after Finish; then they are cancelled.
-constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
-// Like kDrainTimeout, if another attempt follows, which must not be delayed.
-constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(60);
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(500);
 // Time for the coordinator to notice that this server's previous connection is

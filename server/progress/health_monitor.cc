@@ -31,7 +31,7 @@ constexpr int64_t kPlateauEvaluations = 5;
 constexpr double kSlow = 2;
 constexpr double kNoLongerSlow = 1.5;
 
-double Median(std::vector<double> values) {
+double UpperMedian(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -171,7 +171,7 @@ void HealthMonitor::AddWorkers(const std::vector<Worker>& workers,
       if (other.rank != worker.rank) others.push_back(other.leaf_ms);
     }
     if (others.empty()) return;
-    const double median = Median(std::move(others));
+    const double median = UpperMedian(std::move(others));
     Slow& slow = slow_[worker.rank];
     slow.lines = worker.leaf_ms >= kSlow * median ? slow.lines + 1 : 0;
     if (worker.leaf_ms < kNoLongerSlow * median) slow.raised = false;

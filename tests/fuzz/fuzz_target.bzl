@@ -25,7 +25,7 @@ def fuzz_target(name, deps):
         data = corpus,
         deps = [
             ":" + name + "_fuzz_target",
-            "//common/os:file",
+            "//common/os",
         ],
     )
     native.cc_binary(

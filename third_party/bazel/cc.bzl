@@ -1,13 +1,18 @@
-"""cc_library and cc_test, compiled with precompiled headers.
+"""cc_library and cc_test, compiled in less time than Bazel's own.
 
-Parsing the standard library, Abseil and Protocol Buffers takes more than half
-of the time in which an ordinary file compiles. Targets with options of their
-own (`copts`) are compiled without.
+Parsing headers takes most of the time in which an ordinary file compiles. So a
+library's source files are compiled several at a time, as one translation unit
+(a "unity build"), and the headers that most files include are precompiled.
+Targets with options of their own (`copts`) are compiled file by file, without
+precompiled headers, and so is everything with --define=compile=separately.
 """
+
+# More files in a unit save little more, and a change of one recompiles them all.
+_MAX_FILES_IN_UNIT = 8
 
 def _include(header):
     return select({
-        "//third_party/bazel:without_precompiled_headers": [],
+        "//third_party/bazel:compile_separately": [],
         "//conditions:default": [
             "-include",
             "third_party/bazel/%s.h" % header,
@@ -15,12 +20,18 @@ def _include(header):
             # code (GCC bug 105329), and a precompiled header hides that the
             # place is in a system header.
             "-Wno-array-bounds",
+            # GCC notes that it stops checking, because precompiled headers
+            # leave too few line numbers to tell columns.
+            "-Wno-misleading-indentation",
+            # GCC takes what follows #line for a header, in which a type must
+            # not have members of unnamed namespaces.
+            "-Wno-subobject-linkage",
         ],
     })
 
 def _dep(header):
     return select({
-        "//third_party/bazel:without_precompiled_headers": [],
+        "//third_party/bazel:compile_separately": [],
         "//conditions:default": ["//third_party/bazel:" + header],
     })
 
@@ -30,13 +41,60 @@ def _compile(rule, header, options = [], **kwargs):
         kwargs["deps"] = kwargs.get("deps", []) + _dep(header)
     rule(**kwargs)
 
-def cc_library(**kwargs):
-    """native.cc_library with the header precompiled for libraries.
+def _units(name, srcs, **kwargs):
+    """Returns labels of files that contain all of `srcs`, several each."""
+    count = (len(srcs) + _MAX_FILES_IN_UNIT - 1) // _MAX_FILES_IN_UNIT
+    units = []
+    for i in range(count):
+        unit = "%s_unit_%d" % (name, i + 1)
+        native.genrule(
+            name = unit,
+            srcs = srcs[i * len(srcs) // count:(i + 1) * len(srcs) // count],
+            outs = [unit + ".cc"],
+            # Errors and debuggers name the lines of the source files.
+            cmd = "for file in $(SRCS); do" +
+                  " printf '#line 1 \"%s\"\\n' $$file; cat $$file; done >$@",
+            visibility = ["//visibility:private"],
+            **kwargs
+        )
+        units.append(":" + unit)
+    return units
+
+def cc_library(name, srcs = [], copts = [], **kwargs):
+    """native.cc_library whose source files share translation units.
+
+    What a source file keeps to itself (in an unnamed namespace, or by #define)
+    must have names of its own among the files of the library.
 
     Programs are linked statically, so building a library must not also link a
     shared one.
+
+    Args:
+      name: the library.
+      srcs: a list; not the result of select().
+      copts: if there are any, each file is compiled alone.
+      **kwargs: passed to native.cc_library.
     """
-    _compile(native.cc_library, "precompiled_header", linkstatic = True, **kwargs)
+    sources = [file for file in srcs if file.endswith(".cc")]
+    if len(sources) > 1 and not copts:
+        of_targets = {
+            key: kwargs[key]
+            for key in ["tags", "target_compatible_with", "testonly"]
+            if key in kwargs
+        }
+        srcs = [file for file in srcs if file not in sources] + select({
+            "//third_party/bazel:compile_separately": sources,
+            "//conditions:default": _units(name, sources, **of_targets),
+        })
+    _compile(
+        native.cc_library,
+        "precompiled_header",
+        name = name,
+        srcs = srcs,
+        copts = copts,
+        linkstatic = True,
+        **kwargs
+    )
 
 def cc_test(**kwargs):
     """native.cc_test with the header precompiled for tests.

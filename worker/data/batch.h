@@ -31,13 +31,16 @@ struct DataInfo {
   bool token_labels = false;
 };
 
+// See Batch.
+inline constexpr int32_t kNotCounted = -1;
+
 // A set of samples in host memory, row-major, sample by sample. Each sample has
 // an input, in either `features` or `tokens`, and a target, in either `labels`
 // or `values`; the other vector of each pair is empty. Data sets of
 // DataInfo::Kind::kIndexes set only `samples`, `indexes` and `epoch`.
 //
-// The label -1 marks padding: it contributes nothing to the loss, the correct
-// predictions or the sample count. With kTokens, padding occurs only in
+// The label kNotCounted marks padding: it contributes nothing to the loss, the
+// correct predictions or the sample count. With kTokens, padding occurs only in
 // evaluation, at the end of a text whose last window is shorter than the
 // context. The padded tokens are 0. With kSequences, tokens that the model does
 // not predict have this label, too.
@@ -48,7 +51,7 @@ struct Batch {
   // Inputs, [samples, context].
   std::vector<int32_t> tokens;
   // Targets that are classes. With kTokens, [samples, context]: the label of
-  // each token is the token that follows it, or -1 for padding. With kSequences
+  // each token is the token that follows it, or kNotCounted. With kSequences
   // and DataInfo::token_labels, [samples, context]. Otherwise, [samples].
   std::vector<int32_t> labels;
   // Targets of a regression, [samples].

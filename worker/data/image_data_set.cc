@@ -45,9 +45,9 @@ absl::Status CheckLabels(const PictureSource& source, int64_t classes) {
 }
 
 // The number of classes that the training part has.
-int64_t CountClasses(const PictureSource& source,
-                     const std::vector<std::string>& names,
-                     ImagesSpec::Format format) {
+int64_t CountImageClasses(const PictureSource& source,
+                          const std::vector<std::string>& names,
+                          ImagesSpec::Format format) {
   if (!names.empty()) return static_cast<int64_t>(names.size());
   if (format == ImagesSpec::CIFAR10) return 10;
   if (format == ImagesSpec::CIFAR100) return 100;
@@ -184,7 +184,7 @@ absl::Status ImageDataSet::Opener::Add(const Paths& paths) {
         OpenPictures(paths, spec_.channels(), load, &format_, &classes_));
     if (train) {
       info_.classes = spec_.classes() == 0
-                          ? CountClasses(*part.source, classes_, format_)
+                          ? CountImageClasses(*part.source, classes_, format_)
                           : spec_.classes();
     }
     TRIBUTARY_RETURN_IF_ERROR(CheckLabels(*part.source, info_.classes));

@@ -10,7 +10,6 @@
 namespace tributary {
 namespace {
 
-constexpr int32_t kNotCounted = -1;
 constexpr int64_t kExtraTokens = 2;  // [CLS] and [SEP].
 
 }  // namespace

@@ -7,11 +7,6 @@
 #include "worker/data/text/text_tokens.h"
 
 namespace tributary {
-namespace {
-
-constexpr int32_t kNotCounted = -1;
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<TokenDataSet>> TokenDataSet::Create(
     TokenData data, const TextModel& model, uint64_t seed) {

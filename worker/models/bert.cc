@@ -21,7 +21,7 @@ namespace tributary {
 namespace {
 
 // BERT's standard deviation of initial weights.
-constexpr double kDeviation = 0.02;
+constexpr double kBertDeviation = 0.02;
 constexpr char kWords[] = "bert.embeddings.word_embeddings.weight";
 
 class BertBuilder {
@@ -80,7 +80,7 @@ void BertBuilder::AddEmbeddings() {
   options.positions = spec_.positions();
   options.types = spec_.token_types();
   options.width = spec_.width();
-  options.initializer = Initializer::Normal(kDeviation);
+  options.initializer = Initializer::Normal(kBertDeviation);
   stream_ = graph_.Add("bert.embeddings",
                        std::make_unique<SequenceEmbedding>(options),
                        {graph_.input()});
@@ -111,7 +111,7 @@ ValueId BertBuilder::AddAttention(const std::string& name) {
   qkv.rows = spec_.context();
   qkv.inputs = spec_.width();
   qkv.outputs = spec_.width();
-  qkv.weight_initializer = Initializer::Normal(kDeviation);
+  qkv.weight_initializer = Initializer::Normal(kBertDeviation);
   qkv.bias_initializer = Initializer::Constant(0);
   const ValueId projected =
       graph_.Add(name, std::make_unique<StackedLinear>(qkv), {stream_});
@@ -175,7 +175,7 @@ Linear::Options BertBuilder::LinearOptions(int64_t rows, int64_t inputs,
   options.rows = rows;
   options.inputs = inputs;
   options.outputs = outputs;
-  options.weight_initializer = Initializer::Normal(kDeviation);
+  options.weight_initializer = Initializer::Normal(kBertDeviation);
   options.bias_initializer = Initializer::Constant(0);
   return options;
 }

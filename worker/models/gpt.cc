@@ -24,7 +24,7 @@ constexpr int64_t kMaxLayers = 256;
 // The scores of one head have this size squared.
 constexpr int64_t kMaxContext = 65536;
 // GPT-2's standard deviation of initial weights.
-constexpr double kDeviation = 0.02;
+constexpr double kGptDeviation = 0.02;
 
 // Returns how much is missing to a multiple.
 int64_t PaddingOf(int64_t vocabulary, int64_t multiple) {
@@ -67,7 +67,7 @@ Graph GptBuilder::Build() && {
   embedding.context = spec_.context();
   embedding.width = spec_.width();
   embedding.padding = spec_.tied_head() ? padding_ : 0;
-  embedding.initializer = Initializer::Normal(kDeviation);
+  embedding.initializer = Initializer::Normal(kGptDeviation);
   stream_ = graph_.Add("transformer", std::make_unique<Embedding>(embedding),
                        {graph_.input()});
   stream_ = AddDropout("transformer", stream_);
@@ -82,11 +82,11 @@ Graph GptBuilder::Build() && {
 void GptBuilder::AddBlock(const std::string& name) {
   const int64_t width = spec_.width();
   const double residual_deviation =
-      kDeviation / std::sqrt(2.0 * static_cast<double>(spec_.layers()));
+      kGptDeviation / std::sqrt(2.0 * static_cast<double>(spec_.layers()));
 
   const std::string attn = name + ".attn";
   ValueId branch = AddNorm(name + ".ln_1");
-  branch = AddLinear(attn + ".c_attn", width, 3 * width, kDeviation, branch);
+  branch = AddLinear(attn + ".c_attn", width, 3 * width, kGptDeviation, branch);
   Attention::Options attention;
   attention.time = spec_.context();
   attention.heads = spec_.heads();
@@ -99,7 +99,7 @@ void GptBuilder::AddBlock(const std::string& name) {
 
   const std::string mlp = name + ".mlp";
   branch = AddNorm(name + ".ln_2");
-  branch = AddLinear(mlp + ".c_fc", width, 4 * width, kDeviation, branch);
+  branch = AddLinear(mlp + ".c_fc", width, 4 * width, kGptDeviation, branch);
   branch = graph_.Add(mlp + ".gelu", std::make_unique<Gelu>(4 * stream_size()),
                       {branch});
   branch =
@@ -148,7 +148,7 @@ void GptBuilder::AddHead() {
   options.outputs = vocabulary_;
   options.padding = padding_;
   options.bias = false;
-  options.weight_initializer = Initializer::Normal(kDeviation);
+  options.weight_initializer = Initializer::Normal(kGptDeviation);
   auto head = std::make_unique<Linear>(options);
   const ValueId logits =
       spec_.tied_head() ? graph_.AddTied("lm_head", std::move(head), {stream_},

@@ -18,9 +18,9 @@ absl::Status CheckSize(absl::string_view what, size_t size, int64_t wanted) {
       absl::StrCat("the batch has ", size, " ", what, ", ", wanted, " wanted"));
 }
 
-absl::Status CheckRange(absl::string_view what,
-                        const std::vector<int32_t>& values, int64_t lowest,
-                        int64_t limit) {
+absl::Status CheckValues(absl::string_view what,
+                         const std::vector<int32_t>& values, int64_t lowest,
+                         int64_t limit) {
   for (const int32_t value : values) {
     if (value < lowest || value >= limit) {
       return absl::InvalidArgumentError(
@@ -95,7 +95,7 @@ absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(const Batch& batch) {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("tokens", batch.tokens.size(), input_elements));
     TRIBUTARY_RETURN_IF_ERROR(
-        CheckRange("token", batch.tokens, /*lowest=*/0, info_.classes));
+        CheckValues("token", batch.tokens, /*lowest=*/0, info_.classes));
     micro_batch.input = batch.tokens.data();
   } else if (info_.kind == DataInfo::Kind::kSequences) {
     TRIBUTARY_RETURN_IF_ERROR(PackSequences(batch));
@@ -115,8 +115,8 @@ absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(const Batch& batch) {
   if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy) {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("labels", batch.labels.size(), targets));
-    TRIBUTARY_RETURN_IF_ERROR(CheckRange("label", batch.labels, /*lowest=*/-1,
-                                         loss.width - loss.padding));
+    TRIBUTARY_RETURN_IF_ERROR(CheckValues("label", batch.labels, /*lowest=*/-1,
+                                          loss.width - loss.padding));
     micro_batch.target = batch.labels.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
@@ -134,11 +134,11 @@ absl::Status NetworkModel::PackSequences(const Batch& batch) {
   TRIBUTARY_RETURN_IF_ERROR(
       CheckSize("lengths", batch.lengths.size(), batch.samples));
   TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("token", batch.tokens, /*lowest=*/0, info_.vocabulary));
-  TRIBUTARY_RETURN_IF_ERROR(CheckRange("token type", batch.token_types,
-                                       /*lowest=*/0, info_.token_types));
-  TRIBUTARY_RETURN_IF_ERROR(CheckRange("length", batch.lengths, /*lowest=*/1,
-                                       info_.sample_shape[0] + 1));
+      CheckValues("token", batch.tokens, /*lowest=*/0, info_.vocabulary));
+  TRIBUTARY_RETURN_IF_ERROR(CheckValues("token type", batch.token_types,
+                                        /*lowest=*/0, info_.token_types));
+  TRIBUTARY_RETURN_IF_ERROR(CheckValues("length", batch.lengths, /*lowest=*/1,
+                                        info_.sample_shape[0] + 1));
   sequences_.clear();
   for (const auto* part : {&batch.tokens, &batch.token_types, &batch.lengths}) {
     sequences_.insert(sequences_.end(), part->begin(), part->end());
@@ -195,7 +195,7 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   window_.assign(context, 0);
   std::copy(tokens.begin(), tokens.end(), window_.begin());
   TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("token", window_, /*lowest=*/0, vocabulary));
+      CheckValues("token", window_, /*lowest=*/0, vocabulary));
   prefetched_.reset();
   const Real* predicted =
       network_->Predict(/*samples=*/1, window_.data(), weights);

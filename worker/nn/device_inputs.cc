@@ -6,39 +6,32 @@
 
 #include "absl/memory/memory.h"
 #include "common/base/status_macros.h"
+#include "worker/nn/tensor_memory.h"
 
 namespace tributary {
 namespace {
 
-constexpr size_t kElementBytes = 4;
-// Device tensors start at multiples of 64 bytes.
-constexpr size_t kTensorAlignment = 64;
 // Memory is pinned in whole pages.
-constexpr size_t kPageBytes = 4096;
-
-size_t RoundUp(size_t bytes, size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
+constexpr int64_t kPageBytes = 4096;
 
 }  // namespace
 
 DeviceInputs::Sizes DeviceInputs::SizesOf(const Graph& graph,
                                           int64_t max_samples) {
   Sizes sizes;
-  sizes.input_bytes = static_cast<size_t>(graph.values()[0]) * kElementBytes;
-  sizes.target_bytes =
-      static_cast<size_t>(graph.loss().TargetElements()) * kElementBytes;
-  const size_t samples = static_cast<size_t>(max_samples);
-  sizes.target_offset = RoundUp(samples * sizes.input_bytes, kTensorAlignment);
+  sizes.input_bytes = graph.values()[0] * kElementBytes;
+  sizes.target_bytes = graph.loss().TargetElements() * kElementBytes;
+  sizes.target_offset =
+      RoundUp(max_samples * sizes.input_bytes, kTensorAlignment);
   sizes.total = sizes.target_offset +
-                RoundUp(samples * sizes.target_bytes, kTensorAlignment);
+                RoundUp(max_samples * sizes.target_bytes, kTensorAlignment);
   return sizes;
 }
 
 int64_t DeviceInputs::BytesOf(const Graph& graph, int64_t max_samples,
                               const Device& device) {
   if (!device.has_own_memory()) return 0;
-  return static_cast<int64_t>(SizesOf(graph, max_samples).total);
+  return SizesOf(graph, max_samples).total;
 }
 
 absl::StatusOr<std::unique_ptr<DeviceInputs>> DeviceInputs::Create(
@@ -87,15 +80,15 @@ void DeviceInputs::Bring(const MicroBatchInput& micro_batch) {
   // An error reaches the device's operations through Await.
   copied_->Wait().IgnoreError();
   copies_->Await(*released_);
-  const auto samples = static_cast<size_t>(micro_batch.samples);
-  Copy(/*offset=*/0, micro_batch.input, samples * input_bytes_);
+  Copy(/*offset=*/0, micro_batch.input, micro_batch.samples * input_bytes_);
   if (micro_batch.target != nullptr) {
-    Copy(target_offset_, micro_batch.target, samples * target_bytes_);
+    Copy(target_offset_, micro_batch.target,
+         micro_batch.samples * target_bytes_);
   }
   copies_->Record(copied_.get());
 }
 
-void DeviceInputs::Copy(size_t offset, const void* from, size_t bytes) {
+void DeviceInputs::Copy(int64_t offset, const void* from, int64_t bytes) {
   if (bytes == 0) return;
   std::memcpy(staging_.get() + offset, from, bytes);
   copies_->CopyFromHost(static_cast<char*>(memory_.get()) + offset,

@@ -73,10 +73,10 @@ class DeviceInputs {
 
  private:
   struct Sizes {
-    size_t input_bytes = 0;   // Per sample.
-    size_t target_bytes = 0;  // Per sample.
-    size_t target_offset = 0;
-    size_t total = 0;
+    int64_t input_bytes = 0;   // Per sample.
+    int64_t target_bytes = 0;  // Per sample.
+    int64_t target_offset = 0;
+    int64_t total = 0;
   };
   static Sizes SizesOf(const Graph& graph, int64_t max_samples);
 
@@ -85,11 +85,11 @@ class DeviceInputs {
   DeviceInputs(const Sizes& sizes, Device* device, Device::Memory memory,
                HostMemory staging);
   absl::Status CreateQueue();
-  void Copy(size_t offset, const void* from, size_t bytes);
+  void Copy(int64_t offset, const void* from, int64_t bytes);
 
-  const size_t input_bytes_;
-  const size_t target_bytes_;
-  const size_t target_offset_;
+  const int64_t input_bytes_;
+  const int64_t target_bytes_;
+  const int64_t target_offset_;
   Device* const device_;
   const Device::Memory memory_;
   // Host memory from which micro-batches are copied to memory_. It has the same

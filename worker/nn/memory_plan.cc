@@ -4,14 +4,9 @@
 #include <cstddef>
 #include <numeric>
 
+#include "worker/nn/tensor_memory.h"
+
 namespace tributary {
-namespace {
-
-int64_t RoundUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-}  // namespace
 
 MemoryPlan PlanMemory(absl::Span<const PlannedBuffer> buffers,
                       int64_t alignment) {

@@ -8,14 +8,11 @@
 #include "common/base/status_macros.h"
 #include "proto/parameter_server.pb.h"
 #include "worker/nn/memory_plan.h"
+#include "worker/nn/tensor_memory.h"
 
 namespace tributary {
 namespace {
 
-// Size of a cache line, and of the widest vector register.
-constexpr int64_t kAlignmentBytes = 64;
-// Size of elements other than Real: tokens, targets, saved tensors.
-constexpr int64_t kElementBytes = 4;
 // 16 TiB: exceeds the memory of any machine, and sums of buffer sizes do not
 // overflow.
 constexpr int64_t kMaxBufferElements = int64_t{1} << 42;
@@ -409,7 +406,7 @@ void Planner::Use(int buffer, int time) {
 }
 
 void Planner::PlaceBuffers() {
-  const MemoryPlan memory = PlanMemory(buffers_, kAlignmentBytes);
+  const MemoryPlan memory = PlanMemory(buffers_, kTensorAlignment);
   for (const auto& [place, buffer] : places_) *place = memory.offsets[buffer];
   plan_.bytes = memory.total;
 }

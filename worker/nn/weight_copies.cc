@@ -4,12 +4,10 @@
 
 #include "common/base/status_macros.h"
 #include "worker/device/reals.h"
+#include "worker/nn/tensor_memory.h"
 
 namespace tributary {
 namespace {
-
-// Size of a cache line, and of the widest vector register.
-constexpr int64_t kAlignmentBytes = 64;
 
 // Offsets of the copies in bytes, by parameter; -1 if there is none.
 struct Places {
@@ -41,8 +39,7 @@ Places PlaceCopies(const Graph& graph, const ArenaLayout& layout,
     places.offsets[parameter] = places.total;
     places.elements[parameter] = ElementsOf(node, layout);
     const int64_t bytes = places.elements[parameter] * device.real_bytes();
-    places.total +=
-        (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    places.total += RoundUp(bytes, kTensorAlignment);
   }
   return places;
 }

@@ -45,7 +45,7 @@ TEST(OutsideBazelTest, BuildsTheEngine) {
       " --max_idle_secs=15 --host_jvm_args=-Xmx512m --output_user_root=", home,
       "/bazel ");
   const std::string build = absl::StrCat(
-      start, "build --define=precompiled_headers=off --nosandbox_debug ");
+      start, "build --define=compile=separately --nosandbox_debug ");
   const CommandResult result =
       RunScript(absl::StrCat(build, "--nobuild //:own_engine\n", build,
                              "@tributary//proto:job_proto_generate "

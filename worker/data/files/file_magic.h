@@ -1,6 +1,9 @@
-// Magic numbers of other formats, so that errors can name the format of a file.
+// The first bytes of files: magic numbers of other formats, so that errors can
+// name the format of a file.
 #ifndef TRIBUTARY_WORKER_DATA_FILES_FILE_MAGIC_H_
 #define TRIBUTARY_WORKER_DATA_FILES_FILE_MAGIC_H_
+
+#include <cstddef>
 
 #include "absl/strings/string_view.h"
 
@@ -14,6 +17,13 @@ inline constexpr absl::string_view kZipMagic = "PK\x03\x04";
 // Start of a text file in little-endian UTF-16, as Windows writes it: a byte
 // order mark.
 inline constexpr absl::string_view kUtf16Magic = "\xff\xfe";
+
+// May precede text in UTF-8, and is skipped.
+inline constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+// A zero byte within this prefix indicates a binary file, as in Git. A later
+// one is treated as damage, which line and column locate better.
+inline constexpr size_t kSniffedBytes = 8000;
 
 }  // namespace tributary
 

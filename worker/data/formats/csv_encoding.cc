@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 constexpr char kFormat[] = "tributary-csv-1";
 constexpr size_t kMaxColumns = size_t{1} << 24;
 
-absl::Status Wrong(absl::string_view what) {
+absl::Status WrongEncoding(absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("the stored encoding of data.csv is damaged: ", what));
 }
@@ -29,13 +29,14 @@ absl::Status Wrong(absl::string_view what) {
 // if `json` is no such list.
 absl::StatusOr<std::vector<std::string>> ReadCategories(const Json& json) {
   if (!json.is_array() || json.empty()) {
-    return Wrong("`categories` must be a list with at least one element");
+    return WrongEncoding(
+        "`categories` must be a list with at least one element");
   }
   std::vector<std::string> categories;
   for (const Json& value : json) {
-    if (!value.is_string()) return Wrong("a category must be a string");
+    if (!value.is_string()) return WrongEncoding("a category must be a string");
     if (!categories.empty() && categories.back() >= value) {
-      return Wrong("categories must be in ascending order");
+      return WrongEncoding("categories must be in ascending order");
     }
     categories.push_back(value);
   }
@@ -45,11 +46,12 @@ absl::StatusOr<std::vector<std::string>> ReadCategories(const Json& json) {
 absl::StatusOr<double> ReadNumber(const Json& column, const char* name) {
   const auto found = column.find(name);
   if (found == column.end() || !found->is_number()) {
-    return Wrong(absl::StrCat("a column needs the number `", name, "`"));
+    return WrongEncoding(
+        absl::StrCat("a column needs the number `", name, "`"));
   }
   const double value = *found;
   if (!std::isfinite(value)) {
-    return Wrong(absl::StrCat("`", name, "` must be finite"));
+    return WrongEncoding(absl::StrCat("`", name, "` must be finite"));
   }
   return value;
 }
@@ -118,24 +120,25 @@ CsvEncoding CsvEncoding::Learn(const CsvTable& train, bool standardize) {
 
 absl::StatusOr<CsvEncoding> CsvEncoding::FromJson(absl::string_view json) {
   const Json object = ParseJson(json);
-  if (!object.is_object()) return Wrong("it is no JSON object");
+  if (!object.is_object()) return WrongEncoding("it is no JSON object");
   if (object.value("format", Json()) != kFormat) {
-    return Wrong(absl::StrCat("its format is not ", kFormat));
+    return WrongEncoding(absl::StrCat("its format is not ", kFormat));
   }
   const Json label = object.value("label", Json());
   const Json columns = object.value("columns", Json());
   if (!columns.is_array() || columns.size() < 2 ||
       columns.size() > kMaxColumns) {
-    return Wrong("`columns` must be a list of at least two columns");
+    return WrongEncoding("`columns` must be a list of at least two columns");
   }
   if (!label.is_number_unsigned() || label >= columns.size()) {
-    return Wrong("`label` must be the index of a column");
+    return WrongEncoding("`label` must be the index of a column");
   }
   CsvEncoding encoding;
   encoding.label_ = label;
   for (const Json& json_column : columns) {
     Column column;
-    if (!json_column.is_object()) return Wrong("a column must be an object");
+    if (!json_column.is_object())
+      return WrongEncoding("a column must be an object");
     const auto categories = json_column.find("categories");
     if (categories != json_column.end()) {
       TRIBUTARY_ASSIGN_OR_RETURN(column.categories,
@@ -145,7 +148,8 @@ absl::StatusOr<CsvEncoding> CsvEncoding::FromJson(absl::string_view json) {
       TRIBUTARY_ASSIGN_OR_RETURN(column.mean, ReadNumber(json_column, "mean"));
       TRIBUTARY_ASSIGN_OR_RETURN(column.deviation,
                                  ReadNumber(json_column, "deviation"));
-      if (column.deviation <= 0) return Wrong("`deviation` must be above 0");
+      if (column.deviation <= 0)
+        return WrongEncoding("`deviation` must be above 0");
     }
     encoding.columns_.push_back(std::move(column));
   }

@@ -22,14 +22,10 @@
 namespace tributary {
 namespace {
 
-constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr absl::string_view kBlanks = " \t\r\v\f";
 constexpr absl::string_view kWhitespace = " \t\r\n";
 // The column is no category column.
-constexpr int kNone = -1;
-// A zero byte within this prefix indicates a binary file, as in Git. A later
-// one is treated as damage, which line and column locate better.
-constexpr size_t kSniffedBytes = 8000;
+constexpr int kNoCategory = -1;
 
 // Returns a short, printable excerpt for error messages.
 std::string Quote(absl::string_view text) {
@@ -98,7 +94,7 @@ bool IsComment(absl::string_view line) {
 
 // Returns InvalidArgument, naming the file's format and how to convert it, if
 // the first bytes are not text.
-absl::Status CheckIsText(absl::string_view bytes, absl::string_view name) {
+absl::Status CheckIsCsv(absl::string_view bytes, absl::string_view name) {
   const auto error = [name](const auto&... what) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", what...));
   };
@@ -140,7 +136,7 @@ class CsvParser {
     if (rest_.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(name_, ": is empty"));
     }
-    TRIBUTARY_RETURN_IF_ERROR(CheckIsText(rest_, name_));
+    TRIBUTARY_RETURN_IF_ERROR(CheckIsCsv(rest_, name_));
     absl::ConsumePrefix(&rest_, kByteOrderMark);
     // Ignores whitespace after the last line with content.
     rest_ = rest_.substr(0, rest_.find_last_not_of(kWhitespace) + 1);
@@ -203,7 +199,7 @@ class CsvParser {
       const absl::string_view text = TakeColumn(&line, options_.delimiter);
       const int category = category_[static_cast<size_t>(column)];
       TRIBUTARY_RETURN_IF_ERROR(
-          category != kNone        ? ParseCategory(category, column, text)
+          category != kNoCategory  ? ParseCategory(category, column, text)
           : column == table_.label ? ParseLabel(text)
                                    : ParseCell(column, text));
     }
@@ -215,7 +211,7 @@ class CsvParser {
     bool numbers = false;
     for (const int category : category_) {
       const absl::string_view text = TakeColumn(&line, options_.delimiter);
-      if (category != kNone) continue;
+      if (category != kNoCategory) continue;
       numbers = true;
       double value;
       if (!absl::SimpleAtod(text, &value)) return true;
@@ -249,11 +245,11 @@ class CsvParser {
   }
 
   absl::Status SetCategories() {
-    category_.assign(static_cast<size_t>(columns_), kNone);
+    category_.assign(static_cast<size_t>(columns_), kNoCategory);
     for (const int32_t index : options_.category_columns) {
       TRIBUTARY_ASSIGN_OR_RETURN(const int64_t column,
                                  ColumnOf("data.csv.category_column", index));
-      if (category_[static_cast<size_t>(column)] != kNone) {
+      if (category_[static_cast<size_t>(column)] != kNoCategory) {
         return Wrong(absl::StrCat("data.csv.category_column: ", index,
                                   " is the column ", column,
                                   ", which it names twice"));
@@ -262,7 +258,7 @@ class CsvParser {
     }
     for (int64_t column = 0; column < columns_; ++column) {
       int& category = category_[static_cast<size_t>(column)];
-      if (category == kNone) continue;
+      if (category == kNoCategory) continue;
       category = static_cast<int>(table_.categories.size());
       table_.categories.emplace_back();
       table_.categories.back().column = column;
@@ -339,7 +335,7 @@ class CsvParser {
   const absl::string_view name_;
   int64_t line_ = 0;     // Number of the current line, counted from 1.
   int64_t columns_ = 0;  // 0 before the first line with columns.
-  // For each column, the index of its table_.categories, or kNone.
+  // For each column, the index of its table_.categories, or kNoCategory.
   std::vector<int> category_;
   // For each of table_.categories, the index of each of its values.
   std::vector<absl::flat_hash_map<std::string, int32_t>> numbers_;

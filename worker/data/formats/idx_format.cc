@@ -30,8 +30,8 @@ uint32_t BigEndian(absl::string_view bytes, int64_t offset) {
   return value;
 }
 
-absl::Status Wrong(absl::string_view name, int64_t offset,
-                   absl::string_view what) {
+absl::Status WrongIdx(absl::string_view name, int64_t offset,
+                      absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat(name, ": byte ", offset, ": ", what));
 }
@@ -55,26 +55,26 @@ absl::Status CheckMagic(IdxKind kind, absl::string_view bytes,
   } else if (absl::StartsWith(bytes, kGzipMagic)) {
     hint = " (this looks like gzip data: the name should end in .gz)";
   }
-  return Wrong(name, 0,
-               absl::StrFormat("magic number 0x%08x%s; IDX %s have 0x%08x",
-                               magic, hint, Plural(kind), expected));
+  return WrongIdx(name, 0,
+                  absl::StrFormat("magic number 0x%08x%s; IDX %s have 0x%08x",
+                                  magic, hint, Plural(kind), expected));
 }
 
 absl::Status CheckLength(IdxKind kind, const IdxHeader& header,
                          absl::string_view bytes, absl::string_view name) {
   const int64_t size = static_cast<int64_t>(bytes.size());
   if (size < header.file_bytes) {
-    return Wrong(
+    return WrongIdx(
         name, size,
         absl::StrCat("the file ends; with the ", CountedOf(kind, header.count),
                      " that its header declares it would be ",
                      header.file_bytes, " bytes long"));
   }
   if (size > header.file_bytes) {
-    return Wrong(name, header.file_bytes,
-                 absl::StrCat("the file continues after the ",
-                              CountedOf(kind, header.count),
-                              " that its header declares"));
+    return WrongIdx(name, header.file_bytes,
+                    absl::StrCat("the file continues after the ",
+                                 CountedOf(kind, header.count),
+                                 " that its header declares"));
   }
   return absl::OkStatus();
 }
@@ -93,14 +93,14 @@ absl::StatusOr<IdxHeader> ParseIdxHeader(IdxKind kind, absl::string_view bytes,
   }
   if (size >= 4) TRIBUTARY_RETURN_IF_ERROR(CheckMagic(kind, bytes, name));
   if (size < IdxHeaderBytes(kind)) {
-    return Wrong(name, size,
-                 absl::StrCat("the file ends within its header of ",
-                              IdxHeaderBytes(kind), " bytes"));
+    return WrongIdx(name, size,
+                    absl::StrCat("the file ends within its header of ",
+                                 IdxHeaderBytes(kind), " bytes"));
   }
   IdxHeader header;
   header.count = BigEndian(bytes, 4);
   if (header.count == 0) {
-    return Wrong(name, 4, absl::StrCat("holds no ", Plural(kind)));
+    return WrongIdx(name, 4, absl::StrCat("holds no ", Plural(kind)));
   }
   if (kind == IdxKind::kImages) {
     header.height = BigEndian(bytes, 8);
@@ -109,18 +109,20 @@ absl::StatusOr<IdxHeader> ParseIdxHeader(IdxKind kind, absl::string_view bytes,
   // Each factor is below 2^32, so neither comparison can overflow.
   if (header.height == 0 || header.width == 0 ||
       header.height > kMaxImagePixels / header.width) {
-    return Wrong(name, 8,
-                 absl::StrFormat("images of %d x %d pixels; they must have 1 "
-                                 "to %d",
-                                 header.height, header.width, kMaxImagePixels));
+    return WrongIdx(
+        name, 8,
+        absl::StrFormat("images of %d x %d pixels; they must have 1 "
+                        "to %d",
+                        header.height, header.width, kMaxImagePixels));
   }
   const int64_t sample_bytes = header.height * header.width;
   if (header.count > kMaxDataBytes / sample_bytes) {
-    return Wrong(name, 4,
-                 absl::StrFormat(
-                     "%d %s of %d bytes are more than %d bytes, the most "
-                     "that is read",
-                     header.count, Plural(kind), sample_bytes, kMaxDataBytes));
+    return WrongIdx(
+        name, 4,
+        absl::StrFormat("%d %s of %d bytes are more than %d bytes, the most "
+                        "that is read",
+                        header.count, Plural(kind), sample_bytes,
+                        kMaxDataBytes));
   }
   header.file_bytes = IdxHeaderBytes(kind) + header.count * sample_bytes;
   return header;
@@ -151,7 +153,7 @@ absl::StatusOr<absl::string_view> ParseIdxLabels(absl::string_view bytes,
   for (size_t i = 0; i < labels.size(); ++i) {
     const int label = static_cast<unsigned char>(labels[i]);
     if (label >= classes) {
-      return Wrong(
+      return WrongIdx(
           name, start + static_cast<int64_t>(i),
           absl::StrCat("label ", label, "; data.idx.classes: labels are below ",
                        classes));

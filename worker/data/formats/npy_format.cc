@@ -12,7 +12,7 @@ namespace tributary {
 namespace {
 
 template <typename... What>
-absl::Status Wrong(absl::string_view name, const What&... what) {
+absl::Status WrongNpy(absl::string_view name, const What&... what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", what...));
 }
 
@@ -40,15 +40,15 @@ void SetInteger(NpyHeader* header) {
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start,
                                          absl::string_view name) {
   if (!absl::StartsWith(start, kNpyMagic) || start.size() < 12) {
-    return Wrong(name, "is not a NumPy array (.npy)");
+    return WrongNpy(name, "is not a NumPy array (.npy)");
   }
   const auto byte = [&start](size_t at) {
     return static_cast<int64_t>(static_cast<unsigned char>(start[at]));
   };
   const int64_t version = byte(6);
   if (version < 1 || version > 3) {
-    return Wrong(name, "has version ", version,
-                 " of the format; expected 1, 2 or 3");
+    return WrongNpy(name, "has version ", version,
+                    " of the format; expected 1, 2 or 3");
   }
   NpyHeader header;
   header.bytes = 10;
@@ -58,7 +58,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start,
     length |= byte(10) << 16 | byte(11) << 24;
   }
   if (length > static_cast<int64_t>(start.size()) - header.bytes) {
-    return Wrong(name, "ends within its header");
+    return WrongNpy(name, "ends within its header");
   }
   const absl::string_view text = start.substr(static_cast<size_t>(header.bytes),
                                               static_cast<size_t>(length));
@@ -66,25 +66,25 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start,
   const absl::string_view type = After(text, "descr");
   const size_t type_end = type.size() > 1 ? type.find('\'', 1) : type.npos;
   if (type.empty() || type[0] != '\'' || type_end == type.npos) {
-    return Wrong(name, "its header has no simple 'descr'");
+    return WrongNpy(name, "its header has no simple 'descr'");
   }
   header.type = std::string(type.substr(1, type_end - 1));
   SetInteger(&header);
   if (!absl::StartsWith(After(text, "fortran_order"), "False")) {
-    return Wrong(name,
-                 "is in Fortran order; save numpy.ascontiguousarray(array)");
+    return WrongNpy(name,
+                    "is in Fortran order; save numpy.ascontiguousarray(array)");
   }
   const absl::string_view shape = After(text, "shape");
   const size_t shape_end = shape.find(')');
   if (shape.empty() || shape[0] != '(' || shape_end == shape.npos) {
-    return Wrong(name, "its header has no 'shape'");
+    return WrongNpy(name, "its header has no 'shape'");
   }
   for (const absl::string_view size :
        absl::StrSplit(shape.substr(1, shape_end - 1), ',')) {
     if (absl::StripAsciiWhitespace(size).empty()) continue;
     int64_t number = 0;
     if (!absl::SimpleAtoi(size, &number) || number < 0) {
-      return Wrong(name, "its 'shape' is malformed");
+      return WrongNpy(name, "its 'shape' is malformed");
     }
     header.shape.push_back(number);
   }

@@ -17,19 +17,16 @@
 namespace tributary {
 namespace {
 
-constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
-constexpr size_t kNone = static_cast<size_t>(-1);
-// A zero byte within this prefix indicates a binary file, as in Git.
-constexpr size_t kSniffedBytes = 8000;
+constexpr size_t kNoColumn = static_cast<size_t>(-1);
 
 // Returns a short, printable excerpt for error messages.
-std::string Quote(absl::string_view text) {
+std::string DoubleQuote(absl::string_view text) {
   constexpr size_t kMaxShown = 40;
   return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kMaxShown)),
                       text.size() > kMaxShown ? "...\"" : "\"");
 }
 
-absl::Status CheckIsText(absl::string_view bytes, absl::string_view name) {
+absl::Status CheckIsTable(absl::string_view bytes, absl::string_view name) {
   const absl::string_view kind =
       absl::StartsWith(bytes, kZipMagic) ? "a ZIP archive, as .xlsx is"
       : absl::StartsWith(bytes, kGzipMagic)
@@ -148,8 +145,9 @@ class TableParser {
         absl::StartsWith(rest_, "\r\n")) {
       return absl::OkStatus();
     }
-    return Wrong(line_, "after the closing quotation mark of ", Quote(*field),
-                 " comes ", Quote(rest_.substr(0, 10)),
+    return Wrong(line_, "after the closing quotation mark of ",
+                 DoubleQuote(*field), " comes ",
+                 DoubleQuote(rest_.substr(0, 10)),
                  ", expected the next column; double the quotation marks "
                  "within a quoted field");
   }
@@ -162,12 +160,13 @@ class TableParser {
       const auto found = std::find(fields->begin(), fields->end(), column.name);
       if (found == fields->end()) {
         if (column.required) return MissingColumn(column, *fields);
-        places_.push_back(kNone);
+        places_.push_back(kNoColumn);
         continue;
       }
       if (std::find(found + 1, fields->end(), column.name) != fields->end()) {
         return Wrong(row_line_, "two columns have the name ",
-                     Quote(column.name), ", which ", column.field, " names");
+                     DoubleQuote(column.name), ", which ", column.field,
+                     " names");
       }
       places_.push_back(static_cast<size_t>(found - fields->begin()));
     }
@@ -180,10 +179,10 @@ class TableParser {
     std::string names = absl::StrJoin(
         fields.begin(), fields.begin() + std::min(fields.size(), kMaxNames),
         ", ", [](std::string* out, const std::string& field) {
-          absl::StrAppend(out, Quote(field));
+          absl::StrAppend(out, DoubleQuote(field));
         });
     if (fields.size() > kMaxNames) absl::StrAppend(&names, ", ...");
-    return Wrong(row_line_, "there is no column ", Quote(column.name),
+    return Wrong(row_line_, "there is no column ", DoubleQuote(column.name),
                  ", which ", column.field, " names; the file has the ",
                  fields.size() == 1 ? "column " : "columns ", names);
   }
@@ -197,7 +196,7 @@ class TableParser {
                    "quotation marks");
     }
     for (size_t i = 0; i < places_.size(); ++i) {
-      if (places_[i] == kNone) continue;
+      if (places_[i] == kNoColumn) continue;
       table_.cells[i].push_back(std::move((*fields)[places_[i]]));
     }
     table_.lines.push_back(row_line_);
@@ -211,7 +210,7 @@ class TableParser {
   int64_t line_ = 1;      // Number of the line on which the rest begins.
   int64_t row_line_ = 1;  // Number of the line on which the row begins.
   size_t width_ = 0;      // Number of columns.
-  // For each of columns_, its index in a row, or kNone.
+  // For each of columns_, its index in a row, or kNoColumn.
   std::vector<size_t> places_;
   TextTable table_;
 };
@@ -222,7 +221,7 @@ absl::StatusOr<TextTable> ParseTextTable(absl::string_view bytes,
                                          char delimiter,
                                          const std::vector<TextColumn>& columns,
                                          absl::string_view name) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckIsText(bytes, name));
+  TRIBUTARY_RETURN_IF_ERROR(CheckIsTable(bytes, name));
   return TableParser(bytes, delimiter, columns, name).Parse();
 }
 

@@ -28,7 +28,7 @@ Number NumberAt(absl::string_view bytes, int64_t offset) {
 }
 
 template <typename... What>
-absl::Status Wrong(const std::string& path, const What&... what) {
+absl::Status WrongTokens(const std::string& path, const What&... what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
 }
 
@@ -41,18 +41,20 @@ bool HasLlmCMagic(absl::string_view bytes) {
 absl::StatusOr<TokenFormat> ParseLlmC(absl::string_view bytes, int64_t size,
                                       const std::string& path) {
   if (!HasLlmCMagic(bytes)) {
-    return Wrong(path, "byte 0: expected the magic number of llm.c's token ",
-                 "files, ", kLlmCMagic16, " or ", kLlmCMagic32);
+    return WrongTokens(path,
+                       "byte 0: expected the magic number of llm.c's token ",
+                       "files, ", kLlmCMagic16, " or ", kLlmCMagic32);
   }
   if (size < kLlmCHeaderBytes) {
-    return Wrong(path, size, " bytes are too few for the header of ",
-                 kLlmCHeaderBytes, " bytes");
+    return WrongTokens(path, size, " bytes are too few for the header of ",
+                       kLlmCHeaderBytes, " bytes");
   }
   const bool wide = NumberAt<int32_t>(bytes, 0) == kLlmCMagic32;
   const int32_t version = NumberAt<int32_t>(bytes, 4);
   const int32_t expected = wide ? kLlmCVersion32 : kLlmCVersion16;
   if (version != expected) {
-    return Wrong(path, "byte 4: version ", version, ", expected ", expected);
+    return WrongTokens(path, "byte 4: version ", version, ", expected ",
+                       expected);
   }
   TokenFormat format;
   format.begin = kLlmCHeaderBytes;
@@ -60,8 +62,9 @@ absl::StatusOr<TokenFormat> ParseLlmC(absl::string_view bytes, int64_t size,
   format.tokens = NumberAt<int32_t>(bytes, 8);
   if (format.tokens < 0 ||
       format.begin + format.tokens * format.token_bytes != size) {
-    return Wrong(path, "byte 8: ", format.tokens, " tokens, but there are ",
-                 size - format.begin, " bytes after the header");
+    return WrongTokens(path, "byte 8: ", format.tokens,
+                       " tokens, but there are ", size - format.begin,
+                       " bytes after the header");
   }
   return format;
 }
@@ -69,8 +72,8 @@ absl::StatusOr<TokenFormat> ParseLlmC(absl::string_view bytes, int64_t size,
 absl::StatusOr<TokenFormat> ParseHeaderless(int64_t size, int64_t token_bytes,
                                             const std::string& path) {
   if (size % token_bytes != 0) {
-    return Wrong(path, size, " bytes are no multiple of ", token_bytes,
-                 ", the bytes of a token; set data.tokens.format");
+    return WrongTokens(path, size, " bytes are no multiple of ", token_bytes,
+                       ", the bytes of a token; set data.tokens.format");
   }
   TokenFormat format;
   format.token_bytes = token_bytes;
@@ -83,14 +86,14 @@ absl::StatusOr<TokenFormat> ParseNpy(absl::string_view bytes, int64_t size,
   TRIBUTARY_ASSIGN_OR_RETURN(const NpyHeader header,
                              ParseNpyHeader(bytes, path));
   if (header.integer_bytes == 0) {
-    return Wrong(path, "the array has the type \"",
-                 absl::CHexEscape(header.type),
-                 "\", expected a little-endian integer such as <u2");
+    return WrongTokens(path, "the array has the type \"",
+                       absl::CHexEscape(header.type),
+                       "\", expected a little-endian integer such as <u2");
   }
   if (header.shape.size() != 1) {
-    return Wrong(path, "the array has the shape (",
-                 absl::StrJoin(header.shape, ", "),
-                 "), expected one dimension");
+    return WrongTokens(path, "the array has the shape (",
+                       absl::StrJoin(header.shape, ", "),
+                       "), expected one dimension");
   }
   TokenFormat format;
   format.begin = header.bytes;
@@ -100,8 +103,8 @@ absl::StatusOr<TokenFormat> ParseNpy(absl::string_view bytes, int64_t size,
   const int64_t left = size - format.begin;
   if (left % format.token_bytes != 0 ||
       left / format.token_bytes != format.tokens) {
-    return Wrong(path, format.tokens, " tokens, but there are ", left,
-                 " bytes after the header");
+    return WrongTokens(path, format.tokens, " tokens, but there are ", left,
+                       " bytes after the header");
   }
   return format;
 }
@@ -128,8 +131,9 @@ absl::StatusOr<TokenFormat> ParseTokenFormat(absl::string_view start,
   if (absl::StartsWith(start, kNpyMagic)) return ParseNpy(start, size, path);
   if (absl::StartsWith(start, kGzipMagic) ||
       absl::StartsWith(start, kZipMagic)) {
-    return Wrong(path, "is compressed; decompress it: token files are read ",
-                 "at any offset");
+    return WrongTokens(path,
+                       "is compressed; decompress it: token files are read ",
+                       "at any offset");
   }
   return ParseHeaderless(size, 2, path);
 }

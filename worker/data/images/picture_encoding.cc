@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr char kFormat[] = "tributary-pictures-1";
 
-absl::Status Wrong(absl::string_view what) {
+absl::Status WrongEncoding(absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("the stored encoding of data.images is damaged: ", what));
 }
@@ -24,7 +24,8 @@ absl::StatusOr<int64_t> ReadSide(const Json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_number_unsigned() || *found == 0u ||
       *found > static_cast<uint64_t>(kMaxPicturePixels)) {
-    return Wrong(absl::StrCat("`", name, "` must be a number of pixels"));
+    return WrongEncoding(
+        absl::StrCat("`", name, "` must be a number of pixels"));
   }
   return found->get<int64_t>();
 }
@@ -48,9 +49,9 @@ std::string PictureEncoding::ToJson(size_t max_bytes) const {
 absl::StatusOr<PictureEncoding> PictureEncoding::FromJson(
     absl::string_view json) {
   const Json object = ParseJson(json);
-  if (!object.is_object()) return Wrong("it is no JSON object");
+  if (!object.is_object()) return WrongEncoding("it is no JSON object");
   if (object.value("format", Json()) != kFormat) {
-    return Wrong(absl::StrCat("its format is not ", kFormat));
+    return WrongEncoding(absl::StrCat("its format is not ", kFormat));
   }
   PictureEncoding encoding;
   for (auto [name, side] : {std::make_pair("height", &encoding.height),
@@ -61,9 +62,9 @@ absl::StatusOr<PictureEncoding> PictureEncoding::FromJson(
   }
   const auto classes = object.find("classes");
   if (classes == object.end()) return encoding;
-  if (!classes->is_array()) return Wrong("`classes` must be a list");
+  if (!classes->is_array()) return WrongEncoding("`classes` must be a list");
   for (const Json& name : *classes) {
-    if (!name.is_string()) return Wrong("a class must be a string");
+    if (!name.is_string()) return WrongEncoding("a class must be a string");
     encoding.classes.push_back(name);
   }
   return encoding;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kCifarSide = 32;
 
-absl::Status Wrong(absl::string_view name, absl::string_view what) {
+absl::Status WrongRaw(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
 }
 
@@ -28,10 +28,10 @@ absl::StatusOr<RawLayout> LayoutOf(const std::vector<int64_t>& shape,
   const bool fits = shape.size() == 3 ||
                     (shape.size() == 4 && (shape[3] == 1 || shape[3] == 3));
   if (!fits) {
-    return Wrong(name, absl::StrCat("shape ", text,
-                                    "; expected [N, height, width] or [N, "
-                                    "height, width, channels] with 1 or 3 "
-                                    "channels"));
+    return WrongRaw(name, absl::StrCat("shape ", text,
+                                       "; expected [N, height, width] or [N, "
+                                       "height, width, channels] with 1 or 3 "
+                                       "channels"));
   }
   RawLayout layout;
   layout.count = shape[0];
@@ -41,16 +41,18 @@ absl::StatusOr<RawLayout> LayoutOf(const std::vector<int64_t>& shape,
   layout.first = first;
   if (layout.count < 1 || layout.height < 1 || layout.width < 1 ||
       layout.height > kMaxPicturePixels / layout.width) {
-    return Wrong(name, absl::StrCat("shape ", text,
-                                    "; expected at least one picture of 1 to ",
-                                    kMaxPicturePixels, " pixels"));
+    return WrongRaw(
+        name,
+        absl::StrCat("shape ", text, "; expected at least one picture of 1 to ",
+                     kMaxPicturePixels, " pixels"));
   }
   layout.stride = layout.height * layout.width * layout.channels;
   const int64_t left = file_bytes - first;
   if (left % layout.stride != 0 || left / layout.stride != layout.count) {
-    return Wrong(name, absl::StrCat("has ", left, " bytes after its header; ",
-                                    "shape ", text, " needs ", layout.count,
-                                    " times ", layout.stride));
+    return WrongRaw(
+        name,
+        absl::StrCat("has ", left, " bytes after its header; ", "shape ", text,
+                     " needs ", layout.count, " times ", layout.stride));
   }
   return layout;
 }
@@ -71,9 +73,10 @@ absl::StatusOr<RawLayout> ParseCifar(absl::string_view bytes, bool fine,
   layout.stride = fine ? kCifar100Bytes : kCifar10Bytes;
   const auto size = static_cast<int64_t>(bytes.size());
   if (size == 0 || size % layout.stride != 0) {
-    return Wrong(name, absl::StrCat("has ", size, " bytes; a binary file of ",
-                                    fine ? "CIFAR-100" : "CIFAR-10",
-                                    " has a multiple of ", layout.stride));
+    return WrongRaw(name,
+                    absl::StrCat("has ", size, " bytes; a binary file of ",
+                                 fine ? "CIFAR-100" : "CIFAR-10",
+                                 " has a multiple of ", layout.stride));
   }
   layout.count = size / layout.stride;
   layout.height = layout.width = kCifarSide;
@@ -86,8 +89,8 @@ absl::StatusOr<RawLayout> ParseCifar(absl::string_view bytes, bool fine,
     const int64_t label =
         static_cast<unsigned char>(bytes[static_cast<size_t>(at)]);
     if (label >= classes) {
-      return Wrong(name, absl::StrCat("byte ", at, ": label ", label,
-                                      "; labels are below ", classes));
+      return WrongRaw(name, absl::StrCat("byte ", at, ": label ", label,
+                                         "; labels are below ", classes));
     }
     layout.labels.push_back(label);
   }
@@ -99,9 +102,9 @@ absl::StatusOr<RawLayout> ParseNpyPictures(absl::string_view bytes,
   TRIBUTARY_ASSIGN_OR_RETURN(const NpyHeader header,
                              ParseNpyHeader(bytes, name));
   if (header.integer_bytes != 1 || header.is_signed) {
-    return Wrong(name, absl::StrCat("holds numbers of type ",
-                                    absl::CHexEscape(header.type),
-                                    "; pictures must be uint8 (|u1)"));
+    return WrongRaw(name, absl::StrCat("holds numbers of type ",
+                                       absl::CHexEscape(header.type),
+                                       "; pictures must be uint8 (|u1)"));
   }
   return LayoutOf(header.shape, header.bytes,
                   static_cast<int64_t>(bytes.size()), name);
@@ -113,16 +116,17 @@ absl::StatusOr<std::vector<int64_t>> ParseNpyLabels(absl::string_view bytes,
                              ParseNpyHeader(bytes, name));
   const int64_t width = header.integer_bytes;
   if (width == 0 || header.shape.size() != 1) {
-    return Wrong(name, absl::StrCat("type ", absl::CHexEscape(header.type),
-                                    ", ", header.shape.size(),
-                                    " dimensions; labels must be integers with "
-                                    "one dimension"));
+    return WrongRaw(name,
+                    absl::StrCat("type ", absl::CHexEscape(header.type), ", ",
+                                 header.shape.size(),
+                                 " dimensions; labels must be integers with "
+                                 "one dimension"));
   }
   const int64_t left = static_cast<int64_t>(bytes.size()) - header.bytes;
   if (left % width != 0 || left / width != header.shape[0]) {
-    return Wrong(name,
-                 absl::StrCat("has ", left, " bytes after its header for ",
-                              header.shape[0], " labels of ", width));
+    return WrongRaw(name,
+                    absl::StrCat("has ", left, " bytes after its header for ",
+                                 header.shape[0], " labels of ", width));
   }
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < header.shape[0]; ++i) {
@@ -135,9 +139,9 @@ absl::StatusOr<std::vector<int64_t>> ParseNpyLabels(absl::string_view bytes,
     // A set sign bit, of a signed type, or a number of 2^31 and above.
     if (label > std::numeric_limits<int32_t>::max() ||
         (header.is_signed && (label >> (8 * width - 1)) != 0)) {
-      return Wrong(name, absl::StrCat("label ", i,
-                                      " is negative or too large; labels "
-                                      "count from 0"));
+      return WrongRaw(name, absl::StrCat("label ", i,
+                                         " is negative or too large; labels "
+                                         "count from 0"));
     }
     labels.push_back(static_cast<int64_t>(label));
   }
@@ -148,13 +152,13 @@ absl::StatusOr<RawLayout> ParseIdxPictures(absl::string_view bytes,
                                            absl::string_view name) {
   const uint32_t magic = bytes.size() < 4 ? 0 : BigEndian(bytes, 0);
   if (magic != 0x803 && magic != 0x804) {
-    return Wrong(name,
-                 "byte 0: is not an IDX file of pictures, which begins with "
-                 "0x00000803 or 0x00000804");
+    return WrongRaw(name,
+                    "byte 0: is not an IDX file of pictures, which begins with "
+                    "0x00000803 or 0x00000804");
   }
   const size_t dimensions = magic & 0xff;
   const size_t header = 4 + 4 * dimensions;
-  if (bytes.size() < header) return Wrong(name, "ends within its header");
+  if (bytes.size() < header) return WrongRaw(name, "ends within its header");
   std::vector<int64_t> shape;
   for (size_t i = 0; i < dimensions; ++i) {
     shape.push_back(BigEndian(bytes, 4 + 4 * i));
@@ -166,13 +170,13 @@ absl::StatusOr<RawLayout> ParseIdxPictures(absl::string_view bytes,
 absl::StatusOr<std::vector<int64_t>> ParseIdxPictureLabels(
     absl::string_view bytes, absl::string_view name) {
   if (bytes.size() < 8 || BigEndian(bytes, 0) != 0x801) {
-    return Wrong(name,
-                 "byte 0: is not an IDX file of labels, which begins with "
-                 "0x00000801");
+    return WrongRaw(name,
+                    "byte 0: is not an IDX file of labels, which begins with "
+                    "0x00000801");
   }
   if (BigEndian(bytes, 4) != bytes.size() - 8) {
-    return Wrong(name, absl::StrCat("declares ", BigEndian(bytes, 4),
-                                    " labels, but has ", bytes.size() - 8));
+    return WrongRaw(name, absl::StrCat("declares ", BigEndian(bytes, 4),
+                                       " labels, but has ", bytes.size() - 8));
   }
   std::vector<int64_t> labels;
   for (const char label : bytes.substr(8)) {

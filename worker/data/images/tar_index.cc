@@ -17,8 +17,8 @@ constexpr int64_t kBlock = 512;
 // Largest extended header: names are far shorter.
 constexpr int64_t kMaxExtended = 1 << 20;
 
-absl::Status Wrong(absl::string_view name, int64_t offset,
-                   absl::string_view what) {
+absl::Status WrongTar(absl::string_view name, int64_t offset,
+                      absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat(name, ": byte ", offset, ": ", what));
 }
@@ -116,11 +116,11 @@ absl::StatusOr<std::vector<TarMember>> IndexTar(const TarReader& read,
     if (header.find_first_not_of('\0') == std::string::npos) return members;
     if (!ChecksumFits(header)) {
       if (offset == 0 && absl::StartsWith(header, kGzipMagic)) {
-        return Wrong(name, 0,
-                     "the archive is compressed; decompress it with gunzip, "
-                     "because its pictures are read at any offset");
+        return WrongTar(name, 0,
+                        "the archive is compressed; decompress it with gunzip, "
+                        "because its pictures are read at any offset");
       }
-      return Wrong(name, offset, "expected the header of a tar member");
+      return WrongTar(name, offset, "expected the header of a tar member");
     }
     int64_t length = Number(absl::string_view(header).substr(124, 12));
     const char type = header[156];
@@ -129,19 +129,20 @@ absl::StatusOr<std::vector<TarMember>> IndexTar(const TarReader& read,
     if (!extension && extended.size >= 0) length = extended.size;
     const int64_t contents = offset + kBlock;
     if (length < 0 || length > size - contents) {
-      return Wrong(name, offset,
-                   "the archive ends within this member, or the member's size "
-                   "is malformed");
+      return WrongTar(
+          name, offset,
+          "the archive ends within this member, or the member's size "
+          "is malformed");
     }
     if (extension) {
       if (length > kMaxExtended) {
-        return Wrong(name, offset, "the extended header is too long");
+        return WrongTar(name, offset, "the extended header is too long");
       }
       std::string text;
       TRIBUTARY_RETURN_IF_ERROR(read(contents, length, &text));
       if (type == 'L') extended.name = text.substr(0, text.find('\0'));
       if (type == 'x' && !ParsePax(text, &extended)) {
-        return Wrong(name, offset, "the extended (pax) header is malformed");
+        return WrongTar(name, offset, "the extended (pax) header is malformed");
       }
     } else {
       if (type == '0' || type == '\0' || type == '7') {
@@ -155,7 +156,7 @@ absl::StatusOr<std::vector<TarMember>> IndexTar(const TarReader& read,
     offset = contents + (length + kBlock - 1) / kBlock * kBlock;
   }
   if (offset < size) {
-    return Wrong(name, offset, "the archive ends within a header");
+    return WrongTar(name, offset, "the archive ends within a header");
   }
   return members;
 }

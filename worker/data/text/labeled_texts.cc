@@ -27,7 +27,8 @@ constexpr char kSecondField[] = "data.labeled_text.second_text_column";
 constexpr char kLabelField[] = "data.labeled_text.label_column";
 
 template <typename... What>
-absl::Status Wrong(const LabeledTexts& texts, size_t row, const What&... what) {
+absl::Status WrongRow(const LabeledTexts& texts, size_t row,
+                      const What&... what) {
   return absl::InvalidArgumentError(
       absl::StrCat(texts.path, ":", texts.lines[row], ": ", what...));
 }
@@ -47,8 +48,8 @@ absl::Status CheckNotEmpty(const LabeledTexts& texts,
                            absl::string_view name) {
   for (size_t row = 0; row < column.size(); ++row) {
     if (!IsBlank(column[row])) continue;
-    return Wrong(texts, row, "column ", Quoted(name),
-                 " is empty; remove the row, or write a text");
+    return WrongRow(texts, row, "column ", Quoted(name),
+                    " is empty; remove the row, or write a text");
   }
   return absl::OkStatus();
 }
@@ -59,11 +60,11 @@ absl::Status CleanLabels(bool needs_labels, LabeledTexts* texts) {
     std::string& label = texts->labels[row];
     absl::StripAsciiWhitespace(&label);
     if (label.empty() && needs_labels) {
-      return Wrong(*texts, row, "the label is empty");
+      return WrongRow(*texts, row, "the label is empty");
     }
     if (EscapeForTerminal(label) != label) {
-      return Wrong(*texts, row, "the label ", Quoted(label),
-                   " is not text in UTF-8 without control characters");
+      return WrongRow(*texts, row, "the label ", Quoted(label),
+                      " is not text in UTF-8 without control characters");
     }
   }
   return absl::OkStatus();
@@ -84,8 +85,8 @@ absl::StatusOr<LabeledTexts> ReadLines(const std::string& path,
     texts.lines.push_back(texts.size() + 1);
     texts.texts.emplace_back(line);
     if (IsBlank(line)) {
-      return Wrong(texts, texts.lines.size() - 1,
-                   "the line is empty, expected one text in each line");
+      return WrongRow(texts, texts.lines.size() - 1,
+                      "the line is empty, expected one text in each line");
     }
   }
   return texts;
@@ -182,7 +183,7 @@ absl::StatusOr<std::vector<int32_t>> NumberLabels(
     const auto found = numbers.find(texts.labels[row]);
     if (found == numbers.end()) {
       constexpr size_t kMaxNames = 20;
-      return Wrong(
+      return WrongRow(
           texts, row, "the label ", Quoted(texts.labels[row]),
           " does not occur in the training file, whose labels are ",
           absl::StrJoin(classes.begin(),

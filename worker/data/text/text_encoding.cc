@@ -19,7 +19,7 @@ std::string Dump(const Json& json) {
                    Json::error_handler_t::replace);
 }
 
-absl::Status Wrong(absl::string_view what) {
+absl::Status WrongEncoding(absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("the description of the training texts is invalid: ", what));
 }
@@ -33,20 +33,22 @@ std::string TextEncoding::ToJson() const {
 
 absl::StatusOr<TextEncoding> TextEncoding::FromJson(absl::string_view json) {
   const Json object = ParseJson(json);
-  if (!object.is_object()) return Wrong("it is no JSON object");
+  if (!object.is_object()) return WrongEncoding("it is no JSON object");
   if (object.value("format", Json()) != kFormat) {
-    return Wrong(absl::StrCat("its format is not ", kFormat));
+    return WrongEncoding(absl::StrCat("its format is not ", kFormat));
   }
   const Json classes = object.value("classes", Json());
-  if (!classes.is_array()) return Wrong("`classes` must be a list of names");
+  if (!classes.is_array())
+    return WrongEncoding("`classes` must be a list of names");
   TextEncoding encoding;
   for (const Json& name : classes) {
-    if (!name.is_string()) return Wrong("`classes` must be a list of names");
+    if (!name.is_string())
+      return WrongEncoding("`classes` must be a list of names");
     encoding.classes.push_back(name.get<std::string>());
   }
   const auto tokenizer = object.find("tokenizer");
   if (tokenizer == object.end() || !tokenizer->is_object()) {
-    return Wrong("`tokenizer` must be a JSON object");
+    return WrongEncoding("`tokenizer` must be a JSON object");
   }
   encoding.tokenizer_json = Dump(*tokenizer);
   return encoding;

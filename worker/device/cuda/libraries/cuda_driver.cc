@@ -12,7 +12,7 @@ namespace tributary {
 namespace {
 
 // CUDA_SUCCESS, CU_MEMHOSTREGISTER_PORTABLE and CU_MEMHOSTREGISTER_READ_ONLY.
-constexpr int kSuccess = 0;
+constexpr int kCudaSuccess = 0;
 constexpr unsigned kPortable = 1;
 constexpr unsigned kReadOnly = 8;
 
@@ -43,7 +43,7 @@ absl::StatusOr<CudaDriver> BindCudaDriver(const std::string& name) {
 namespace {
 
 absl::Status ToStatus(const CudaDriver& driver, int result) {
-  if (result == kSuccess) return absl::OkStatus();
+  if (result == kCudaSuccess) return absl::OkStatus();
   const char* text = nullptr;
   driver.GetErrorString(result, &text);
   return absl::FailedPreconditionError(absl::StrCat(
@@ -55,7 +55,7 @@ absl::Status ToStatus(const CudaDriver& driver, int result) {
 class Current {
  public:
   Current(const CudaDriver& driver, CudaDriver::Context context)
-      : driver_(driver), ok_(driver.CtxPushCurrent(context) == kSuccess) {}
+      : driver_(driver), ok_(driver.CtxPushCurrent(context) == kCudaSuccess) {}
   ~Current() {
     CudaDriver::Context context;
     if (ok_) driver_.CtxPopCurrent(&context);
@@ -104,7 +104,7 @@ absl::StatusOr<PinMemory> PinForCuda(const CudaDriver& driver, int ordinal) {
     // Memory that a server shares is mapped read-only.
     for (const unsigned access : {0u, kReadOnly}) {
       if (driver->MemHostRegister(memory, bytes, kPortable | access) !=
-          kSuccess) {
+          kCudaSuccess) {
         continue;
       }
       return std::shared_ptr<void>(memory, [driver, context](void* pinned) {

@@ -11,7 +11,7 @@ namespace tributary {
 namespace {
 
 // Values of nvmlReturn_t.
-constexpr int kSuccess = 0;
+constexpr int kNvmlSuccess = 0;
 constexpr int kInsufficientSize = 7;
 
 constexpr unsigned kMostProcesses = 4096;
@@ -43,7 +43,7 @@ absl::StatusOr<Nvml> Bind() {
 }
 
 absl::Status ToStatus(const Nvml& nvml, int result) {
-  if (result == kSuccess) return absl::OkStatus();
+  if (result == kNvmlSuccess) return absl::OkStatus();
   return absl::FailedPreconditionError(nvml.ErrorString(result));
 }
 
@@ -59,7 +59,7 @@ std::vector<GpuProcess> ReadProcesses(const Nvml& nvml, Nvml::Gpu gpu) {
     result = nvml.DeviceGetComputeRunningProcesses(gpu, &count, entries.data());
   }
   std::vector<GpuProcess> processes;
-  if (result != kSuccess) return processes;
+  if (result != kNvmlSuccess) return processes;
   for (unsigned i = 0; i < count; ++i) {
     GpuProcess process;
     process.pid = entries[i].pid;
@@ -74,22 +74,22 @@ std::vector<GpuProcess> ReadProcesses(const Nvml& nvml, Nvml::Gpu gpu) {
 GpuReport ReadGpu(const Nvml& nvml, Nvml::Gpu gpu) {
   GpuReport report;
   char name[96] = {};
-  if (nvml.DeviceGetName(gpu, name, sizeof(name)) == kSuccess) {
+  if (nvml.DeviceGetName(gpu, name, sizeof(name)) == kNvmlSuccess) {
     report.name = name;
   }
   Nvml::PciInfo pci = {};
-  if (nvml.DeviceGetPciInfo(gpu, &pci) == kSuccess) {
+  if (nvml.DeviceGetPciInfo(gpu, &pci) == kNvmlSuccess) {
     // In CUDA's format, with four digits of the domain instead of eight.
     report.bus_id =
         absl::StrFormat("%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
   }
   Nvml::Memory memory = {};
-  if (nvml.DeviceGetMemoryInfo(gpu, &memory) == kSuccess) {
+  if (nvml.DeviceGetMemoryInfo(gpu, &memory) == kNvmlSuccess) {
     report.memory_bytes = static_cast<int64_t>(memory.total);
     report.used_bytes = static_cast<int64_t>(memory.used);
   }
   Nvml::Utilization utilization = {};
-  if (nvml.DeviceGetUtilizationRates(gpu, &utilization) == kSuccess) {
+  if (nvml.DeviceGetUtilizationRates(gpu, &utilization) == kNvmlSuccess) {
     report.utilization_percent = static_cast<int>(utilization.gpu);
   }
   report.processes = ReadProcesses(nvml, gpu);
@@ -113,7 +113,7 @@ absl::StatusOr<std::vector<GpuReport>> ReadGpus(const Nvml& nvml) {
   for (unsigned i = 0; i < count; ++i) {
     Nvml::Gpu gpu = nullptr;
     // A GPU that has fallen off the bus leaves a gap.
-    if (nvml.DeviceGetHandleByIndex(i, &gpu) != kSuccess) continue;
+    if (nvml.DeviceGetHandleByIndex(i, &gpu) != kNvmlSuccess) continue;
     reports.push_back(ReadGpu(nvml, gpu));
   }
   return reports;
