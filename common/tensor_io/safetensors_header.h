@@ -1,5 +1,4 @@
-// The JSON header of a safetensors file. Internal to
-// //common/tensor_io:safetensors.
+// The JSON header of a safetensors file. Internal to safetensors.cc and its test.
 #ifndef TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
 #define TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
 

@@ -188,8 +188,8 @@ void PrintTable(const std::vector<Summary>& summaries) {
   }
 }
 
-int RunList(const std::vector<std::string>& arguments,
-            const Environment& environment) {
+int RunListing(const std::vector<std::string>& arguments,
+                    const Environment& environment) {
   std::string path;
   bool json = false;
   CommandLine line(
@@ -372,7 +372,7 @@ int RunCheckpointCommand(const std::vector<std::string>& arguments,
     std::fputs(kCheckpointHelp, stdout);
     return kExitDone;
   }
-  if (what == "ls") return RunList(rest, environment);
+  if (what == "ls") return RunListing(rest, environment);
   if (what == "verify") return RunVerify(rest, environment);
   if (what == "diff") return RunDiff(rest, environment);
   return ReportError(absl::InvalidArgumentError(

@@ -10,6 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/structure/hidden_names.h"
 #include "tests/structure/markdown_pages.h"
 #include "tests/structure/rooms_map.h"
 
@@ -78,6 +79,12 @@ TEST(StructureTest, IncludesFollowTheArrows) {
   ASSERT_GT(files.size(), 500u);
   EXPECT_THAT(CheckIncludes(*map, files), IsEmpty());
   EXPECT_THAT(FindCycle(*map), IsEmpty());
+}
+
+TEST(StructureTest, NoFileHidesNamesFromItsNeighbours) {
+  EXPECT_THAT(FindHiddenNames(ReadSources(
+                  {"common", "server", "worker", "deploy", "library"})),
+              IsEmpty());
 }
 
 TEST(StructureTest, FoldersAndFilesStaySmall) {

@@ -37,7 +37,7 @@ constexpr int kMaximumResults = 16;
 // Requires that cuDNN has been loaded.
 const Cudnn& Dnn() { return **LoadCudnn(); }
 
-absl::Status ToStatus(cudnnStatus_t status, absl::string_view what) {
+absl::Status CudnnToStatus(cudnnStatus_t status, absl::string_view what) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
   cudaGetLastError();  // Clears the error, so that no later call reports it.
   const absl::StatusCode code = status == CUDNN_STATUS_ALLOC_FAILED
@@ -107,8 +107,8 @@ absl::StatusOr<Choice<Algorithm>> Choose(
     const cudnnMathType_t chosen =
         math == CUDNN_FMA_MATH ? math : result->mathType;
     TRIBUTARY_RETURN_IF_ERROR(
-        ToStatus(Dnn().SetConvolutionMathType(convolution.get(), chosen),
-                 "cudnnSetConvolutionMathType"));
+        CudnnToStatus(Dnn().SetConvolutionMathType(convolution.get(), chosen),
+                      "cudnnSetConvolutionMathType"));
     size_t bytes = 0;
     if (workspace(convolution.get(), result->algo, &bytes) !=
         CUDNN_STATUS_SUCCESS) {
@@ -130,15 +130,15 @@ absl::StatusOr<Owned<cudnnTensorDescriptor_t>> Describe(cudnnDataType_t type,
                                                         int64_t height,
                                                         int64_t width) {
   cudnnTensorDescriptor_t tensor;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().CreateTensorDescriptor(&tensor),
-                                     "cudnnCreateTensorDescriptor"));
+  TRIBUTARY_RETURN_IF_ERROR(CudnnToStatus(Dnn().CreateTensorDescriptor(&tensor),
+                                          "cudnnCreateTensorDescriptor"));
   Owned<cudnnTensorDescriptor_t> owned(tensor);
   TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(Dnn().SetTensor4dDescriptor(
-                   tensor, CUDNN_TENSOR_NCHW, type, static_cast<int>(batch),
-                   static_cast<int>(channels), static_cast<int>(height),
-                   static_cast<int>(width)),
-               "cudnnSetTensor4dDescriptor"));
+      CudnnToStatus(Dnn().SetTensor4dDescriptor(
+                        tensor, CUDNN_TENSOR_NCHW, type,
+                        static_cast<int>(batch), static_cast<int>(channels),
+                        static_cast<int>(height), static_cast<int>(width)),
+                    "cudnnSetTensor4dDescriptor"));
   return owned;
 }
 
@@ -150,34 +150,34 @@ absl::Status DescribeAll(const ConvolutionShape& s, cudnnDataType_t type,
                                               s.out_height, s.out_width));
 
   cudnnFilterDescriptor_t weight;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().CreateFilterDescriptor(&weight),
-                                     "cudnnCreateFilterDescriptor"));
+  TRIBUTARY_RETURN_IF_ERROR(CudnnToStatus(Dnn().CreateFilterDescriptor(&weight),
+                                          "cudnnCreateFilterDescriptor"));
   plan.weight.reset(weight);
-  return ToStatus(Dnn().SetFilter4dDescriptor(weight, type, CUDNN_TENSOR_NCHW,
-                                              static_cast<int>(s.out_channels),
-                                              static_cast<int>(s.in_channels),
-                                              static_cast<int>(s.kernel),
-                                              static_cast<int>(s.kernel)),
-                  "cudnnSetFilter4dDescriptor");
+  return CudnnToStatus(
+      Dnn().SetFilter4dDescriptor(
+          weight, type, CUDNN_TENSOR_NCHW, static_cast<int>(s.out_channels),
+          static_cast<int>(s.in_channels), static_cast<int>(s.kernel),
+          static_cast<int>(s.kernel)),
+      "cudnnSetFilter4dDescriptor");
 }
 
 absl::StatusOr<Owned<cudnnConvolutionDescriptor_t>> DescribeConvolution(
     const ConvolutionShape& s, cudnnMathType_t math) {
   cudnnConvolutionDescriptor_t convolution;
   TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(Dnn().CreateConvolutionDescriptor(&convolution),
-               "cudnnCreateConvolutionDescriptor"));
+      CudnnToStatus(Dnn().CreateConvolutionDescriptor(&convolution),
+                    "cudnnCreateConvolutionDescriptor"));
   Owned<cudnnConvolutionDescriptor_t> owned(convolution);
   const int padding = static_cast<int>(s.padding);
   const int stride = static_cast<int>(s.stride);
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+  TRIBUTARY_RETURN_IF_ERROR(CudnnToStatus(
       Dnn().SetConvolution2dDescriptor(
           convolution, padding, padding, stride, stride, /*dilation_h=*/1,
           /*dilation_w=*/1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       "cudnnSetConvolution2dDescriptor"));
   TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(Dnn().SetConvolutionMathType(convolution, math),
-               "cudnnSetConvolutionMathType"));
+      CudnnToStatus(Dnn().SetConvolutionMathType(convolution, math),
+                    "cudnnSetConvolutionMathType"));
   return owned;
 }
 
@@ -187,11 +187,11 @@ absl::Status ChooseForward(cudnnHandle_t handle, const ConvolutionShape& shape,
                              DescribeConvolution(shape, math));
   cudnnConvolutionFwdAlgoPerf_t results[kMaximumResults];
   int count = 0;
-  TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(Dnn().GetConvolutionForwardAlgorithm_v7(
-                   handle, plan.x.get(), plan.weight.get(), convolution.get(),
-                   plan.y.get(), kMaximumResults, &count, results),
-               "cudnnGetConvolutionForwardAlgorithm_v7"));
+  TRIBUTARY_RETURN_IF_ERROR(CudnnToStatus(
+      Dnn().GetConvolutionForwardAlgorithm_v7(
+          handle, plan.x.get(), plan.weight.get(), convolution.get(),
+          plan.y.get(), kMaximumResults, &count, results),
+      "cudnnGetConvolutionForwardAlgorithm_v7"));
   // Excludes GEMM, whose working memory is many times the image.
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.forward,
@@ -215,11 +215,11 @@ absl::Status ChooseBackwardInput(cudnnHandle_t handle,
                              DescribeConvolution(shape, math));
   cudnnConvolutionBwdDataAlgoPerf_t results[kMaximumResults];
   int count = 0;
-  TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(Dnn().GetConvolutionBackwardDataAlgorithm_v7(
-                   handle, plan.weight.get(), plan.y.get(), convolution.get(),
-                   plan.x.get(), kMaximumResults, &count, results),
-               "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
+  TRIBUTARY_RETURN_IF_ERROR(CudnnToStatus(
+      Dnn().GetConvolutionBackwardDataAlgorithm_v7(
+          handle, plan.weight.get(), plan.y.get(), convolution.get(),
+          plan.x.get(), kMaximumResults, &count, results),
+      "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.backward_input,
       Choose(std::move(convolution), math, results, count,
@@ -241,10 +241,10 @@ absl::Status ChooseBackwardWeight(cudnnHandle_t handle,
   cudnnConvolutionBwdFilterAlgoPerf_t results[kMaximumResults];
   int count = 0;
   TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(Dnn().GetConvolutionBackwardFilterAlgorithm_v7(
-                   handle, plan.x.get(), plan.y.get(), convolution.get(),
-                   plan.weight.get(), kMaximumResults, &count, results),
-               "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
+      CudnnToStatus(Dnn().GetConvolutionBackwardFilterAlgorithm_v7(
+                        handle, plan.x.get(), plan.y.get(), convolution.get(),
+                        plan.weight.get(), kMaximumResults, &count, results),
+                    "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.backward_weight,
       Choose(std::move(convolution), math, results, count,
@@ -348,17 +348,20 @@ class CudnnConvolutionOps final : public ConvolutionOps {
            const Choice<Algorithm>& choice, const Call& call) {
     void* const workspace = context_->scratch().Bytes(choice.workspace_bytes);
     if (!stream.status().ok()) return;
-    stream.Check(ToStatus(call(workspace), absl::StrCat(operation, " on cuda:",
-                                                        stream.ordinal())));
+    stream.Check(
+        CudnnToStatus(call(workspace),
+                      absl::StrCat(operation, " on cuda:", stream.ordinal())));
   }
 
   absl::Status Start(Stream& stream) {
     if (handle_ != nullptr) return absl::OkStatus();
     TRIBUTARY_RETURN_IF_ERROR(LoadCudnn().status());
     cudnnHandle_t handle;
-    TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().Create(&handle), "cudnnCreate"));
+    TRIBUTARY_RETURN_IF_ERROR(
+        CudnnToStatus(Dnn().Create(&handle), "cudnnCreate"));
     handle_.reset(handle);
-    return ToStatus(Dnn().SetStream(handle, stream.get()), "cudnnSetStream");
+    return CudnnToStatus(Dnn().SetStream(handle, stream.get()),
+                         "cudnnSetStream");
   }
 
   // Returns x as float32, converted into `memory` if necessary.

@@ -31,7 +31,7 @@ constexpr size_t kMaximumPlans = 1024;
 // CublasLtProducts::Create has loaded it.
 const CublasLt& Lt() { return **LoadCublasLt(); }
 
-absl::Status ToStatus(cublasStatus_t status, absl::string_view what) {
+absl::Status CublasToStatus(cublasStatus_t status, absl::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   cudaGetLastError();  // Clears the error, so that no later call reports it.
   const absl::StatusCode code = status == CUBLAS_STATUS_ALLOC_FAILED
@@ -70,26 +70,26 @@ namespace {
 template <typename T>
 absl::Status Set(cublasLtMatmulDesc_t description,
                  cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  return ToStatus(Lt().MatmulDescSetAttribute(description, attribute, &value,
-                                              sizeof(value)),
-                  "cublasLtMatmulDescSetAttribute");
+  return CublasToStatus(Lt().MatmulDescSetAttribute(description, attribute,
+                                                    &value, sizeof(value)),
+                        "cublasLtMatmulDescSetAttribute");
 }
 
 template <typename T>
 absl::Status Set(cublasLtMatmulPreference_t preference,
                  cublasLtMatmulPreferenceAttributes_t attribute,
                  const T& value) {
-  return ToStatus(Lt().MatmulPreferenceSetAttribute(preference, attribute,
-                                                    &value, sizeof(value)),
-                  "cublasLtMatmulPreferenceSetAttribute");
+  return CublasToStatus(Lt().MatmulPreferenceSetAttribute(
+                            preference, attribute, &value, sizeof(value)),
+                        "cublasLtMatmulPreferenceSetAttribute");
 }
 
 absl::StatusOr<Owned<cublasLtMatmulDesc_t>> Describe(
     const Product& product, cublasComputeType_t compute_type) {
   cublasLtMatmulDesc_t description;
-  TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(Lt().MatmulDescCreate(&description, compute_type, CUDA_R_32F),
-               "cublasLtMatmulDescCreate"));
+  TRIBUTARY_RETURN_IF_ERROR(CublasToStatus(
+      Lt().MatmulDescCreate(&description, compute_type, CUDA_R_32F),
+      "cublasLtMatmulDescCreate"));
   Owned<cublasLtMatmulDesc_t> owned(description);
   const auto operation = [](bool transpose) {
     return static_cast<int32_t>(transpose ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -125,17 +125,18 @@ absl::StatusOr<Owned<cublasLtMatrixLayout_t>> Layout(cudaDataType_t type,
                                                      int64_t rows,
                                                      int64_t columns) {
   cublasLtMatrixLayout_t layout;
-  TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(Lt().MatrixLayoutCreate(&layout, type, rows, columns, rows),
-               "cublasLtMatrixLayoutCreate"));
+  TRIBUTARY_RETURN_IF_ERROR(CublasToStatus(
+      Lt().MatrixLayoutCreate(&layout, type, rows, columns, rows),
+      "cublasLtMatrixLayoutCreate"));
   return Owned<cublasLtMatrixLayout_t>(layout);
 }
 
 absl::StatusOr<Owned<cublasLtMatmulPreference_t>> Preferences(
     uint32_t alignment) {
   cublasLtMatmulPreference_t preference;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Lt().MatmulPreferenceCreate(&preference),
-                                     "cublasLtMatmulPreferenceCreate"));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CublasToStatus(Lt().MatmulPreferenceCreate(&preference),
+                     "cublasLtMatmulPreferenceCreate"));
   Owned<cublasLtMatmulPreference_t> owned(preference);
   TRIBUTARY_RETURN_IF_ERROR(Set(preference,
                                 CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -180,7 +181,7 @@ absl::StatusOr<CublasLtPlan> MakePlan(cublasLtHandle_t handle,
       &count);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
     TRIBUTARY_RETURN_IF_ERROR(
-        ToStatus(status, "cublasLtMatmulAlgoGetHeuristic"));
+        CublasToStatus(status, "cublasLtMatmulAlgoGetHeuristic"));
   }
   if (count == 0 || result.state != CUBLAS_STATUS_SUCCESS) {
     return absl::UnimplementedError(
@@ -210,7 +211,8 @@ absl::StatusOr<std::unique_ptr<CublasLtProducts>> CublasLtProducts::Create(
     Precision precision, CudaContext* context) {
   TRIBUTARY_RETURN_IF_ERROR(LoadCublasLt().status());
   cublasLtHandle_t handle;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Lt().Create(&handle), "cublasLtCreate"));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CublasToStatus(Lt().Create(&handle), "cublasLtCreate"));
   return absl::WrapUnique(new CublasLtProducts(handle, precision, context));
 }
 
@@ -259,7 +261,7 @@ absl::Status CublasLtProducts::Multiply(Stream& stream, Product product,
   void* const workspace = context_->scratch().Bytes(plan.workspace_bytes);
   TRIBUTARY_RETURN_IF_ERROR(stream.status());
   const float one = 1, beta = accumulate ? 1 : 0;
-  return ToStatus(
+  return CublasToStatus(
       Lt().Matmul(handle_, plan.description.get(), &one, matrices.a,
                   plan.a.get(), matrices.b, plan.b.get(), &beta, matrices.d,
                   plan.d.get(), matrices.d, plan.d.get(), &plan.algorithm,

@@ -20,7 +20,7 @@ typedef float UnalignedHalf
 struct Lanes {
   Half low, high;
 };
-constexpr int64_t kLanes = 2 * kHalf;
+constexpr int64_t kPairLanes = 2 * kHalf;
 
 TRIBUTARY_INLINE Lanes operator+(Lanes a, Lanes b) {
   return {a.low + b.low, a.high + b.high};
@@ -91,29 +91,29 @@ TRIBUTARY_INLINE void ForEachPlane(const BatchNormShape& s, Channels group,
 }
 
 // Calls visit(begin, count) for the vectors of a plane. Only the last may have
-// fewer than kLanes elements.
+// fewer than kPairLanes elements.
 template <typename Visit>
 TRIBUTARY_INLINE void ForEachVector(int64_t pixels, const Visit& visit) {
   int64_t i = 0;
-  for (; i + kLanes <= pixels; i += kLanes) visit(i, kLanes);
+  for (; i + kPairLanes <= pixels; i += kPairLanes) visit(i, kPairLanes);
   if (i < pixels) visit(i, pixels - i);
 }
 
 // Lanes from `count` on are 0.
 TRIBUTARY_INLINE Lanes Read(const float* from, int64_t count) {
-  if (count == kLanes) return {LoadHalf(from), LoadHalf(from + kHalf)};
-  alignas(64) float lanes[kLanes] = {};
+  if (count == kPairLanes) return {LoadHalf(from), LoadHalf(from + kHalf)};
+  alignas(64) float lanes[kPairLanes] = {};
   for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
   return {LoadHalf(lanes), LoadHalf(lanes + kHalf)};
 }
 
 TRIBUTARY_INLINE void Write(float* to, int64_t count, Lanes value) {
-  if (count == kLanes) {
+  if (count == kPairLanes) {
     StoreHalf(to, value.low);
     StoreHalf(to + kHalf, value.high);
     return;
   }
-  alignas(64) float lanes[kLanes];
+  alignas(64) float lanes[kPairLanes];
   StoreHalf(lanes, value.low);
   StoreHalf(lanes + kHalf, value.high);
   for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
@@ -121,8 +121,8 @@ TRIBUTARY_INLINE void Write(float* to, int64_t count, Lanes value) {
 
 // Returns `value` in the first `count` lanes and 0 in the others.
 TRIBUTARY_INLINE Lanes Spread(float value, int64_t count) {
-  if (count == kLanes) return Lanes{} + value;
-  alignas(64) float lanes[kLanes] = {};
+  if (count == kPairLanes) return Lanes{} + value;
+  alignas(64) float lanes[kPairLanes] = {};
   for (int64_t i = 0; i < count; ++i) lanes[i] = value;
   return {LoadHalf(lanes), LoadHalf(lanes + kHalf)};
 }
