@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kSteps = 10;
 
-JobSpec JobOf(const std::string& text) {
+JobSpec ParsedJob(const std::string& text) {
   const absl::StatusOr<JobSpec> job = ParseJob(text, "job");
   if (!job.ok()) std::abort();
   return *job;
@@ -28,7 +28,7 @@ Vectors RateVectors() {
         "schedule { decay: LINEAR final_learning_rate: 0.01 }",
         "schedule { warmup_steps: 2 decay: COSINE final_learning_rate: 0.01 }",
         "schedule { decay: COSINE decay_steps: 6 }"}) {
-    const JobSpec job = JobOf(
+    const JobSpec job = ParsedJob(
         absl::StrCat("optimizer { sgd { learning_rate: 0.3 } } ", schedule));
     Vectors rates = Vectors::array();
     for (int64_t step = 0; step < kSteps; ++step) {
@@ -72,7 +72,7 @@ Vectors Trajectory(const std::string& text) {
     Fill(which, 32, 36, arena.data());
     return arena;
   };
-  const auto local_sgd = LocalSgd::Create(JobOf(text), kSteps, &*layout);
+  const auto local_sgd = LocalSgd::Create(ParsedJob(text), kSteps, &*layout);
   if (!local_sgd.ok()) std::abort();
   const std::vector<float> start = fill(0);
   (*local_sgd)->Begin(start.data(), /*first_step=*/2);

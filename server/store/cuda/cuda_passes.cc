@@ -25,6 +25,7 @@
 namespace tributary {
 namespace {
 
+using cuda::BytesOf;
 using cuda::ChunkRow;
 using cuda::kRowElements;
 using cuda::MemoryPlan;
@@ -32,10 +33,6 @@ using cuda::PassGpu;
 using cuda::PassStream;
 using cuda::RowsOf;
 using cuda::ToStatus;
-
-size_t BytesOf(int64_t elements) {
-  return static_cast<size_t>(elements) * sizeof(float);
-}
 
 // Returns the size of a chunk's rows in GPU memory, in elements of 4 bytes.
 int64_t RowElements(const ArenaLayout& layout, int chunk) {

@@ -14,10 +14,6 @@
 namespace tributary::cuda {
 namespace {
 
-size_t BytesOf(int64_t elements) {
-  return static_cast<size_t>(elements) * sizeof(float);
-}
-
 std::string Megabytes(int64_t bytes) {
   return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
 }

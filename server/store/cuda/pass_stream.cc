@@ -24,10 +24,6 @@ int64_t SquaresElements(int64_t chunk_elements) {
   return kGroupChunks * SquareBlocks(chunk_elements) * kOfBlock;
 }
 
-size_t BytesOf(int64_t elements) {
-  return static_cast<size_t>(elements) * sizeof(float);
-}
-
 bool HasSparse(const TreeSum& sum) {
   return std::any_of(sum.steps().begin(), sum.steps().end(),
                      [](const std::shared_ptr<const GradientSource>& source) {

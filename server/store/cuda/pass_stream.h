@@ -19,6 +19,11 @@
 
 namespace tributary::cuda {
 
+// Size of `elements` floats.
+inline size_t BytesOf(int64_t elements) {
+  return static_cast<size_t>(elements) * sizeof(float);
+}
+
 // Queues the work of up to kGroupChunks passes on a CUDA stream. The passes of
 // all chunks take turns using a PassStream. Calls must not overlap but may come
 // from any thread. Only these operations block: Wait, copies from memory that

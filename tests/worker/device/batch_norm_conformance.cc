@@ -27,14 +27,10 @@ std::string Name(const BatchNormShape& s) {
          std::to_string(s.pixels) + (s.relu ? ", max(., 0)" : "");
 }
 
-Floats Plus(Floats values, float number) {
-  for (float& value : values) value += number;
-  return values;
-}
-
 // A mean far from 0 shows variances that cancel.
-struct Tensors {
-  Tensors(const Device& device, const BatchNormShape& s, float mean = 0)
+struct BatchNormTensors {
+  BatchNormTensors(const Device& device, const BatchNormShape& s,
+                   float mean = 0)
       : size(s.batch * s.channels * s.pixels),
         x(Rounded(device, Plus(RandomFloats(size, 1), mean))),
         residual(RandomReals(device, size, 2)),
@@ -55,7 +51,7 @@ Doubles Forward(const BatchNormShape& s, const Doubles& x, const Doubles& scale,
 TEST_P(DeviceConformanceTest, BatchNormForwardNormalizesChannels) {
   for (const BatchNormShape& s : BatchNormShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(*device_, s, /*mean=*/10);
+    const BatchNormTensors t(*device_, s, /*mean=*/10);
     const auto residual = UploadReals(t.residual);
     for (const bool adds : {false, true}) {
       auto y = OutputReals(t.size);
@@ -81,7 +77,7 @@ TEST_P(DeviceConformanceTest, BatchNormForwardNormalizesChannels) {
 
 TEST_P(DeviceConformanceTest, BatchNormOfOneElementIsTheShift) {
   const BatchNormShape s = {1, 3, 1};
-  const Tensors t(*device_, s);
+  const BatchNormTensors t(*device_, s);
   auto y = OutputReals(3);
   auto mean = Output(3), variance = Output(3);
   device_->ops().batch_norm->Forward({s, UploadReals(t.x), Upload(t.scale),
@@ -95,7 +91,7 @@ TEST_P(DeviceConformanceTest, BatchNormOfOneElementIsTheShift) {
 TEST_P(DeviceConformanceTest, BatchNormEvaluateUsesGivenStatistics) {
   for (const BatchNormShape& s : BatchNormShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(*device_, s);
+    const BatchNormTensors t(*device_, s);
     const Floats mean = Random(s.channels, 6);
     // From 0.01 up; one below 0, which counts as 0.
     Floats variance = Plus(Random(s.channels, 7), 1.01f);
@@ -120,7 +116,7 @@ TEST_P(DeviceConformanceTest, BatchNormEvaluateUsesGivenStatistics) {
 
 TEST_P(DeviceConformanceTest, BatchNormKeepsNotANumber) {
   const BatchNormShape s = {2, 1, 20, /*relu=*/true};
-  Tensors t(*device_, s);
+  BatchNormTensors t(*device_, s);
   t.x[7] = std::numeric_limits<float>::quiet_NaN();
   auto y = OutputReals(t.size);
   auto mean = Output(1), variance = Output(1);
@@ -139,7 +135,7 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
   for (const BatchNormShape& s : BatchNormShapes()) {
     if (s.batch * s.pixels < 5) continue;  // The gradient is rounding alone.
     SCOPED_TRACE(Name(s));
-    Tensors t(*device_, s, 0.5f);
+    BatchNormTensors t(*device_, s, 0.5f);
     // Behind max(., 0) no output may be so near 0 that the differences' step
     // crosses it: the residual moves it away.
     const Doubles x = ToDoubles(t.x), scale = ToDoubles(t.scale),

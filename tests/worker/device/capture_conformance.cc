@@ -11,17 +11,17 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kCount = 1001;
+constexpr int64_t kElements = 1001;
 constexpr LinearShape kShape{7, 16, 24};
 
 TEST_P(DeviceConformanceTest, CapturedWorkIsDoneAtEachLaunch) {
   if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
-  const Reals x = UploadReals(Random(kCount, 1));
-  auto y = OutputReals(kCount), z = OutputReals(kCount);
+  const Reals x = UploadReals(Random(kElements, 1));
+  auto y = OutputReals(kElements), z = OutputReals(kElements);
   const auto work = [&] {
-    device_->ops().elementwise->ReluForward({kCount, x, y});
-    device_->ops().elementwise->Copy({kCount, y, z});
-    device_->ops().elementwise->Add({kCount, y, z});
+    device_->ops().elementwise->ReluForward({kElements, x, y});
+    device_->ops().elementwise->Copy({kElements, y, z});
+    device_->ops().elementwise->Add({kElements, y, z});
   };
   work();
   const Floats expected = z.Download();
@@ -30,8 +30,8 @@ TEST_P(DeviceConformanceTest, CapturedWorkIsDoneAtEachLaunch) {
   const auto captured = device_->capture()->End();
   ASSERT_TRUE(captured.ok()) << captured.status();
   for (int launch = 0; launch < 3; ++launch) {
-    const Reals nothing = OutputReals(kCount);
-    device_->ops().elementwise->Copy({kCount, nothing, z});
+    const Reals nothing = OutputReals(kElements);
+    device_->ops().elementwise->Copy({kElements, nothing, z});
     ASSERT_TRUE(device_->capture()->Launch(**captured));
     EXPECT_EQ(z.Download(), expected);
   }
@@ -39,9 +39,9 @@ TEST_P(DeviceConformanceTest, CapturedWorkIsDoneAtEachLaunch) {
 
 TEST_P(DeviceConformanceTest, CapturedWorkTakesItsTurn) {
   if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
-  auto x = UploadReals(Floats(kCount, 1));
-  auto y = UploadReals(Floats(kCount, 1));
-  const auto add = [&] { device_->ops().elementwise->Add({kCount, x, y}); };
+  auto x = UploadReals(Floats(kElements, 1));
+  auto y = UploadReals(Floats(kElements, 1));
+  const auto add = [&] { device_->ops().elementwise->Add({kElements, x, y}); };
   add();
   ASSERT_TRUE(device_->capture()->Begin().ok());
   add();
@@ -49,20 +49,20 @@ TEST_P(DeviceConformanceTest, CapturedWorkTakesItsTurn) {
   ASSERT_TRUE(captured.ok()) << captured.status();
   // y: 2, 3, then x: 4, then y: 7.
   ASSERT_TRUE(device_->capture()->Launch(**captured));
-  device_->ops().elementwise->Add({kCount, y, x});
+  device_->ops().elementwise->Add({kElements, y, x});
   ASSERT_TRUE(device_->capture()->Launch(**captured));
   captured->reset();  // It may still be running.
-  EXPECT_EQ(y.Download(), Floats(kCount, 7));
-  EXPECT_EQ(x.Download(), Floats(kCount, 4));
+  EXPECT_EQ(y.Download(), Floats(kElements, 7));
+  EXPECT_EQ(x.Download(), Floats(kElements, 4));
 }
 
 TEST_P(DeviceConformanceTest, WorkThatCannotBeCapturedIsNotDone) {
   if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
-  auto x = UploadReals(Floats(kCount, 1));
-  auto y = UploadReals(Floats(kCount, 2));
-  device_->ops().elementwise->Add({kCount, x, y});
+  auto x = UploadReals(Floats(kElements, 1));
+  auto y = UploadReals(Floats(kElements, 2));
+  device_->ops().elementwise->Add({kElements, x, y});
   ASSERT_TRUE(device_->capture()->Begin().ok());
-  device_->ops().elementwise->Add({kCount, x, y});
+  device_->ops().elementwise->Add({kElements, x, y});
   // No memory is given out meanwhile.
   EXPECT_THAT(
       device_->Allocate(1000),
@@ -71,9 +71,9 @@ TEST_P(DeviceConformanceTest, WorkThatCannotBeCapturedIsNotDone) {
               StatusIs(absl::StatusCode::kInternal,
                        testing::HasSubstr("cudaStreamEndCapture")));
   // The device works as ever.
-  EXPECT_EQ(y.Download(), Floats(kCount, 3));
-  device_->ops().elementwise->Add({kCount, x, y});
-  EXPECT_EQ(y.Download(), Floats(kCount, 4));
+  EXPECT_EQ(y.Download(), Floats(kElements, 3));
+  device_->ops().elementwise->Add({kElements, x, y});
+  EXPECT_EQ(y.Download(), Floats(kElements, 4));
 }
 
 // Layers of many sizes ask for working memory of many sizes.
@@ -113,17 +113,17 @@ TEST_P(DeviceConformanceTest, TheRandomBaseIsAddedToStreams) {
   const RandomStream sum{1, RandomPurpose::kDropout, 10, 0x10u};
   const RandomBase base{7, 0x20};
   const AttentionShape shape{2, 5, 2, 4};
-  const Reals x = UploadReals(Random(kCount, 1));
+  const Reals x = UploadReals(Random(kElements, 1));
   const Reals qkv = UploadReals(Random(2 * 5 * 3 * 2 * 4, 2));
   const Reals dy = UploadReals(Random(2 * 5 * 2 * 4, 3));
   struct Results {
     Floats dropped, y, dqkv;
   };
   const auto draw = [&](const RandomStream& numbers) {
-    auto dropped = OutputReals(kCount);
+    auto dropped = OutputReals(kElements);
     auto y = OutputReals(2 * 5 * 2 * 4), dqkv = OutputReals(2 * 5 * 3 * 2 * 4);
     auto saved = Output(device_->ops().attention->SavedElements(shape));
-    device_->ops().elementwise->Dropout({kCount, numbers, rate, x, dropped});
+    device_->ops().elementwise->Dropout({kElements, numbers, rate, x, dropped});
     device_->ops().attention->Forward({shape, qkv, numbers, rate, y, saved});
     device_->ops().attention->Backward(
         {shape, qkv, y, saved, dy, numbers, rate, dqkv});
@@ -143,11 +143,11 @@ TEST_P(DeviceConformanceTest, TheRandomBaseIsAddedToStreams) {
 TEST_P(DeviceConformanceTest, CapturedWorkDrawsOtherNumbersFromAnotherBase) {
   if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
   const float rate = 0.4f;
-  const Reals x = UploadReals(Random(kCount, 1));
-  auto y = OutputReals(kCount);
+  const Reals x = UploadReals(Random(kElements, 1));
+  auto y = OutputReals(kElements);
   const auto drop = [&](uint32_t a) {
     device_->ops().elementwise->Dropout(
-        {kCount, {1, RandomPurpose::kDropout, a, 5}, rate, x, y});
+        {kElements, {1, RandomPurpose::kDropout, a, 5}, rate, x, y});
   };
   drop(9);
   const Floats expected = y.Download();

@@ -45,8 +45,8 @@ std::string Name(const ConvolutionShape& s) {
          std::to_string(s.stride) + ", padding " + std::to_string(s.padding);
 }
 
-struct Tensors {
-  Tensors(const Device& device, const ConvolutionShape& s)
+struct ConvolutionTensors {
+  ConvolutionTensors(const Device& device, const ConvolutionShape& s)
       : x(RandomReals(device,
                       s.batch * s.in_channels * s.in_height * s.in_width, 1)),
         weight(RandomReals(
@@ -59,14 +59,14 @@ struct Tensors {
 };
 
 // As for a sum of n products, doubled: fast algorithms transform first.
-double SumTolerance(int64_t n) {
+double ConvolutionTolerance(int64_t n) {
   return 2 * static_cast<double>(n + 2) * kEpsilon;
 }
 
 TEST_P(DeviceConformanceTest, ConvolutionForwardSlidesKernelsOverImages) {
   for (const ConvolutionShape& s : ConvolutionShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(*device_, s);
+    const ConvolutionTensors t(*device_, s);
     for (bool with_bias : {true, false}) {
       auto y = OutputReals(t.dy.size());
       const auto bias = Upload(t.bias);
@@ -79,7 +79,7 @@ TEST_P(DeviceConformanceTest, ConvolutionForwardSlidesKernelsOverImages) {
           s, Absolute(x), Absolute(weight), Absolute(b));
       const Doubles sums = reference::ConvolutionForward(s, x, weight, {});
       for (size_t i = 0; i < limits.size(); ++i) {
-        limits[i] *= SumTolerance(s.in_channels * s.kernel * s.kernel);
+        limits[i] *= ConvolutionTolerance(s.in_channels * s.kernel * s.kernel);
         // The sum may be rounded before the bias is added.
         if (with_bias) limits[i] += RealEpsilon() * std::abs(sums[i]);
       }
@@ -92,14 +92,14 @@ TEST_P(DeviceConformanceTest, ConvolutionForwardSlidesKernelsOverImages) {
 TEST_P(DeviceConformanceTest, ConvolutionBackwardInputMatchesReference) {
   for (const ConvolutionShape& s : ConvolutionShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(*device_, s);
+    const ConvolutionTensors t(*device_, s);
     auto dx = OutputReals(t.x.size());
     device_->ops().convolution->BackwardInput(
         {s, UploadReals(t.dy), UploadReals(t.weight), dx});
     const Doubles dy = ToDoubles(t.dy), weight = ToDoubles(t.weight);
     ExpectRealsNear(
         dx, reference::ConvolutionBackwardInput(s, dy, weight),
-        SumTolerance(s.out_channels * s.kernel * s.kernel),
+        ConvolutionTolerance(s.out_channels * s.kernel * s.kernel),
         reference::ConvolutionBackwardInput(s, Absolute(dy), Absolute(weight)));
   }
 }
@@ -107,9 +107,10 @@ TEST_P(DeviceConformanceTest, ConvolutionBackwardInputMatchesReference) {
 TEST_P(DeviceConformanceTest, ConvolutionBackwardWeightMatchesReference) {
   for (const ConvolutionShape& s : ConvolutionShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(*device_, s);
+    const ConvolutionTensors t(*device_, s);
     const Doubles x = ToDoubles(t.x), dy = ToDoubles(t.dy);
-    const double tolerance = SumTolerance(s.batch * s.out_height * s.out_width);
+    const double tolerance =
+        ConvolutionTolerance(s.batch * s.out_height * s.out_width);
     for (bool with_bias : {true, false}) {
       auto dweight = Output(t.weight.size()), dbias = Output(t.bias.size());
       device_->ops().convolution->BackwardWeight(
@@ -129,7 +130,7 @@ TEST_P(DeviceConformanceTest, ConvolutionBackwardWeightMatchesReference) {
 
 TEST_P(DeviceConformanceTest, ConvolutionGradientsMatchFiniteDifferences) {
   const ConvolutionShape s = Shape(2, 3, 7, 6, 5, 3, 2, 1);
-  const Tensors t(*device_, s);
+  const ConvolutionTensors t(*device_, s);
   auto dx = OutputReals(t.x.size());
   auto dweight = Output(t.weight.size()), dbias = Output(t.bias.size());
   device_->ops().convolution->BackwardInput(

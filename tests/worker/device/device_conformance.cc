@@ -122,6 +122,11 @@ Floats RandomFloats(int64_t count, uint32_t seed) {
   return values;
 }
 
+Floats Plus(Floats values, float number) {
+  for (float& value : values) value += number;
+  return values;
+}
+
 Floats Rounded(const Device& device, const Floats& values) {
   return device.precision() == Precision::kFloat32 ? values
                                                    : FromHalves(Halves(values));

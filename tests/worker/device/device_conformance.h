@@ -91,6 +91,8 @@ class Reals {
 // Returns `count` numbers that are uniformly distributed in [-1, 1). They
 // depend only on `seed`.
 Floats RandomFloats(int64_t count, uint32_t seed);
+// Returns `values` with `number` added to each.
+Floats Plus(Floats values, float number);
 // Returns `values`, rounded to the precision of the device.
 Floats Rounded(const Device& device, const Floats& values);
 // Returns RandomFloats, rounded to the precision of the device.

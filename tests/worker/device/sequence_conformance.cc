@@ -9,11 +9,6 @@ namespace {
 
 const int64_t kSizes[] = {1, 3, 16, 17, 65, 128};
 
-Floats Plus(Floats a, float b) {
-  for (float& value : a) value += b;
-  return a;
-}
-
 struct Norm {
   Norm(const Device& device, int64_t rows, int64_t width, float mean)
       : rows(rows),
