@@ -127,6 +127,10 @@ Floats Plus(Floats values, float number) {
   return values;
 }
 
+int64_t Count(const AttentionShape& s) {
+  return s.batch * s.time * s.heads * s.head_size;
+}
+
 Floats Rounded(const Device& device, const Floats& values) {
   return device.precision() == Precision::kFloat32 ? values
                                                    : FromHalves(Halves(values));

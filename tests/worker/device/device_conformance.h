@@ -31,6 +31,9 @@ namespace tributary {
 
 inline constexpr double kEpsilon = 0x1p-24;
 inline constexpr double kBfloat16Epsilon = 0x1p-8;
+// The random numbers of dropout in tests of attention.
+inline constexpr RandomStream kDropoutStream = {99, RandomPurpose::kDropout, 3,
+                                                4};
 
 struct DeviceFactory {
   std::string name;
@@ -103,6 +106,9 @@ Floats RandomReals(const Device& device, int64_t count, uint32_t seed);
 Integers RandomIntegers(int64_t count, int32_t bound, uint32_t seed);
 
 Doubles ToDoubles(const Floats& values);
+
+// The number of elements of the output of attention.
+int64_t Count(const AttentionShape& s);
 
 class DeviceConformanceTest : public testing::TestWithParam<DeviceFactory> {
  protected:

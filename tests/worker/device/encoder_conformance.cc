@@ -8,8 +8,6 @@
 namespace tributary {
 namespace {
 
-const RandomStream kStream = {99, RandomPurpose::kDropout, 3, 4};
-
 struct Sequences {
   AttentionShape shape;
   Integers lengths;
@@ -21,10 +19,6 @@ std::vector<Sequences> AllSequences() {
           {{3, 5, 2, 3, false}, {5, 1, 4}},
           {{2, 67, 1, 8, false}, {64, 67}},
           {{2, 130, 2, 16, false}, {33, 129}}};
-}
-
-int64_t Count(const AttentionShape& s) {
-  return s.batch * s.time * s.heads * s.head_size;
 }
 
 // Returns true if the element of y, [batch, time, ...], belongs to a position
@@ -46,12 +40,13 @@ TEST_P(DeviceConformanceTest, AttentionInBothDirectionsMatchesReference) {
       auto saved = Output(device_->ops().attention->SavedElements(s.shape));
       const auto device_qkv = UploadReals(qkv);
       device_->ops().attention->Forward(
-          {s.shape, device_qkv, kStream, rate, y, saved, lengths});
+          {s.shape, device_qkv, kDropoutStream, rate, y, saved, lengths});
       // As for causal attention; see sequence_conformance.cc.
-      ExpectRealsNear(y,
-                      reference::AttentionForward(s.shape, ToDoubles(qkv),
-                                                  kStream, rate, s.lengths),
-                      200 * kEpsilon + 3 * RealEpsilon());
+      ExpectRealsNear(
+          y,
+          reference::AttentionForward(s.shape, ToDoubles(qkv), kDropoutStream,
+                                      rate, s.lengths),
+          200 * kEpsilon + 3 * RealEpsilon());
     }
   }
 }
@@ -70,14 +65,14 @@ TEST_P(DeviceConformanceTest, ItsGradientMatchesFiniteDifferences) {
            dqkv = OutputReals(3 * Count(s.shape));
       auto saved = Output(device_->ops().attention->SavedElements(s.shape));
       device_->ops().attention->Forward(
-          {s.shape, device_qkv, kStream, rate, y, saved, lengths});
+          {s.shape, device_qkv, kDropoutStream, rate, y, saved, lengths});
       device_->ops().attention->Backward({s.shape, device_qkv, y, saved,
-                                          UploadReals(dy), kStream, rate, dqkv,
-                                          lengths});
+                                          UploadReals(dy), kDropoutStream, rate,
+                                          dqkv, lengths});
       ExpectGradient(
           [&](const Doubles& v) {
-            return Dot(reference::AttentionForward(s.shape, v, kStream, rate,
-                                                   s.lengths),
+            return Dot(reference::AttentionForward(s.shape, v, kDropoutStream,
+                                                   rate, s.lengths),
                        dy);
           },
           ToDoubles(qkv), dqkv.Download(), 1e-5 + RealEpsilon(), RealEpsilon());
@@ -103,10 +98,10 @@ TEST_P(DeviceConformanceTest, PositionsThatDoNotExistHaveNoEffectAndNoResult) {
          dqkv = OutputReals(3 * Count(s.shape));
     auto saved = Output(device_->ops().attention->SavedElements(s.shape));
     device_->ops().attention->Forward(
-        {s.shape, device_qkv, kStream, 0.2f, y, saved, lengths});
+        {s.shape, device_qkv, kDropoutStream, 0.2f, y, saved, lengths});
     device_->ops().attention->Backward({s.shape, device_qkv, y, saved,
-                                        UploadReals(dy), kStream, 0.2f, dqkv,
-                                        lengths});
+                                        UploadReals(dy), kDropoutStream, 0.2f,
+                                        dqkv, lengths});
     results[run][0] = y.Download();
     results[run][1] = dqkv.Download();
   }

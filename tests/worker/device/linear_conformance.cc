@@ -37,7 +37,7 @@ std::string Name(const LinearShape& s) {
 // sum of the absolute values; two more for what is added at the end.
 double SumTolerance(int64_t n) { return static_cast<double>(n + 2) * kEpsilon; }
 
-Doubles Plus(Doubles a, const Doubles& b) {
+Doubles ElementSums(Doubles a, const Doubles& b) {
   for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
 }
@@ -84,14 +84,14 @@ TEST_P(DeviceConformanceTest, LinearBackwardInputSetsOrAddsGradient) {
     device_->ops().linear->BackwardInput({s, UploadReals(dy),
                                           UploadReals(weight),
                                           /*accumulate=*/true, sum});
-    Doubles magnitudes = Plus(Absolute(ToDoubles(before)), magnitude);
+    Doubles magnitudes = ElementSums(Absolute(ToDoubles(before)), magnitude);
     const bool is_gpu = !device_->bus_id().empty();
     for (size_t i = 0; is_gpu && i < magnitudes.size(); ++i) {
       // cuBLASLt rounds the product before it adds.
       magnitudes[i] +=
           std::abs(expected[i]) * RealEpsilon() / SumTolerance(s.outputs);
     }
-    ExpectRealsNear(sum, Plus(ToDoubles(before), expected),
+    ExpectRealsNear(sum, ElementSums(ToDoubles(before), expected),
                     SumTolerance(s.outputs), magnitudes);
   }
 }
@@ -118,9 +118,9 @@ TEST_P(DeviceConformanceTest, LinearBackwardWeightSetsOrAddsGradient) {
     auto sum = Upload(before);
     device_->ops().linear->BackwardWeight({s, UploadReals(x), UploadReals(dy),
                                            /*accumulate=*/true, sum, nullptr});
-    ExpectNear(sum.Download(), Plus(ToDoubles(before), expected),
+    ExpectNear(sum.Download(), ElementSums(ToDoubles(before), expected),
                SumTolerance(s.rows),
-               Plus(Absolute(ToDoubles(before)), magnitude));
+               ElementSums(Absolute(ToDoubles(before)), magnitude));
   }
 }
 

@@ -224,12 +224,6 @@ std::string Name(const AttentionShape& s, float rate) {
          ", dropout " + std::to_string(rate);
 }
 
-const RandomStream kStream = {99, RandomPurpose::kDropout, 3, 4};
-
-int64_t Count(const AttentionShape& s) {
-  return s.batch * s.time * s.heads * s.head_size;
-}
-
 TEST_P(DeviceConformanceTest, AttentionForwardMatchesReference) {
   for (const AttentionShape& s : AttentionShapes()) {
     for (float rate : {0.0f, 0.3f}) {
@@ -240,12 +234,13 @@ TEST_P(DeviceConformanceTest, AttentionForwardMatchesReference) {
       auto y = OutputReals(Count(s));
       auto saved = Output(device_->ops().attention->SavedElements(s));
       device_->ops().attention->Forward(
-          {s, UploadReals(qkv), kStream, rate, y, saved});
+          {s, UploadReals(qkv), kDropoutStream, rate, y, saved});
       // A score of magnitude 20 rounds to 20 kEpsilon times the length of the
       // sum, and probabilities by the same, relatively; they may have been
       // rounded as factors. Values are up to 2, and divided by 1 - rate.
       ExpectRealsNear(
-          y, reference::AttentionForward(s, ToDoubles(qkv), kStream, rate),
+          y,
+          reference::AttentionForward(s, ToDoubles(qkv), kDropoutStream, rate),
           200 * kEpsilon + 3 * RealEpsilon());
     }
   }
@@ -261,15 +256,17 @@ TEST_P(DeviceConformanceTest, AttentionGradientMatchesFiniteDifferences) {
       auto y = OutputReals(Count(s)), dqkv = OutputReals(3 * Count(s));
       auto saved = Output(device_->ops().attention->SavedElements(s));
       device_->ops().attention->Forward(
-          {s, device_qkv, kStream, rate, y, saved});
-      device_->ops().attention->Backward(
-          {s, device_qkv, y, saved, UploadReals(dy), kStream, rate, dqkv});
+          {s, device_qkv, kDropoutStream, rate, y, saved});
+      device_->ops().attention->Backward({s, device_qkv, y, saved,
+                                          UploadReals(dy), kDropoutStream, rate,
+                                          dqkv});
       // Gradients are up to about 5 and sums of up to `time` terms. Backward
       // takes the product of y and dy from y, whose rounding counts as much as
       // the score's factor and the probability, whose sum is 1.
       ExpectGradient(
           [&](const Doubles& v) {
-            return Dot(reference::AttentionForward(s, v, kStream, rate), dy);
+            return Dot(reference::AttentionForward(s, v, kDropoutStream, rate),
+                       dy);
           },
           ToDoubles(qkv), dqkv.Download(), 1e-5 + RealEpsilon(), RealEpsilon());
     }
@@ -283,11 +280,11 @@ TEST_P(DeviceConformanceTest, AttentionLooksAtNoLaterPosition) {
   auto y = OutputReals(Count(s));
   auto saved = Output(device_->ops().attention->SavedElements(s));
   device_->ops().attention->Forward(
-      {s, UploadReals(qkv), kStream, 0, y, saved});
+      {s, UploadReals(qkv), kDropoutStream, 0, y, saved});
   const Floats before = y.Download();
   for (size_t i = seen * row; i < qkv.size(); ++i) qkv[i] = 50;
   device_->ops().attention->Forward(
-      {s, UploadReals(qkv), kStream, 0, y, saved});
+      {s, UploadReals(qkv), kDropoutStream, 0, y, saved});
   const Floats after = y.Download();
   const int64_t same = seen * s.heads * s.head_size;
   EXPECT_EQ(Floats(before.begin(), before.begin() + same),
