@@ -35,13 +35,7 @@ def _dep(header):
         "//conditions:default": ["//third_party/bazel:" + header],
     })
 
-def _compile(rule, header, options = [], **kwargs):
-    if not kwargs.get("copts") and kwargs.get("srcs"):
-        kwargs["copts"] = _include(header) + options
-        kwargs["deps"] = kwargs.get("deps", []) + _dep(header)
-    rule(**kwargs)
-
-def _units(name, srcs, **kwargs):
+def _units(name, srcs, attributes):
     """Returns labels of files that contain all of `srcs`, several each."""
     count = (len(srcs) + _MAX_FILES_IN_UNIT - 1) // _MAX_FILES_IN_UNIT
     units = []
@@ -55,12 +49,28 @@ def _units(name, srcs, **kwargs):
             cmd = "for file in $(SRCS); do" +
                   " printf '#line 1 \"%s\"\\n' $$file; cat $$file; done >$@",
             visibility = ["//visibility:private"],
-            **kwargs
+            **attributes
         )
         units.append(":" + unit)
     return units
 
-def cc_library(name, srcs = [], copts = [], **kwargs):
+def _compile(rule, header, name, srcs, copts, testonly, options = [], **kwargs):
+    """Declares a target of `rule` with units and the precompiled `header`."""
+    if srcs and not copts:
+        sources = [file for file in srcs if file.endswith(".cc")]
+        if len(sources) > 1:
+            attributes = {"tags": ["manual"], "testonly": testonly}
+            if "target_compatible_with" in kwargs:
+                attributes["target_compatible_with"] = kwargs["target_compatible_with"]
+            srcs = [file for file in srcs if file not in sources] + select({
+                "//third_party/bazel:compile_separately": sources,
+                "//conditions:default": _units(name, sources, attributes),
+            })
+        copts = _include(header) + options
+        kwargs["deps"] = kwargs.get("deps", []) + _dep(header)
+    rule(name = name, srcs = srcs, copts = copts, testonly = testonly, **kwargs)
+
+def cc_library(name, srcs = [], copts = [], testonly = False, **kwargs):
     """native.cc_library whose source files share translation units.
 
     What a source file keeps to itself (in an unnamed namespace, or by #define)
@@ -73,39 +83,41 @@ def cc_library(name, srcs = [], copts = [], **kwargs):
       name: the library.
       srcs: a list; not the result of select().
       copts: if there are any, each file is compiled alone.
+      testonly: as in native.cc_library.
       **kwargs: passed to native.cc_library.
     """
-    sources = [file for file in srcs if file.endswith(".cc")]
-    if len(sources) > 1 and not copts:
-        of_targets = {
-            key: kwargs[key]
-            for key in ["tags", "target_compatible_with", "testonly"]
-            if key in kwargs
-        }
-        srcs = [file for file in srcs if file not in sources] + select({
-            "//third_party/bazel:compile_separately": sources,
-            "//conditions:default": _units(name, sources, **of_targets),
-        })
     _compile(
         native.cc_library,
         "precompiled_header",
-        name = name,
-        srcs = srcs,
-        copts = copts,
+        name,
+        srcs,
+        copts,
+        testonly,
         linkstatic = True,
         **kwargs
     )
 
-def cc_test(**kwargs):
-    """native.cc_test with the header precompiled for tests.
+def cc_test(name, srcs = [], copts = [], **kwargs):
+    """native.cc_test whose source files share translation units.
 
-    A test's own source file is optimized a little only, which saves a quarter
-    of the time in which it compiles. Libraries under test are not affected,
+    A test's own source files are optimized a little only, which saves a quarter
+    of the time in which they compile. Libraries under test are not affected,
     except for functions that they define in headers.
+
+    Args:
+      name: the test.
+      srcs: a list; not the result of select().
+      copts: if there are any, each file is compiled alone and fully optimized.
+      **kwargs: passed to native.cc_test.
     """
     _compile(
         native.cc_test,
         "precompiled_test_header",
+        name,
+        srcs,
+        copts,
+        # Tests are always for tests; only their units need to say so.
+        True,
         options = select({
             "//third_party/bazel:optimized": ["-O1"],
             "//conditions:default": [],

@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-JobSpec Job() {
+JobSpec SmallJob() {
   return *ParseJob(R"(
     model { mlp { hidden: [64, 32] } }
     data { text { path: "a.txt" } }
@@ -24,7 +24,7 @@ JobSpec Job() {
 }
 
 JobSpec Set(const std::string& assignment) {
-  JobSpec job = Job();
+  JobSpec job = SmallJob();
   const absl::Status status = SetField(&job, assignment);
   EXPECT_TRUE(status.ok()) << assignment << ": " << status;
   return job;
@@ -77,7 +77,7 @@ TEST(SetFieldTest, SetsMessages) {
 }
 
 TEST(SetFieldTest, GrowsListsOfMessagesOneByOne) {
-  JobSpec job = Job();
+  JobSpec job = SmallJob();
   ASSERT_TRUE(SetField(&job, "model.cnn.block[0].channels=8").ok());
   ASSERT_TRUE(SetField(&job, "model.cnn.block[1].channels=16").ok());
   ASSERT_TRUE(SetField(&job, "model.cnn.block[0].kernel=5").ok());
@@ -141,18 +141,18 @@ TEST(SetFieldTest, ExplainsWhatIsWrongAndChangesNothing) {
       {"model.gpt={layers: 2}}", "model.gpt: "},
   };
   for (const BadAssignment& bad : cases) {
-    JobSpec job = Job();
+    JobSpec job = SmallJob();
     const absl::Status status = SetField(&job, bad.assignment);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument)
         << bad.assignment;
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.message))
         << bad.assignment;
-    EXPECT_EQ(PrintJob(job), PrintJob(Job())) << bad.assignment;
+    EXPECT_EQ(PrintJob(job), PrintJob(SmallJob())) << bad.assignment;
   }
 }
 
 TEST(SetFieldTest, TakesTimeInBoundsForAVeryLongPath) {
-  JobSpec job = Job();
+  JobSpec job = SmallJob();
   const std::string path(100000, 'x');
   EXPECT_THAT(
       SetField(&job, path + "=1"),

@@ -7,7 +7,7 @@
 namespace tributary {
 namespace {
 
-const absl::Time kStart = absl::UnixEpoch();
+const absl::Time kFirstHeartbeat = absl::UnixEpoch();
 
 class WorkerSpeedTest : public ::testing::Test {
  protected:
@@ -25,10 +25,10 @@ class WorkerSpeedTest : public ::testing::Test {
 };
 
 TEST_F(WorkerSpeedTest, IsUnknownBeforeTheFirstMicroBatch) {
-  EXPECT_FALSE(speed_.micro_batch_seconds(kStart).has_value());
+  EXPECT_FALSE(speed_.micro_batch_seconds(kFirstHeartbeat).has_value());
   statistics_.set_threads(3);
   speed_.Add(statistics_, waiting_);
-  EXPECT_FALSE(speed_.micro_batch_seconds(kStart).has_value());
+  EXPECT_FALSE(speed_.micro_batch_seconds(kFirstHeartbeat).has_value());
   EXPECT_FALSE(speed_.fresh());
   EXPECT_EQ(speed_.threads(), 3);
 }
@@ -41,7 +41,7 @@ TEST_F(WorkerSpeedTest, IsFreshAfterFiveHeartbeatsWithMicroBatches) {
   EXPECT_FALSE(speed_.fresh());
   Compute(10, 0.01);
   EXPECT_TRUE(speed_.fresh());
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.01, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat), 0.01, 1e-12);
 }
 
 TEST_F(WorkerSpeedTest, OneLongMicroBatchIsEnough) {
@@ -53,37 +53,39 @@ TEST_F(WorkerSpeedTest, ForgetsAHiccupButFollowsAChange) {
   for (int i = 0; i < 5; ++i) Compute(10, 0.01);
   Compute(1, 2);
   Compute(1, 2);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.01, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat), 0.01, 1e-12);
   Compute(1, 2);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 2, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat), 2, 1e-12);
 }
 
 TEST_F(WorkerSpeedTest, KeepsTheOldMeasurementUntilTheNewOneIsFresh) {
   for (int i = 0; i < 5; ++i) Compute(10, 0.01);
-  speed_.Restart(/*has_micro_batches=*/true, kStart);
+  speed_.Restart(/*has_micro_batches=*/true, kFirstHeartbeat);
   EXPECT_FALSE(speed_.fresh());
   for (int i = 0; i < 4; ++i) {
     Compute(10, 0.02);
-    EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.01, 1e-12);
+    EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat), 0.01, 1e-12);
   }
   Compute(10, 0.02);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.02, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat), 0.02, 1e-12);
 }
 
 TEST_F(WorkerSpeedTest, AnIdleWorkerGetsAnotherTryInTheEnd) {
   for (int i = 0; i < 3; ++i) Compute(10, 0.8);
-  speed_.Restart(/*has_micro_batches=*/false, kStart);
+  speed_.Restart(/*has_micro_batches=*/false, kFirstHeartbeat);
   const absl::Duration half_life = WorkerSpeed::kHalfLife;
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 0.9 * half_life), 0.8,
-              1e-12);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 1.1 * half_life), 0.4,
-              1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat + 0.9 * half_life),
+              0.8, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat + 1.1 * half_life),
+              0.4, 1e-12);
   // Still without leaves.
-  speed_.Restart(/*has_micro_batches=*/false, kStart + 1.1 * half_life);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 2.1 * half_life), 0.2,
+  speed_.Restart(/*has_micro_batches=*/false,
+                 kFirstHeartbeat + 1.1 * half_life);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat + 2.1 * half_life),
+              0.2, 1e-12);
+  speed_.Restart(/*has_micro_batches=*/true, kFirstHeartbeat + 2.1 * half_life);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat + 9 * half_life), 0.8,
               1e-12);
-  speed_.Restart(/*has_micro_batches=*/true, kStart + 2.1 * half_life);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 9 * half_life), 0.8, 1e-12);
 }
 
 TEST_F(WorkerSpeedTest, TheExchangeIsWhatIsNotWaitingForOthers) {
@@ -96,7 +98,7 @@ TEST_F(WorkerSpeedTest, TheExchangeIsWhatIsNotWaitingForOthers) {
     Compute(10, 0.01);
   }
   EXPECT_NEAR(speed_.exchange_seconds(), 0.5, 1e-9);
-  speed_.Restart(/*has_micro_batches=*/true, kStart);
+  speed_.Restart(/*has_micro_batches=*/true, kFirstHeartbeat);
   EXPECT_EQ(speed_.exchange_seconds(), 0);
   // A wait that was counted before the time that it took.
   waiting_ += 1;
@@ -119,7 +121,7 @@ TEST_F(WorkerSpeedTest, IgnoresCountersThatMakeNoSense) {
   odd.set_leaf_seconds(100);
   odd.set_threads(-2);
   speed_.Add(odd, 0);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.01, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat), 0.01, 1e-12);
   EXPECT_EQ(speed_.threads(), 1);
 }
 

@@ -20,11 +20,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int kChunks = 3;
-constexpr int64_t kElements = 16;
+constexpr int kSessionChunks = 3;
+constexpr int64_t kSessionElements = 16;
 
 std::string Bytes(float value) {
-  const std::vector<float> values(kElements, value);
+  const std::vector<float> values(kSessionElements, value);
   return std::string(reinterpret_cast<const char*>(values.data()),
                      values.size() * sizeof(float));
 }
@@ -33,8 +33,8 @@ std::string Bytes(float value) {
 class ExchangeSessionTest : public testing::Test {
  protected:
   ExchangeSessionTest() {
-    const ParameterTable table =
-        TableOfOneParameter(kChunks * kElements, kElements);
+    const ParameterTable table = TableOfOneParameter(
+        kSessionChunks * kSessionElements, kSessionElements);
     ParameterStore::Options options = SmallStoreOptions();
     store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
                                      &pool_, [](const StepSums&) {});
@@ -63,7 +63,7 @@ class ExchangeSessionTest : public testing::Test {
     EXPECT_EQ(welcome->message.welcome().shard(), 2);
   }
   void Initialize() {
-    for (int chunk = kChunks - 1; chunk >= 0; --chunk) {
+    for (int chunk = kSessionChunks - 1; chunk >= 0; --chunk) {
       WorkerMessage message;
       message.mutable_initial()->set_chunk(chunk);
       Receive(message, Bytes(1));
@@ -84,7 +84,7 @@ class ExchangeSessionTest : public testing::Test {
     std::vector<std::pair<int64_t, int>> sent;
     while (const auto next = stream_.Read(session_.get())) {
       const Weights& weights = next->message.weights();
-      EXPECT_EQ(next->payload.size(), kElements * sizeof(float));
+      EXPECT_EQ(next->payload.size(), kSessionElements * sizeof(float));
       sent.push_back({weights.version(), weights.chunk()});
     }
     return sent;
@@ -153,7 +153,8 @@ TEST_F(ExchangeSessionTest, RefusesAContributionInAnotherEncoding) {
 TEST_F(ExchangeSessionTest, SendsOlderVersionsAndFirstLayersFirst) {
   Welcome();
   Initialize();
-  for (int chunk = kChunks - 1; chunk >= 0; --chunk) Contribute(0, chunk);
+  for (int chunk = kSessionChunks - 1; chunk >= 0; --chunk)
+    Contribute(0, chunk);
   EXPECT_THAT(Sent(), ElementsAre(P(0, 0), P(0, 1), P(0, 2), P(1, 0), P(1, 1),
                                   P(1, 2)));
   EXPECT_FALSE(stream_.closed().has_value());
@@ -163,7 +164,8 @@ TEST_F(ExchangeSessionTest, DropsVersionsThatASlowWorkerNoLongerNeeds) {
   Welcome();
   Initialize();
   for (int64_t step = 0; step < 4; ++step) {
-    for (int chunk = 0; chunk < kChunks; ++chunk) Contribute(step, chunk);
+    for (int chunk = 0; chunk < kSessionChunks; ++chunk)
+      Contribute(step, chunk);
   }
   EXPECT_THAT(Sent(), ElementsAre(P(3, 0), P(3, 1), P(3, 2), P(4, 0), P(4, 1),
                                   P(4, 2)));
@@ -174,7 +176,7 @@ TEST_F(ExchangeSessionTest, SendsNothingAfterTheCallHasEnded) {
   Initialize();
   (void)Sent();
   session_->OnGone();
-  for (int chunk = 0; chunk < kChunks; ++chunk) {
+  for (int chunk = 0; chunk < kSessionChunks; ++chunk) {
     WorkerMessage message;
     message.mutable_contribution()->set_chunk(chunk);
     message.mutable_contribution()->set_node(1);

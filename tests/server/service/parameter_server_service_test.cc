@@ -24,16 +24,13 @@
 #include "tests/support/command_runner.h"
 #include "tests/support/executors.h"
 
-// Suppresses a leak of ten bytes in c-ares, which gRPC uses to resolve names.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libcares"; }
-
 namespace tributary {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr int64_t kElements = 16;
+constexpr int64_t kChunkElements = 16;
 
 // A server of one chunk, in attempt 3.
 class ParameterServerServiceTest : public testing::Test {
@@ -43,7 +40,8 @@ class ParameterServerServiceTest : public testing::Test {
     log.standard_error = false;
     log.file = log_path_;
     log_ = *Logger::Create(log);
-    const ParameterTable table = TableOfOneParameter(kElements, kElements);
+    const ParameterTable table =
+        TableOfOneParameter(kChunkElements, kChunkElements);
     ParameterStore::Options options = SmallStoreOptions();
     store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
                                      &pool_, [](const StepSums&) {});

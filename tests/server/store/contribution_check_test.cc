@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 // "a" has elements 0 to 4 of chunk 0; "b" has all of chunk 1 and 2 elements of
 // chunk 2.
-ArenaLayout Layout() {
+ArenaLayout CheckedLayout() {
   ParameterTable table;
   table.set_chunk_elements(16);
   for (const auto& [name, size] :
@@ -42,7 +42,7 @@ class ContributionCheckTest : public ::testing::Test {
     return std::string(check_.Check(chunk, sum).message());
   }
 
-  const ContributionCheck check_{Layout(), /*leaves=*/1, /*steps=*/1,
+  const ContributionCheck check_{CheckedLayout(), /*leaves=*/1, /*steps=*/1,
                                  std::nullopt};
 };
 
@@ -78,7 +78,7 @@ TEST(ContributionCheckCountTest, BoundsTheSampleCountsOfExternalData) {
   job.mutable_batch()->set_global(8);
   job.mutable_batch()->set_micro_batches(1);
   const ContributionCheck check(
-      Layout(), /*leaves=*/1, /*steps=*/1,
+      CheckedLayout(), /*leaves=*/1, /*steps=*/1,
       SampleCounts(job, /*steps=*/1, /*train_samples=*/20));
   const auto values = std::make_shared<std::vector<float>>(16, 0.0f);
   NodeSum sum;

@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int64_t kContext = 8;
+constexpr int64_t kMaskedContext = 8;
 
 // `count` words, which repeat the alphabet.
 std::string Text(int count) {
@@ -34,7 +34,7 @@ std::string Text(int count) {
 class MaskedDataSetTest : public testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<MaskedDataSet>> Open(
-      const std::string& text, int64_t context = kContext,
+      const std::string& text, int64_t context = kMaskedContext,
       int64_t vocabulary = kTokens,
       const std::string& words = SmallVocabularyText()) const {
     TextSpec spec;
@@ -69,7 +69,7 @@ TEST_F(MaskedDataSetTest, SaysWhatItHolds) {
   ASSERT_EQ(data.status(), absl::OkStatus());
   const DataInfo& info = (*data)->info();
   EXPECT_EQ(info.kind, DataInfo::Kind::kSequences);
-  EXPECT_THAT(info.sample_shape, ElementsAre(kContext));
+  EXPECT_THAT(info.sample_shape, ElementsAre(kMaskedContext));
   EXPECT_EQ(info.vocabulary, kTokens);
   EXPECT_EQ(info.token_types, 1);
   EXPECT_TRUE(info.token_labels);
@@ -89,10 +89,10 @@ TEST_F(MaskedDataSetTest, SamplesAreWindowsBetweenSpecialTokens) {
     Batch batch;
     (*data)->ReadTrain(epoch, {3, 4}, &batch);
     EXPECT_EQ(batch.samples, 2);
-    EXPECT_THAT(batch.lengths, ElementsAre(kContext, kContext));
+    EXPECT_THAT(batch.lengths, ElementsAre(kMaskedContext, kMaskedContext));
     EXPECT_THAT(batch.token_types, testing::Each(0));
-    const std::vector<int32_t> first = Original(batch, 0, kContext);
-    const std::vector<int32_t> second = Original(batch, 1, kContext);
+    const std::vector<int32_t> first = Original(batch, 0, kMaskedContext);
+    const std::vector<int32_t> second = Original(batch, 1, kMaskedContext);
     EXPECT_EQ(first.front(), kCls);
     EXPECT_EQ(first.back(), kSep);
     // The windows are contiguous.
@@ -101,16 +101,16 @@ TEST_F(MaskedDataSetTest, SamplesAreWindowsBetweenSpecialTokens) {
     }
     EXPECT_EQ((second[1] - first[6] + 26) % 26, 1);
     EXPECT_EQ(batch.labels[0], -1);
-    EXPECT_EQ(batch.labels[kContext - 1], -1);
+    EXPECT_EQ(batch.labels[kMaskedContext - 1], -1);
     other = other || (!before.empty() && before != first);
     before = first;
     // The same samples at any place of a batch, as tokens and as labels.
     Batch again;
     (*data)->ReadTrain(epoch, {4}, &again);
     EXPECT_TRUE(std::equal(again.tokens.begin(), again.tokens.end(),
-                           batch.tokens.begin() + kContext));
+                           batch.tokens.begin() + kMaskedContext));
     EXPECT_TRUE(std::equal(again.labels.begin(), again.labels.end(),
-                           batch.labels.begin() + kContext));
+                           batch.labels.begin() + kMaskedContext));
   }
   EXPECT_TRUE(other);
 }
@@ -124,13 +124,14 @@ TEST_F(MaskedDataSetTest, EvaluationHoldsEachTokenOnce) {
     const int train = static_cast<int>(words * 0.9);
     std::vector<int32_t> held_out;
     for (int64_t sample = 0; sample < batch.samples; ++sample) {
-      const std::vector<int32_t> tokens = Original(batch, sample, kContext);
+      const std::vector<int32_t> tokens =
+          Original(batch, sample, kMaskedContext);
       EXPECT_EQ(tokens.front(), kCls);
       EXPECT_EQ(tokens.back(), kSep);
       held_out.insert(held_out.end(), tokens.begin() + 1, tokens.end() - 1);
-      for (int64_t i = batch.lengths[sample]; i < kContext; ++i) {
-        EXPECT_EQ(batch.tokens[sample * kContext + i], kPad);
-        EXPECT_EQ(batch.labels[sample * kContext + i], -1);
+      for (int64_t i = batch.lengths[sample]; i < kMaskedContext; ++i) {
+        EXPECT_EQ(batch.tokens[sample * kMaskedContext + i], kPad);
+        EXPECT_EQ(batch.labels[sample * kMaskedContext + i], -1);
       }
     }
     std::vector<int32_t> expected;
@@ -151,13 +152,13 @@ TEST_F(MaskedDataSetTest, SaysWhatIsWrong) {
                       "needs at least 12"));
   EXPECT_THAT(Open(Text(100), /*context=*/2).status(),
               invalid("model.bert.context: 2; must be from 3"));
-  EXPECT_THAT(Open(Text(100), kContext, kTokens - 1).status(),
+  EXPECT_THAT(Open(Text(100), kMaskedContext, kTokens - 1).status(),
               invalid("model.bert.vocabulary: 30, but data.text.tokenizer has "
                       "31 tokens; set model.bert.vocabulary to 31"));
-  EXPECT_THAT(
-      Open(Text(100), kContext, kTokens, "[UNK]\n[CLS]\n[SEP]\n").status(),
-      invalid("data.text.tokenizer: the vocabulary has no token "
-              "[MASK]; model.bert needs the tokenizer of a BERT"));
+  EXPECT_THAT(Open(Text(100), kMaskedContext, kTokens, "[UNK]\n[CLS]\n[SEP]\n")
+                  .status(),
+              invalid("data.text.tokenizer: the vocabulary has no token "
+                      "[MASK]; model.bert needs the tokenizer of a BERT"));
 }
 
 }  // namespace

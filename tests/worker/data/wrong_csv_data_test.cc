@@ -220,9 +220,11 @@ std::vector<WrongData> WrongCsv() {
   };
 }
 
-TEST_P(WrongDataTest, IsRefusedWithItsReason) { ExpectRefused(GetParam()); }
+using WrongCsvDataTest = WrongDataTest;
 
-INSTANTIATE_TEST_SUITE_P(Csv, WrongDataTest, testing::ValuesIn(WrongCsv()),
+TEST_P(WrongCsvDataTest, IsRefusedWithItsReason) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Csv, WrongCsvDataTest, testing::ValuesIn(WrongCsv()),
                          WrongDataTest::NameOf);
 
 }  // namespace

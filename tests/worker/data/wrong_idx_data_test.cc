@@ -220,9 +220,11 @@ std::vector<WrongData> WrongIdx() {
   };
 }
 
-TEST_P(WrongDataTest, IsRefusedWithItsReason) { ExpectRefused(GetParam()); }
+using WrongIdxDataTest = WrongDataTest;
 
-INSTANTIATE_TEST_SUITE_P(Idx, WrongDataTest, testing::ValuesIn(WrongIdx()),
+TEST_P(WrongIdxDataTest, IsRefusedWithItsReason) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Idx, WrongIdxDataTest, testing::ValuesIn(WrongIdx()),
                          WrongDataTest::NameOf);
 
 }  // namespace

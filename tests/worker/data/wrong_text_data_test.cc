@@ -126,10 +126,12 @@ std::vector<WrongData> WrongText() {
   };
 }
 
-TEST_P(WrongDataTest, IsRefusedWithItsReason) { ExpectRefused(GetParam()); }
+using WrongTextDataTest = WrongDataTest;
 
-INSTANTIATE_TEST_SUITE_P(Text, WrongDataTest, testing::ValuesIn(WrongText()),
-                         WrongDataTest::NameOf);
+TEST_P(WrongTextDataTest, IsRefusedWithItsReason) { ExpectRefused(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Text, WrongTextDataTest,
+                         testing::ValuesIn(WrongText()), WrongDataTest::NameOf);
 
 }  // namespace
 }  // namespace tributary

@@ -79,7 +79,7 @@ TEST(SyntheticModelTest, StartsAtZero) {
   EXPECT_EQ(weights, std::vector<float>(112, 0.0f));
 }
 
-class Recorder : public StepObserver {
+class RefusingRecorder : public StepObserver {
  public:
   bool WeightsNeeded(int64_t begin, int64_t end) override {
     needed.emplace_back(begin, end);
@@ -94,7 +94,7 @@ class Recorder : public StepObserver {
 
 TEST(SyntheticModelTest, WaitsForAllWeightsBeforeItIsDone) {
   ModelHarness harness = Make(100);
-  Recorder recorder;
+  RefusingRecorder recorder;
   harness.Step(Samples(1), /*step=*/0, /*micro_batch=*/0, &recorder);
   EXPECT_EQ(recorder.needed,
             (std::vector<std::pair<int64_t, int64_t>>{{0, 112}}));

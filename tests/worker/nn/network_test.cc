@@ -22,7 +22,7 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kSize = 6;  // Of every value.
+constexpr int64_t kLayerSize = 6;  // Of every value.
 constexpr int64_t kClasses = 4;
 constexpr int64_t kMaxSamples = 5;
 constexpr uint64_t kSeed = 9;
@@ -30,7 +30,7 @@ constexpr uint64_t kSeed = 9;
 // A random graph in which values have several readers, in any order.
 class RandomGraph {
  public:
-  explicit RandomGraph(uint32_t seed) : random_(seed), graph_(kSize) {}
+  explicit RandomGraph(uint32_t seed) : random_(seed), graph_(kLayerSize) {}
 
   Graph Build() && {
     Add(0);
@@ -41,13 +41,14 @@ class RandomGraph {
     unused_.pop_back();
     for (const ValueId value : unused_) {
       sum = graph_.Add(absl::StrCat("sum", value),
-                       std::make_unique<Residual>(kSize),
+                       std::make_unique<Residual>(kLayerSize),
                        Below(2) == 0 ? std::vector<ValueId>{sum, value}
                                      : std::vector<ValueId>{value, sum});
     }
     sum = graph_.Add(
         "output",
-        std::make_unique<Linear>(Linear::FanInOptions(kSize, kClasses)), {sum});
+        std::make_unique<Linear>(Linear::FanInOptions(kLayerSize, kClasses)),
+        {sum});
     if (Below(4) == 0) {
       sum = graph_.Add("last", std::make_unique<Relu>(kClasses), {sum});
     }
@@ -68,17 +69,18 @@ class RandomGraph {
     const std::string name = absl::StrCat("layer", graph_.nodes().size());
     std::vector<ValueId> inputs = {Pick()};
     std::unique_ptr<Layer> layer;
-    if (kind == 2) layer = std::make_unique<Relu>(kSize);
-    if (kind == 3) layer = std::make_unique<Gelu>(kSize);
-    if (kind == 4) layer = std::make_unique<Dropout>(kSize, 0.4f);
-    if (kind == 5) layer = std::make_unique<LayerNorm>(1, kSize, true);
+    if (kind == 2) layer = std::make_unique<Relu>(kLayerSize);
+    if (kind == 3) layer = std::make_unique<Gelu>(kLayerSize);
+    if (kind == 4) layer = std::make_unique<Dropout>(kLayerSize, 0.4f);
+    if (kind == 5) layer = std::make_unique<LayerNorm>(1, kLayerSize, true);
     if (kind == 6) {
-      layer = std::make_unique<Residual>(kSize);
+      layer = std::make_unique<Residual>(kLayerSize);
       inputs.push_back(Pick());
     }
     const bool linear = layer == nullptr;
     if (linear) {
-      layer = std::make_unique<Linear>(Linear::FanInOptions(kSize, kSize));
+      layer = std::make_unique<Linear>(
+          Linear::FanInOptions(kLayerSize, kLayerSize));
     }
     for (const ValueId input : inputs) {
       unused_.erase(std::remove(unused_.begin(), unused_.end(), input),
@@ -107,15 +109,16 @@ class PlainExecutor {
   double Run(bool training, const MicroBatchInput& micro_batch,
              const float* weights) {
     samples_ = micro_batch.samples;
-    values_ = {Room(kSize)};
-    std::copy_n(static_cast<const float*>(micro_batch.input), samples_ * kSize,
-                values_[0]);
+    values_ = {Room(kLayerSize)};
+    std::copy_n(static_cast<const float*>(micro_batch.input),
+                samples_ * kLayerSize, values_[0]);
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Graph::Node& node = graph_.nodes()[i];
       values_.push_back(Room(node.spec.output));
       saved_.push_back(Room(node.layer->SavedElements(*device_, samples_) + 1));
       if (!training && node.spec.identity_in_evaluation) {
-        std::copy_n(values_[node.inputs[0]], samples_ * kSize, values_.back());
+        std::copy_n(values_[node.inputs[0]], samples_ * kLayerSize,
+                    values_.back());
       } else {
         node.layer->Forward(Call(i, training), Tensors(i, weights));
       }
@@ -136,7 +139,7 @@ class PlainExecutor {
       LayerTensors tensors = Tensors(i, weights);
       tensors.output_gradient = AsReals(gradients_[node.output]);
       for (size_t k = 0; k < node.inputs.size(); ++k) {
-        tensors.input_gradients[k] = AsReals(Room(kSize));
+        tensors.input_gradients[k] = AsReals(Room(kLayerSize));
       }
       for (size_t k = 0; k < node.parameters.size(); ++k) {
         tensors.weight_gradients[k] =
@@ -145,9 +148,9 @@ class PlainExecutor {
       node.layer->Backward(Call(i, true), tensors);
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         float*& sum = gradients_[node.inputs[k]];
-        if (sum == nullptr) sum = Room(kSize);
+        if (sum == nullptr) sum = Room(kLayerSize);
         device_->ops().elementwise->Add(
-            {samples_ * kSize, tensors.input_gradients[k], AsReals(sum)});
+            {samples_ * kLayerSize, tensors.input_gradients[k], AsReals(sum)});
       }
       for (size_t k = 0; k < node.parameters.size(); ++k) {
         const Parameter& parameter = layout_.parameters()[node.parameters[k]];
@@ -212,7 +215,7 @@ class NetworkTest : public testing::TestWithParam<int> {
     weights_.resize(layout_->arena_elements());
     network_->Initialize(kSeed, *layout_, weights_.data());
     std::mt19937 random(GetParam());
-    for (int64_t i = 0; i < kMaxSamples * kSize; ++i) {
+    for (int64_t i = 0; i < kMaxSamples * kLayerSize; ++i) {
       input_.push_back(static_cast<float>(random()) * 0x1p-31f - 1);
       target_.push_back(static_cast<int32_t>(random() % kClasses));
     }

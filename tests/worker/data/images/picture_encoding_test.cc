@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 constexpr size_t kMaxBytes = 1000;
 
-std::string ErrorOf(const std::string& json) {
+std::string EncodingError(const std::string& json) {
   const absl::StatusOr<PictureEncoding> encoding =
       PictureEncoding::FromJson(json);
   EXPECT_EQ(encoding.status().code(), absl::StatusCode::kInvalidArgument);
@@ -50,20 +50,22 @@ TEST(PictureEncodingTest, LeavesOutNamesThatAreTooLong) {
 }
 
 TEST(PictureEncodingTest, NamesWhatIsWrong) {
-  EXPECT_THAT(ErrorOf("[]"), HasSubstr("it is no JSON object"));
-  EXPECT_THAT(ErrorOf(R"({"height": 8, "width": 8})"),
+  EXPECT_THAT(EncodingError("[]"), HasSubstr("it is no JSON object"));
+  EXPECT_THAT(EncodingError(R"({"height": 8, "width": 8})"),
               HasSubstr("its format is not tributary-pictures-1"));
   const std::string format = R"({"format": "tributary-pictures-1", )";
-  EXPECT_THAT(ErrorOf(format + R"("height": 0, "width": 8})"),
+  EXPECT_THAT(EncodingError(format + R"("height": 0, "width": 8})"),
               HasSubstr("`height` must be a number of pixels"));
-  EXPECT_THAT(ErrorOf(format + R"("height": 8, "width": -8})"),
+  EXPECT_THAT(EncodingError(format + R"("height": 8, "width": -8})"),
               HasSubstr("`width` must be a number of pixels"));
-  EXPECT_THAT(ErrorOf(format + R"("height": 99999999999, "width": 8})"),
+  EXPECT_THAT(EncodingError(format + R"("height": 99999999999, "width": 8})"),
               HasSubstr("`height` must be a number of pixels"));
-  EXPECT_THAT(ErrorOf(format + R"("height": 8, "width": 8, "classes": 2})"),
-              HasSubstr("`classes` must be a list"));
-  EXPECT_THAT(ErrorOf(format + R"("height": 8, "width": 8, "classes": [2]})"),
-              HasSubstr("a class must be a string"));
+  EXPECT_THAT(
+      EncodingError(format + R"("height": 8, "width": 8, "classes": 2})"),
+      HasSubstr("`classes` must be a list"));
+  EXPECT_THAT(
+      EncodingError(format + R"("height": 8, "width": 8, "classes": [2]})"),
+      HasSubstr("a class must be a string"));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<TarMember>> Index(const std::string& archive) {
       static_cast<int64_t>(archive.size()), "a.tar");
 }
 
-std::string ErrorOf(const std::string& archive) {
+std::string TarError(const std::string& archive) {
   return std::string(Index(archive).status().message());
 }
 
@@ -66,21 +66,21 @@ TEST(TarIndexTest, NeedsNoEndMark) {
 
 TEST(TarIndexTest, RefusesArchivesThatEndWithinAMember) {
   const std::string archive = TarFile("a/1.png", std::string(600, 'x'));
-  EXPECT_THAT(ErrorOf(archive.substr(0, 1000)),
+  EXPECT_THAT(TarError(archive.substr(0, 1000)),
               HasSubstr("a.tar: byte 0: the archive ends within this member"));
-  EXPECT_THAT(ErrorOf(archive + std::string(100, 'x')),
+  EXPECT_THAT(TarError(archive + std::string(100, 'x')),
               HasSubstr("a.tar: byte 1536: the archive ends within a header"));
 }
 
 TEST(TarIndexTest, RefusesOtherFiles) {
-  EXPECT_THAT(ErrorOf(std::string(600, 'x')),
+  EXPECT_THAT(TarError(std::string(600, 'x')),
               HasSubstr("a.tar: byte 0: expected the header of a tar member"));
-  EXPECT_THAT(ErrorOf("\x1f\x8b" + std::string(600, 'x')),
+  EXPECT_THAT(TarError("\x1f\x8b" + std::string(600, 'x')),
               HasSubstr("the archive is compressed; decompress it"));
 }
 
 TEST(TarIndexTest, RefusesMalformedPaxHeaders) {
-  EXPECT_THAT(ErrorOf(TarFile("h", "99 path=a\n", 'x') + TarFile("a", "b")),
+  EXPECT_THAT(TarError(TarFile("h", "99 path=a\n", 'x') + TarFile("a", "b")),
               HasSubstr("the extended (pax) header is malformed"));
 }
 

@@ -24,7 +24,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr int64_t kVocabulary = 300;
+constexpr int64_t kFileVocabulary = 300;
 
 template <typename Number>
 std::string Numbers(const std::vector<int>& values) {
@@ -55,7 +55,7 @@ std::string Npy(const std::string& type, const std::string& shape,
   return header + text + body;
 }
 
-std::vector<int> Counting(int count) {
+std::vector<int> CountingTokens(int count) {
   std::vector<int> values(static_cast<size_t>(count));
   std::iota(values.begin(), values.end(), 1);
   return values;
@@ -63,7 +63,7 @@ std::vector<int> Counting(int count) {
 
 absl::StatusOr<std::unique_ptr<TokenDataSet>> OpenTokens(const TokensSpec& spec,
                                                          int64_t context) {
-  const TextModel model = {"model.gpt", context, kVocabulary};
+  const TextModel model = {"model.gpt", context, kFileVocabulary};
   absl::StatusOr<TokenData> data = OpenTokenFiles(spec, model);
   if (!data.ok()) return data.status();
   return TokenDataSet::Create(*std::move(data), model, /*seed=*/1);
@@ -90,7 +90,7 @@ class TokenFilesTest : public testing::Test {
 };
 
 TEST_F(TokenFilesTest, EveryFormatYieldsTheSameSamples) {
-  const std::vector<int> values = Counting(200);
+  const std::vector<int> values = CountingTokens(200);
   const std::string narrow = Numbers<uint16_t>(values);
   const std::string wide = Numbers<uint32_t>(values);
   const std::vector<std::pair<std::string, TokensSpec::Format>> files = {
@@ -105,7 +105,7 @@ TEST_F(TokenFilesTest, EveryFormatYieldsTheSameSamples) {
   for (const auto& [bytes, format] : files) {
     const auto data = Open(bytes, format);
     ASSERT_EQ(data.status(), absl::OkStatus());
-    EXPECT_EQ((*data)->info().classes, kVocabulary);
+    EXPECT_EQ((*data)->info().classes, kFileVocabulary);
     EXPECT_EQ((*data)->train_samples(), 180 / 8 - 1);
     EXPECT_EQ((*data)->evaluation_samples(), 3);
     Batch batch;
@@ -123,7 +123,7 @@ TEST_F(TokenFilesTest, EveryFormatYieldsTheSameSamples) {
 }
 
 TEST_F(TokenFilesTest, HasTheWindowsOfTheTextWithTheseBytes) {
-  const std::vector<int> values = Counting(200);
+  const std::vector<int> values = CountingTokens(200);
   const auto tokens = Open(Numbers<uint16_t>(values));
   TextSpec spec;
   spec.add_path(folder_.Write("text", Numbers<uint8_t>(values)));
@@ -168,7 +168,7 @@ TEST_F(TokenFilesTest, WindowsCrossFilesAndValidationFilesAreHeldOut) {
 }
 
 TEST_F(TokenFilesTest, AFileThatBecomesShorterIsAnError) {
-  const auto data = Open(Numbers<uint16_t>(Counting(200)));
+  const auto data = Open(Numbers<uint16_t>(CountingTokens(200)));
   ASSERT_EQ(data.status(), absl::OkStatus());
   std::filesystem::resize_file(folder_.PathOf("tokens.bin"), 50);
   Batch batch;
@@ -186,7 +186,7 @@ TEST_F(TokenFilesTest, AFileThatBecomesShorterIsAnError) {
 }
 
 TEST_F(TokenFilesTest, ATokenThatBecomesTooLargeIsAnError) {
-  const auto data = Open(Numbers<uint16_t>(Counting(200)));
+  const auto data = Open(Numbers<uint16_t>(CountingTokens(200)));
   ASSERT_EQ(data.status(), absl::OkStatus());
   folder_.Write("tokens.bin", Numbers<uint16_t>(std::vector<int>(200, 300)));
   Batch batch;
@@ -214,14 +214,14 @@ TEST_F(TokenFilesTest, ReadsFilesOfSeveralPieces) {
 }
 
 TEST_F(TokenFilesTest, FingerprintDependsOnTheContents) {
-  std::vector<int> values = Counting(200);
+  std::vector<int> values = CountingTokens(200);
   const uint64_t before = (*Open(Numbers<uint16_t>(values)))->fingerprint();
   values[100] += 1;
   EXPECT_NE((*Open(Numbers<uint16_t>(values)))->fingerprint(), before);
 }
 
 TEST_F(TokenFilesTest, NamesTheFileAndTheError) {
-  const std::string body = Numbers<uint16_t>(Counting(200));
+  const std::string body = Numbers<uint16_t>(CountingTokens(200));
   ExpectError(Numbers<uint16_t>({1, 300}), TokensSpec::AUTO,
               "byte 2: token 300 is not below model.gpt.vocabulary 300");
   ExpectError("abc", TokensSpec::UINT16, "3 bytes are no multiple of 2");
@@ -240,7 +240,7 @@ TEST_F(TokenFilesTest, NamesTheFileAndTheError) {
 }
 
 TEST_F(TokenFilesTest, TooFewTokensAreAnError) {
-  EXPECT_THAT(Open(Numbers<uint16_t>(Counting(15))).status(),
+  EXPECT_THAT(Open(Numbers<uint16_t>(CountingTokens(15))).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("13 tokens are left for training; "
                                  "model.gpt.context 8 needs at least 16")));
