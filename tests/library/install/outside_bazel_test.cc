@@ -49,7 +49,7 @@ TEST(OutsideBazelTest, BuildsTheEngine) {
   const CommandResult result =
       RunScript(absl::StrCat(build, "--nobuild //:own_engine\n", build,
                              "@tributary//proto:job_proto_generate "
-                             "@tributary//common/text:counted\n"),
+                             "@tributary//common/text\n"),
                 app, {"HOME=" + home});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   // Bazel makes its folders read-only, and a test must leave none of those.

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kElements = 1000;
 
 // Of what streams get.
-std::vector<float> Floats(const EncodedFloats& encoded) {
+std::vector<float> DecodedFloats(const EncodedFloats& encoded) {
   std::vector<float> floats(kElements);
   if (encoded.encoding == FLOAT32) {
     EXPECT_EQ(encoded.bytes, 4 * kElements);
@@ -103,9 +103,9 @@ TEST_F(ChunkWeightsTest, KeepsTwoVersions) {
       EXPECT_EQ(weights.version(), version);
       for (const int64_t v : {version - 1, version}) {
         ASSERT_TRUE(weights.Has(v));
-        EXPECT_EQ(Floats(weights.Exact(v)), Values(v));
+        EXPECT_EQ(DecodedFloats(weights.Exact(v)), Values(v));
         EXPECT_EQ(weights.Encoded(v).encoding, WeightsEncoding(exchange_));
-        EXPECT_EQ(Floats(weights.Encoded(v)), Rounded(dtype, Values(v)));
+        EXPECT_EQ(DecodedFloats(weights.Encoded(v)), Rounded(dtype, Values(v)));
       }
       EXPECT_FALSE(weights.Has(version - 2));
       EXPECT_EQ(weights.Encoded(version - 2).data, nullptr);
@@ -139,12 +139,12 @@ TEST_F(ChunkWeightsTest, BothTransportsCarryTheSameBits) {
         const float* const place = places[v % 2].get();
         EXPECT_EQ(std::vector<float>(place, place + kElements),
                   Rounded(dtype, Values(v)));
-        EXPECT_EQ(Floats(weights.Encoded(v)), Rounded(dtype, Values(v)));
-        EXPECT_EQ(Floats(weights.Exact(v)), Values(v));
+        EXPECT_EQ(DecodedFloats(weights.Encoded(v)), Rounded(dtype, Values(v)));
+        EXPECT_EQ(DecodedFloats(weights.Exact(v)), Values(v));
       }
     }
     // What was handed out is not overwritten.
-    EXPECT_EQ(Floats(before), Rounded(dtype, Values(1)));
+    EXPECT_EQ(DecodedFloats(before), Rounded(dtype, Values(1)));
   }
 }
 
@@ -162,7 +162,7 @@ TEST_F(ChunkWeightsTest, CanBeSharedWhileAVersionIsInTheMaking) {
       const float* const place = places[v].get();
       EXPECT_EQ(std::vector<float>(place, place + kElements),
                 Rounded(dtype, Values(v)));
-      EXPECT_EQ(Floats(weights.Encoded(v)), Rounded(dtype, Values(v)));
+      EXPECT_EQ(DecodedFloats(weights.Encoded(v)), Rounded(dtype, Values(v)));
     }
   }
 }
@@ -189,15 +189,15 @@ void Add(const EncodedFloats& difference, std::vector<float>* values) {
 TEST_F(ChunkWeightsTest, DifferencesLeadToWhatNewcomersGet) {
   for (const ExchangeSpec& exchange : {TopK(0.05), EightBit()}) {
     ChunkWeights weights = Make(exchange);
-    std::vector<float> followed = Floats(weights.Encoded(0));
+    std::vector<float> followed = DecodedFloats(weights.Encoded(0));
     EXPECT_EQ(followed, Values(0));
     for (int64_t version = 1; version < 10; ++version) {
       const std::vector<float> before = followed;
       Advance(&weights, Values(version));
       Add(weights.difference(), &followed);
-      EXPECT_EQ(Floats(weights.Encoded(version)), followed);
-      EXPECT_EQ(Floats(weights.Encoded(version - 1)), before);
-      EXPECT_EQ(Floats(weights.Exact(version)), Values(version));
+      EXPECT_EQ(DecodedFloats(weights.Encoded(version)), followed);
+      EXPECT_EQ(DecodedFloats(weights.Encoded(version - 1)), before);
+      EXPECT_EQ(DecodedFloats(weights.Exact(version)), Values(version));
     }
   }
 }
@@ -206,7 +206,7 @@ TEST_F(ChunkWeightsTest, DifferencesCatchUpWithWeightsThatRest) {
   for (const ExchangeSpec& exchange : {TopK(0.05), EightBit()}) {
     ChunkWeights weights = Make(exchange);
     for (int i = 0; i < 20; ++i) Advance(&weights, Values(1));
-    const std::vector<float> published = Floats(weights.Encoded(20));
+    const std::vector<float> published = DecodedFloats(weights.Encoded(20));
     for (int64_t i = 0; i < kElements; ++i) {
       ASSERT_NEAR(published[i], Values(1)[i], 1e-6);
     }

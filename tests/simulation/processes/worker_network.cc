@@ -16,7 +16,7 @@ namespace {
 constexpr absl::Duration kStateTimeout = absl::Seconds(20);
 
 // Returns N for "server-N".
-size_t ShardAt(absl::string_view address) {
+size_t ShardNumber(absl::string_view address) {
   (void)absl::ConsumePrefix(&address, "server-");
   return static_cast<size_t>(std::atoi(std::string(address).c_str()));
 }
@@ -110,13 +110,14 @@ absl::StatusOr<std::unique_ptr<ExchangeStream>>
 SimulatedWorkerNetwork::ConnectToServer(const std::string& address,
                                         absl::Time deadline,
                                         const std::function<bool()>& stop) {
-  TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<Link> link,
-                             world_->AwaitConnection(
-                                 process_,
-                                 [world = world_, shard = ShardAt(address)] {
-                                   return world->servers[shard];
-                                 },
-                                 Service::kExchange, deadline, stop));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::shared_ptr<Link> link,
+      world_->AwaitConnection(
+          process_,
+          [world = world_, shard = ShardNumber(address)] {
+            return world->servers[shard];
+          },
+          Service::kExchange, deadline, stop));
   const Scenario& scenario = world_->scenario;
   ClientFaults faults;
   faults.reordered = scenario.reordered;
