@@ -23,7 +23,7 @@ Limits ForWorkers(int workers) {
   return limits;
 }
 
-std::string Describe(const Limits& limits) {
+std::string DescribeLimits(const Limits& limits) {
   return absl::StrCat(
       "connections ", limits.connections, ", of one address ",
       limits.connections_per_peer, ", new ones ",

@@ -88,7 +88,7 @@ Limits ForWorkers(int workers);
 
 // Returns one line with the name, the value and the unit of every limit, for
 // the log.
-std::string Describe(const Limits& limits);
+std::string DescribeLimits(const Limits& limits);
 
 }  // namespace tributary
 

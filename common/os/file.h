@@ -13,8 +13,8 @@
 
 namespace tributary {
 
-// Returns true if there is a file or a folder `path`. Returns false if that
-// cannot be found out.
+// Returns true if there is a file or a folder `path`. Returns false if the file
+// system cannot tell.
 bool PathExists(const std::string& path);
 
 // Returns the contents of a file. Returns NotFound if the file does not exist,

@@ -21,8 +21,9 @@ inline bool IsNode(int node, int leaves) {
   return node >= 1 && node < 2 * leaves;
 }
 
-// Returns the leaves below `node`. Leaves are the micro-batches of a step; the
-// binary tree in whose order their gradients are added has `leaves` leaves.
+// Returns the leaves below `node`. The gradients of a step's micro-batches are
+// added in the order of a binary tree, whose `leaves` leaves are the
+// micro-batches.
 LeafRange LeavesUnder(int node, int leaves);
 
 // Returns, from left to right, the smallest set of nodes of the reduction tree

@@ -31,8 +31,8 @@ uint64_t Key(int32_t left, int32_t right) {
 struct BytePairTokenizer::Scratch {
   // A part of the word. The parts form a list in the order of the word.
   struct Part {
-    int32_t
-        id;  // kMergedAway after the part was merged into the one before it.
+    // kMergedAway after the part was merged into the one before it.
+    int32_t id;
     int32_t before;
     int32_t after;
   };

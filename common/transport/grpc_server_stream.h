@@ -150,7 +150,7 @@ class GrpcServerStream final
     session_->OnGone();
     watch_->End();
     // Waits until a thread that called Finish outside of gRPC's callbacks has
-    // released the lock.
+    // released the lock, which is part of this object.
     { absl::MutexLock lock(&mu_); }
     delete this;
   }

@@ -19,9 +19,10 @@ struct WorkerPace {
 struct StepCosts {
   // The workers, in the order of the leaves (micro-batches) that they compute.
   std::vector<WorkerPace> workers;
-  // Time in seconds to transfer one contribution for every chunk, excluding the
-  // part that overlaps with computation. If it is above 0, the number of leaves
-  // (micro-batches) must be a power of two.
+  // Time in seconds that a worker takes to send the sums of one node of the
+  // reduction tree for all chunks, excluding the part that overlaps with
+  // computation. If it is above 0, the number of leaves (micro-batches) must be
+  // a power of two, because the nodes that a worker sends are counted.
   double transfer_seconds = 0;
 };
 

@@ -18,7 +18,7 @@ namespace tributary {
 // The time within which peers must end their calls after they were told that
 // the job has ended. After this time, the calls are cancelled.
 inline constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
-// The same if another attempt follows, which must not be delayed.
+// Like kDrainTimeout, but if another attempt follows: it must not be delayed.
 inline constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 
 // The objects of an attempt (one run of the protocol) that has ended. All must

@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(
   }
   listener->SetReady(false);
   options.log->Info("limits: %s; at most %d connections here",
-                    Describe(options.limits),
+                    DescribeLimits(options.limits),
                     listener->acceptor_->most_connections());
   listener->acceptor_->Start();
   return listener;

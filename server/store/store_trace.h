@@ -43,8 +43,8 @@ class StoreTrace {
   // Records that, between `begin` and `end`, the contributions to the chunk
   // were added up, to compute the gradient's norm.
   void Summed(int64_t step, int chunk, absl::Time begin, absl::Time end);
-  // Records that an update applied the contributions of `nodes` to the chunk
-  // between `begin` and `end`.
+  // Records that an update of the chunk, which applied the contributions of
+  // `nodes`, began at time `begin` and ended at time `end`.
   void Updated(int64_t step, int chunk, const std::vector<int>& nodes,
                absl::Time begin, absl::Time end);
   // Records that, between `begin` and now, the chunk's version after `step` was

@@ -63,8 +63,8 @@ class TraceCollector {
   static constexpr int64_t kMostRecordsOfAll = int64_t{1} << 19;
   static constexpr int kMostProcesses = 2048;
 
-  // Call this when a process is known to trace steps. complete() then waits for
-  // the records of this process.
+  // Call this when a process is known to trace steps. complete() then returns
+  // false until the last records of this process have arrived or it has left.
   void Expect(const TracedName& process);
   // Adds the records of a process. Returns InvalidArgument, with the value and
   // the expected value, if the records are malformed or exceed a limit on

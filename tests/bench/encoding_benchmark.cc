@@ -39,7 +39,7 @@ void Add(benchmark::State& state) {
 }
 BENCHMARK(Add);
 
-WireDtype DtypeOf(const benchmark::State& state) {
+WireDtype BenchmarkDtype(const benchmark::State& state) {
   return static_cast<WireDtype>(state.range(0));
 }
 
@@ -51,7 +51,7 @@ void AllHalves(benchmark::internal::Benchmark* benchmark) {
 
 void Round(benchmark::State& state) {
   std::vector<float> values = Gradient(1);
-  for (auto _ : state) RoundTo(DtypeOf(state), values.data(), kElements);
+  for (auto _ : state) RoundTo(BenchmarkDtype(state), values.data(), kElements);
   SetElements(state);
 }
 BENCHMARK(Round)->Apply(AllHalves);
@@ -60,7 +60,7 @@ void SumOfLeaves(benchmark::State& state) {
   const std::vector<float> x = Gradient(1);
   std::vector<float> sum = Gradient(2);
   for (auto _ : state) {
-    RoundAndAdd(DtypeOf(state), x.data(), sum.data(), kElements);
+    RoundAndAdd(BenchmarkDtype(state), x.data(), sum.data(), kElements);
   }
   SetElements(state);
 }
@@ -70,7 +70,7 @@ void SumOfSums(benchmark::State& state) {
   const std::vector<float> x = Gradient(1);
   std::vector<float> sum = Gradient(2);
   for (auto _ : state) {
-    AddRounded(DtypeOf(state), x.data(), sum.data(), kElements);
+    AddRounded(BenchmarkDtype(state), x.data(), sum.data(), kElements);
   }
   SetElements(state);
 }
@@ -80,7 +80,7 @@ void Encode(benchmark::State& state) {
   const std::vector<float> values = Gradient(1);
   std::vector<uint16_t> halves(kElements);
   for (auto _ : state) {
-    EncodeHalf(DtypeOf(state), values.data(), halves.data(), kElements);
+    EncodeHalf(BenchmarkDtype(state), values.data(), halves.data(), kElements);
   }
   SetElements(state);
 }
@@ -89,9 +89,9 @@ BENCHMARK(Encode)->Apply(AllHalves);
 void Decode(benchmark::State& state) {
   std::vector<float> values = Gradient(1);
   std::vector<uint16_t> halves(kElements);
-  EncodeHalf(DtypeOf(state), values.data(), halves.data(), kElements);
+  EncodeHalf(BenchmarkDtype(state), values.data(), halves.data(), kElements);
   for (auto _ : state) {
-    DecodeHalf(DtypeOf(state), halves.data(), values.data(), kElements);
+    DecodeHalf(BenchmarkDtype(state), halves.data(), values.data(), kElements);
   }
   SetElements(state);
 }

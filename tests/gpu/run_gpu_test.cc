@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 // Trains as the real program does, as far as the scripts can tell. The digest
 // of the weights is $DIGEST.
-constexpr char kTributary[] = R"(
+constexpr char kBundledTributary[] = R"(
 case $1 in
   --help) ;;
   devices) echo "cuda:0 of the test" ;;
@@ -48,7 +48,7 @@ class RunGpuTest : public testing::Test {
     WriteWholeFile(bundle_ + "/bundle.txt",
                    "revision: \"test\"\ndevice: emulated\n");
     mkdir((programs_ + "/bin").c_str(), 0755);
-    AddProgram("tributary", kTributary);
+    AddProgram("tributary", kBundledTributary);
   }
 
   void AddProgram(const std::string& name, const std::string& script) {

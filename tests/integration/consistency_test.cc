@@ -35,7 +35,7 @@ struct RunResult {
   std::vector<nlohmann::json> metrics;
 };
 
-RunResult Await(LocalCluster* cluster, const std::string& directory) {
+RunResult AwaitTrue(LocalCluster* cluster, const std::string& directory) {
   const absl::Status status = cluster->Await();
   EXPECT_TRUE(status.ok()) << status;
   RunResult run;
@@ -53,7 +53,7 @@ RunResult Start(const JobSpec& job, const std::string& name, int workers,
   const std::string directory = Directory(name);
   LocalCluster cluster(job, servers, workers, directory);
   for (int i = 0; i < workers; ++i) cluster.StartWorker(threads);
-  return Await(&cluster, directory);
+  return AwaitTrue(&cluster, directory);
 }
 
 struct Mode {
@@ -131,7 +131,7 @@ TEST_P(BoundedStalenessTest, GoesOnWhoeverComesAndGoes) {
       cluster.KillWorker(worker);
       cluster.StartWorker();
     }
-    const RunResult run = Await(&cluster, directory);
+    const RunResult run = AwaitTrue(&cluster, directory);
     ExpectComplete(run, 400, 12);
     EXPECT_GE(run.summary.value("workers_lost", 0), 1);
   }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -26,21 +27,60 @@ std::string LastName(absl::string_view text) {
   return std::string(text.substr(begin));
 }
 
-// Returns the name that a line in the first column declares, or "".
-std::string DeclaredName(absl::string_view line) {
-  if (line.empty() || !absl::ascii_isalpha(line[0])) return "";
-  for (const char* other : {"namespace ", "template ", "static_assert("}) {
-    if (absl::StartsWith(line, other)) return "";
+// Removes template arguments, which may contain parentheses.
+std::string WithoutTemplateArguments(absl::string_view text) {
+  std::string rest;
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '>' && depth > 0) --depth;
+    if (depth == 0) rest += c;
+    if (c == '<') ++depth;
   }
-  if (absl::ConsumePrefix(&line, "using ")) {
-    const size_t equals = line.find(" =");
-    return equals == line.npos ? "" : LastName(line.substr(0, equals));
+  return rest;
+}
+
+// Returns the name that a declaration declares, or "".
+std::string DeclaredName(absl::string_view declaration) {
+  if (!absl::ascii_isalpha(declaration[0])) return "";
+  for (const char* other : {"namespace ", "static_assert("}) {
+    if (absl::StartsWith(declaration, other)) return "";
+  }
+  const std::string plain = WithoutTemplateArguments(declaration);
+  absl::string_view text = plain;
+  absl::ConsumePrefix(&text, "template<> ");
+  absl::ConsumePrefix(&text, "template <> ");
+  if (absl::ConsumePrefix(&text, "using ")) {
+    const size_t equals = text.find(" =");
+    return equals == text.npos ? "" : LastName(text.substr(0, equals));
   }
   for (const char* kind : {"struct ", "class ", "enum class ", "enum "}) {
-    if (!absl::ConsumePrefix(&line, kind)) continue;
-    return LastName(line.substr(0, line.find_first_of(" :{;")));
+    if (!absl::ConsumePrefix(&text, kind)) continue;
+    return LastName(text.substr(0, text.find_first_of(" :{;")));
   }
-  return LastName(line.substr(0, line.find_first_of("(=[{;")));
+  return LastName(text.substr(0, text.find_first_of("(=[{;")));
+}
+
+// Returns the lines of `text` that begin in the first column, each with the
+// lines after it up to the first character that ends a name.
+std::vector<std::string> Declarations(absl::string_view text) {
+  std::vector<std::string> declarations;
+  bool open = false;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (open && !line.empty()) {
+      absl::StrAppend(&declarations.back(), " ",
+                      absl::StripLeadingAsciiWhitespace(line));
+    } else if (!line.empty() && line[0] != ' ') {
+      declarations.emplace_back(line);
+    } else {
+      open = false;
+      continue;
+    }
+    const std::string& last = declarations.back();
+    open = absl::ascii_isalpha(last[0]) &&
+           WithoutTemplateArguments(last).find_first_of("(={;") ==
+               std::string::npos;
+  }
+  return declarations;
 }
 
 // Returns the names that `text` declares in its namespaces: in unnamed ones if
@@ -48,36 +88,20 @@ std::string DeclaredName(absl::string_view line) {
 Names DeclaredNames(absl::string_view text, bool unnamed) {
   Names names;
   bool within = false;
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (line == "namespace {") within = true;
-    if (line == "}  // namespace") within = false;
-    if (within == unnamed) names.insert(DeclaredName(line));
+  for (const std::string& declaration : Declarations(text)) {
+    if (declaration == "namespace {") within = true;
+    if (declaration == "}  // namespace") within = false;
+    if (within == unnamed) names.insert(DeclaredName(declaration));
   }
   names.erase("");
   names.erase("__attribute__");
   return names;
 }
 
-// Returns the unqualified names in the code of `text`.
-Names UsedNames(absl::string_view text) {
-  Names names;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    line = line.substr(0, line.find("//"));
-    for (size_t i = 0; i < line.size();) {
-      size_t end = i;
-      while (end < line.size() && BelongsInName(line[end])) ++end;
-      const char before = i == 0 ? ' ' : line[i - 1];
-      if (end > i && before != '.' && before != ':' && before != '>') {
-        names.insert(std::string(line.substr(i, end - i)));
-      }
-      i = end + 1;
-    }
-  }
-  return names;
-}
+using Paths = std::set<std::string>;
 
-std::set<std::string> IncludesOf(absl::string_view text) {
-  std::set<std::string> includes;
+Paths IncludesOf(absl::string_view text) {
+  Paths includes;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::ConsumePrefix(&line, "#include \"")) continue;
     includes.insert(std::string(line.substr(0, line.find('"'))));
@@ -85,41 +109,63 @@ std::set<std::string> IncludesOf(absl::string_view text) {
   return includes;
 }
 
+struct Header {
+  Names names;
+  Paths includes;
+};
+
+// Adds the headers that `includes` lead to.
+void AddClosure(const std::map<std::string, Header>& headers,
+                const Paths& includes, Paths* closure) {
+  for (const std::string& path : includes) {
+    const auto header = headers.find(path);
+    if (header == headers.end() || !closure->insert(path).second) continue;
+    AddClosure(headers, header->second.includes, closure);
+  }
+}
+
 struct Unit {
   std::string path;
   Names unnamed;
-  Names used;
-  std::set<std::string> includes;
+  Paths headers;
 };
+
+// Adds a sentence for each name that `definer` keeps although `other`, a file
+// of the same room, includes a header that declares it.
+void Compare(const std::map<std::string, Header>& headers, const Unit& definer,
+             const Unit& other, std::vector<std::string>* found) {
+  for (const std::string& path : other.headers) {
+    for (const std::string& name : headers.at(path).names) {
+      if (definer.unnamed.count(name) == 0) continue;
+      found->push_back(absl::StrCat(definer.path, ": rename ", name,
+                                    ", a name of ", path, ", which ",
+                                    other.path, " includes"));
+    }
+  }
+}
 
 }  // namespace
 
 std::vector<std::string> FindHiddenNames(const std::vector<SourceFile>& files) {
-  std::map<std::string, Names> headers;
+  std::map<std::string, Header> headers;
+  for (const SourceFile& file : files) {
+    if (!absl::EndsWith(file.path, ".h")) continue;
+    headers[file.path] = {DeclaredNames(file.text, /*unnamed=*/false),
+                          IncludesOf(file.text)};
+  }
   std::map<std::string, std::vector<Unit>> rooms;
   for (const SourceFile& file : files) {
-    if (absl::EndsWith(file.path, ".h")) {
-      headers[file.path] = DeclaredNames(file.text, /*unnamed=*/false);
-    } else if (absl::EndsWith(file.path, ".cc")) {
-      rooms[file.path.substr(0, file.path.rfind('/'))].push_back(
-          {file.path, DeclaredNames(file.text, /*unnamed=*/true),
-           UsedNames(file.text), IncludesOf(file.text)});
-    }
+    if (!absl::EndsWith(file.path, ".cc")) continue;
+    Unit unit = {file.path, DeclaredNames(file.text, /*unnamed=*/true)};
+    AddClosure(headers, IncludesOf(file.text), &unit.headers);
+    rooms[file.path.substr(0, file.path.rfind('/'))].push_back(std::move(unit));
   }
   std::vector<std::string> found;
   for (const auto& [room, units] : rooms) {
     for (const Unit& definer : units) {
-      for (const Unit& user : units) {
-        if (definer.path == user.path) continue;
-        for (const std::string& header : user.includes) {
-          for (const std::string& name : headers[header]) {
-            if (definer.unnamed.count(name) == 0) continue;
-            if (user.used.count(name) == 0) continue;
-            found.push_back(absl::StrCat(definer.path, ": rename ", name,
-                                         ", which hides that of ", header,
-                                         " from ", user.path));
-          }
-        }
+      for (const Unit& other : units) {
+        if (definer.path != other.path)
+          Compare(headers, definer, other, &found);
       }
     }
   }

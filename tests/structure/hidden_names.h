@@ -1,6 +1,8 @@
-// Finds names that would change the meaning of a neighbour file. The source
-// files of a room are compiled as one translation unit, in which what one file
-// keeps in an unnamed namespace also hides names from the files after it.
+// Finds names that could change the meaning of a neighbour file. Several source
+// files of a target are compiled as one translation unit. What one of them
+// keeps in an unnamed namespace hides names of headers from the files after it,
+// and headers that it does not include may declare a function that fits its own
+// calls better.
 #ifndef TRIBUTARY_TESTS_STRUCTURE_HIDDEN_NAMES_H_
 #define TRIBUTARY_TESTS_STRUCTURE_HIDDEN_NAMES_H_
 
@@ -12,10 +14,11 @@
 namespace tributary {
 
 // Returns one sentence for each name that a `.cc` file defines in an unnamed
-// namespace although a header declares the same name, if another `.cc` file of
-// the room includes that header and uses the name. Names are those of
+// namespace although another `.cc` file of the room includes, even indirectly,
+// a header of `files` that declares the name, too. Names are those of
 // functions, types and constants. Expects the format that clang-format gives:
-// what belongs to a namespace begins in the first column.
+// what belongs to a namespace begins in the first column. Does not find macros,
+// enumerators and names of generated headers.
 std::vector<std::string> FindHiddenNames(const std::vector<SourceFile>& files);
 
 }  // namespace tributary

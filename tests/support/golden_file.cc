@@ -27,8 +27,8 @@ std::vector<double> Convert(const char* data, size_t bytes) {
   return values;
 }
 
-std::vector<double> Values(const std::string& type, const char* data,
-                           size_t bytes) {
+std::vector<double> GoldenValues(const std::string& type, const char* data,
+                                 size_t bytes) {
   if (type == "F32") return Convert<float>(data, bytes);
   if (type == "F64") return Convert<double>(data, bytes);
   if (type == "I32") return Convert<int32_t>(data, bytes);
@@ -71,8 +71,8 @@ GoldenFile ReadGoldenFile(const std::string& path) {
     const size_t begin = entry["data_offsets"][0].get<size_t>();
     const size_t end = entry["data_offsets"][1].get<size_t>();
     if (begin > end || end > data_size) Die(path + " is cut");
-    golden.tensors[name] =
-        Values(entry["dtype"].get<std::string>(), data + begin, end - begin);
+    golden.tensors[name] = GoldenValues(entry["dtype"].get<std::string>(),
+                                        data + begin, end - begin);
   }
   return golden;
 }

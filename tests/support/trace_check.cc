@@ -12,7 +12,7 @@
 namespace tributary {
 namespace {
 
-using Thread = std::pair<int, int>;
+using TracedThread = std::pair<int, int>;
 
 struct Span {
   int64_t begin = 0;  // Nanoseconds.
@@ -23,7 +23,7 @@ int64_t Nanoseconds(const nlohmann::json& microseconds) {
   return std::llround(microseconds.get<double>() * 1000);
 }
 
-void CheckNesting(const Thread& thread, std::vector<Span> spans,
+void CheckNesting(const TracedThread& thread, std::vector<Span> spans,
                   std::vector<std::string>* errors) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
@@ -44,17 +44,17 @@ void CheckNesting(const Thread& thread, std::vector<Span> spans,
 
 std::vector<std::string> TraceErrors(const nlohmann::json& trace) {
   std::vector<std::string> errors;
-  std::map<Thread, std::vector<Span>> spans;
+  std::map<TracedThread, std::vector<Span>> spans;
   std::set<int> named_processes;
-  std::set<Thread> named_threads;
+  std::set<TracedThread> named_threads;
   struct Arrow {
-    Thread thread;
+    TracedThread thread;
     int64_t at = 0;
   };
   std::map<std::string, std::vector<Arrow>> begins;
   std::map<std::string, std::vector<Arrow>> ends;
   for (const auto& event : trace.at("traceEvents")) {
-    const Thread thread = {event.at("pid"), event.at("tid")};
+    const TracedThread thread = {event.at("pid"), event.at("tid")};
     const std::string kind = event.at("ph");
     if (kind == "M") {
       if (event.at("name") == "process_name") {

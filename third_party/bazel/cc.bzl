@@ -4,7 +4,8 @@ Parsing headers takes most of the time in which an ordinary file compiles. So a
 library's source files are compiled several at a time, as one translation unit
 (a "unity build"), and the headers that most files include are precompiled.
 Targets with options of their own (`copts`) are compiled file by file, without
-precompiled headers, and so is everything with --define=compile=separately.
+precompiled headers, and so is everything with
+--define=tributary_compile=separately.
 """
 
 # More files in a unit save little more, and a change of one recompiles them all.
@@ -24,7 +25,9 @@ def _include(header):
             # leave too few line numbers to tell columns.
             "-Wno-misleading-indentation",
             # GCC takes what follows #line for a header, in which a type must
-            # not have members of unnamed namespaces.
+            # not have members whose types are in unnamed namespaces. Clang does
+            # not know the option.
+            "-Wno-unknown-warning-option",
             "-Wno-subobject-linkage",
         ],
     })
@@ -48,33 +51,36 @@ def _units(name, srcs, attributes):
             # Errors and debuggers name the lines of the source files.
             cmd = "for file in $(SRCS); do" +
                   " printf '#line 1 \"%s\"\\n' $$file; cat $$file; done >$@",
+            tags = ["manual"],
             visibility = ["//visibility:private"],
             **attributes
         )
         units.append(":" + unit)
     return units
 
-def _compile(rule, header, name, srcs, copts, testonly, options = [], **kwargs):
+def _compile(rule, header, name, srcs, copts, options = [], **kwargs):
     """Declares a target of `rule` with units and the precompiled `header`."""
     if srcs and not copts:
         sources = [file for file in srcs if file.endswith(".cc")]
         if len(sources) > 1:
-            attributes = {"tags": ["manual"], "testonly": testonly}
-            if "target_compatible_with" in kwargs:
-                attributes["target_compatible_with"] = kwargs["target_compatible_with"]
+            attributes = {
+                key: kwargs[key]
+                for key in ["target_compatible_with", "testonly"]
+                if key in kwargs
+            }
             srcs = [file for file in srcs if file not in sources] + select({
                 "//third_party/bazel:compile_separately": sources,
                 "//conditions:default": _units(name, sources, attributes),
             })
         copts = _include(header) + options
         kwargs["deps"] = kwargs.get("deps", []) + _dep(header)
-    rule(name = name, srcs = srcs, copts = copts, testonly = testonly, **kwargs)
+    rule(name = name, srcs = srcs, copts = copts, **kwargs)
 
-def cc_library(name, srcs = [], copts = [], testonly = False, **kwargs):
+def cc_library(name, srcs = [], copts = [], **kwargs):
     """native.cc_library whose source files share translation units.
 
-    What a source file keeps to itself (in an unnamed namespace, or by #define)
-    must have names of its own among the files of the library.
+    Two source files of a library must not define the same name in an unnamed
+    namespace, or by #define, except for overloads that no call can confuse.
 
     Programs are linked statically, so building a library must not also link a
     shared one.
@@ -83,7 +89,6 @@ def cc_library(name, srcs = [], copts = [], testonly = False, **kwargs):
       name: the library.
       srcs: a list; not the result of select().
       copts: if there are any, each file is compiled alone.
-      testonly: as in native.cc_library.
       **kwargs: passed to native.cc_library.
     """
     _compile(
@@ -92,7 +97,6 @@ def cc_library(name, srcs = [], copts = [], testonly = False, **kwargs):
         name,
         srcs,
         copts,
-        testonly,
         linkstatic = True,
         **kwargs
     )
@@ -116,8 +120,7 @@ def cc_test(name, srcs = [], copts = [], **kwargs):
         name,
         srcs,
         copts,
-        # Tests are always for tests; only their units need to say so.
-        True,
+        testonly = True,
         options = select({
             "//third_party/bazel:optimized": ["-O1"],
             "//conditions:default": [],

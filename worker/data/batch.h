@@ -31,7 +31,7 @@ struct DataInfo {
   bool token_labels = false;
 };
 
-// See Batch.
+// The label of padding, and of tokens that a model does not predict; see Batch.
 inline constexpr int32_t kNotCounted = -1;
 
 // A set of samples in host memory, row-major, sample by sample. Each sample has
@@ -51,8 +51,9 @@ struct Batch {
   // Inputs, [samples, context].
   std::vector<int32_t> tokens;
   // Targets that are classes. With kTokens, [samples, context]: the label of
-  // each token is the token that follows it, or kNotCounted. With kSequences
-  // and DataInfo::token_labels, [samples, context]. Otherwise, [samples].
+  // each token is the token that follows it, or kNotCounted for padding. With
+  // kSequences and DataInfo::token_labels, [samples, context]. Otherwise,
+  // [samples].
   std::vector<int32_t> labels;
   // Targets of a regression, [samples].
   std::vector<float> values;

@@ -52,12 +52,13 @@ class SubtreeReducer {
   // `layout` must outlive this object. `leaves` lists the micro-batches to sum,
   // in ascending order; the tree has `tree_leaves` leaves. Each run of
   // consecutive leaves is covered by the fewest possible nodes of the tree.
-  // `send` receives the sum of each of these nodes once, on the thread that
-  // completes it, and must be thread-safe. Leaves and sums are rounded to
-  // `dtype`, except for a leaf that is sent individually: the receiver rounds
-  // it, which yields the same bits and saves a pass over the memory. If
-  // `device` is not null, arenas are in its memory, `dtype` is FLOAT32, and
-  // sums may be sent before they are complete: see NodeChunk::ready.
+  // `send` is called with the sum of each of these nodes once for each chunk,
+  // on the thread that passes the last summand. It must be thread-safe. Leaves
+  // and sums are rounded to `dtype`, except for a leaf that is sent
+  // individually: the receiver rounds it, which yields the same bits and saves
+  // a pass over the memory. If `device` is not null, arenas are in its memory
+  // and `dtype` must be FLOAT32. The device may then still have to add when
+  // `send` is called: see NodeChunk::ready.
   SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
                  const std::vector<int64_t>& leaves,
                  std::function<void(NodeChunk)> send,

@@ -87,7 +87,7 @@ bool IsFile(const std::string& path) {
 }
 
 // Returns the folder of the weights that `path`, a file or folder, names.
-std::string FolderOf(const std::string& path) {
+std::string ConfigFolder(const std::string& path) {
   if (!IsFile(path)) return path;
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
@@ -142,7 +142,7 @@ absl::Status CheckGpt2Config(const ModelSpec& model) {
   if (!model.has_gpt() || !model.has_initial_weights()) {
     return absl::OkStatus();
   }
-  const std::string folder = FolderOf(model.initial_weights().path());
+  const std::string folder = ConfigFolder(model.initial_weights().path());
   if (!IsFile(absl::StrCat(folder, "/config.json"))) return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(const GptSpec stored, ReadGpt2Config(folder));
   const GptSpec& gpt = model.gpt();

@@ -8,10 +8,10 @@ namespace tributary {
 
 // Tensors start at multiples of this number of bytes: the size of a cache line,
 // and of the widest vector register.
-constexpr int64_t kTensorAlignment = 64;
+inline constexpr int64_t kTensorAlignment = 64;
 
 // Size of elements other than Real: tokens, targets, saved tensors.
-constexpr int64_t kElementBytes = 4;
+inline constexpr int64_t kElementBytes = 4;
 
 // The least multiple of `multiple` that is not below `value` >= 0.
 constexpr int64_t RoundUp(int64_t value, int64_t multiple) {

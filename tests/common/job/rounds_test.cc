@@ -6,7 +6,7 @@
 namespace tributary {
 namespace {
 
-JobSpec Job(const std::string& consistency) {
+JobSpec JobWithRounds(const std::string& consistency) {
   JobSpec job;
   job.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.001);
   job.mutable_schedule()->set_warmup_steps(10);
@@ -19,7 +19,7 @@ JobSpec Job(const std::string& consistency) {
 
 TEST(RoundsTest, AreStepsUnlessStepsAreLocal) {
   for (const char* consistency : {"", "synchronous {}"}) {
-    const Rounds rounds(Job(consistency), 7);
+    const Rounds rounds(JobWithRounds(consistency), 7);
     EXPECT_EQ(rounds.count(), 7);
     EXPECT_EQ(rounds.StepsAfter(0), 0);
     EXPECT_EQ(rounds.StepsAfter(5), 5);
@@ -28,7 +28,7 @@ TEST(RoundsTest, AreStepsUnlessStepsAreLocal) {
 }
 
 TEST(RoundsTest, GroupLocalStepsAndTheLastRoundMayBeShort) {
-  const Rounds rounds(Job("local_steps { inner_steps: 3 }"), 8);
+  const Rounds rounds(JobWithRounds("local_steps { inner_steps: 3 }"), 8);
   EXPECT_EQ(rounds.count(), 3);
   EXPECT_EQ(rounds.StepsAfter(0), 0);
   EXPECT_EQ(rounds.StepsAfter(1), 3);
@@ -42,21 +42,21 @@ TEST(RoundsTest, GroupLocalStepsAndTheLastRoundMayBeShort) {
 
 TEST(RoundsTest, MayBeLongerThanTheJob) {
   const int64_t most = int64_t{1} << 40;
-  const Rounds rounds(
-      Job("local_steps { inner_steps: " + std::to_string(most) + " }"),
-      most - 1);
+  const Rounds rounds(JobWithRounds("local_steps { inner_steps: " +
+                                    std::to_string(most) + " }"),
+                      most - 1);
   EXPECT_EQ(rounds.count(), 1);
   EXPECT_EQ(rounds.StepsAfter(1), most - 1);
 }
 
 TEST(JobOfRoundsTest, ChangesNothingWithoutLocalSteps) {
-  const JobSpec job = Job("synchronous {}");
+  const JobSpec job = JobWithRounds("synchronous {}");
   EXPECT_EQ(JobOfRounds(job).SerializeAsString(), job.SerializeAsString());
 }
 
 TEST(JobOfRoundsTest, RunsTheOuterOptimizerAlone) {
   const JobSpec outer = JobOfRounds(
-      Job("local_steps { outer_optimizer { learning_rate: 0.25 } }"));
+      JobWithRounds("local_steps { outer_optimizer { learning_rate: 0.25 } }"));
   ASSERT_TRUE(outer.optimizer().has_sgd());
   EXPECT_EQ(outer.optimizer().sgd().learning_rate(), 0.25);
   EXPECT_EQ(outer.optimizer().sgd().momentum(), 0.9);
@@ -67,9 +67,9 @@ TEST(JobOfRoundsTest, RunsTheOuterOptimizerAlone) {
 }
 
 TEST(StatisticsRateTest, IsOneWithLocalSgd) {
-  EXPECT_EQ(StatisticsRate(Job("asynchronous {}")), 0.1);
-  EXPECT_EQ(StatisticsRate(Job("local_steps {}")), 1);
-  EXPECT_EQ(StatisticsRate(JobOfRounds(Job("local_steps {}"))), 1);
+  EXPECT_EQ(StatisticsRate(JobWithRounds("asynchronous {}")), 0.1);
+  EXPECT_EQ(StatisticsRate(JobWithRounds("local_steps {}")), 1);
+  EXPECT_EQ(StatisticsRate(JobOfRounds(JobWithRounds("local_steps {}"))), 1);
 }
 
 }  // namespace

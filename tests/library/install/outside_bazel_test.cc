@@ -45,11 +45,15 @@ TEST(OutsideBazelTest, BuildsTheEngine) {
       " --max_idle_secs=15 --host_jvm_args=-Xmx512m --output_user_root=", home,
       "/bazel ");
   const std::string build = absl::StrCat(
-      start, "build --define=compile=separately --nosandbox_debug ");
+      start, "build --define=tributary_compile=separately --nosandbox_debug ");
   const CommandResult result =
       RunScript(absl::StrCat(build, "--nobuild //:own_engine\n", build,
                              "@tributary//proto:job_proto_generate "
-                             "@tributary//common/text\n"),
+                             "@tributary//common/text\n",
+                             // How the files of a library are put together.
+                             start,
+                             "build --nosandbox_debug "
+                             "@tributary//common/text:text_unit_1\n"),
                 app, {"HOME=" + home});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   // Bazel makes its folders read-only, and a test must leave none of those.

@@ -15,15 +15,16 @@ using ::testing::HasSubstr;
 
 constexpr char kScript[] = "tests/library/install/interface_version.py";
 
-CommandResult RunScript(const std::string& command, const std::string& recorded,
-                        const std::string& actual) {
+CommandResult RunVersionScript(const std::string& command,
+                               const std::string& recorded,
+                               const std::string& actual) {
   return RunCommand({"/usr/bin/python3", kScript, command, recorded, actual});
 }
 
 TEST(PublicInterfaceTest, IsTheRecordedOne) {
   const CommandResult result =
-      RunScript("check", "tests/library/install/public_interface.txt",
-                "library/install/public_interface.txt");
+      RunVersionScript("check", "tests/library/install/public_interface.txt",
+                       "library/install/public_interface.txt");
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
 }
 
@@ -44,7 +45,7 @@ class InterfaceVersionTest : public testing::Test {
         actual_, absl::StrCat("version ", version, "\n== a.h\n", declarations));
   }
   CommandResult Script(const std::string& command) {
-    return RunScript(command, recorded_, actual_);
+    return RunVersionScript(command, recorded_, actual_);
   }
   // Expects that the change is refused until VERSION is at least `least`.
   void ExpectRefused(const std::string& least) {

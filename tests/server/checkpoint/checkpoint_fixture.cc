@@ -82,8 +82,8 @@ absl::Status WriteAllShards(const CheckpointFacts& facts,
   return absl::OkStatus();
 }
 
-absl::Status WriteManifest(const CheckpointManifest& manifest,
-                           const std::string& folder) {
+absl::Status WriteFixtureManifest(const CheckpointManifest& manifest,
+                                  const std::string& folder) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, PrintManifest(manifest));
   return WriteFileAtomically(absl::StrCat(folder, "/", kManifestName), {text});
 }
@@ -162,7 +162,7 @@ absl::Status WriteCheckpointFiles(const CheckpointFacts& facts,
   CheckpointManifest manifest = MakeManifest(facts);
   TRIBUTARY_RETURN_IF_ERROR(
       WriteAllShards(facts, folder, FileSystem::Posix(), &manifest));
-  return WriteManifest(manifest, folder);
+  return WriteFixtureManifest(manifest, folder);
 }
 
 absl::Status WriteCheckpointFiles(const CheckpointFacts& facts,
@@ -188,7 +188,7 @@ absl::Status WriteCheckpointFiles(const CheckpointFacts& facts,
       WriteShardFiles({&layout, 0, 1, facts.state}, snapshot, folder,
                       FileSystem::Posix()));
   for (const CheckpointFile& file : written) *manifest.add_file() = file;
-  return WriteManifest(manifest, folder);
+  return WriteFixtureManifest(manifest, folder);
 }
 
 absl::Status SaveCheckpoint(const CheckpointFacts& facts,

@@ -192,13 +192,14 @@ class CoordinatorProcessTest : public testing::Test {
       [this](Coordinator* coordinator) { OnAttempt(coordinator); }};
 };
 
-using Attempt = std::pair<int64_t, std::string>;
+using TestedAttempt = std::pair<int64_t, std::string>;
 
 TEST_F(CoordinatorProcessTest, BeginsNoAttemptBeforeItsNumberIsStored) {
   disk_.on_number = FailAfterTheFirst(3);
   EXPECT_THAT(Run(),
               StatusIs(absl::StatusCode::kCancelled, "stopped by request"));
-  EXPECT_THAT(attempts_, ElementsAre(Attempt(1, "1\n"), Attempt(2, "2\n")));
+  EXPECT_THAT(attempts_,
+              ElementsAre(TestedAttempt(1, "1\n"), TestedAttempt(2, "2\n")));
   EXPECT_THAT(Log(), HasSubstr("the next attempt begins when its number can be "
                                "stored: cannot write attempt: "));
 }
@@ -208,7 +209,7 @@ TEST_F(CoordinatorProcessTest, EndsIfTheDiskFailsForTooLong) {
   disk_.on_number = FailAfterTheFirst(1000);
   EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kResourceExhausted,
                               HasSubstr("cannot write attempt: ")));
-  EXPECT_THAT(attempts_, ElementsAre(Attempt(1, "1\n")));
+  EXPECT_THAT(attempts_, ElementsAre(TestedAttempt(1, "1\n")));
 }
 
 TEST_F(CoordinatorProcessTest, StopsWhileTheDiskFails) {
@@ -219,7 +220,7 @@ TEST_F(CoordinatorProcessTest, StopsWhileTheDiskFails) {
   };
   EXPECT_THAT(Run(),
               StatusIs(absl::StatusCode::kCancelled, "stopped by request"));
-  EXPECT_THAT(attempts_, ElementsAre(Attempt(1, "1\n")));
+  EXPECT_THAT(attempts_, ElementsAre(TestedAttempt(1, "1\n")));
 }
 
 TEST_F(CoordinatorProcessTest, EndsIfAnotherTakesOverWhileTheDiskFails) {
@@ -230,7 +231,7 @@ TEST_F(CoordinatorProcessTest, EndsIfAnotherTakesOverWhileTheDiskFails) {
   };
   EXPECT_THAT(Run(), StatusIs(absl::StatusCode::kFailedPrecondition,
                               HasSubstr("another coordinator has taken over")));
-  EXPECT_THAT(attempts_, ElementsAre(Attempt(1, "1\n")));
+  EXPECT_THAT(attempts_, ElementsAre(TestedAttempt(1, "1\n")));
   EXPECT_EQ(StoredNumber(), "3\n");
 }
 

@@ -55,7 +55,7 @@ class NoStreams final : public WeightsService {
   absl::Status refused;
 };
 
-ServerOrder ConfigureOrder() {
+ServerOrder TestedOrder() {
   ServerOrder order;
   Configure* const configure = order.mutable_configure();
   JobSpec* const job = configure->mutable_job();
@@ -96,7 +96,7 @@ struct Harness {
 
 TEST(LocalServerTest, ServesItsStoreWhenConfigured) {
   Harness harness;
-  ASSERT_TRUE(harness.server->Handle(ConfigureOrder()).ok());
+  ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   EXPECT_EQ(harness.streams.served, nullptr);
   harness.pool->RunAll();
   ASSERT_NE(harness.server->store(), nullptr);
@@ -106,7 +106,7 @@ TEST(LocalServerTest, ServesItsStoreWhenConfigured) {
 }
 
 TEST(LocalServerTest, LeavesLearningRateFactorsToInnerSteps) {
-  ServerOrder order = ConfigureOrder();
+  ServerOrder order = TestedOrder();
   Configure* const configure = order.mutable_configure();
   configure->mutable_table()->mutable_parameter(0)->set_learning_rate_factor(
       0.5f);
@@ -128,7 +128,7 @@ TEST(LocalServerTest, LeavesLearningRateFactorsToInnerSteps) {
 
 TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
   Harness harness;
-  ServerOrder order = ConfigureOrder();
+  ServerOrder order = TestedOrder();
   order.mutable_configure()->mutable_job()->mutable_batch()->set_global(32);
   order.mutable_configure()->set_train_samples(40);
   ASSERT_TRUE(harness.server->Handle(order).ok());
@@ -180,7 +180,7 @@ TEST(LocalServerTest, ReportsTheFailureOfAPassFromItsPool) {
     passes.passes.push_back(std::make_unique<BrokenPass>());
     return passes;
   });
-  ASSERT_TRUE(harness.server->Handle(ConfigureOrder()).ok());
+  ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
   ParameterStore* const store = harness.streams.served;
   ASSERT_NE(store, nullptr);
@@ -219,7 +219,7 @@ TEST(LocalServerTest, RefusesWorkersThatExchangeWithItInAnAllReduce) {
   Network network;
   Harness harness;
   harness.server->UseReplicas(&replicas, &network);
-  ServerOrder order = ConfigureOrder();
+  ServerOrder order = TestedOrder();
   order.mutable_configure()
       ->mutable_job()
       ->mutable_exchange()
@@ -237,7 +237,7 @@ TEST(LocalServerTest, CountsItsPartsOfCheckpoints) {
   Harness harness;
   harness.streams.bytes.streams = {1000, 2000};
   harness.streams.bytes.shared_memory = {3000, 4000};
-  ASSERT_TRUE(harness.server->Handle(ConfigureOrder()).ok());
+  ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
   ParameterStore* const store = harness.server->store();
   ASSERT_NE(store, nullptr);
@@ -285,7 +285,7 @@ TEST(LocalServerTest, CountsItsPartsOfCheckpoints) {
 // snapshot took the whole process with it.
 TEST(LocalServerTest, EndsWithASnapshotStillQueued) {
   Harness harness;
-  ASSERT_TRUE(harness.server->Handle(ConfigureOrder()).ok());
+  ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
   ParameterStore* const store = harness.server->store();
   ASSERT_NE(store, nullptr);

@@ -16,7 +16,7 @@
 namespace tributary {
 namespace {
 
-constexpr int kLeaves = 4;
+constexpr int kDrivenLeaves = 4;
 constexpr int64_t kSteps = 3;
 
 // Numbers of many sizes, some of them denormal, some zeros of either sign. Sums
@@ -82,7 +82,7 @@ class Driver {
   explicit Driver(const PassCase& c) : case_(c), layout_(DrivenLayout()) {
     EXPECT_TRUE(SetField(&job_, absl::StrCat("optimizer=", c.optimizer)).ok());
     job_.mutable_exchange()->set_wire_dtype(c.dtype);
-    job_.mutable_batch()->set_micro_batches(kLeaves);
+    job_.mutable_batch()->set_micro_batches(kDrivenLeaves);
     job_.set_clip_norm(c.awaits_norm ? 1 : 0);
     optimizer_ = *Optimizer::Create(job_.optimizer());
     for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
@@ -156,7 +156,7 @@ class Driver {
   std::vector<float> Numbers(int64_t step, int chunk, int leaf) const {
     RandomStream numbers;
     numbers.a = static_cast<uint32_t>(step + 1);
-    numbers.b = static_cast<uint32_t>(chunk * kLeaves + leaf);
+    numbers.b = static_cast<uint32_t>(chunk * kDrivenLeaves + leaf);
     std::vector<float> values(layout_.ChunkSize(chunk), 0.0f);
     for (const ChunkSegment& segment : layout_.ChunkSegments(chunk)) {
       for (int64_t i = segment.begin; i < segment.end; ++i) {
@@ -183,7 +183,7 @@ class Driver {
   }
 
   TreeSum SumOf(int64_t step, int chunk) const {
-    ChunkAggregator aggregator(kLeaves, case_.dtype);
+    ChunkAggregator aggregator(kDrivenLeaves, case_.dtype);
     const auto add = [&](int node, int leaf) {
       NodeSum sum;
       sum.node = node;
@@ -194,11 +194,11 @@ class Driver {
     if (case_.subtree) {
       add(/*node=*/2, /*leaf=*/0);
     } else {
-      add(kLeaves, 0);
-      add(kLeaves + 1, 1);
+      add(kDrivenLeaves, 0);
+      add(kDrivenLeaves + 1, 1);
     }
-    add(kLeaves + 2, 2);
-    add(kLeaves + 3, 3);
+    add(kDrivenLeaves + 2, 2);
+    add(kDrivenLeaves + 3, 3);
     return aggregator.Take();
   }
 

@@ -9,7 +9,7 @@
 namespace tributary::simulation {
 namespace {
 
-const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
+const ConsistencySpec& ScenarioConsistency(const JobSpec& job) {
   return job.exchange().parameter_server().consistency();
 }
 
@@ -69,10 +69,10 @@ JobSpec MakeJob(Random* random, Random* all_reduce) {
                              ->mutable_parameter_server()
                              ->mutable_consistency());
   MaybeAllReduce(all_reduce, &job);
-  const bool local_steps = ConsistencyOf(job).has_local_steps();
+  const bool local_steps = ScenarioConsistency(job).has_local_steps();
   job.set_steps(
       random->Uniform(20, random->Chance(0.1) ? 100 : 50) *
-      (local_steps ? ConsistencyOf(job).local_steps().inner_steps() : 1));
+      (local_steps ? ScenarioConsistency(job).local_steps().inner_steps() : 1));
   if (random->Chance(0.3)) job.set_clip_norm(1.0);
   if (random->Chance(0.3)) job.set_on_nonfinite(JobSpec::SKIP);
   if (random->Chance(0.3)) {
@@ -115,11 +115,11 @@ ParameterTable MakeTable(Random* random) {
 }  // namespace
 
 bool Scenario::asynchronous() const {
-  return ConsistencyOf(job).has_asynchronous();
+  return ScenarioConsistency(job).has_asynchronous();
 }
 
 bool Scenario::ordered() const {
-  const ConsistencySpec& mode = ConsistencyOf(job);
+  const ConsistencySpec& mode = ScenarioConsistency(job);
   return !mode.has_asynchronous() &&
          !(mode.has_stale_synchronous() &&
            mode.stale_synchronous().staleness() > 0);
@@ -128,7 +128,7 @@ bool Scenario::ordered() const {
 std::string Scenario::Describe() const {
   return absl::StrCat(
       "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
-      all_reduce() ? "all_reduce" : ConsistencyOf(job).ShortDebugString(),
+      all_reduce() ? "all_reduce" : ScenarioConsistency(job).ShortDebugString(),
       ", steps ", job.steps(), ", leaves ", job.batch().micro_batches(),
       ", checkpoint every ", job.checkpoint().every_steps(), ", pieces ",
       facts.evaluation_pieces(), job.recovery().journal() ? ", journal" : "");
@@ -186,7 +186,7 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.events_between_faults = random.Uniform(100, 1500);
   // A separate generator, so that this choice does not affect the others.
   Random replicas(Mix(seed, 55));
-  const ConsistencySpec& mode = ConsistencyOf(scenario.job);
+  const ConsistencySpec& mode = ScenarioConsistency(scenario.job);
   if (scenario.servers > 1 &&
       (mode.has_synchronous() || mode.has_local_steps()) &&
       replicas.Chance(0.3)) {

@@ -21,8 +21,7 @@ inline constexpr absl::string_view kUtf16Magic = "\xff\xfe";
 // May precede text in UTF-8, and is skipped.
 inline constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-// A zero byte within this prefix indicates a binary file, as in Git. A later
-// one is treated as damage, which line and column locate better.
+// A zero byte within this prefix indicates a binary file, as in Git.
 inline constexpr size_t kSniffedBytes = 8000;
 
 }  // namespace tributary

@@ -117,6 +117,7 @@ absl::Status CheckIsCsv(absl::string_view bytes, absl::string_view name) {
   if (absl::StartsWith(bytes, kUtf16Magic)) {
     return error("is UTF-16 text", kExpected, "save it as UTF-8");
   }
+  // A later one is treated as damage, which line and column locate better.
   const size_t nul = bytes.substr(0, kSniffedBytes).find('\0');
   if (nul != absl::string_view::npos) {
     return error("byte ", nul, ": is 0, so the file is binary", kExpected,

@@ -12,7 +12,7 @@ namespace {
 
 const RandomStream kStream{1, RandomPurpose::kInitialization, 0, 3};
 
-std::vector<float> Values(const Initializer& initializer, int64_t size) {
+std::vector<float> InitialValues(const Initializer& initializer, int64_t size) {
   std::vector<float> values(size);
   InitializeValues(initializer, kStream, size, values.data());
   return values;
@@ -47,12 +47,13 @@ TEST(InitializerTest, NormalQuantileHasTheSameBitsEverywhere) {
 }
 
 TEST(InitializerTest, ConstantIsEverywhere) {
-  EXPECT_EQ(Values(Initializer::Constant(0.5), 5),
+  EXPECT_EQ(InitialValues(Initializer::Constant(0.5), 5),
             std::vector<float>({0.5f, 0.5f, 0.5f, 0.5f, 0.5f}));
 }
 
 TEST(InitializerTest, UniformFillsItsRange) {
-  const std::vector<float> values = Values(Initializer::FanIn(16), 10000);
+  const std::vector<float> values =
+      InitialValues(Initializer::FanIn(16), 10000);
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   EXPECT_GE(*low, -0.25f);
   EXPECT_LT(*low, -0.249f);
@@ -61,7 +62,8 @@ TEST(InitializerTest, UniformFillsItsRange) {
 }
 
 TEST(InitializerTest, NormalHasItsMoments) {
-  const std::vector<float> values = Values(Initializer::Normal(0.02), 40000);
+  const std::vector<float> values =
+      InitialValues(Initializer::Normal(0.02), 40000);
   double sum = 0, squares = 0;
   for (const float value : values) {
     sum += value;
@@ -73,8 +75,8 @@ TEST(InitializerTest, NormalHasItsMoments) {
 }
 
 TEST(InitializerTest, ValuesDependOnTheirPlaceNotOnTheSize) {
-  const std::vector<float> few = Values(Initializer::Normal(1), 7);
-  const std::vector<float> many = Values(Initializer::Normal(1), 100);
+  const std::vector<float> few = InitialValues(Initializer::Normal(1), 7);
+  const std::vector<float> many = InitialValues(Initializer::Normal(1), 100);
   EXPECT_TRUE(std::equal(few.begin(), few.end(), many.begin()));
 }
 

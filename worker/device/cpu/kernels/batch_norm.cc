@@ -42,7 +42,7 @@ TRIBUTARY_INLINE Lanes operator*(Lanes a, float b) {
 }
 
 // Adds in the order of simd::Sum.
-TRIBUTARY_INLINE float Sum(Lanes v) {
+TRIBUTARY_INLINE float LaneSum(Lanes v) {
   const Half a = v.low + v.high;
   const float b0 = a[0] + a[4], b1 = a[1] + a[5], b2 = a[2] + a[6],
               b3 = a[3] + a[7];
@@ -159,7 +159,7 @@ TRIBUTARY_INLINE void Means(const BatchNormShape& s, Channels group,
       });
   const auto count = static_cast<float>(s.batch * s.pixels);
   for (int64_t i = 0; i < group.count; ++i) {
-    mean[group.begin + i] = Sum(sums[i]) / count;
+    mean[group.begin + i] = LaneSum(sums[i]) / count;
   }
 }
 
@@ -184,7 +184,7 @@ TRIBUTARY_INLINE void Variances(const BatchNormShape& s, Channels group,
       });
   const auto count = static_cast<float>(s.batch * s.pixels);
   for (int64_t i = 0; i < group.count; ++i) {
-    variance[group.begin + i] = Sum(sums[i]) / count;
+    variance[group.begin + i] = LaneSum(sums[i]) / count;
   }
 }
 
@@ -325,8 +325,8 @@ void BatchNormBackward(const BatchNormShape& shape, const float* x,
         SumGradients(s, group, x, mean, y, dy, dresidual, &sums);
         for (int64_t i = 0; i < group.count; ++i) {
           const int64_t c = group.begin + i;
-          dshift[c] = Sum(sums.g[i]);
-          dscale[c] = Sum(sums.g_x[i]) * InverseDeviation(variance[c]);
+          dshift[c] = LaneSum(sums.g[i]);
+          dscale[c] = LaneSum(sums.g_x[i]) * InverseDeviation(variance[c]);
         }
         if (dx == nullptr) return;
         InputGradients(s, group, x, scale, mean, variance, y, dy, dscale,

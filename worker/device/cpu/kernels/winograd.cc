@@ -31,10 +31,10 @@ typedef float Octet __attribute__((vector_size(4 * kOctet)));
 typedef float UnalignedOctet
     __attribute__((vector_size(4 * kOctet), aligned(4), may_alias));
 
-TRIBUTARY_INLINE Octet Load(const float* from) {
+TRIBUTARY_INLINE Octet LoadTiles(const float* from) {
   return *reinterpret_cast<const UnalignedOctet*>(from);
 }
-TRIBUTARY_INLINE void Store(float* to, Octet value) {
+TRIBUTARY_INLINE void StoreTiles(float* to, Octet value) {
   *reinterpret_cast<UnalignedOctet*>(to) = value;
 }
 
@@ -184,10 +184,10 @@ TRIBUTARY_INLINE void TransformPatches(const Problem& p, const float* patches,
   for (int64_t t = 0; t < panels * kPanel; t += kOctet) {
     Octet rows[4][4];
     for (int s = 0; s < 4; ++s) {
-      const Octet a = Load(patches + s * kBlock + t),
-                  b = Load(patches + (4 + s) * kBlock + t),
-                  c = Load(patches + (8 + s) * kBlock + t),
-                  d = Load(patches + (12 + s) * kBlock + t);
+      const Octet a = LoadTiles(patches + s * kBlock + t),
+                  b = LoadTiles(patches + (4 + s) * kBlock + t),
+                  c = LoadTiles(patches + (8 + s) * kBlock + t),
+                  d = LoadTiles(patches + (12 + s) * kBlock + t);
       rows[0][s] = a - c;
       rows[1][s] = b + c;
       rows[2][s] = c - b;
@@ -196,10 +196,10 @@ TRIBUTARY_INLINE void TransformPatches(const Problem& p, const float* patches,
     float* out = to + t / kPanel * kPanel * p.inputs + t % kPanel;
     for (int r = 0; r < 4; ++r) {
       const Octet* v = rows[r];
-      Store(out + (4 * r + 0) * element, v[0] - v[2]);
-      Store(out + (4 * r + 1) * element, v[1] + v[2]);
-      Store(out + (4 * r + 2) * element, v[2] - v[1]);
-      Store(out + (4 * r + 3) * element, v[1] - v[3]);
+      StoreTiles(out + (4 * r + 0) * element, v[0] - v[2]);
+      StoreTiles(out + (4 * r + 1) * element, v[1] + v[2]);
+      StoreTiles(out + (4 * r + 2) * element, v[2] - v[1]);
+      StoreTiles(out + (4 * r + 3) * element, v[1] - v[3]);
     }
   }
 }
@@ -210,8 +210,8 @@ TRIBUTARY_INLINE void MultiplyPanel(int64_t inputs, const float* kernels,
                                     const float* in, float* out) {
   Octet sums[kRows][2] = {};
   for (int64_t i = 0; i < inputs; ++i) {
-    const Octet low = Load(in + i * kPanel),
-                high = Load(in + i * kPanel + kOctet);
+    const Octet low = LoadTiles(in + i * kPanel),
+                high = LoadTiles(in + i * kPanel + kOctet);
     for (int r = 0; r < kRows; ++r) {
       const float factor = kernels[i * kRows + r];
       sums[r][0] += factor * low;
@@ -219,8 +219,8 @@ TRIBUTARY_INLINE void MultiplyPanel(int64_t inputs, const float* kernels,
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    Store(out + r * kPanel, sums[r][0]);
-    Store(out + r * kPanel + kOctet, sums[r][1]);
+    StoreTiles(out + r * kPanel, sums[r][0]);
+    StoreTiles(out + r * kPanel + kOctet, sums[r][1]);
   }
 }
 
@@ -250,16 +250,17 @@ TRIBUTARY_INLINE void TransformBack(const Problem& p, const float* from,
     const float* m = from + t / kPanel * kPanel * rows + t % kPanel;
     Octet upper[4], lower[4];
     for (int s = 0; s < 4; ++s) {
-      const Octet a = Load(m + s * element), b = Load(m + (4 + s) * element),
-                  c = Load(m + (8 + s) * element),
-                  d = Load(m + (12 + s) * element);
+      const Octet a = LoadTiles(m + s * element),
+                  b = LoadTiles(m + (4 + s) * element),
+                  c = LoadTiles(m + (8 + s) * element),
+                  d = LoadTiles(m + (12 + s) * element);
       upper[s] = (a + b) + c;
       lower[s] = (b - c) - d;
     }
-    Store(quads + t, (upper[0] + upper[1]) + upper[2] + bias);
-    Store(quads + kBlock + t, (upper[1] - upper[2]) - upper[3] + bias);
-    Store(quads + 2 * kBlock + t, (lower[0] + lower[1]) + lower[2] + bias);
-    Store(quads + 3 * kBlock + t, (lower[1] - lower[2]) - lower[3] + bias);
+    StoreTiles(quads + t, (upper[0] + upper[1]) + upper[2] + bias);
+    StoreTiles(quads + kBlock + t, (upper[1] - upper[2]) - upper[3] + bias);
+    StoreTiles(quads + 2 * kBlock + t, (lower[0] + lower[1]) + lower[2] + bias);
+    StoreTiles(quads + 3 * kBlock + t, (lower[1] - lower[2]) - lower[3] + bias);
   }
 }
 

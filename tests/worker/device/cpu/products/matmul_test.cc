@@ -71,7 +71,7 @@ class MatmulTest : public testing::TestWithParam<Precision> {
   MatmulRunner runner_{GetParam()};
 };
 
-Doubles Plus(Doubles a, const Doubles& b) {
+Doubles ElementSums(Doubles a, const Doubles& b) {
   for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
 }
@@ -105,16 +105,16 @@ TEST_P(MatmulTest, BackwardInputSetsOrAdds) {
     const Doubles dyd = ToDoubles(dy), wd = ToDoubles(weight),
                   bd = ToDoubles(before);
     const Doubles product = reference::LinearBackwardInput(s, dyd, wd);
-    const Doubles magnitude =
-        Plus(Absolute(bd),
-             reference::LinearBackwardInput(s, Absolute(dyd), Absolute(wd)));
+    const Doubles magnitude = ElementSums(
+        Absolute(bd),
+        reference::LinearBackwardInput(s, Absolute(dyd), Absolute(wd)));
     Bytes dx = Encode(Floats(before.size(), NAN)), sum = Encode(before);
     runner_.BackwardInput(s, Encode(dy).data(), Encode(weight).data(),
                           /*accumulate=*/false, dx.data());
     runner_.BackwardInput(s, Encode(dy).data(), Encode(weight).data(),
                           /*accumulate=*/true, sum.data());
     ExpectSums(Decode(dx), product, magnitude, s.outputs, ResultEpsilon());
-    ExpectSums(Decode(sum), Plus(bd, product), magnitude, s.outputs,
+    ExpectSums(Decode(sum), ElementSums(bd, product), magnitude, s.outputs,
                ResultEpsilon());
   }
 }
@@ -127,16 +127,16 @@ TEST_P(MatmulTest, BackwardWeightSetsOrAddsInFloat32) {
     const Doubles xd = ToDoubles(x), dyd = ToDoubles(dy),
                   bd = ToDoubles(before);
     const Doubles product = reference::LinearBackwardWeight(s, xd, dyd);
-    const Doubles magnitude =
-        Plus(Absolute(bd),
-             reference::LinearBackwardWeight(s, Absolute(xd), Absolute(dyd)));
+    const Doubles magnitude = ElementSums(
+        Absolute(bd),
+        reference::LinearBackwardWeight(s, Absolute(xd), Absolute(dyd)));
     Floats dweight(before.size(), NAN), sum = before;
     runner_.BackwardWeight(s, Encode(x).data(), Encode(dy).data(),
                            /*accumulate=*/false, dweight.data());
     runner_.BackwardWeight(s, Encode(x).data(), Encode(dy).data(),
                            /*accumulate=*/true, sum.data());
     ExpectSums(dweight, product, magnitude, s.rows, /*result_epsilon=*/0);
-    ExpectSums(sum, Plus(bd, product), magnitude, s.rows, 0);
+    ExpectSums(sum, ElementSums(bd, product), magnitude, s.rows, 0);
   }
 }
 

@@ -27,7 +27,7 @@ std::vector<LinearShape> Shapes() {
   return shapes;
 }
 
-Doubles Plus(Doubles a, const Doubles& b) {
+Doubles ElementSums(Doubles a, const Doubles& b) {
   for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
 }
@@ -52,8 +52,9 @@ TEST(SkinnyGemmTest, ForwardMatchesReference) {
     ExpectNear(y, expected, Tolerance(s.inputs), magnitude);
     SkinnyForward(s.rows, s.inputs, s.outputs, x.data(), w.data(),
                   /*accumulate=*/true, sum.data(), packed.data());
-    ExpectNear(sum, Plus(ToDoubles(before), expected), Tolerance(s.inputs),
-               Plus(Absolute(ToDoubles(before)), magnitude));
+    ExpectNear(sum, ElementSums(ToDoubles(before), expected),
+               Tolerance(s.inputs),
+               ElementSums(Absolute(ToDoubles(before)), magnitude));
   }
 }
 
@@ -72,8 +73,9 @@ TEST(SkinnyGemmTest, BackwardInputMatchesReference) {
     ExpectNear(dx, expected, Tolerance(s.outputs), magnitude);
     SkinnyBackwardInput(s.rows, s.inputs, s.outputs, dy.data(), w.data(),
                         /*accumulate=*/true, sum.data());
-    ExpectNear(sum, Plus(ToDoubles(before), expected), Tolerance(s.outputs),
-               Plus(Absolute(ToDoubles(before)), magnitude));
+    ExpectNear(sum, ElementSums(ToDoubles(before), expected),
+               Tolerance(s.outputs),
+               ElementSums(Absolute(ToDoubles(before)), magnitude));
   }
 }
 
