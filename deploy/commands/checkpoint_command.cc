@@ -189,7 +189,7 @@ void PrintTable(const std::vector<Summary>& summaries) {
 }
 
 int RunListing(const std::vector<std::string>& arguments,
-                    const Environment& environment) {
+               const Environment& environment) {
   std::string path;
   bool json = false;
   CommandLine line(
