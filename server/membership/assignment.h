@@ -21,8 +21,9 @@ struct StepCosts {
   std::vector<WorkerPace> workers;
   // Time in seconds that a worker takes to send the sums of one node of the
   // reduction tree for all chunks, excluding the part that overlaps with
-  // computation. If it is above 0, the number of leaves (micro-batches) must be
-  // a power of two, because the nodes that a worker sends are counted.
+  // computation. If it is above 0, each node that a worker sends adds to the
+  // predicted time, and the number of leaves (micro-batches) must be a power of
+  // two, as the reduction tree requires.
   double transfer_seconds = 0;
 };
 
