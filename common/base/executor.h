@@ -11,7 +11,7 @@ namespace tributary {
 // must limit the number of tasks that they queue at a time.
 class Executor {
  public:
-  // Runs all tasks that are still queued before it returns.
+  // Destructors of implementations run all tasks that are still queued.
   virtual ~Executor() = default;
 
   // Queues `task` and returns without running it. Tasks start in the order of

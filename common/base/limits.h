@@ -53,8 +53,8 @@ struct Limits {
 
   // ---- Size of one message.
   //
-  // Maximum size of a message in bytes. The largest messages contain a chunk
-  // and a header, or a list, such as the parameter table.
+  // Maximum size of a message in bytes. The largest messages contain either
+  // a chunk and its header, or a list, such as the parameter table.
   int message_bytes = kMaxChunkBytes + (1 << 20);
   // Maximum size of all metadata of one call, in bytes.
   int metadata_bytes = 8 << 10;

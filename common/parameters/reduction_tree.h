@@ -21,9 +21,9 @@ inline bool IsNode(int node, int leaves) {
   return node >= 1 && node < 2 * leaves;
 }
 
-// Returns the leaves below `node`. The gradients of a step's micro-batches are
-// added in the order of a binary tree, whose `leaves` leaves are the
-// micro-batches.
+// Returns the leaves below `node` (for a leaf, the leaf itself) in a tree of
+// `leaves` leaves. The gradients of a step's micro-batches are added in the
+// order of this binary tree, whose leaves are the micro-batches.
 LeafRange LeavesUnder(int node, int leaves);
 
 // Returns, from left to right, the smallest set of nodes of the reduction tree

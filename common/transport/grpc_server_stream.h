@@ -149,8 +149,8 @@ class GrpcServerStream final
   void OnDone() override {
     session_->OnGone();
     watch_->End();
-    // Waits until a thread that called Finish outside of gRPC's callbacks has
-    // released the lock, which is part of this object.
+    // Another thread may have called Finish and still hold mu_. Waits until it
+    // has released mu_, because mu_ is destroyed with this object.
     { absl::MutexLock lock(&mu_); }
     delete this;
   }

@@ -58,8 +58,8 @@ absl::Status CheckConnectTo(const std::string& address,
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
-// Returns the arguments --tls-dir and --token-file, if they are set, with which
-// to start a further process of the job.
+// Returns those of the arguments --tls-dir and --token-file that are set, for
+// starting another process of the job.
 std::vector<std::string> SecurityArguments(const SecurityFlags& flags);
 
 }  // namespace tributary

@@ -81,8 +81,9 @@ class AdmissionControl {
   // different data. If it returns an error, it has failed the job with this
   // error.
   absl::Status PrepareIfDue();
-  // Begins training once enough workers are synced (have all weights); see item
-  // 4 of the class comment.
+  // Begins training if it has not begun, and enough workers are synced (have
+  // all weights) or the time to wait for more has passed; see item 4 of the
+  // class comment.
   void StartIfDue();
 
   // Returns true if at least one worker has reported Synced in this attempt,

@@ -19,11 +19,12 @@ struct WorkerPace {
 struct StepCosts {
   // The workers, in the order of the leaves (micro-batches) that they compute.
   std::vector<WorkerPace> workers;
-  // Time in seconds that a worker takes to send the sums of one node of the
-  // reduction tree for all chunks, excluding the part that overlaps with
-  // computation. If it is above 0, each node that a worker sends adds to the
-  // predicted time, and the number of leaves (micro-batches) must be a power of
-  // two, as the reduction tree requires.
+  // Seconds that a worker takes to send one node of the reduction tree, that
+  // is, the node's sums for all chunks. Time that overlaps with computation is
+  // not counted. If 0, PredictSeconds ignores transfers. Otherwise it adds this
+  // time once for each node that a worker sends, and once for the weights that
+  // it receives; the number of leaves (micro-batches) must then be a power of
+  // two.
   double transfer_seconds = 0;
 };
 

@@ -28,7 +28,7 @@ struct Event {
 };
 
 // Spans of one thread, which are disjoint or nested.
-class Lane {
+class Row {
  public:
   // Adds the span if it is disjoint from all others or nested in one of them.
   // Spans must be added in the order of their beginnings, longer ones first.
@@ -55,15 +55,15 @@ int AssignThreads(int first, std::vector<Event*> spans) {
       spans.begin(), spans.end(), [](const Event* a, const Event* b) {
         return a->begin != b->begin ? a->begin < b->begin : a->end > b->end;
       });
-  std::vector<Lane> lanes(1);
+  std::vector<Row> rows(1);
   for (Event* const span : spans) {
-    size_t lane = 0;
-    while (!lanes[lane].Add(*span)) {
-      if (++lane == lanes.size()) lanes.emplace_back();
+    size_t row = 0;
+    while (!rows[row].Add(*span)) {
+      if (++row == rows.size()) rows.emplace_back();
     }
-    span->thread = first + static_cast<int>(lane);
+    span->thread = first + static_cast<int>(row);
   }
-  return static_cast<int>(lanes.size());
+  return static_cast<int>(rows.size());
 }
 
 // The events of one process.

@@ -14,14 +14,15 @@
 
 namespace tributary {
 
-// Assembles trace.json from the records of one or more attempts (runs of the
-// protocol) at a job. Not thread-safe; Write blocks on the disk.
+// Assembles trace.json from the records of one or more attempts of a job (an
+// attempt is one run of the protocol). Not thread-safe; Write blocks on the
+// disk.
 //
-// Each process of the job is one process of the trace. The spans of each of its
-// tracks are shown on one or more threads of the trace: spans on the same
-// thread are disjoint or nested, so spans that overlap in a different way, such
-// as transfers, are on different threads. Spans about different chunks are
-// never nested. All times are on the coordinator's clock. `otherData` states
+// Each process of the job is a process of the trace, and each track of a
+// process is one or more rows ("threads" of the file format). Two spans share a
+// row only if they are disjoint, or if one contains the other and they are not
+// about different chunks. So spans that overlap otherwise, such as transfers,
+// are on different rows. All times are on the coordinator's clock. `otherData` states
 // the clock error of each process, and which records are missing.
 class TraceFile {
  public:

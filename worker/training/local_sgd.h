@@ -30,8 +30,9 @@ class LocalSgd {
  public:
   // `job` must be resolved. `steps` is the number of steps of the whole job,
   // which the learning rate schedule depends on. `layout` must outlive this
-  // object. `pin` pins the memory that weights() returns after the first step;
-  // it may be null. Returns the errors of Optimizer::Create.
+  // object. `pin` pins the arena that holds the weights after the first step
+  // of a round (before, weights() is `start`); null pins nothing. Returns the
+  // errors of Optimizer::Create.
   static absl::StatusOr<std::unique_ptr<LocalSgd>> Create(
       const JobSpec& job, int64_t steps, const ArenaLayout* layout,
       const PinMemory& pin = nullptr);

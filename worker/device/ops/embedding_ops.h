@@ -35,11 +35,11 @@ class EmbeddingOps {
   // for each sequence b and position t. With `accumulate`, adds the sum to y
   // instead. A null position table stands for zeros.
   virtual void Forward(const ForwardArguments& args) = 0;
-  // Adds dy[b, t, :] to row tokens[b, t] of dtoken_table for all (b, t), in
-  // this order. If `accumulate` is false, first sets dtoken_table to zero. Sets
-  // row t of dposition_table to the sum of dy[b, t, :] over b, for t < time,
-  // and leaves the remaining rows unchanged. Skips dposition_table if it is
-  // null.
+  // Adds dy[b, t, :] to row tokens[b, t] of dtoken_table for all b and t, in
+  // order of b, then t. If `accumulate` is false, first sets dtoken_table to
+  // zero. Whatever `accumulate` is, sets row t of dposition_table to the sum of
+  // dy[b, t, :] over b, for t < time, and leaves the remaining rows unchanged.
+  // Skips dposition_table if it is null.
   virtual void Backward(const BackwardArguments& args) = 0;
 };
 

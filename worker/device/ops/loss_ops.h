@@ -47,8 +47,9 @@ class LossOps {
 
   virtual ~LossOps() = default;
 
-  // Begins to compute the loss of each row. With p = softmax(logits), K =
-  // classes - padding, and s = smoothing, the loss is
+  // Begins to compute the loss of each row. With p = the softmax of all logits
+  // of the row, including those of the padding, K = classes - padding, and s =
+  // smoothing, the loss is
   //   -(1 - s) ln p[label] - s / K * (the sum of ln p[c] over c < K)
   virtual void BeginSoftmaxCrossEntropy(
       const SoftmaxCrossEntropyArguments& args) = 0;

@@ -22,7 +22,8 @@ void LinearForward(const LinearShape& shape, const float* x,
 void LinearBackwardInput(const LinearShape& shape, const float* dy,
                          const float* weight, bool accumulate, float* dx);
 // Computes dweight = dy^T x. With `accumulate`, adds the product to dweight
-// instead. Sets dbias, unless it is null, to the column sums of dy.
+// instead. Sets dbias, unless it is null, to the column sums of dy, whether or
+// not `accumulate` is set.
 void LinearBackwardWeight(const LinearShape& shape, const float* x,
                           const float* dy, bool accumulate, float* dweight,
                           float* dbias);
