@@ -25,13 +25,13 @@ Environment ProcessEnvironment();
 // The default port of the coordinator, which is also torchrun's default.
 inline constexpr int kDefaultPort = 29400;
 
-// A number from the environment, and the variable from which it was read.
+// A number from a variable of the environment, and the variable's name.
 struct EnvironmentNumber {
   int64_t value = 0;
   std::string variable;
 };
 
-// A text from the environment, and the variable from which it was read.
+// A value of a variable of the environment, and the variable's name.
 struct EnvironmentText {
   std::string value;
   std::string variable;

@@ -180,8 +180,8 @@ class CheckpointSchedule {
   // Version of the checkpoint that OnIdle was last asked to take, or -1 if it
   // has not been asked.
   int64_t idle_version_ = -1;
-  // True if OnIdle has requested a checkpoint at idle_version_ that has not
-  // begun.
+  // True if OnIdle has requested a checkpoint at idle_version_, and this
+  // checkpoint has not begun.
   bool idle_due_ = false;
   // Number of times that OnIdle has set idle_due_ for the pending request.
   int idle_tries_ = 0;

@@ -45,8 +45,8 @@ struct Straggler {
   std::string phase;
 };
 
-// Computes a WorkerStep for each worker, and the straggler, for windows of
-// steps. Not thread-safe.
+// For each window of steps, computes a WorkerStep for each worker, and finds
+// the straggler. Not thread-safe.
 class StepBreakdown {
  public:
   // `servers` is the number of servers that report the arrival times of each

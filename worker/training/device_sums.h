@@ -15,13 +15,16 @@ namespace tributary {
 
 // Sums the gradients of one compute thread's micro-batches along the reduction
 // tree, a binary tree whose leaves are the micro-batches. The sums are
-// bit-identical to the sums of SubtreeReducer. Only complete sums are copied to
-// an arena of the exchange and passed to SubtreeReducer: one copy per sum
-// instead of one per micro-batch.
+// bit-identical to the sums of SubtreeReducer.
+//
+// Two sums are added in device memory if both come from this thread. The other
+// sums, which this class calls complete, are copied to an arena of the exchange
+// and passed to SubtreeReducer; these are fewer copies than one for each
+// micro-batch.
 //
 // Uses one arena of device memory for each level of the tree. If memory does
-// not suffice for all levels, the sums of lower nodes are treated as complete,
-// and SubtreeReducer or the server adds them.
+// not suffice for all levels, only the lowest levels are added in device
+// memory; SubtreeReducer or the server adds the rest.
 //
 // Not thread-safe: used by the device's thread. Additions are queued like all
 // device operations.

@@ -133,7 +133,7 @@ class ServerConnection final
       ABSL_LOCKS_EXCLUDED(memory_mu_);
 
   // Unless noted otherwise, the handlers below return false if they have parked
-  // a chunk, which pauses reading of the stream.
+  // a chunk; returning false pauses reading of the stream.
   bool Handle(const ServerMessage& message, ReceivedPayload payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   // Maps the server's weights if both sides offered their memory.

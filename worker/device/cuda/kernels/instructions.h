@@ -41,9 +41,10 @@ __device__ inline void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
 }
 
 // Loads four matrices of [8, 8] bfloat16 from shared memory. All lanes of the
-// warp must call this function together. Lane 8 m + r passes the address, a
-// multiple of 16, of row r of matrix m. In words[m], the lane receives columns
-// 2 (lane % 4) and 2 (lane % 4) + 1 of row lane / 4 of matrix m.
+// warp must call this function together. Lane 8 m + r passes the address of
+// row r of matrix m, which must be a multiple of 16. Each lane receives a word
+// of each matrix: words[i] contains columns 2 (lane % 4) and 2 (lane % 4) + 1
+// of row lane / 4 of matrix i.
 __device__ inline void LoadMatrices(SharedAddress row, uint32_t (&words)[4]) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -52,9 +53,8 @@ __device__ inline void LoadMatrices(SharedAddress row, uint32_t (&words)[4]) {
       : "memory");
 }
 
-// Like LoadMatrices, but loads the transposed matrices: in words[m], the lane
-// receives rows 2 (lane % 4) and 2 (lane % 4) + 1 of column lane / 4 of matrix
-// m.
+// Like LoadMatrices, but loads the transposed matrices: words[i] contains rows
+// 2 (lane % 4) and 2 (lane % 4) + 1 of column lane / 4 of matrix i.
 __device__ inline void LoadTransposedMatrices(SharedAddress row,
                                               uint32_t (&words)[4]) {
   asm volatile(
