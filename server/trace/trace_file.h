@@ -22,8 +22,8 @@ namespace tributary {
 // process is one or more rows ("threads" of the file format). Two spans share a
 // row only if they are disjoint, or if one contains the other and they are not
 // about different chunks. So spans that overlap otherwise, such as transfers,
-// are on different rows. All times are on the coordinator's clock. `otherData` states
-// the clock error of each process, and which records are missing.
+// are on different rows. All times are on the coordinator's clock. `otherData`
+// states the clock error of each process, and which records are missing.
 class TraceFile {
  public:
   // `files` must outlive this object.

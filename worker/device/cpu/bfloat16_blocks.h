@@ -36,7 +36,8 @@ inline Bfloat16* AsHalves(Real* x) { return reinterpret_cast<Bfloat16*>(x); }
 
 // Divides `count` items, each of `size` elements, into consecutive groups. A
 // group has at most `block` elements; if an item has more than `block`
-// elements, each group is one item. Calls run(index of the first item, number of items) for each group.
+// elements, each group is one item. Calls run(index of the first item, number
+// of items) for each group.
 template <typename Run>
 void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
   const int64_t step = std::max<int64_t>(1, block / size);
