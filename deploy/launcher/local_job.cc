@@ -30,6 +30,13 @@ bool WasStopped(const ProcessExit& exit) {
          WEXITSTATUS(exit.wait_status) == kExitPreempted;
 }
 
+// True if a worker cannot take part, for example because its machine lacks the
+// data, and starting it again would not help.
+bool CannotTakePart(const ProcessExit& exit) {
+  return !exit.killed_by_signal() &&
+         WEXITSTATUS(exit.wait_status) == kExitUsage;
+}
+
 }  // namespace
 
 LocalJob::LocalJob(LocalJobOptions options, SignalQueue* signals)
@@ -49,9 +56,13 @@ LocalJobResult LocalJob::Run() {
   if (failure.has_value() && !result_.has_value()) result_ = failure;
   while (!result_.has_value() && !Ended()) {
     Pump(options_.tick);
+    if (absl::Now() > refusals_due_) WarnOfRefusals();
     if (options_.on_tick) options_.on_tick();
   }
-  if (!result_.has_value()) result_ = LocalJobResult();
+  if (!result_.has_value()) {
+    WarnOfRefusals();
+    result_ = LocalJobResult();
+  }
   StopRemaining();
   return *result_;
 }
@@ -220,25 +231,47 @@ void LocalJob::HandleServerExit(const ProcessExit& exit) {
 void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   // The coordinator has released the worker, or is ending the job without it.
   if (exit.succeeded() || servers_done_ > 0) return;
-  if (!WasStopped(exit)) {
-    Fail(exit, "");
-    explanation_awaited_ = true;
-    return;
-  }
-  if (StartAgain(exit)) return;
-  const ProcessSpec& spec = supervisor_.spec(exit.process);
+  const bool stopped = WasStopped(exit);
+  if (stopped && StartAgain(exit)) return;
   const int left = Running(Role::kWorker);
-  if (left < options_.fewest_workers) {
-    Fail(exit, left == 0 ? std::string("no worker is left: ")
-                         : absl::StrCat("only ", left, " of at least ",
-                                        Counted(options_.fewest_workers,
-                                                "worker is", "workers are"),
-                                        " left: "));
-    return;
+  if (stopped || CannotTakePart(exit)) {
+    if (left >= options_.fewest_workers) {
+      if (stopped) {
+        WarnOfLoss(exit);
+      } else {
+        if (refusals_.empty()) {
+          refusals_due_ = absl::Now() + options_.settle_timeout;
+        }
+        refusals_.push_back(exit);
+      }
+      return;
+    }
+    if (left > 0) {
+      Fail(exit, absl::StrCat("only ", left, " of at least ",
+                              Counted(options_.fewest_workers, "worker is",
+                                      "workers are"),
+                              " left: "));
+    } else {
+      Fail(exit, stopped ? "no worker is left: " : "");
+    }
+  } else {
+    Fail(exit, "");
   }
+  explanation_awaited_ = !stopped;
+}
+
+void LocalJob::WarnOfLoss(const ProcessExit& exit) const {
   Warn(places_[exit.process], "process_ended",
-       absl::StrCat(spec.name, " ", Describe(exit), "; ",
-                    Counted(left, "worker continues", "workers continue")));
+       absl::StrCat(supervisor_.spec(exit.process).name, " ", Describe(exit),
+                    "; ",
+                    Counted(Running(Role::kWorker), "worker continues",
+                            "workers continue")));
+}
+
+void LocalJob::WarnOfRefusals() {
+  for (const ProcessExit& exit : refusals_) WarnOfLoss(exit);
+  refusals_.clear();
+  refusals_due_ = absl::InfiniteFuture();
 }
 
 void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {

@@ -68,7 +68,10 @@ struct LocalJobOptions {
   // replace this time.
   absl::Duration stop_timeout = absl::Seconds(10);
   // Time after the job's end in which the remaining processes can write their
-  // logs and exit. Processes that still run after it are stopped.
+  // logs and exit. Processes that still run after it are stopped. Also the time
+  // after which a worker that cannot take part is reported, if the job has not
+  // failed by then: most often no worker can take part, and the error of the
+  // job says why.
   absl::Duration settle_timeout = absl::Seconds(2);
 };
 
@@ -86,12 +89,16 @@ struct LocalJobResult {
 
 // Starts the processes of a job and derives its result from their exits. The
 // job succeeds when every server has succeeded. It fails when a server or a
-// worker exits with an error. A process that a signal ended, or that exits with
-// kExitPreempted (such as a worker whose device has failed), is reported and
-// restarted, up to max_restarts times in total. No process is restarted after a
-// server has succeeded. If a process is not restarted, the job fails when the
-// process is a server, or when fewer than fewest_workers workers remain. The
-// exits of workers have no effect once a server has succeeded. If a worker
+// worker exits with an error, with the following exceptions:
+// - A process that a signal ended, or that exits with kExitPreempted (such as a
+//   worker whose device has failed), is reported and restarted, up to
+//   max_restarts times in total. No process is restarted after a server has
+//   succeeded. If a process is not restarted, the job fails when the process is
+//   a server, or when fewer than fewest_workers workers remain.
+// - A worker that exits with kExitUsage cannot take part, for example because
+//   its machine lacks the data. It is reported, and the job continues unless
+//   fewer than fewest_workers workers remain.
+// The exits of workers have no effect once a server has succeeded. If a worker
 // fails with an error and server 0 then reports an error, too, the result is
 // the error of server 0, because server 0 learns of errors first and reports
 // the cause.
@@ -163,6 +170,10 @@ class LocalJob {
   // event, about the process.
   void Warn(const Place& place, const std::string& kind,
             const std::string& text) const;
+  // Warns that the job continues without the worker that has ended.
+  void WarnOfLoss(const ProcessExit& exit) const;
+  // Warns that the job continues without the workers in refusals_.
+  void WarnOfRefusals();
   // Reports the warnings that processes have written since the last call.
   void PassWarnings();
   int Running(Role role) const;
@@ -187,8 +198,12 @@ class LocalJob {
   int restarts_ = 0;
   int servers_done_ = 0;
   std::set<std::string> warnings_;  // Warnings that were reported.
-  int signal_ = 0;                  // The first signal received.
-  absl::Time drain_deadline_;       // Set by the first signal.
+  // The exits of workers that cannot take part, which are reported at
+  // refusals_due_.
+  std::vector<ProcessExit> refusals_;
+  absl::Time refusals_due_ = absl::InfiniteFuture();
+  int signal_ = 0;             // The first signal received.
+  absl::Time drain_deadline_;  // Set by the first signal.
   // True if a worker has failed and server 0 may still report the cause.
   bool explanation_awaited_ = false;
   absl::optional<LocalJobResult> result_;

@@ -22,8 +22,6 @@
 namespace tributary {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(60);
-
 [[noreturn]] void Die(const std::string& what) {
   perror(what.c_str());
   abort();
@@ -120,7 +118,7 @@ std::string BackgroundCommand::StandardError() const {
 
 std::string BackgroundCommand::AwaitStandardError(
     const std::string& text) const {
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = absl::Now() + kCommandPatience;
   while (absl::Now() < deadline) {
     const std::string all = StandardError();
     const size_t found = all.find(text);
@@ -163,7 +161,7 @@ std::string CommandLineOf(pid_t pid) {
 }
 
 bool AwaitLines(const std::string& path, int lines) {
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = absl::Now() + kCommandPatience;
   while (absl::Now() < deadline) {
     const std::string text = Contents(path);
     if (std::count(text.begin(), text.end(), '\n') >= lines) return true;

@@ -15,6 +15,14 @@ namespace tributary {
 // //deploy:tributary as data.
 inline constexpr char kTributary[] = "deploy/tributary";
 
+// How long the tests wait for a program. A sanitizer makes it several times
+// slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr absl::Duration kCommandPatience = absl::Minutes(5);
+#else
+inline constexpr absl::Duration kCommandPatience = absl::Minutes(1);
+#endif
+
 struct CommandResult {
   // The exit code as in a shell: 128 + signal if a signal ended the program.
   int exit_code = -1;
@@ -39,12 +47,12 @@ class BackgroundCommand {
   void Signal(int signal);
   // Waits until the program ends, and returns its result. If it has not ended
   // after `timeout`, kills it and fails the test.
-  CommandResult Wait(absl::Duration timeout = absl::Seconds(60));
+  CommandResult Wait(absl::Duration timeout = kCommandPatience);
   // Return what the program has written so far.
   std::string StandardOutput() const;
   std::string StandardError() const;
   // Waits for a line on stderr that contains `text` and returns the line.
-  // Returns an empty string if there is none after 60 seconds.
+  // Returns an empty string if there is none after kCommandPatience.
   std::string AwaitStandardError(const std::string& text) const;
 
  private:
@@ -69,7 +77,7 @@ bool IsAlive(pid_t pid);
 std::string CommandLineOf(pid_t pid);
 
 // Waits until the file at `path` has at least `lines` lines. Returns false if
-// that takes longer than 60 seconds.
+// that takes longer than kCommandPatience.
 bool AwaitLines(const std::string& path, int lines);
 
 // Creates a new folder for the running test and returns its path.

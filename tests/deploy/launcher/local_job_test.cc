@@ -123,12 +123,66 @@ TEST_F(LocalJobTest, CallsBackOnceStartedAndEveryTick) {
 }
 
 TEST_F(LocalJobTest, FailsWithAWorkersErrorAndExitCode) {
-  workers_[1] = "echo 'error: data.txt: no such file' >&2; exit 2";
+  options_.workers = 1;
+  workers_[0] = "echo 'error: data.txt: no such file' >&2; exit 2";
   const LocalJobResult result = Run();
   EXPECT_EQ(result.status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(result.status.message(),
-            absl::StrCat("worker-1 failed: data.txt: no such file (log: ",
-                         folder_, "/worker-1.log)"));
+            absl::StrCat("worker-0 failed: data.txt: no such file (log: ",
+                         folder_, "/worker-0.log)"));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(messages_, IsEmpty());
+}
+
+TEST_F(LocalJobTest, ContinuesWithoutAWorkerThatCannotTakePart) {
+  workers_[1] = "echo 'error: data.txt: no such file' >&2; exit 2";
+  options_.settle_timeout = absl::ZeroDuration();
+  options_.on_tick = [this] {
+    if (events_.empty()) return;
+    EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/done").c_str()), 0);
+  };
+  const LocalJobResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(messages_,
+              ElementsAre("warning: worker-1 failed: data.txt: no such file; 1 "
+                          "worker continues"));
+  EXPECT_THAT(events_,
+              ElementsAre("process_ended worker 1: worker-1 failed: data.txt: "
+                          "no such file; 1 worker continues"));
+}
+
+TEST_F(LocalJobTest, ReportsAWorkerThatCannotTakePartAtTheEndAtTheLatest) {
+  workers_[1] = "touch $DIR/done; exit 2";
+  servers_[0] = absl::StrCat(kUntilDone, "; sleep 0.1");
+  options_.settle_timeout = absl::Seconds(20);
+  const LocalJobResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(messages_, ElementsAre("warning: worker-1 exited with code 2; 0 "
+                                     "workers continue"));
+}
+
+TEST_F(LocalJobTest, AWorkerThatCannotTakePartIsNotReportedBesideTheError) {
+  servers_[0] = absl::StrCat(kUntilDone,
+                             "; sleep 0.1; echo 'error: no data' >&2; exit 2");
+  workers_[0] = "touch $DIR/done; exit 2";
+  workers_[1] = kForever;
+  options_.settle_timeout = absl::Seconds(20);
+  options_.stop_timeout = absl::Milliseconds(100);
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("server-0 failed: no data (log: "));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(messages_, IsEmpty());
+}
+
+TEST_F(LocalJobTest, FailsIfTooFewWorkersCanTakePart) {
+  options_.fewest_workers = 2;
+  workers_[1] = "echo 'error: data.txt: no such file' >&2; exit 2";
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("only 1 of at least 2 workers are left: worker-1 "
+                        "failed: data.txt: no such file (log: "));
   EXPECT_EQ(result.exit_code, 2);
 }
 

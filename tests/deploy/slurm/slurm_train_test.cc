@@ -263,6 +263,21 @@ TEST_F(SlurmTrainTest, ALostNodeIsReplacedByTheOthers) {
   ExpectAllEnd(Agents());
 }
 
+// The path of the job's data is relative, and node n2 has a folder of its own.
+TEST_F(SlurmTrainTest, ANodeWithoutTheDataDoesNotEndTheJob) {
+  std::vector<std::string> arguments = Train(20);
+  arguments[0] = std::filesystem::absolute(kTributary);
+  const CommandResult result =
+      RunCommand(In(Batch("n[0-2]", 3, {"FAKE_SRUN_APART=n2"}), arguments));
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error,
+              AllOf(HasSubstr("warning: worker-2 failed: "
+                              "examples/licenses.textproto: cannot open"),
+                    HasSubstr("; 2 workers continue\n")));
+  EXPECT_EQ(DigestOf("out"), ExpectedDigest(20));
+  ExpectAllEnd(Agents());
+}
+
 TEST_F(SlurmTrainTest, MistakesAreOneClearLine) {
   const auto error = [this](const std::vector<std::string>& arguments,
                             const std::vector<std::string>& environment,
