@@ -18,17 +18,31 @@ std::string FolderOf(absl::string_view path) {
   return std::string(path.substr(0, slash));
 }
 
-// The rooms whose headers `text` includes. A header of ours is included by its
-// path from the repository root, and its folder is a room or proto.
-std::set<std::string> IncludedRooms(const RoomsMap& map,
-                                    absl::string_view text) {
-  std::set<std::string> rooms;
+std::string TopFolderOf(absl::string_view folder) {
+  return std::string(folder.substr(0, folder.find('/')));
+}
+
+// The top-level folders that hold headers of this repository.
+std::set<std::string> TopFolders(const RoomsMap& map) {
+  std::set<std::string> folders = {"examples", "proto", "tests"};
+  for (const auto& entry : map) folders.insert(TopFolderOf(entry.first));
+  return folders;
+}
+
+// The folders below `top_folders` whose headers `text` includes. Includes name
+// a header by its path from the repository root, or from the folder include.
+std::set<std::string> IncludedFolders(const std::set<std::string>& top_folders,
+                                      absl::string_view text) {
+  std::set<std::string> folders;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::ConsumePrefix(&line, "#include \"")) continue;
-    const std::string room = FolderOf(line.substr(0, line.find('"')));
-    if (room == "proto" || map.count(room) > 0) rooms.insert(room);
+    std::string folder = FolderOf(line.substr(0, line.find('"')));
+    if (TopFolderOf(folder) == "tributary") {
+      folder = absl::StrCat("include/", folder);
+    }
+    if (top_folders.count(TopFolderOf(folder)) > 0) folders.insert(folder);
   }
-  return rooms;
+  return folders;
 }
 
 // Depth-first search; `path` is the way from the start to `room`. True when
@@ -50,6 +64,39 @@ bool Visit(const RoomsMap& map, const std::string& room,
   path.pop_back();
   done.insert(room);
   return false;
+}
+
+constexpr absl::string_view kRoomsTableHeading =
+    "| room | contents | includes, as paths below the same top-level folder |";
+
+// The last cell of the row of `room`, which may include `arrows`.
+std::string IncludesCell(const std::string& room,
+                         const std::set<std::string>& arrows) {
+  const std::string top_folder = TopFolderOf(room);
+  std::vector<absl::string_view> names;
+  for (absl::string_view to : arrows) {
+    if (TopFolderOf(to) != top_folder) continue;
+    absl::ConsumePrefix(&to, absl::StrCat(top_folder, "/"));
+    names.push_back(to);
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+// The rows of the table of rooms in `page`, without the heading and the line
+// below it.
+std::vector<absl::string_view> RoomsTableRows(absl::string_view page) {
+  std::vector<absl::string_view> rows;
+  bool in_table = false;
+  for (const absl::string_view line : absl::StrSplit(page, '\n')) {
+    if (line == kRoomsTableHeading) {
+      in_table = true;
+    } else if (!absl::StartsWith(line, "|")) {
+      in_table = false;
+    } else if (in_table && !absl::StartsWith(line, "| ---")) {
+      rows.push_back(line);
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -88,6 +135,7 @@ std::vector<std::string> FindCycle(const RoomsMap& map) {
 
 std::vector<std::string> CheckIncludes(const RoomsMap& map,
                                        const std::vector<SourceFile>& files) {
+  const std::set<std::string> top_folders = TopFolders(map);
   std::vector<std::string> errors;
   RoomsMap used;
   for (const SourceFile& file : files) {
@@ -98,7 +146,8 @@ std::vector<std::string> CheckIncludes(const RoomsMap& map,
                                     "; add it, or move the file"));
       continue;
     }
-    for (const std::string& included : IncludedRooms(map, file.text)) {
+    for (const std::string& included :
+         IncludedFolders(top_folders, file.text)) {
       if (included == room) continue;
       used[room].insert(included);
       if (arrows->second.count(included) > 0) continue;
@@ -113,6 +162,44 @@ std::vector<std::string> CheckIncludes(const RoomsMap& map,
       errors.push_back(absl::StrCat("no file of ", room, " includes a header ",
                                     "of ", to, "; remove it from rooms.txt"));
     }
+  }
+  return errors;
+}
+
+std::vector<std::string> CheckRoomsTable(const RoomsMap& map,
+                                         absl::string_view page) {
+  std::vector<std::string> errors;
+  std::set<std::string> listed;
+  for (const absl::string_view row : RoomsTableRows(page)) {
+    // A row begins and ends with a bar, so it has an empty part at each end.
+    const std::vector<absl::string_view> parts = absl::StrSplit(row, '|');
+    if (parts.size() != 5) {
+      errors.push_back(absl::StrCat("row \"", row,
+                                    "\" must have three cells, as the heading "
+                                    "of the table of rooms"));
+      continue;
+    }
+    const std::string room(absl::StripAsciiWhitespace(parts[1]));
+    const auto arrows = map.find(room);
+    if (arrows == map.end()) {
+      errors.push_back(absl::StrCat("row ", room, ": rooms.txt has no room ",
+                                    room, "; correct or remove the row"));
+      continue;
+    }
+    if (!listed.insert(room).second) {
+      errors.push_back(
+          absl::StrCat("row ", room, ": the room is listed twice"));
+    }
+    const std::string includes = IncludesCell(room, arrows->second);
+    if (absl::StripAsciiWhitespace(parts[3]) == includes) continue;
+    errors.push_back(absl::StrCat("row ", room, ": the last cell must be \"",
+                                  includes, "\", as in rooms.txt"));
+  }
+  for (const auto& entry : map) {
+    if (listed.count(entry.first) > 0) continue;
+    errors.push_back(absl::StrCat("no row ", entry.first,
+                                  "; add it to the table with the heading \"",
+                                  kRoomsTableHeading, "\""));
   }
   return errors;
 }

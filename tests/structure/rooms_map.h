@@ -7,7 +7,8 @@
 //   common/os: common/base proto
 //
 // says that files of common/os may include headers of common/base, of proto,
-// and of common/os itself, but of no other room.
+// and of common/os itself, but of no other room. The room include/tributary
+// holds the headers that are included as "tributary/...".
 
 #ifndef TRIBUTARY_TESTS_STRUCTURE_ROOMS_MAP_H_
 #define TRIBUTARY_TESTS_STRUCTURE_ROOMS_MAP_H_
@@ -42,10 +43,23 @@ absl::StatusOr<RoomsMap> ParseRoomsMap(absl::string_view text);
 std::vector<std::string> FindCycle(const RoomsMap& map);
 
 // Compares the includes of `files` with `map`. Returns one sentence for each
-// include that `map` does not allow, for each file whose room is not in `map`,
-// and for each allowed room that no include uses.
+// include that `map` does not allow, even if the included folder is no room,
+// for each file whose room is not in `map`, and for each allowed room that no
+// include uses. Headers of other projects may be included everywhere.
 std::vector<std::string> CheckIncludes(const RoomsMap& map,
                                        const std::vector<SourceFile>& files);
+
+// Compares the table of rooms in `page`, the text of ARCHITECTURE.md, with
+// `map`. The table has the heading
+//
+//   | room | contents | includes, as paths below the same top-level folder |
+//
+// and one row for each room of `map`. The row's last cell lists the rooms of
+// the same top-level folder that `map` allows the room to include, sorted and
+// with commas between them: "base, numerics" for common/cuda. Returns one
+// sentence, which names the room, for each row that is missing or wrong.
+std::vector<std::string> CheckRoomsTable(const RoomsMap& map,
+                                         absl::string_view page);
 
 // Returns one sentence for each folder with more than `max_files` source files,
 // and for each file with more than `max_lines` lines.

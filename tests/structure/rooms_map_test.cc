@@ -1,5 +1,9 @@
 #include "tests/structure/rooms_map.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -50,6 +54,27 @@ TEST(RoomsMapTest, AllowsArrowsTheRoomItselfAndOthersHeaders) {
       IsEmpty());
 }
 
+TEST(RoomsMapTest, ReportsAnIncludeOfAFolderThatIsNoRoom) {
+  EXPECT_THAT(
+      CheckIncludes(
+          Parse("a/b:\n"),
+          {{"a/b/x.cc", "#include \"a/c/y.h\"\n#include \"tests/z.h\"\n"}}),
+      ElementsAre(HasSubstr("a/b/x.cc includes a header of a/c"),
+                  HasSubstr("a/b/x.cc includes a header of tests")));
+}
+
+TEST(RoomsMapTest, PublicHeadersAreARoom) {
+  const std::vector<SourceFile> files = {
+      {"a/x.cc", "#include \"tributary/x.h\"\n"},
+      {"include/tributary/x.h", ""}};
+  EXPECT_THAT(
+      CheckIncludes(Parse("a: include/tributary\ninclude/tributary:\n"), files),
+      IsEmpty());
+  EXPECT_THAT(
+      CheckIncludes(Parse("a:\ninclude/tributary:\n"), files),
+      ElementsAre(HasSubstr("a/x.cc includes a header of include/tributary")));
+}
+
 TEST(RoomsMapTest, ReportsAnArrowThatNoFileUses) {
   EXPECT_THAT(CheckIncludes(Parse("a: b\nb:\n"), {{"a/x.cc", ""}}),
               ElementsAre(HasSubstr("no file of a includes a header of b")));
@@ -58,6 +83,57 @@ TEST(RoomsMapTest, ReportsAnArrowThatNoFileUses) {
 TEST(RoomsMapTest, ReportsAFileOutsideTheRooms) {
   EXPECT_THAT(CheckIncludes(Parse("a:\n"), {{"b/x.cc", ""}}),
               ElementsAre(HasSubstr("rooms.txt has no room b")));
+}
+
+// A page with a table of rooms, which has `rows`, and one other table.
+std::string PageWithRooms(absl::string_view rows) {
+  return absl::StrCat(
+      "| word | meaning |\n| --- | --- |\n| d | other |\n\n"
+      "| room | contents | includes, as paths below the same top-level folder "
+      "|\n| --- | --- | --- |\n",
+      rows, "\n| word | meaning | note |\n| --- | --- | --- |\n| e | f | |\n");
+}
+
+TEST(RoomsMapTest, AcceptsATableThatAgreesWithTheMap) {
+  EXPECT_THAT(
+      CheckRoomsTable(
+          Parse("a/b:\na/b/c: a/b x/y proto\na/d: a/b a/b/c\nx/y: proto\n"),
+          PageWithRooms("| a/b | first | |\n| a/b/c | second | b |\n"
+                        "| a/d | third | b, b/c |\n| x/y | fourth | |\n")),
+      IsEmpty());
+}
+
+TEST(RoomsMapTest, ReportsRowsThatAreMissingOrTooMany) {
+  EXPECT_THAT(
+      CheckRoomsTable(Parse("a:\nb:\n"), PageWithRooms("| a | first | |\n"
+                                                       "| a | again | |\n"
+                                                       "| c | third | |\n")),
+      ElementsAre(HasSubstr("row a: the room is listed twice"),
+                  HasSubstr("row c: rooms.txt has no room c"),
+                  HasSubstr("no row b;")));
+}
+
+TEST(RoomsMapTest, ReportsRowsWithOtherIncludes) {
+  const RoomsMap map = Parse("a/b:\na/c: a/b x\na/d: a/b a/c\nx:\n");
+  EXPECT_THAT(
+      CheckRoomsTable(map, PageWithRooms("| a/b | first | c |\n"
+                                         "| a/c | second | |\n"
+                                         "| a/d | third | c, b |\n"
+                                         "| x | fourth | |\n")),
+      ElementsAre(HasSubstr("row a/b: the last cell must be \"\""),
+                  HasSubstr("row a/c: the last cell must be \"b\""),
+                  HasSubstr("row a/d: the last cell must be \"b, c\"")));
+}
+
+TEST(RoomsMapTest, ReportsARowWithoutThreeCells) {
+  EXPECT_THAT(CheckRoomsTable(Parse("a:\n"), PageWithRooms("| a | first |\n")),
+              ElementsAre(HasSubstr("row \"| a | first |\" must have three"),
+                          HasSubstr("no row a;")));
+}
+
+TEST(RoomsMapTest, ReportsAllRoomsIfThePageHasNoTable) {
+  EXPECT_THAT(CheckRoomsTable(Parse("a:\nb:\n"), "| a | first | |\n"),
+              ElementsAre(HasSubstr("no row a;"), HasSubstr("no row b;")));
 }
 
 TEST(RoomsMapTest, ReportsFullRoomsAndLongFiles) {

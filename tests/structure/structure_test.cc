@@ -1,5 +1,6 @@
-// Holds the source tree to rooms.txt, its files and folders to a size in which
-// a reader finds things, and its pages to links that lead somewhere.
+// Holds the source tree and ARCHITECTURE.md to rooms.txt, its files and folders
+// to a size in which a reader finds things, and its pages to links that lead
+// somewhere.
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/structure/hidden_names.h"
@@ -70,15 +72,27 @@ MarkdownPages ReadPages() {
   return pages;
 }
 
+absl::StatusOr<RoomsMap> ReadRoomsMap() {
+  return ParseRoomsMap(
+      ReadFile(RepositoryRoot() / "tests/structure/rooms.txt"));
+}
+
 TEST(StructureTest, IncludesFollowTheArrows) {
-  const auto map =
-      ParseRoomsMap(ReadFile(RepositoryRoot() / "tests/structure/rooms.txt"));
+  const absl::StatusOr<RoomsMap> map = ReadRoomsMap();
   ASSERT_TRUE(map.ok()) << map.status();
-  const std::vector<SourceFile> files =
-      ReadSources({"common", "server", "worker", "deploy", "library"});
+  const std::vector<SourceFile> files = ReadSources(
+      {"common", "server", "worker", "deploy", "library", "include"});
   ASSERT_GT(files.size(), 500u);
   EXPECT_THAT(CheckIncludes(*map, files), IsEmpty());
   EXPECT_THAT(FindCycle(*map), IsEmpty());
+}
+
+TEST(StructureTest, TheTableOfRoomsFollowsTheArrows) {
+  const absl::StatusOr<RoomsMap> map = ReadRoomsMap();
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_THAT(
+      CheckRoomsTable(*map, ReadFile(RepositoryRoot() / "ARCHITECTURE.md")),
+      IsEmpty());
 }
 
 TEST(StructureTest, NoFileHidesNamesFromItsNeighbours) {
