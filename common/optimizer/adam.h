@@ -59,8 +59,6 @@ struct AdamRule {
   }
 };
 
-void UpdateElements(const AdamRule& rule, const ElementArrays& arrays);
-
 // These functions create the optimizers Adam and AdamW, whose state for each
 // weight has the slots "exp_avg" (first moment) and "exp_avg_sq" (second
 // moment). They return InvalidArgument for an invalid option. `path` is the

@@ -8,13 +8,14 @@
 
 #include "common/optimizer/element_loops.h"
 #include "common/optimizer/optimizer.h"
+#include "common/optimizer/optimizer_list.h"
 
 namespace tributary {
 
-TRIBUTARY_DEFINE_UPDATE_ELEMENTS(Averaged<PlainSgd>)
-TRIBUTARY_DEFINE_UPDATE_ELEMENTS(Averaged<MomentumSgd<false>>)
-TRIBUTARY_DEFINE_UPDATE_ELEMENTS(Averaged<MomentumSgd<true>>)
-TRIBUTARY_DEFINE_UPDATE_ELEMENTS(Averaged<AdamRule>)
+#define TRIBUTARY_DEFINE_AVERAGED(Rule) \
+  TRIBUTARY_DEFINE_UPDATE_ELEMENTS(Averaged<Rule>)
+TRIBUTARY_FOR_EACH_RULE(TRIBUTARY_DEFINE_AVERAGED)
+#undef TRIBUTARY_DEFINE_AVERAGED
 
 namespace {
 

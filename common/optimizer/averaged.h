@@ -5,9 +5,7 @@
 
 #include <memory>
 
-#include "common/optimizer/adam.h"
 #include "common/optimizer/element.h"
-#include "common/optimizer/sgd.h"
 
 namespace tributary {
 
@@ -47,15 +45,6 @@ struct Averaged {
     return {rule.TimesRate(factor), decay};
   }
 };
-
-void UpdateElements(const Averaged<PlainSgd>& rule,
-                    const ElementArrays& arrays);
-void UpdateElements(const Averaged<MomentumSgd<false>>& rule,
-                    const ElementArrays& arrays);
-void UpdateElements(const Averaged<MomentumSgd<true>>& rule,
-                    const ElementArrays& arrays);
-void UpdateElements(const Averaged<AdamRule>& rule,
-                    const ElementArrays& arrays);
 
 // Returns an optimizer that also keeps a moving average of the weights. A
 // further slot of its state, kAverageSlot, holds the average minus the weight,

@@ -61,11 +61,6 @@ struct MomentumSgd {
   }
 };
 
-void UpdateElements(const PlainSgd& rule, const ElementArrays& arrays);
-void UpdateElements(const MomentumSgd<false>& rule,
-                    const ElementArrays& arrays);
-void UpdateElements(const MomentumSgd<true>& rule, const ElementArrays& arrays);
-
 // Creates the optimizer SGD. With momentum, its state for each weight has the
 // slot "momentum_buffer"; if the momentum is 0, it has no state. Returns
 // InvalidArgument for an invalid option. `path` is the path of the options in
