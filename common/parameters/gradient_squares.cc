@@ -1,6 +1,7 @@
 #include "common/parameters/gradient_squares.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tributary {
 namespace {
@@ -65,6 +66,11 @@ void GradientSquares::Add(const float* half, const float* other_half,
       gradients_ = statistics_ = SumOfSquaresInPieces();
     }
   }
+}
+
+double MeanGradientNorm(double squares, int64_t sample_count) {
+  return std::sqrt(squares) /
+         static_cast<double>(std::max<int64_t>(sample_count, 1));
 }
 
 }  // namespace tributary

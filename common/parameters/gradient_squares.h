@@ -53,6 +53,11 @@ class GradientSquares {
   SumOfSquaresInPieces gradients_, statistics_;
 };
 
+// Returns the norm of the mean gradient, from the sum of the squares of the
+// gradient sum. `sample_count` is the number of samples in the gradient sum; 0
+// counts as 1.
+double MeanGradientNorm(double squares, int64_t sample_count);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_PARAMETERS_GRADIENT_SQUARES_H_

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/optimizer/schedule.h"
+#include "common/parameters/gradient_squares.h"
 #include "common/parameters/parameter_table.h"
 #include "nlohmann/json.hpp"
 
@@ -135,11 +136,9 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
                                 absl::Time now) {
   double squares = 0;
   for (const double square : open.squares) squares += square;
-  const auto sample_count =
-      static_cast<double>(std::max<int64_t>(open.sample_count, 1));
   GradientNorm norm;
   norm.set_step(round);
-  norm.set_norm(std::sqrt(squares) / sample_count);
+  norm.set_norm(MeanGradientNorm(squares, open.sample_count));
   total_sample_count_ += open.sample_count;
   if (open.nonfinite.has_value()) {
     nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), *open.nonfinite};
@@ -152,7 +151,8 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
     if (open.nan_loss_contributor != 0) {
       nan_loss_ = NanLoss{rounds_.StepsAfter(round), open.nan_loss_contributor};
     } else {
-      if (open.sample_count > 0) last_loss_ = open.loss_sum / sample_count;
+      if (open.sample_count > 0)
+        last_loss_ = open.loss_sum / static_cast<double>(open.sample_count);
       window_.loss_sum += open.loss_sum;
       window_.sample_count += open.sample_count;
     }

@@ -1,7 +1,6 @@
 #include "worker/exchange/norm_gate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -53,8 +52,7 @@ void NormGate::Add(NodeChunk sum) {
         dtype_, chunk.arena.get() + layout_->ChunkBegin(chunk.chunk),
         layout_->ChunkSize(chunk.chunk), layout_->ChunkSegments(chunk.chunk));
   }
-  const int64_t sample_count = std::max<int64_t>(sums[0].sample_count, 1);
-  const double norm = std::sqrt(squares) / static_cast<double>(sample_count);
+  const double norm = MeanGradientNorm(squares, sums[0].sample_count);
   for (auto it = sums.rbegin(); it != sums.rend(); ++it) {
     it->gradient_norm = norm;
     send_(std::move(*it));

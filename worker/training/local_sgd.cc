@@ -1,6 +1,5 @@
 #include "worker/training/local_sgd.h"
 
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -50,7 +49,7 @@ LocalSgd::LocalSgd(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
 double LocalSgd::NormOf(const float* gradient_sum, int64_t sample_count) const {
   GradientSquares squares(arena_segments_);
   squares.Add(gradient_sum, /*other_half=*/nullptr, layout_->arena_elements());
-  return std::sqrt(squares.Total()) / static_cast<double>(sample_count);
+  return MeanGradientNorm(squares.Total(), sample_count);
 }
 
 void LocalSgd::Begin(const float* start, int64_t first_step) {

@@ -116,5 +116,11 @@ TEST(GradientSquaresTest, AreNotANumberIfAnyElementIsNotFinite) {
   }
 }
 
+TEST(GradientSquaresTest, TheNormIsThatOfTheMeanGradient) {
+  EXPECT_EQ(MeanGradientNorm(36, 4), 1.5);
+  EXPECT_EQ(MeanGradientNorm(36, 0), 6);
+  EXPECT_TRUE(std::isnan(MeanGradientNorm(NAN, 4)));
+}
+
 }  // namespace
 }  // namespace tributary

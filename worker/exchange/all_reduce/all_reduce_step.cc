@@ -1,13 +1,12 @@
 #include "worker/exchange/all_reduce/all_reduce_step.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/parameters/gradient_squares.h"
 
 namespace tributary {
 namespace {
@@ -292,8 +291,7 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
     squares += SquareSumOf(chunk).value;
   }
-  norm_ = std::sqrt(squares) /
-          static_cast<double>(std::max<int64_t>(sample_count_, 1));
+  norm_ = MeanGradientNorm(squares, sample_count_);
   // Ascending order: the next forward pass starts with the first layers.
   const size_t most = exchange_.device_ == nullptr ? 1 : kGroup;
   std::vector<std::pair<int, ChunkGradient>> group;
