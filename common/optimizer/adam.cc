@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/base/field_checks.h"
@@ -33,8 +34,10 @@ double Power(double base, int64_t exponent) {
 
 class Adam final : public Optimizer {
  public:
-  Adam(const AdamSpec& spec, bool decoupled)
-      : beta1_(spec.beta1()),
+  Adam(std::string path, const AdamSpec& spec, bool decoupled)
+      : path_(std::move(path)),
+        peak_learning_rate_(spec.learning_rate()),
+        beta1_(spec.beta1()),
         beta2_(spec.beta2()),
         epsilon_(spec.epsilon()),
         weight_decay_(spec.weight_decay()),
@@ -66,6 +69,19 @@ class Adam final : public Optimizer {
     return rule;
   }
 
+  absl::Status ValidateRateFactor(const std::string& path,
+                                  double factor) const override {
+    if (decoupled_ && peak_learning_rate_ * factor * weight_decay_ >= 1) {
+      return Error(path, factor, " times ", path_, ".weight_decay ",
+                   weight_decay_, " and the learning rate ",
+                   peak_learning_rate_,
+                   " is not below 1: every step would set the weights to 0");
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string path_;  // The path of the options in the job.
+  const double peak_learning_rate_;
   const double beta1_;
   const double beta2_;
   const double epsilon_;
@@ -89,7 +105,7 @@ absl::Status Validate(const std::string& path, const AdamSpec& spec) {
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdam(const std::string& path,
                                                     const AdamSpec& spec) {
   TRIBUTARY_RETURN_IF_ERROR(Validate(path, spec));
-  return std::make_unique<Adam>(spec, /*decoupled=*/false);
+  return std::make_unique<Adam>(path, spec, /*decoupled=*/false);
 }
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,
@@ -100,7 +116,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,
                  " times the learning rate ", spec.learning_rate(),
                  " is not below 1: every step would set the weights to 0");
   }
-  return std::make_unique<Adam>(spec, /*decoupled=*/true);
+  return std::make_unique<Adam>(path, spec, /*decoupled=*/true);
 }
 
 }  // namespace tributary

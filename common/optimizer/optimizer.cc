@@ -34,10 +34,13 @@ std::string RuleNames() {
   return names;
 }
 
-// `path` is the field of the job that contains the group.
+// Returns the field of the job that contains group `i`.
+std::string GroupPath(int i) {
+  return absl::StrCat("optimizer.group[", i, "]");
+}
+
 absl::Status ValidateGroup(const std::string& path,
-                           const ParameterGroupSpec& group,
-                           const OptimizerSpec& spec) {
+                           const ParameterGroupSpec& group) {
   if (group.parameters().empty()) {
     return Error(path + ".parameters",
                  "is required: names of parameters, such as 'output.*'");
@@ -46,13 +49,6 @@ absl::Status ValidateGroup(const std::string& path,
   if (!(factor > 0 && factor <= kMaxLearningRateFactor)) {
     return Error(path + ".learning_rate_factor", factor,
                  " is not above 0 and at most ", kMaxLearningRateFactor);
-  }
-  const AdamSpec& adamw = spec.adamw();
-  if (adamw.learning_rate() * factor * adamw.weight_decay() >= 1) {
-    return Error(path + ".learning_rate_factor", factor,
-                 " times optimizer.adamw.weight_decay ", adamw.weight_decay(),
-                 " and the learning rate ", adamw.learning_rate(),
-                 " is not below 1: every step would set the weights to 0");
   }
   return absl::OkStatus();
 }
@@ -115,15 +111,32 @@ OptimizerStep Optimizer::At(const UpdateStep& step) const {
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
     const OptimizerSpec& spec) {
   for (int i = 0; i < spec.group_size(); ++i) {
-    TRIBUTARY_RETURN_IF_ERROR(ValidateGroup(
-        absl::StrCat("optimizer.group[", i, "]"), spec.group(i), spec));
+    TRIBUTARY_RETURN_IF_ERROR(ValidateGroup(GroupPath(i), spec.group(i)));
   }
   TRIBUTARY_RETURN_IF_ERROR(
       BelowOne("optimizer.average_decay", spec.average_decay()));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              CreateRule(spec));
+  for (int i = 0; i < spec.group_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        optimizer->ValidateRateFactor(GroupPath(i) + ".learning_rate_factor",
+                                      spec.group(i).learning_rate_factor()));
+  }
   if (spec.average_decay() == 0) return optimizer;
   return WithAverage(std::move(optimizer), spec.average_decay());
+}
+
+std::string OptimizerName(const OptimizerSpec& spec) {
+  switch (spec.rule_case()) {
+#define TRIBUTARY_NAME(field, Case, Make) \
+  case OptimizerSpec::Case:               \
+    return #field;
+    TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_NAME)
+#undef TRIBUTARY_NAME
+    case OptimizerSpec::RULE_NOT_SET:
+      break;
+  }
+  return "";
 }
 
 double PeakLearningRate(const OptimizerSpec& spec) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/optimizer/optimizer_list.h"
@@ -110,7 +111,19 @@ class Optimizer {
   // each name in slot_names().
   virtual OptimizerRule RuleAt(int64_t step, double learning_rate,
                                bool decays) const = 0;
+
+  // Returns InvalidArgument, naming the field `path`, if the update is not
+  // meaningful with `factor` times the learning rate of the job. `factor` is
+  // the learning_rate_factor of a group of parameters, and is in range.
+  virtual absl::Status ValidateRateFactor(const std::string& /*path*/,
+                                          double /*factor*/) const {
+    return absl::OkStatus();
+  }
 };
+
+// Returns the name of the rule in `spec`, such as "adamw": the name of its
+// field in OptimizerSpec. Returns an empty string if `spec` has no rule.
+std::string OptimizerName(const OptimizerSpec& spec);
 
 // Returns the option learning_rate of the rule in `spec`: the largest learning
 // rate, which the schedule reaches after the warmup. Returns 0 if `spec` has no

@@ -33,9 +33,7 @@ constexpr struct {
 std::map<std::string, HyperParameter> HyperParametersOf(const JobSpec& job) {
   std::map<std::string, HyperParameter> parameters;
   parameters["model"].text = ModelTitle(job);
-  parameters["optimizer"].text = job.optimizer().has_sgd()    ? "sgd"
-                                 : job.optimizer().has_adam() ? "adam"
-                                                              : "adamw";
+  parameters["optimizer"].text = OptimizerName(job.optimizer());
   parameters["exchange"].text =
       job.exchange().has_all_reduce() ? "all_reduce" : "parameter_server";
   parameters["precision"].text = JobSpec::Precision_Name(job.precision());

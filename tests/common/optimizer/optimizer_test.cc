@@ -195,6 +195,13 @@ TEST(OptimizerTest, RefusesASpecWithoutARule) {
   EXPECT_EQ(status.message(), "optimizer: is required: set sgd, adam or adamw");
 }
 
+TEST(OptimizerTest, NamesTheRule) {
+  EXPECT_EQ(OptimizerName(Spec(kMomentum)), "sgd");
+  EXPECT_EQ(OptimizerName(Spec(kAdamText)), "adam");
+  EXPECT_EQ(OptimizerName(Spec(kAdamWText)), "adamw");
+  EXPECT_EQ(OptimizerName(OptimizerSpec()), "");
+}
+
 TEST(OptimizerTest, RefusesOptionsOutOfRange) {
   const absl::Status status =
       Optimizer::Create(Spec("adamw {learning_rate: 0.01 beta2: 1}")).status();
