@@ -26,9 +26,10 @@ void ExchangeConformanceTest::Start(const std::string& optimizer) {
   const int workers = GetParam().workers;
   peers_ = GetParam().make_peers(*workload_, workers);
   ASSERT_NE(peers_, nullptr);
-  for (const LeafRange& range : ExchangeWorkload::Assign(workers)) {
-    workers_.push_back(
-        std::make_unique<ExchangeWorker>(workload_.get(), range));
+  const std::vector<LeafRange> ranges = ExchangeWorkload::Assign(workers);
+  for (int rank = 0; rank < workers; ++rank) {
+    workers_.push_back(std::make_unique<ExchangeWorker>(
+        workload_.get(), ranges[rank], peers_->gpu(rank)));
   }
   for (int rank = 0; rank < workers; ++rank) {
     auto exchange = peers_->Connect(rank, worker(rank)->sink());

@@ -26,6 +26,9 @@ class ExchangePeers {
   // Creates the exchange of the worker `rank`. `sink` must outlive it.
   virtual absl::StatusOr<std::unique_ptr<Exchange>> Connect(
       int rank, WeightsSink* sink) = 0;
+  // Returns the GPU of the worker `rank` if its exchange keeps sums and weights
+  // in the memory of a server's GPU. The device must live as long as the peers.
+  virtual WorkerGpu gpu(int /*rank*/) { return WorkerGpu(); }
   // Ends a server as if its process were lost. Returns false if there are no
   // servers: the peers of a worker are then the other workers.
   virtual bool LoseServer() { return false; }

@@ -126,9 +126,10 @@ void CheckingSink::Close() {
 }
 
 ExchangeWorker::ExchangeWorker(const ExchangeWorkload* workload,
-                               LeafRange micro_batches)
+                               LeafRange micro_batches, const WorkerGpu& gpu)
     : workload_(workload),
       nodes_(MaximalSubtrees(micro_batches, ExchangeWorkload::kMicroBatches)),
+      gpu_(gpu),
       sink_(&workload->layout) {}
 
 void ExchangeWorker::Leave() {
@@ -146,7 +147,8 @@ void ExchangeWorker::PushInitial() {
 Buffer ExchangeWorker::Compute(int64_t step, int node) {
   std::vector<float> sum(workload_->layout.arena_elements());
   workload_->NodeSum(step, node, WeightsOf(step).data(), sum.data());
-  return ArenaOf(sum);
+  Buffer arena = gpu_.device == nullptr ? nullptr : DeviceArenaOf(sum);
+  return arena == nullptr ? ArenaOf(sum) : arena;
 }
 
 Buffer ExchangeWorker::ArenaOf(const std::vector<float>& values) {
@@ -160,10 +162,35 @@ Buffer ExchangeWorker::ArenaOf(const std::vector<float>& values) {
   return arena;
 }
 
+Buffer ExchangeWorker::DeviceArenaOf(const std::vector<float>& values) {
+  EXPECT_TRUE(exchange_->on_device());
+  Buffer arena = exchange_->TakeDeviceArena();
+  if (arena == nullptr) {
+    // The sums of earlier steps must have been released.
+    EXPECT_LT(gpu_.arenas, static_cast<int>(nodes_.size()));
+    return nullptr;
+  }
+  absl::MutexLock lock(&device_mu_);
+  gpu_.device->CopyFromHost(arena.get(), values.data(),
+                            values.size() * sizeof(float));
+  EXPECT_EQ(gpu_.device->Synchronize(), absl::OkStatus());
+  return arena;
+}
+
 std::vector<float> ExchangeWorker::WeightsOf(int64_t version) {
   std::vector<float> weights(workload_->layout.arena_elements());
   const int64_t count = static_cast<int64_t>(weights.size());
-  if (exchange_->device() == nullptr) {
+  if (gpu_.device != nullptr) {
+    EXPECT_TRUE(exchange_->on_device());
+    EXPECT_EQ(exchange_->DeviceWeightsAreLocal(), gpu_.has_weights);
+    const float* const from = exchange_->DeviceWeights(version);
+    EXPECT_NE(from, nullptr) << "version " << version;
+    if (from == nullptr) return weights;
+    absl::MutexLock lock(&device_mu_);
+    EXPECT_EQ(gpu_.device->CopyToHost(weights.data(), from,
+                                      weights.size() * sizeof(float)),
+              absl::OkStatus());
+  } else if (exchange_->device() == nullptr) {
     std::copy_n(sink_.Weights(version), count, weights.data());
   } else {
     EXPECT_TRUE(exchange_->device()

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "tests/worker/exchange/conformance/exchange_workload.h"
+#include "worker/device/device.h"
 #include "worker/exchange/exchange.h"
 #include "worker/state/synchronous_work.h"
 
@@ -72,12 +73,26 @@ class CheckingSink final : public WeightsSink {
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+// The GPU of a worker whose exchange keeps sums and weights in the memory of a
+// server's GPU (see Exchange::on_device).
+struct WorkerGpu {
+  Device* device = nullptr;  // Null if the worker uses host memory.
+  // The value that Exchange::DeviceWeightsAreLocal must return.
+  bool has_weights = false;
+  // Number of gradient arenas that the worker has in the server's GPU. Its
+  // further sums are in host memory.
+  int arenas = 0;
+};
+
 // A worker that pushes the gradients of an ExchangeWorkload through an
-// exchange. Not thread-safe, except for Push.
+// exchange. Not thread-safe, except for Compute and Push.
 class ExchangeWorker {
  public:
-  // `workload` must outlive this object.
-  ExchangeWorker(const ExchangeWorkload* workload, LeafRange micro_batches);
+  // `workload` and `gpu.device` must outlive this object. If there is a device,
+  // the test fails if sums or weights pass through host memory instead of the
+  // memory of the server's GPU.
+  ExchangeWorker(const ExchangeWorkload* workload, LeafRange micro_batches,
+                 const WorkerGpu& gpu = WorkerGpu());
   // Destroys the exchange, as a worker does that leaves.
   ~ExchangeWorker() { Leave(); }
 
@@ -94,7 +109,7 @@ class ExchangeWorker {
   const std::vector<int>& nodes() const { return nodes_; }
   // Computes the gradient sum of a node from version `step` of the weights.
   // Returns an arena of the exchange that contains the sum.
-  Buffer Compute(int64_t step, int node);
+  Buffer Compute(int64_t step, int node) ABSL_LOCKS_EXCLUDED(device_mu_);
   void Push(int64_t step, int node, int chunk, const Buffer& sum);
   // Computes and pushes all nodes of a step, each on a thread of its own.
   void PushStep(int64_t step);
@@ -104,13 +119,21 @@ class ExchangeWorker {
   void ExpectVersion(int64_t version, const ExchangeReference& reference);
 
  private:
-  // Return an arena of the exchange with these values, and a copy of the
-  // weights of a version. The arenas may be in a device's memory.
+  // Returns an arena of Exchange::TakeArena with these values. It may be in the
+  // memory of Exchange::device.
   Buffer ArenaOf(const std::vector<float>& values);
-  std::vector<float> WeightsOf(int64_t version);
+  // Returns an arena of Exchange::TakeDeviceArena with these values, or null if
+  // all of them are in use.
+  Buffer DeviceArenaOf(const std::vector<float>& values)
+      ABSL_LOCKS_EXCLUDED(device_mu_);
+  // Returns a copy of the weights of a version, which may be in the memory of a
+  // device.
+  std::vector<float> WeightsOf(int64_t version) ABSL_LOCKS_EXCLUDED(device_mu_);
 
   const ExchangeWorkload* const workload_;
   const std::vector<int> nodes_;
+  const WorkerGpu gpu_;
+  absl::Mutex device_mu_;  // Serializes calls of gpu_.device.
   CheckingSink sink_;
   std::unique_ptr<Exchange> exchange_;
 };

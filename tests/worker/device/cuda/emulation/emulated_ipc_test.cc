@@ -55,6 +55,7 @@ class EmulatedIpcTest : public testing::Test {
   }
   ~EmulatedIpcTest() override {
     emulated_gpu::SetPeerAccess(true);
+    emulated_gpu::SetOwnMapping(false);
     emulated_gpu::StopFailing();
   }
 
@@ -115,6 +116,22 @@ TEST_F(EmulatedIpcTest, TheOwnerCannotMapItsMemory) {
   EXPECT_EQ(cudaIpcOpenMemHandle(&memory, handle, 0),
             cudaErrorDeviceUninitialized);
   cudaGetLastError();
+}
+
+TEST_F(EmulatedIpcTest, TheOwnerMapsItsMemoryIfTheTestAllowsIt) {
+  emulated_gpu::SetOwnMapping(true);
+  handle_.process = 0;  // Not this process.
+  for (const int ordinal : {0, 1}) {
+    const auto mapped = MapSharedMemory(ordinal, handle_);
+    ASSERT_TRUE(mapped.ok()) << mapped.status();
+    EXPECT_NE(mapped->get(), memory_.get());
+    EXPECT_EQ(OwnsSharedMemory(ordinal, mapped->get()), ordinal == 0);
+    WriteElement(memory_.get(), 3);
+    EXPECT_EQ(ReadElement(mapped->get()), 3);
+    WriteElement(mapped->get() + 1000, 5);
+    EXPECT_EQ(ReadElement(memory_.get() + 1000), 5);
+    WriteElement(memory_.get() + 1000, 0);
+  }
 }
 
 TEST_F(EmulatedIpcTest, RefusesAHandleThatIsNone) {

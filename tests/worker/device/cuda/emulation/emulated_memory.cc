@@ -337,6 +337,12 @@ std::atomic<bool> peer_access{true};
 void SetPeerAccess(bool possible) { peer_access = possible; }
 bool HasPeerAccess() { return peer_access; }
 
+namespace {
+std::atomic<bool> own_mapping{false};
+}  // namespace
+void SetOwnMapping(bool possible) { own_mapping = possible; }
+bool HasOwnMapping() { return own_mapping; }
+
 void SetMemoryBytes(size_t bytes) {
   for (int device = 0; device < kDevices; ++device) {
     MemoryOf(device).SetLimit(bytes);

@@ -40,15 +40,20 @@ struct SharedBlock {
 // no such memory. From then on, a read of the memory after it was freed finds
 // NaN, in any process.
 bool ShareMemory(void* memory, SharedBlock* block);
-// Maps the memory of another process as memory of `device`. A second call for
-// the same block returns the same address, and needs a second call of
-// UnmapMemory. Returns null if the block does not exist.
+// Maps the memory of a process, which may be this one, as memory of `device`. A
+// second call for the same block returns the same address, and needs a second
+// call of UnmapMemory. Returns null if the block does not exist.
 void* MapMemory(int device, const SharedBlock& block);
 // Returns false if the memory is not mapped.
 bool UnmapMemory(void* memory);
 // Sets whether GPUs can access each other's memory; initially they can.
 void SetPeerAccess(bool possible);
 bool HasPeerAccess();
+// Sets whether cudaIpcOpenMemHandle also maps memory of its own process, so
+// that a test can run a server and its workers in one process. Initially it
+// does not, like CUDA.
+void SetOwnMapping(bool possible);
+bool HasOwnMapping();
 
 // Return the limit of each GPU, and the bytes that can still be allocated on
 // one GPU.

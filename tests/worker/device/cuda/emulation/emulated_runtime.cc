@@ -159,7 +159,9 @@ cudaError_t cudaIpcOpenMemHandle(void** memory, cudaIpcMemHandle_t handle,
   if (Fails(Failing::kMapping)) return Keep(cudaErrorMapBufferObjectFailed);
   emulated_gpu::SharedBlock block;
   std::memcpy(&block, handle.reserved, sizeof(block));
-  if (block.process == getpid()) return Keep(cudaErrorDeviceUninitialized);
+  if (block.process == getpid() && !emulated_gpu::HasOwnMapping()) {
+    return Keep(cudaErrorDeviceUninitialized);
+  }
   if (block.device != device &&
       ((flags & cudaIpcMemLazyEnablePeerAccess) == 0 ||
        !emulated_gpu::HasPeerAccess())) {

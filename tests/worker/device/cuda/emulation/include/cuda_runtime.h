@@ -187,10 +187,10 @@ cudaError_t cudaFree(void* memory);
 cudaError_t cudaMallocHost(void** memory, size_t bytes);
 cudaError_t cudaFreeHost(void* memory);
 // Let another process map device memory. Like CUDA, cudaIpcOpenMemHandle fails
-// in the process that owns the memory, and for memory of a different GPU unless
-// the GPUs can access each other's memory and `flags` allows it. Accesses after
-// cudaIpcCloseMemHandle raise SIGSEGV. cudaFree of memory that a living process
-// has mapped writes a line to stderr.
+// in the process that owns the memory, unless SetOwnMapping allows it, and for
+// memory of a different GPU unless the GPUs can access each other's memory and
+// `flags` allows it. Accesses after cudaIpcCloseMemHandle raise SIGSEGV.
+// cudaFree of memory that a living process has mapped writes a line to stderr.
 struct cudaIpcMemHandle_t {
   char reserved[64];
 };

@@ -1,0 +1,131 @@
+#include "tests/worker/exchange/conformance/exchange_servers.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/job/exchange_traits.h"
+#include "common/transport/channel.h"
+#include "common/transport/grpc_client_stream.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kJobId[] = "job";
+constexpr int64_t kAttempt = 3;
+
+absl::StatusOr<std::unique_ptr<ExchangeStream>> OpenStream(
+    const std::string& address, absl::Time deadline,
+    const std::function<bool()>& stop) {
+  auto channel = CreateChannel(address);
+  const absl::Status connected =
+      AwaitConnected(channel.get(), address, {}, deadline, stop);
+  if (!connected.ok()) return connected;
+  return std::make_unique<GrpcClientStream<ServerMessage, WorkerMessage>>(
+      std::move(channel), "/tributary.ParameterServer/Exchange");
+}
+
+}  // namespace
+
+ExchangeServers::ExchangeServers(const ExchangeWorkload& workload,
+                                 const Options& options)
+    : layout_(workload.layout),
+      job_(workload.job),
+      pool_(std::make_unique<ThreadPool>(kThreads)) {
+  job_.mutable_exchange()->mutable_parameter_server();
+  job_.mutable_exchange()->set_transport(options.transport);
+  LogOptions quiet;
+  quiet.standard_error = false;
+  log_ = *Logger::Create(quiet);
+  for (int shard = 0; shard < options.servers; ++shard) {
+    MakeStore(shard, options);
+  }
+  for (int shard = 0; shard < options.servers; ++shard) Listen(shard);
+}
+
+ExchangeServers::~ExchangeServers() {
+  for (const auto& listener : listeners_) {
+    listener->ShutDown(absl::ZeroDuration());
+  }
+  for (const auto& service : services_) service->AwaitIdle();
+  pool_.reset();
+}
+
+absl::StatusOr<std::unique_ptr<Exchange>> ExchangeServers::Connect(
+    int rank, WeightsSink* sink) {
+  ParameterServerExchange::Options options;
+  for (size_t shard = 0; shard < listeners_.size(); ++shard) {
+    options.servers.push_back({listeners_[shard]->address(), local_[shard]});
+  }
+  options.exchange = job_.exchange();
+  options.traits = ResolveExchange(job_);
+  options.incarnation = rank + 1;
+  options.attempt = kAttempt;
+  options.job_id = kJobId;
+  SetDevice(rank, &options);
+  return ParameterServerExchange::Create(options, &layout_, sink, &OpenStream);
+}
+
+bool ExchangeServers::LoseServer() {
+  listeners_.back()->ShutDown(absl::ZeroDuration());
+  return true;
+}
+
+void ExchangeServers::MakeStore(int shard, const Options& options) {
+  ParameterStore::Options store;
+  store.job = job_;
+  store.steps = ExchangeWorkload::kSteps;
+  store.shard = shard;
+  store.servers = options.servers;
+  store.attempt = kAttempt;
+  store.make_passes = options.make_passes;
+  store.on_failure = [](const absl::Status& status) {
+    ADD_FAILURE() << status;
+  };
+  stores_.push_back(*ParameterStore::Create(
+      store, layout_, pool_.get(),
+      [this, shard](const StepSums& sums) { OnSums(shard, sums); }));
+}
+
+void ExchangeServers::Listen(int shard) {
+  services_.push_back(
+      std::make_unique<ParameterServerService>(shard, log_.get()));
+  services_.back()->Serve(stores_[shard].get(), kJobId, kAttempt);
+  local_.push_back(MakeLocalAddress());
+  Listener::Options options;
+  options.network = "127.0.0.1:0";
+  options.unix_socket = local_.back().address();
+  options.log = log_.get();
+  auto listener = Listener::Start(options, {services_.back().get()});
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  listeners_.push_back(*std::move(listener));
+}
+
+void ExchangeServers::OnSums(int shard, const StepSums& sums) {
+  const std::vector<int>& own = stores_[shard]->chunk_numbers();
+  absl::MutexLock lock(&mu_);
+  OpenStep& open = open_[sums.step()];
+  for (size_t i = 0; i < own.size(); ++i) {
+    open.squares[own[i]] = sums.sum_of_squares(static_cast<int>(i));
+  }
+  open.sample_count = sums.weight();
+  if (static_cast<int>(open.squares.size()) < layout_.chunk_count()) return;
+  double total = 0;
+  for (const auto& [chunk, squares] : open.squares) total += squares;
+  const double norm = std::sqrt(total) / static_cast<double>(open.sample_count);
+  for (const auto& store : stores_) store->SetGradientNorm(sums.step(), norm);
+  open_.erase(sums.step());
+}
+
+ExchangeImplementation ServerExchange(int servers, int workers) {
+  ExchangeImplementation exchange;
+  exchange.workers = workers;
+  exchange.one_initializes = true;
+  exchange.parks = true;
+  exchange.lost_peer = absl::StrCat("lost server ", servers - 1, " (");
+  return exchange;
+}
+
+}  // namespace tributary
