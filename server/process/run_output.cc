@@ -155,31 +155,35 @@ absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
   }
   TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(path, {kept}, files_));
   absl::MutexLock lock(&mu_);
-  metrics_ = std::ofstream(path, std::ios::app);
-  if (!metrics_) return FileError(errno, "cannot write", path);
+  metrics_.stream = std::ofstream(path, std::ios::app);
+  if (!metrics_.stream) return FileError(errno, "cannot write", path);
   return absl::OkStatus();
 }
 
 void RunOutput::AppendMetrics(const std::string& line) {
   absl::MutexLock lock(&mu_);
-  metrics_ << line << std::endl;
-  if (!metrics_ && !metrics_failed_) {
-    log_->Warning(
-        "metrics.jsonl in %s is incomplete because a write failed: check the "
-        "disk's free space",
-        directory_);
-    metrics_failed_ = true;
-  }
-  metrics_.clear();
+  Append(line, &metrics_);
 }
 
 void RunOutput::AppendEvent(const std::string& line) {
   absl::MutexLock lock(&mu_);
-  if (!events_.is_open()) {
-    events_.open(absl::StrCat(directory_, "/events.jsonl"), std::ios::app);
+  if (!events_.stream.is_open()) {
+    events_.stream.open(absl::StrCat(directory_, "/", events_.name),
+                        std::ios::app);
   }
-  events_ << line << std::endl;
-  events_.clear();
+  Append(line, &events_);
+}
+
+void RunOutput::Append(const std::string& line, LineFile* file) {
+  file->stream << line << std::endl;
+  if (!file->stream && !file->failed) {
+    log_->Warning(
+        "%s in %s is incomplete because a write failed: check the disk's free "
+        "space",
+        file->name, directory_);
+    file->failed = true;
+  }
+  file->stream.clear();
 }
 
 absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name,

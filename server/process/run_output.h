@@ -79,7 +79,7 @@ class RunOutput {
   void AppendMetrics(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Adds a line to events.jsonl, which also keeps the events of earlier
-  // attempts. A write error loses the line.
+  // attempts. A write error loses the line. Only the first error is logged.
   void AppendEvent(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the file `name` (kFinalModelName or kFinalAverageName) in
@@ -97,6 +97,16 @@ class RunOutput {
   RunOutput(std::string directory, Logger* log, FileSystem* files)
       : directory_(std::move(directory)), log_(log), files_(files) {}
 
+  // A file in `directory_` to which lines are added.
+  struct LineFile {
+    const char* name;
+    std::ofstream stream;
+    bool failed = false;  // A write has failed, which was logged.
+  };
+
+  void Append(const std::string& line, LineFile* file)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const std::string directory_;
   Logger* const log_;
   FileSystem* const files_;
@@ -105,9 +115,8 @@ class RunOutput {
   // disk. 0 if there is none.
   std::atomic<int64_t> unsynced_attempt_{0};
   absl::Mutex mu_;
-  std::ofstream metrics_ ABSL_GUARDED_BY(mu_);
-  bool metrics_failed_ ABSL_GUARDED_BY(mu_) = false;
-  std::ofstream events_ ABSL_GUARDED_BY(mu_);
+  LineFile metrics_ ABSL_GUARDED_BY(mu_) = {"metrics.jsonl", {}, false};
+  LineFile events_ ABSL_GUARDED_BY(mu_) = {"events.jsonl", {}, false};
 };
 
 }  // namespace tributary

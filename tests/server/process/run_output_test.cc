@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "common/os/log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -252,11 +251,39 @@ TEST_F(RunOutputTest, AFullDiskCostsLinesAndOneWarning) {
   EXPECT_THAT(metrics, Contains(line));
   EXPECT_THAT(metrics, Contains("{\"step\":2}"));
   EXPECT_THAT(metrics, Contains("{\"step\":5}"));
-  int warnings = 0;
-  for (const std::string& said : Lines(folder_ + "/log")) {
-    warnings += absl::StrContains(said, "metrics.jsonl") ? 1 : 0;
+  EXPECT_THAT(Lines(folder_ + "/log"),
+              ElementsAre(HasSubstr("metrics.jsonl in " + run_ +
+                                    " is incomplete because a write failed")));
+}
+
+TEST_F(RunOutputTest, AFullDiskCostsEventsAndOneWarning) {
+  const std::string line =
+      "{\"id\":1,\"message\":\"" + std::string(10000, 'x') + "\"}";
+  output_->AppendEvent(line);
+  {
+    // In the midst of the second line to come.
+    const FileSizeLimit limit(line.size() + 1 + 9 + 5);
+    output_->AppendEvent(R"({"id":2})");
+    output_->AppendEvent(R"({"id":3})");
+    output_->AppendEvent(R"({"id":4})");
   }
-  EXPECT_EQ(warnings, 1);
+  output_->AppendEvent(R"({"id":5})");
+  const std::vector<std::string> events = Lines(run_ + "/events.jsonl");
+  EXPECT_THAT(events, Contains(line));
+  EXPECT_THAT(events, Contains("{\"id\":2}"));
+  EXPECT_THAT(events, Contains("{\"id\":5}"));
+  EXPECT_THAT(Lines(folder_ + "/log"),
+              ElementsAre(HasSubstr("events.jsonl in " + run_ +
+                                    " is incomplete because a write failed")));
+}
+
+TEST_F(RunOutputTest, EventsThatCannotBeWrittenCostOneWarning) {
+  std::filesystem::create_directory(run_ + "/events.jsonl");
+  output_->AppendEvent(R"({"id":1})");
+  output_->AppendEvent(R"({"id":2})");
+  EXPECT_THAT(Lines(folder_ + "/log"),
+              ElementsAre(HasSubstr("events.jsonl in " + run_ +
+                                    " is incomplete because a write failed")));
 }
 
 }  // namespace
