@@ -58,8 +58,9 @@ class ReductionStream {
   virtual absl::Status CopyOut(const float* from, int64_t count,
                                float* host) = 0;
 
-  // Returns an event at the point after everything queued so far. Throws
-  // std::bad_alloc if no event can be created.
+  // Returns an event at the point after everything queued so far. Never null:
+  // if no event can be created, the stream fails, and the event that is
+  // returned has the stream's error.
   virtual std::shared_ptr<Event> Record() = 0;
 
   // Computes sum[i] += x[i], for i < count.

@@ -24,7 +24,15 @@ absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(int ordinal) {
   return std::unique_ptr<CudaEvent>(new CudaEvent(ordinal, event));
 }
 
+std::unique_ptr<CudaEvent> CudaEvent::Failed(int ordinal,
+                                             const absl::Status& error) {
+  std::unique_ptr<CudaEvent> event(new CudaEvent(ordinal, /*event=*/nullptr));
+  event->status_ = error;
+  return event;
+}
+
 CudaEvent::~CudaEvent() {
+  if (event_ == nullptr) return;
   cudaSetDevice(ordinal_);
   cudaEventDestroy(event_);
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/cuda/stream.h"
 #include "worker/device/copies.h"
@@ -22,6 +23,10 @@ class CudaEvent final : public Event {
  public:
   // Creates an event on GPU number `ordinal`, which must exist.
   static absl::StatusOr<std::unique_ptr<CudaEvent>> Create(int ordinal);
+  // Returns an event that has `error`, as if a stream that has failed with it
+  // had recorded the event. The event must not be recorded.
+  static std::unique_ptr<CudaEvent> Failed(int ordinal,
+                                           const absl::Status& error);
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
@@ -40,8 +45,8 @@ class CudaEvent final : public Event {
       : ordinal_(ordinal), event_(event) {}
 
   const int ordinal_;
-  const cudaEvent_t event_;
-  absl::Status status_;  // Status of the stream that recorded the event.
+  const cudaEvent_t event_;  // Null in events that Failed has returned.
+  absl::Status status_;      // Status of the stream that recorded the event.
 };
 
 // A queue of copies on a GPU. Its methods make this GPU the calling thread's

@@ -36,12 +36,16 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
   explicit EventPool(int ordinal) : ordinal_(ordinal) {}
 
-  // Throws std::bad_alloc if CUDA cannot create an event.
-  std::shared_ptr<CudaEvent> Take() {
+  // Returns CUDA's error if there is no free event and CUDA cannot create one.
+  absl::StatusOr<std::shared_ptr<CudaEvent>> Take() {
     CudaEvent* event = nullptr;
     {
       absl::MutexLock lock(&mu_);
-      if (free_.empty()) free_.push_back(Create());
+      if (free_.empty()) {
+        TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<CudaEvent> created,
+                                   CudaEvent::Create(ordinal_));
+        free_.push_back(std::move(created));
+      }
       event = free_.back().release();
       free_.pop_back();
     }
@@ -53,13 +57,6 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
   }
 
  private:
-  std::unique_ptr<CudaEvent> Create() const {
-    absl::StatusOr<std::unique_ptr<CudaEvent>> event =
-        CudaEvent::Create(ordinal_);
-    if (!event.ok()) throw std::bad_alloc();
-    return *std::move(event);
-  }
-
   const int ordinal_;
   absl::Mutex mu_;
   std::vector<std::unique_ptr<CudaEvent>> free_ ABSL_GUARDED_BY(mu_);
@@ -145,10 +142,14 @@ class CudaReductionStream final : public ReductionStream {
   }
 
   std::shared_ptr<Event> Record() override {
-    std::shared_ptr<CudaEvent> event = events_->Take();
+    absl::StatusOr<std::shared_ptr<CudaEvent>> event = events_->Take();
     absl::MutexLock lock(&mu_);
-    event->RecordOn(Current());
-    return event;
+    if (!event.ok()) {
+      stream_->Check(event.status());
+      return CudaEvent::Failed(stream_->ordinal(), stream_->status());
+    }
+    (*event)->RecordOn(Current());
+    return *std::move(event);
   }
 
   void Add(const float* x, int64_t count, float* sum) override {

@@ -14,8 +14,9 @@ namespace emulated_gpu {
 namespace {
 
 // By kind: the calls that succeed before the one that fails; -1: none fails.
-std::array<std::atomic<int64_t>, 6>& CallsBeforeFailure() {
-  static std::array<std::atomic<int64_t>, 6> calls = {-1, -1, -1, -1, -1, -1};
+std::array<std::atomic<int64_t>, 7>& CallsBeforeFailure() {
+  static std::array<std::atomic<int64_t>, 7> calls = {-1, -1, -1, -1,
+                                                      -1, -1, -1};
   return calls;
 }
 
@@ -30,7 +31,7 @@ Failing KindOf(const std::string& name) {
 // or "allocation 0". The first process that makes such a call removes the file,
 // and calls FailNext with these arguments.
 void FailAsFileAsks(Failing kind) {
-  static std::array<absl::once_flag, 6> asked;
+  static std::array<absl::once_flag, 7> asked;
   absl::call_once(asked[static_cast<size_t>(kind)], [kind] {
     const char* const path = std::getenv("EMULATED_GPU_FAILURE");
     std::ifstream file(path == nullptr ? "" : path);

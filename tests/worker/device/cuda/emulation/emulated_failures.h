@@ -17,6 +17,7 @@ enum class Failing {
   kProduct,  // cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED.
   kWait,     // A wait for a stream: cudaErrorLaunchFailure.
   kMapping,  // cudaIpcOpenMemHandle: cudaErrorMapBufferObjectFailed.
+  kEvent,    // cudaEventCreateWithFlags: cudaErrorLaunchFailure.
 };
 // Lets `calls` more calls of this kind succeed, counted over all threads, and
 // makes the call after them fail without any other effect.

@@ -92,6 +92,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (Fails(Failing::kEvent)) return Keep(cudaErrorLaunchFailure);
   *event = new emulated_gpu::Event;
   (*event)->device = UseContext();
   return cudaSuccess;

@@ -221,6 +221,30 @@ TEST_F(ReductionStreamTest, AnErrorNamesTheOperationAndTheGpuAndRemains) {
   EXPECT_THAT(stream->SumSquares({{0, sum.get()}}).status(), failed);
 }
 
+// The GPU may be broken, which is not a lack of memory.
+TEST_F(ReductionStreamTest, FailsWithTheErrorOfCudaIfItCannotCreateAnEvent) {
+  const std::unique_ptr<ReductionStream> stream = Create(/*slots=*/0);
+  const Buffer sum = OnDevice(stream.get(), RandomArena(8));
+  // Takes the event that CopyIn has created.
+  const std::shared_ptr<Event> held = stream->Record();
+  emulated_gpu::FailNext(emulated_gpu::Failing::kEvent, 0);
+  const std::shared_ptr<Event> event = stream->Record();
+  emulated_gpu::StopFailing();
+  const auto failed =
+      StatusIs(absl::StatusCode::kInternal,
+               AllOf(HasSubstr("cannot create an event on cuda:1"),
+                     HasSubstr("cudaErrorLaunchFailure")));
+  EXPECT_THAT(event->Wait(), failed);
+  EXPECT_THAT(event->Done().status(), failed);
+  EXPECT_THAT(stream->Synchronize(), failed);
+  EXPECT_THAT(stream->SumSquares({{0, sum.get()}}).status(), failed);
+  // A stream that awaits the event fails too.
+  const std::unique_ptr<Device> device = *CreateCudaDevice(1);
+  const std::unique_ptr<CopyStream> copies = *device->copies()->CreateStream();
+  copies->Await(*event);
+  EXPECT_THAT(copies->Synchronize(), failed);
+}
+
 TEST_F(ReductionStreamTest, SaysThatTheStateDoesNotFit) {
   ReductionStream::Plan plan;
   plan.layout = &layout_;
