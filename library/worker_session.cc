@@ -67,7 +67,10 @@ WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
   process.load_nccl = nullptr;
   process.log = log_.get();
   thread_ = Thread([this, process = std::move(process)] {
-    handover_.End(RunWorker(process, &shutdown_));
+    const absl::Status end = RunWorker(process, &shutdown_);
+    // The program may now end the process without destroying this object.
+    log_->Flush();
+    handover_.End(end);
   });
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/os/process.h"
 
@@ -172,17 +173,96 @@ Logger::Logger(const LogOptions& options, std::unique_ptr<Sinks> sinks)
       warning_fd_(options.warning_fd),
       sinks_(std::move(sinks)) {}
 
-Logger::~Logger() = default;
+Logger::~Logger() {
+  std::thread thread;
+  {
+    absl::MutexLock lock(&mu_);
+    stop_ = true;
+    thread.swap(thread_);
+  }
+  if (thread.joinable()) thread.join();
+  Flush();
+}
 
 void Logger::SetRank(int rank) { sinks_->writer->rank = rank; }
 
 void Logger::Write(LogLevel level, absl::string_view message) {
   if (!Enabled(level)) return;
+  const Line line = MakeLine(level, message);
+  absl::MutexLock lock(&writing_mu_);
+  WriteWaiting();
+  WriteLine(line);
+}
+
+void Logger::WriteLater(LogLevel level, absl::string_view message) {
+  if (!Enabled(level)) return;
+  Line line = MakeLine(level, message);
+  absl::MutexLock lock(&mu_);
+  if (waiting_.size() == kMostWaiting) {
+    ++lost_;
+    return;
+  }
+  waiting_.push_back(std::move(line));
+  if (!thread_.joinable()) {
+    thread_ = std::thread([this] { WriteUntilStopped(); });
+  }
+}
+
+void Logger::Flush() {
+  absl::MutexLock lock(&writing_mu_);
+  WriteWaiting();
+}
+
+Logger::Line Logger::MakeLine(LogLevel level, absl::string_view message) {
   if (warning_fd_ >= 0 && level >= LogLevel::kWarning) {
     Pass(warning_fd_, message);
   }
-  sinks_->logger->log(kSpdlogLevels[static_cast<int>(level)],
-                      spdlog::string_view_t(message.data(), message.size()));
+  return {level, absl::Now(), std::string(message)};
+}
+
+void Logger::WriteLine(const Line& line) {
+  sinks_->logger->log(
+      absl::ToChronoTime(line.time), spdlog::source_loc(),
+      kSpdlogLevels[static_cast<int>(line.level)],
+      spdlog::string_view_t(line.message.data(), line.message.size()));
+}
+
+void Logger::WriteWaiting() {
+  int64_t lost = 0;
+  while (true) {
+    const Line* line = nullptr;
+    {
+      absl::MutexLock lock(&mu_);
+      if (waiting_.empty()) {
+        lost = std::exchange(lost_, 0);
+        break;
+      }
+      line = &waiting_.front();
+    }
+    WriteLine(*line);
+    absl::MutexLock lock(&mu_);
+    waiting_.pop_front();
+  }
+  if (lost == 0) return;
+  WriteLine(MakeLine(
+      LogLevel::kWarning,
+      absl::StrCat("the log lacks ", lost, lost == 1 ? " line" : " lines",
+                   ": it was too slow, and ", kMostWaiting,
+                   " lines were waiting for it")));
+}
+
+void Logger::WriteUntilStopped() {
+  const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return stop_ || !waiting_.empty();
+  };
+  while (true) {
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(&ready));
+      if (stop_) return;
+    }
+    Flush();
+  }
 }
 
 }  // namespace tributary

@@ -2,12 +2,19 @@
 #ifndef TRIBUTARY_COMMON_OS_LOG_H_
 #define TRIBUTARY_COMMON_OS_LOG_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
+#include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 namespace tributary {
 
@@ -39,17 +46,22 @@ struct LogOptions {
   int warning_fd = -1;
 };
 
-// Writes log lines. Owned by main, which passes it to the classes that log.
-// Thread-safe. Each line reaches the kernel before Write returns, so a crash of
-// the process loses no line. If the disk is full, log lines are lost, but
-// nothing else fails.
+// Writes log lines, in the order of the calls. Owned by main, which passes it
+// to the classes that log. Thread-safe. Each line reaches the kernel before
+// Write returns, so a crash of the process loses no line. If the disk is full,
+// log lines are lost, but nothing else fails.
 //   log->Info("step %d: loss %.4f", step, loss);
+//
+// Write and the functions that call it block while the disk, or the reader of
+// stderr, does not respond. Reactions of gRPC, and code that holds a lock such
+// as Coordinator::mu_, must call WriteLater instead.
 class Logger {
  public:
   // Returns Unavailable, with the reason, if the file cannot be opened.
   static absl::StatusOr<std::unique_ptr<Logger>> Create(
       const LogOptions& options);
 
+  // Writes all lines that WriteLater has queued.
   ~Logger();
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;
@@ -61,7 +73,22 @@ class Logger {
 
   // Writes `message` as one line if Enabled(level). Escapes control characters
   // in it, because the text may come from a peer.
-  void Write(LogLevel level, absl::string_view message);
+  void Write(LogLevel level, absl::string_view message)
+      ABSL_LOCKS_EXCLUDED(writing_mu_, mu_);
+
+  // Largest number of lines that wait to be written.
+  static constexpr size_t kMostWaiting = 1024;
+
+  // Like Write, but queues the line and returns without waiting for the disk.
+  // The line is written by a thread of this object as soon as the disk allows,
+  // or by the next call of Write, Flush or the destructor. It is lost only if
+  // the process crashes or calls _exit before that, or if kMostWaiting lines
+  // are waiting; a later warning then says how many lines were lost.
+  void WriteLater(LogLevel level, absl::string_view message)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Blocks until all lines that WriteLater has queued are written. Required
+  // only before the process ends without destroying this object.
+  void Flush() ABSL_LOCKS_EXCLUDED(writing_mu_, mu_);
 
   template <typename... Args>
   void Debug(const absl::FormatSpec<Args...>& format, const Args&... args) {
@@ -90,12 +117,40 @@ class Logger {
   // spdlog's loggers, defined in log.cc so that this header need not include
   // spdlog's headers.
   struct Sinks;
+  struct Line {
+    LogLevel level = LogLevel::kInfo;
+    absl::Time time;
+    std::string message;
+  };
 
   Logger(const LogOptions& options, std::unique_ptr<Sinks> sinks);
+
+  // Returns the line for `message`, which it also passes to `warning_fd_` if
+  // that is required.
+  Line MakeLine(LogLevel level, absl::string_view message);
+  void WriteLine(const Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_mu_);
+  // Writes the waiting lines, and then the warning about lost lines, if any.
+  void WriteWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_mu_)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // The body of `thread_`.
+  void WriteUntilStopped() ABSL_LOCKS_EXCLUDED(writing_mu_, mu_);
 
   const LogLevel level_;
   const int warning_fd_;
   const std::unique_ptr<Sinks> sinks_;
+  // Held while lines are written. Acquired before mu_.
+  absl::Mutex writing_mu_;
+  // Held only for short accesses to the fields below.
+  absl::Mutex mu_;
+  // Lines that WriteLater has queued, including the one that is being written.
+  // Only a thread that holds writing_mu_ removes lines.
+  std::deque<Line> waiting_ ABSL_GUARDED_BY(mu_);
+  // Lines that were lost since the last warning about lost lines.
+  int64_t lost_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stop_ ABSL_GUARDED_BY(mu_) = false;
+  // Writes the waiting lines. Started by the first call of WriteLater. Not a
+  // Thread of common/base, because a log may outlive a simulation.
+  std::thread thread_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

@@ -36,6 +36,7 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
 }
 
 int FinishProcess(Logger* log, const absl::Status& status, int signal) {
+  log->Flush();  // ReportError writes to stderr without the log.
   if (status.ok()) {
     log->Info("done");
     return kExitDone;

@@ -40,11 +40,12 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
                                                         const std::string& role,
                                                         int rank);
 
-// Logs how the process ended and returns its exit code. `signal` is the signal
-// that stopped the process, or 0 if there was none. If `status` is not
-// Cancelled, the exit code is ExitCodeOf(status). If `status` is Cancelled, the
-// exit code is ExitCodeOfStop(signal) if a signal stopped the process; without
-// a signal, the whole job was stopped, and the exit code is kExitPreempted.
+// Writes all waiting log lines, says how the process ended, and returns its
+// exit code. `signal` is the signal that stopped the process, or 0 if there was
+// none. If `status` is not Cancelled, the exit code is ExitCodeOf(status). If
+// `status` is Cancelled, the exit code is ExitCodeOfStop(signal) if a signal
+// stopped the process; without a signal, the whole job was stopped, and the
+// exit code is kExitPreempted.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

@@ -53,7 +53,9 @@ class LocalLink final : public ServerLink {
   void SetServer(LocalServer* server) { server_ = server; }
   void Send(const ServerOrder& order) override {
     const absl::Status status = server_->Handle(order);
-    if (!status.ok()) log_->Error("order refused: %s", status.ToString());
+    if (status.ok()) return;
+    log_->WriteLater(LogLevel::kError,
+                     absl::StrCat("order refused: ", status.ToString()));
   }
   void Close(const absl::Status&) override {}
 

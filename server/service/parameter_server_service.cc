@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/limits.h"
 #include "common/base/retry.h"
@@ -104,8 +105,9 @@ void ParameterServerService::Refuse(const absl::Status& status) {
 void ParameterServerService::NoteRefusal(int64_t incarnation,
                                          const absl::Status& status) {
   if (IsTransient(status) || refusals_++ >= kMostRefusals) return;
-  log_->Warning("refused the worker of incarnation %d: %s", incarnation,
-                std::string(status.message()));
+  log_->WriteLater(LogLevel::kWarning,
+                   absl::StrCat("refused the worker of incarnation ",
+                                incarnation, ": ", status.message()));
 }
 
 Traffic ParameterServerService::traffic() const {

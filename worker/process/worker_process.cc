@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
   // The ranges of most numbers of micro-batches consist of up to two subtrees.
   exchange_options.device_arenas = 2 * setup.threads();
   exchange_options.log = [log = options.log](const std::string& line) {
-    log->Info("%s", line);
+    log->WriteLater(LogLevel::kInfo, line);
   };
   for (int shard = 0; shard < admission.server_address_size(); ++shard) {
     exchange_options.servers.push_back(

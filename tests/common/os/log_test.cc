@@ -11,15 +11,20 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "common/os/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/command_runner.h"
+#include "tests/support/full_pipe.h"
 
 namespace tributary {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::SizeIs;
@@ -140,6 +145,89 @@ TEST_F(LogTest, LinesOfSeveralThreadsStayWhole) {
   for (const std::string& line : Lines()) {
     EXPECT_THAT(line, HasSubstr(": " + std::string(50, 'x')));
   }
+}
+
+TEST_F(LogTest, KeepsTheOrderOfLinesThatItWritesLater) {
+  const auto log = Create({});
+  for (int i = 0; i < 100; ++i) {
+    log->WriteLater(LogLevel::kInfo, absl::StrCat("line ", 2 * i));
+    log->Info("line %d", 2 * i + 1);
+  }
+  // Info has written the lines that waited.
+  const std::vector<std::string> lines = Lines();
+  ASSERT_THAT(lines, SizeIs(200));
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_THAT(lines[i], EndsWith(absl::StrCat(" worker: line ", i)));
+  }
+}
+
+TEST_F(LogTest, FlushesWhatWaits) {
+  const auto log = Create({});
+  for (int i = 0; i < 500; ++i) log->WriteLater(LogLevel::kError, "x\ny");
+  log->WriteLater(LogLevel::kDebug, "no");
+  log->Flush();
+  ASSERT_THAT(Lines(), SizeIs(500));
+  EXPECT_THAT(Lines()[499], HasSubstr(" error worker: x\\ny"));
+}
+
+TEST_F(LogTest, WritesWhatWaitsBeforeItEnds) {
+  auto log = Create({});
+  for (int i = 0; i < 500; ++i) log->WriteLater(LogLevel::kInfo, "x");
+  log.reset();
+  EXPECT_THAT(Lines(), SizeIs(500));
+}
+
+// A logger whose file accepts nothing until the test reads it.
+class StuckLogTest : public testing::Test {
+ protected:
+  StuckLogTest() {
+    LogOptions options;
+    options.standard_error = false;
+    options.file = path_;
+    log_ = *Logger::Create(options);
+  }
+
+  const std::string path_ = MakeTestFolder() + "/log";
+  FullPipe file_{path_};
+  std::unique_ptr<Logger> log_;
+};
+
+TEST_F(StuckLogTest, WriteLaterDoesNotWaitForTheFile) {
+  log_->WriteLater(LogLevel::kInfo, "one");
+  log_->WriteLater(LogLevel::kWarning, "two");
+  const std::vector<std::string> lines =
+      absl::StrSplit(file_.ReadUntil("two\n"), '\n', absl::SkipEmpty());
+  EXPECT_THAT(lines, ElementsAre(EndsWith(": one"), EndsWith(": two")));
+}
+
+TEST_F(StuckLogTest, PassesAWarningOnBeforeTheFileTakesIt) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
+  LogOptions options;
+  options.standard_error = false;
+  options.file = path_;
+  options.warning_fd = ends[1];
+  const auto log = *Logger::Create(options);
+  log->WriteLater(LogLevel::kWarning, "bad");
+  char bytes[16];
+  EXPECT_EQ(read(ends[0], bytes, sizeof(bytes)), 4);
+  file_.ReadUntil("bad\n");
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_F(StuckLogTest, LosesLinesBeyondTheBoundAndSaysHowMany) {
+  const int most = static_cast<int>(Logger::kMostWaiting);
+  for (int i = 0; i < most + 3; ++i) {
+    log_->WriteLater(LogLevel::kInfo, absl::StrCat("line ", i));
+  }
+  const std::vector<std::string> lines = absl::StrSplit(
+      file_.ReadUntil("lines were waiting for it\n"), '\n', absl::SkipEmpty());
+  ASSERT_THAT(lines, SizeIs(most + 1));
+  for (int i = 0; i < most; ++i) {
+    EXPECT_THAT(lines[i], EndsWith(absl::StrCat(": line ", i)));
+  }
+  EXPECT_THAT(lines.back(), HasSubstr(" warning : the log lacks 3 lines: "));
 }
 
 TEST(LoggerTest, SaysWhenTheFileCannotBeOpened) {

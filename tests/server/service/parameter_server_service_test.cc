@@ -23,6 +23,7 @@
 #include "tests/server/service/small_store.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/executors.h"
+#include "tests/support/full_pipe.h"
 
 namespace tributary {
 namespace {
@@ -45,6 +46,13 @@ class ParameterServerServiceTest : public testing::Test {
     ParameterStore::Options options = SmallStoreOptions();
     store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
                                      &pool_, [](const StepSums&) {});
+    Start();
+  }
+
+  ~ParameterServerServiceTest() override { Stop(); }
+
+  // Starts a service that logs to `log_`.
+  void Start() {
     service_ =
         std::make_unique<ParameterServerService>(/*shard=*/0, log_.get());
     service_->Serve(store_.get(), "job", /*attempt=*/3);
@@ -57,7 +65,7 @@ class ParameterServerServiceTest : public testing::Test {
     channel_ = CreateChannel(absl::StrCat("127.0.0.1:", port));
   }
 
-  ~ParameterServerServiceTest() override {
+  void Stop() {
     server_->Shutdown();
     service_->AwaitIdle();
   }
@@ -104,6 +112,7 @@ class ParameterServerServiceTest : public testing::Test {
 
   // The lines of the server's log.
   std::vector<std::string> Log() const {
+    log_->Flush();
     return absl::StrSplit(ReadWholeFile(log_path_), '\n', absl::SkipEmpty());
   }
 
@@ -136,6 +145,26 @@ TEST_F(ParameterServerServiceTest, LogsAWorkerThatIsRefusedAfterItsHello) {
   ASSERT_EQ(Log().size(), 1u);
   EXPECT_THAT(Log()[0],
               HasSubstr("refused the worker of incarnation 7: a second Hello"));
+}
+
+TEST_F(ParameterServerServiceTest, AnswersWhileTheLogCannotBeWritten) {
+  Stop();
+  server_.reset();
+  const std::string path = MakeTestFolder() + "/stuck_log";
+  FullPipe file(path);
+  LogOptions options;
+  options.standard_error = false;
+  options.file = path;
+  log_ = *Logger::Create(options);
+  Start();
+  WorkerMessage hello = GoodHello();
+  hello.mutable_hello()->set_job_id("another");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Exchange({hello.SerializeAsString()}).error_code(),
+              grpc::StatusCode::FAILED_PRECONDITION);
+  }
+  file.ReadUntil("refused the worker of incarnation 7: ");
+  log_->Flush();
 }
 
 TEST_F(ParameterServerServiceTest, DoesNotLogAWorkerThatMayJoinAgain) {

@@ -67,7 +67,8 @@ class ParameterServerExchange final : public Exchange {
     // Records the traced steps. Null if no step is traced. Must outlive the
     // exchange.
     TraceRecorder* trace = nullptr;
-    // Logs whether GPU memory is used. May be null. Called from any thread.
+    // Logs whether GPU memory is used. May be null. Called by a thread of gRPC,
+    // so it must not block.
     std::function<void(const std::string&)> log;
   };
   // Connects to every server and sends it a Hello message. `layout` and `sink`

@@ -61,8 +61,8 @@ struct ExchangeParts {
   // Maps the memory of the server's GPU. Null if this worker does not use such
   // memory.
   MapDeviceMemory map_device;
-  // Logs a line that says whether gradients and weights stay in GPU memory. May
-  // be null.
+  // Logs a line that says whether gradients and weights stay in GPU memory.
+  // Called by a thread of gRPC, so it must not block. May be null.
   std::function<void(const std::string&)> log;
   // The memory of the server's GPU. Set once, before the first weights arrive,
   // by the connection to the only server, which then sets `on_device`.
