@@ -7,8 +7,8 @@
 
 namespace tributary {
 
-float GradientScale(int64_t weight, double clip_norm, double norm) {
-  const double mean = 1 / static_cast<double>(weight);
+float GradientScale(int64_t sample_count, double clip_norm, double norm) {
+  const double mean = 1 / static_cast<double>(sample_count);
   // False for a NaN norm: the gradient and thus the weights then become NaN, so
   // the error is visible.
   if (clip_norm <= 0 || norm + 1e-6 <= clip_norm) {
@@ -17,8 +17,9 @@ float GradientScale(int64_t weight, double clip_norm, double norm) {
   return static_cast<float>(mean * (clip_norm / (norm + 1e-6)));
 }
 
-UpdateStep UpdateRecipe::At(int64_t number, int64_t weight, double norm) const {
-  const int64_t divisor = std::max<int64_t>(weight, 1);
+UpdateStep UpdateRecipe::At(int64_t number, int64_t sample_count,
+                            double norm) const {
+  const int64_t divisor = std::max<int64_t>(sample_count, 1);
   UpdateStep step;
   step.gradient_scale = GradientScale(divisor, job_.clip_norm(), norm);
   step.statistics_scale =

@@ -12,11 +12,11 @@ namespace tributary {
 
 // Returns the factor that turns the sum of a batch's gradients into the
 // gradient. If `clip_norm` is above 0, and norm + 1e-6 is above `clip_norm` or
-// NaN, this is clip_norm / (norm + 1e-6) / weight (PyTorch's rule). Otherwise
-// it is 1 / weight. `weight` is the number of samples or tokens in the batch,
-// at least 1. `norm` is the norm of the mean gradient; it is not used if
-// `clip_norm` is 0.
-float GradientScale(int64_t weight, double clip_norm, double norm);
+// NaN, this is clip_norm / (norm + 1e-6) / sample_count (PyTorch's rule).
+// Otherwise it is 1 / sample_count. `sample_count` is the number of samples or
+// tokens in the batch, at least 1. `norm` is the norm of the mean gradient; it
+// is not used if `clip_norm` is 0.
+float GradientScale(int64_t sample_count, double clip_norm, double norm);
 
 // Computes each step's UpdateStep. Servers, the workers of an all-reduce and
 // local SGD all use this class, so that they compute the same bits. Immutable.
@@ -29,10 +29,10 @@ class UpdateRecipe {
       : job_(job), steps_(steps), statistics_rate_(statistics_rate) {}
 
   // Returns the parameters of the update of step `number`, counted from 0, for
-  // a batch of `weight` samples or tokens; a `weight` of 0 counts as 1. `norm`
-  // is the norm of the mean gradient, which is used only if the job clips
-  // gradients.
-  UpdateStep At(int64_t number, int64_t weight, double norm) const;
+  // a batch of `sample_count` samples or tokens; a `sample_count` of 0 counts
+  // as 1. `norm` is the norm of the mean gradient, which is used only if the
+  // job clips gradients.
+  UpdateStep At(int64_t number, int64_t sample_count, double norm) const;
 
   // Returns true if the job skips a step whose gradient has this norm:
   // on_nonfinite is SKIP, and the norm is infinite or NaN. A skipped step

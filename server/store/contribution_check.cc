@@ -48,13 +48,13 @@ absl::Status ContributionCheck::Check(int chunk, const NodeSum& sum) const {
   if (samples < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("contribution of step ", sum.step, ", chunk ", chunk,
-                     " has negative weight ", samples));
+                     " has negative sample count (weight) ", samples));
   }
   if (sample_counts_.has_value() && sum.step < steps_) {
     if (!sample_counts_->Allows(sum.step, sum.node, samples)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "contribution of step ", sum.step, ", chunk ", chunk, ", node ",
-          sum.node, " has weight ", samples, ", expected ",
+          sum.node, " has sample count (weight) ", samples, ", expected ",
           sample_counts_->exact() ? "" : "from 0 to ",
           sample_counts_->Of(sum.step, sum.node),
           ": the number of samples (tokens) that the node has in this step",

@@ -271,9 +271,10 @@ TEST_F(BadPeerTest, SampleCountThatIsNotTheMicroBatchs) {
       static_cast<int>(job.batch().micro_batches()));
   sum.mutable_contribution()->set_weight(samples - 1);
   sum.mutable_contribution()->set_payload(std::string(4096, '\0'));
-  ExpectRefusal(
-      Exchange({GoodHello(), sum}), grpc::StatusCode::INVALID_ARGUMENT,
-      absl::StrCat("has weight ", samples - 1, ", expected ", samples));
+  ExpectRefusal(Exchange({GoodHello(), sum}),
+                grpc::StatusCode::INVALID_ARGUMENT,
+                absl::StrCat("has sample count (weight) ", samples - 1,
+                             ", expected ", samples));
 }
 
 TEST_F(BadPeerTest, StepBeforeTheFirst) {

@@ -35,7 +35,8 @@ JobSpec Job(const std::string& fields) {
 TEST(UpdateRecipeTest, DividesClipsAndFollowsTheSchedule) {
   const UpdateRecipe recipe(Job("clip_norm=1"), /*steps=*/10,
                             /*statistics_rate=*/0.1);
-  const UpdateStep step = recipe.At(/*number=*/1, /*weight=*/8, /*norm=*/2);
+  const UpdateStep step =
+      recipe.At(/*number=*/1, /*sample_count=*/8, /*norm=*/2);
   EXPECT_EQ(step.gradient_scale, GradientScale(8, 1, 2));
   EXPECT_EQ(step.statistics_scale, 0.0125f);
   EXPECT_EQ(step.learning_rate, 0.25);
@@ -46,7 +47,8 @@ TEST(UpdateRecipeTest, DividesClipsAndFollowsTheSchedule) {
 TEST(UpdateRecipeTest, ABatchOfNothingCountsAsOneSample) {
   const UpdateRecipe recipe(Job("clip_norm=0"), /*steps=*/10,
                             /*statistics_rate=*/0.1);
-  const UpdateStep step = recipe.At(/*number=*/5, /*weight=*/0, /*norm=*/0);
+  const UpdateStep step =
+      recipe.At(/*number=*/5, /*sample_count=*/0, /*norm=*/0);
   EXPECT_EQ(step.gradient_scale, 1);
   EXPECT_EQ(step.statistics_scale, 0.1f);
   EXPECT_FALSE(recipe.clips());

@@ -278,11 +278,12 @@ TEST_F(CoordinatorRefusalTest, RefusesEvaluationsThatCannotBe) {
   Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1, /*pieces=*/2);
   Enter(&first_);
   ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
-  const auto report = [&](int64_t piece, int64_t weight, int64_t correct) {
+  const auto report = [&](int64_t piece, int64_t sample_count,
+                          int64_t correct) {
     WorkerReport evaluation;
     evaluation.mutable_evaluation()->set_version(1);
     evaluation.mutable_evaluation()->set_piece(piece);
-    evaluation.mutable_evaluation()->set_weight(weight);
+    evaluation.mutable_evaluation()->set_weight(sample_count);
     evaluation.mutable_evaluation()->set_correct(correct);
     const absl::Status status = Say(&first_, evaluation);
     EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;

@@ -149,12 +149,12 @@ TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
     const absl::Status status = contribute(/*step=*/0, wrong);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()),
-                testing::HasSubstr(
-                    absl::StrCat("has weight ", wrong, ", expected 32")));
+                testing::HasSubstr(absl::StrCat("has sample count (weight) ",
+                                                wrong, ", expected 32")));
   }
   // The second batch of an epoch has 8 samples.
   EXPECT_THAT(std::string(contribute(/*step=*/1, 32).message()),
-              testing::HasSubstr("has weight 32, expected 8"));
+              testing::HasSubstr("has sample count (weight) 32, expected 8"));
 }
 
 // The store holds a chunk's lock when it copies from a device that fails, and

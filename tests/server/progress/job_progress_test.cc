@@ -82,13 +82,13 @@ class JobProgressTest : public ::testing::Test {
   }
   static EvaluationReport Piece(int64_t version, int64_t piece,
                                 double loss_sum = 6, int64_t correct = 1,
-                                int64_t weight = 2) {
+                                int64_t sample_count = 2) {
     EvaluationReport report;
     report.set_version(version);
     report.set_piece(piece);
     report.set_loss_sum(loss_sum);
     report.set_correct(correct);
-    report.set_weight(weight);
+    report.set_weight(sample_count);
     return report;
   }
   static void Evaluate(JobProgress* progress, int64_t version, double at) {

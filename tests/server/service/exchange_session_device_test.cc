@@ -153,13 +153,13 @@ class ExchangeSessionDeviceTest : public testing::Test {
     }
   }
   void Contribute(int64_t step, int chunk, int node, int64_t offset,
-                  int64_t weight = 4) {
+                  int64_t sample_count = 4) {
     WorkerMessage message;
     Contribution* const c = message.mutable_in_memory()->add_contribution();
     c->set_step(step);
     c->set_chunk(chunk);
     c->set_node(node);
-    c->set_weight(weight);
+    c->set_weight(sample_count);
     c->set_on_device(true);
     c->set_offset(offset);
     Receive(message);
@@ -308,7 +308,7 @@ TEST_F(ExchangeSessionDeviceTest, KeepsTheGradientsOfALostWorkerWhileInUse) {
   Greet(/*device_arenas=*/2);
   Answer(/*device_mapped=*/true);
   Initialize();
-  Contribute(0, /*chunk=*/0, /*node=*/2, 0, /*weight=*/2);
+  Contribute(0, /*chunk=*/0, /*node=*/2, 0, /*sample_count=*/2);
   session_->OnGone();
   session_ = nullptr;
   ASSERT_FALSE(share_->gradients.expired());

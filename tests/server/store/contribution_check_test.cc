@@ -91,7 +91,8 @@ TEST(ContributionCheckCountTest, BoundsTheSampleCountsOfExternalData) {
   const absl::Status status = check.Check(/*chunk=*/0, sum);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("has weight 513, expected from 0 to 512: the number of "
+              HasSubstr("has sample count (weight) 513, expected from 0 to "
+                        "512: the number of "
                         "samples (tokens) that the node has in this step, "
                         "times data.external.units_per_sample"));
 }
