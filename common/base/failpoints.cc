@@ -23,7 +23,7 @@
 //           S14 checkpoint-before-rename,
 //           S15 checkpoint-after-rename-before-fsync,
 //           S16 checkpoint-before-latest, S17 on-restore, S18 during-drain
-//   journal J1 copy-received-before-kept, J2 kept-before-answer,
+//   replica J1 copy-received-before-kept, J2 kept-before-answer,
 //           J3 before-copies-are-read, J4 asked-for-last-weights
 // TRIBUTARY_FAILPOINT_LOG names a file that receives a line for each action.
 // TRIBUTARY_LEDGER names a file that receives "attempt chunk step sample_count"

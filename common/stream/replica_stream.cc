@@ -15,7 +15,8 @@ class ReplicationSession final
     : public ReplicaStream,
       private ClientSession<JournalAnswer, JournalMessage> {
  public:
-  ReplicationSession(std::unique_ptr<JournalStream> stream, std::string address,
+  ReplicationSession(std::unique_ptr<ReplicationClientStream> stream,
+                     std::string address,
                      std::function<void(const absl::Status&)> lost)
       : address_(std::move(address)),
         lost_(std::move(lost)),
@@ -76,7 +77,7 @@ class ReplicationSession final
 
   const std::string address_;
   const std::function<void(const absl::Status&)> lost_;
-  const std::unique_ptr<JournalStream> stream_;
+  const std::unique_ptr<ReplicationClientStream> stream_;
   absl::Mutex order_mu_;
   bool ending_ ABSL_GUARDED_BY(order_mu_) = false;
   int64_t kept_ ABSL_GUARDED_BY(order_mu_) = 0;
@@ -96,7 +97,7 @@ ReplicaPart::ReplicaPart(int64_t version, const Snapshot::Chunk& chunk,
 }
 
 std::unique_ptr<ReplicaStream> StartReplicaStream(
-    std::unique_ptr<JournalStream> stream, const std::string& address,
+    std::unique_ptr<ReplicationClientStream> stream, const std::string& address,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost) {
   auto session = std::make_unique<ReplicationSession>(std::move(stream),
                                                       address, std::move(lost));

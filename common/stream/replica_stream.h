@@ -1,5 +1,5 @@
 // Sends copies of the state of a process to the server that keeps its in-memory
-// replica (in the code: the journal); see proto/journal.proto.
+// replica; see proto/journal.proto, which calls the replica a journal.
 #ifndef TRIBUTARY_COMMON_STREAM_REPLICA_STREAM_H_
 #define TRIBUTARY_COMMON_STREAM_REPLICA_STREAM_H_
 
@@ -31,14 +31,15 @@ class ReplicaStream {
   virtual void End() = 0;
 };
 
-using JournalStream = ClientStream<JournalAnswer, JournalMessage>;
+// The call that carries the copies.
+using ReplicationClientStream = ClientStream<JournalAnswer, JournalMessage>;
 
 // Starts `stream` and sends `hello` as its first message. Returns immediately.
 // Calls `lost` at most once, on any thread, if the stream breaks. `address` is
 // the address of the server that keeps the in-memory replica. It is used only
 // in the message of the status that `lost` receives.
 std::unique_ptr<ReplicaStream> StartReplicaStream(
-    std::unique_ptr<JournalStream> stream, const std::string& address,
+    std::unique_ptr<ReplicationClientStream> stream, const std::string& address,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);
 
 // A message with one array of a chunk. Array 0 holds the weights, and array i +

@@ -1,6 +1,6 @@
-// Sends and reads in-memory replicas (in the code: the journal), which are
-// copies of the state of a process in the memory of a server; see
-// proto/journal.proto.
+// Sends and reads in-memory replicas, which are copies of the state of a
+// process in the memory of a server; see proto/journal.proto, which calls them
+// journals.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_REPLICA_CLIENT_H_
 #define TRIBUTARY_COMMON_TRANSPORT_REPLICA_CLIENT_H_
 

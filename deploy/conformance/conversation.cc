@@ -162,8 +162,8 @@ void Conversation::CheckEvaluation(const EvaluationReport& report) {
 }
 
 void Conversation::OnClaim() {
-  if (stay_.claims++ > stay_.completed) stay_.leases_ahead = true;
-  stay_.at_claim = stay_.before_outcome;
+  if (stay_.lease_requests++ > stay_.completed) stay_.leases_ahead = true;
+  stay_.at_lease_request = stay_.before_outcome;
 }
 
 void Conversation::OnOrder(const CoordinatorOrder& order) {
@@ -271,10 +271,10 @@ void Conversation::CheckLeased(const Contribution& contribution) {
                      "base_version is the version that the gradient was "
                      "computed from (item 2)"));
   }
-  const auto claimed = stay_.at_claim.find(chunk);
-  if (!stay_.leases_ahead && claimed != stay_.at_claim.end() &&
-      base < claimed->second) {
-    Add(absl::StrCat(what, ", but it had received version ", claimed->second,
+  const auto requested = stay_.at_lease_request.find(chunk);
+  if (!stay_.leases_ahead && requested != stay_.at_lease_request.end() &&
+      base < requested->second) {
+    Add(absl::StrCat(what, ", but it had received version ", requested->second,
                      " when it requested the lease"),
         "WORKER.md, States: in mode asynchronous, compute the step from the "
         "newest versions");

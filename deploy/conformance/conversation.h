@@ -106,7 +106,7 @@ class Conversation {
     std::string ended;
 
     // ---- Mode asynchronous only.
-    int claims = 0;            // Number of Claim messages.
+    int lease_requests = 0;    // Number of Claim messages.
     std::set<int64_t> leased;  // Steps of Claimed messages.
     // For each step that is leased to the worker, the chunks to which the
     // step's gradient has been applied.
@@ -126,7 +126,7 @@ class Conversation {
     // The value of `before_outcome` at the newest Claim, the worker's request
     // for a lease. The worker had received these versions when it sent the
     // Claim.
-    std::map<int, int64_t> at_claim;
+    std::map<int, int64_t> at_lease_request;
   };
 
   // Records a fault of the worker unless an earlier fault is recorded.

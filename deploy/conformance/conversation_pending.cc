@@ -78,16 +78,17 @@ Fault Conversation::PendingWork(int64_t version) const {
   if (leases_steps_) {
     const bool has_lease =
         stay_.leased.size() > static_cast<size_t>(stay_.completed);
-    return {absl::StrCat("it has version ", version,
-                         " and the Deal of evaluation pieces ",
-                         deal.piece_begin(), " to ", deal.piece_end() - 1,
-                         has_lease ? ", and did not complete the step that is "
-                                     "leased to it"
-                                   : ", and has no lease",
-                         stay_.claims == 0 ? " because it sent no Claim" : ""),
-            absl::StrCat(kStatesRule,
-                         "in mode asynchronous, send Claim, compute the step "
-                         "and await an Outcome for every chunk")};
+    return {
+        absl::StrCat(
+            "it has version ", version, " and the Deal of evaluation pieces ",
+            deal.piece_begin(), " to ", deal.piece_end() - 1,
+            has_lease ? ", and did not complete the step that is "
+                        "leased to it"
+                      : ", and has no lease",
+            stay_.lease_requests == 0 ? " because it sent no Claim" : ""),
+        absl::StrCat(kStatesRule,
+                     "in mode asynchronous, send Claim, compute the step "
+                     "and await an Outcome for every chunk")};
   }
   return {absl::StrCat("it has version ", version, " and the Deal of ",
                        "micro-batches ", deal.leaf_begin(), " to ",

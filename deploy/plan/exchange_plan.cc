@@ -40,11 +40,11 @@ std::vector<int> Hosts(int first, int count) {
   return hosts;
 }
 
-// Returns the timing of the worker with most leaves, whose compute threads
-// compute them one after another. The first leaf requests the weights and the
-// last one completes the gradients. In rounds of several steps the gradients
-// are complete after the last step; in asynchronous jobs that clip, when their
-// norm is known.
+// Returns the timing of the worker with the most micro-batches, whose compute
+// threads compute them one after another. The first micro-batch requests the
+// weights and the last one completes the gradients. In rounds of several steps
+// the gradients are complete after the last step; in asynchronous jobs that
+// clip, when their norm is known.
 ComputeProfile WorkerProfile(const PlanInputs& inputs, int64_t steps) {
   ComputeProfile profile = inputs.micro_batch;
   const double micro_batch = profile.seconds * static_cast<double>(steps);

@@ -12,9 +12,9 @@ namespace {
 constexpr int kLowestPort = 20000;
 constexpr int kJobsWithOwnPorts = 1000;
 
-// Returns the number of workers on each node: `count` workers, dealt to the
+// Returns the number of workers on each node: `count` workers, placed on the
 // nodes in turn, at most one for each task.
-std::vector<int> DealWorkers(const std::vector<int>& tasks, int64_t count) {
+std::vector<int> WorkersPerNode(const std::vector<int>& tasks, int64_t count) {
   std::vector<int> workers(tasks.size(), 0);
   while (count > 0) {
     for (size_t node = 0; node < tasks.size() && count > 0; ++node) {
@@ -70,7 +70,7 @@ absl::StatusOr<Placement> PlaceProcesses(const Allocation& allocation,
   const int64_t count = request.most_workers == 0
                             ? all_tasks
                             : std::min(all_tasks, request.most_workers);
-  const std::vector<int> workers = DealWorkers(tasks, count);
+  const std::vector<int> workers = WorkersPerNode(tasks, count);
   Placement placement;
   std::vector<int> server_nodes;
   for (int node = 0; node < static_cast<int>(tasks.size()); ++node) {

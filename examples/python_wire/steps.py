@@ -98,7 +98,7 @@ def gradient_norm(gradient_sum, samples):
     return math.sqrt(np.square(gradient_sum, dtype=np.float64).sum()) / samples
 
 
-class Trajectory:
+class LocalSgd:
     """The weights of one micro-batch during a round of local steps."""
 
     def __init__(self, job, total_steps, layout, start):

@@ -179,19 +179,19 @@ class VectorsTest(unittest.TestCase):
                      for step in range(v['steps'])]
             np.testing.assert_allclose(rates, v['rates'], rtol=1e-14)
 
-    def test_trajectories(self):
+    def test_local_sgd(self):
         for v in vectors('steps', 'trajectories'):
             parameters = [(p['name'], p['shape'], p['group']) for p in v['parameters']]
-            trajectory = steps.Trajectory(job_of(v['job']), v['total_steps'],
-                                          steps.Layout(parameters, 16),
-                                          floats(v['start']))
+            local_sgd = steps.LocalSgd(job_of(v['job']), v['total_steps'],
+                                       steps.Layout(parameters, 16),
+                                       floats(v['start']))
             for i, step in enumerate(v['steps']):
-                trajectory.step(v['first_step'] + i, floats(step['gradient_sum']),
-                                step['samples'])
-                np.testing.assert_allclose(trajectory.weights, floats(step['weights']),
+                local_sgd.step(v['first_step'] + i, floats(step['gradient_sum']),
+                               step['samples'])
+                np.testing.assert_allclose(local_sgd.weights, floats(step['weights']),
                                            rtol=1e-6, atol=1e-7)
-            self.assertEqual(trajectory.samples, v['total_samples'])
-            np.testing.assert_allclose(trajectory.outer_gradient(),
+            self.assertEqual(local_sgd.samples, v['total_samples'])
+            np.testing.assert_allclose(local_sgd.outer_gradient(),
                                        floats(v['outer_gradient']), rtol=1e-4, atol=1e-5)
 
 

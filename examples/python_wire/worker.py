@@ -105,7 +105,7 @@ class Membership:
         self.evaluated = 0
         self.weights = {}  # By chunk: {version: values}, the newest two.
         self.done = set()  # (version, micro-batch) and (version, 'piece', number).
-        self.lease = self.claimed = None  # Mode asynchronous only.
+        self.lease = self.lease_requested = None  # Mode asynchronous only.
         self.outcomes, self.refused = 0, False
         self.exchanges = []
         self.leaves, self.leaf_seconds = 0, 0.0
@@ -167,7 +167,7 @@ class Membership:
             elif kind == 'evaluated':
                 self.evaluated = max(self.evaluated, order.evaluated.version)
             elif kind == 'claimed':
-                self.lease, self.claimed = order.claimed.step, False
+                self.lease, self.lease_requested = order.claimed.step, False
             elif kind == 'finished':
                 self.finished = True
                 self.last_version = order.finished.version
@@ -327,7 +327,7 @@ class Membership:
             return ('evaluate', version, pieces) if pieces else None
         if self.mode == 'asynchronous':
             if self.lease is None:
-                return None if self.claimed else ('claim',)
+                return None if self.lease_requested else ('request_lease',)
             if (self.lease, 'lease') in self.done:
                 return None
             return 'train', self.lease, list(range(self.job.batch.micro_batches))
@@ -345,8 +345,8 @@ class Membership:
         self.synced = True
         self.report(synced=RENDEZVOUS.Synced(version=version))
 
-    def claim(self):
-        self.claimed = True
+    def request_lease(self):
+        self.lease_requested = True
         self.report(claim=RENDEZVOUS.Claim())
 
     def arena(self, version=None):
@@ -417,15 +417,15 @@ class Membership:
         if self.mode != 'local_steps':
             gradient, samples, loss = self.micro_batch(step, leaf, arena)
         else:
-            trajectory = steps.Trajectory(self.job, self.facts.steps, self.layout, arena)
+            local_sgd = steps.LocalSgd(self.job, self.facts.steps, self.layout, arena)
             loss = 0.0
             first = step * self.inner_steps
             for inner in range(first, min(first + self.inner_steps, self.facts.steps)):
                 inner_sum, samples, inner_loss = self.micro_batch(inner, leaf,
-                                                                  trajectory.weights)
-                trajectory.step(inner, inner_sum, samples)
+                                                                  local_sgd.weights)
+                local_sgd.step(inner, inner_sum, samples)
                 loss += inner_loss
-            gradient, samples = trajectory.outer_gradient(), trajectory.samples
+            gradient, samples = local_sgd.outer_gradient(), local_sgd.samples
         return steps.Sum(payloads.round_to(self.rounding, payloads.flush(gradient)),
                          samples, loss)
 

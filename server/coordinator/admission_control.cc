@@ -188,7 +188,7 @@ std::vector<std::string> AdmissionControl::TakeNotices() {
 void AdmissionControl::OpenWaiting() {
   const ServerRoster& servers = attempt_.servers();
   if (!attempt_.layout().has_value() || !servers.all_configured()) return;
-  if (attempt_.journals() && !servers.all_replicated()) return;
+  if (attempt_.keeps_replicas() && !servers.all_replicated()) return;
   for (const auto& [incarnation, listed] : attempt_.membership().members()) {
     if (!listed.ready) continue;
     const bool initialize = !initialized_ && initializer_ == 0;
@@ -281,7 +281,7 @@ void AdmissionControl::OnConfigured(int shard) {
   if (!attempt_.phase().waiting()) return;
   ServerRoster& servers = attempt_.servers();
   servers.SetConfigured(shard);
-  if (attempt_.journals() && servers.all_configured()) {
+  if (attempt_.keeps_replicas() && servers.all_configured()) {
     servers.SendEach([&servers](int other) {
       return ReplicateOrder(servers.servers(), other);
     });

@@ -223,7 +223,7 @@ void Attempt::OnRound(int64_t step, const GradientNorm& norm) {
   if (mode_->servers_await_norms()) {
     ServerOrder order;
     *order.mutable_norm() = norm;
-    if (journals()) {
+    if (keeps_replicas()) {
       *order.mutable_norm()->mutable_job_state() = progress_->Save();
     }
     servers_.Send(order);
@@ -307,7 +307,7 @@ void Attempt::OnServerGone(int shard) {
   Note(JobEvent::WARNING, "server_lost", std::string(reason.message()),
        "server", shard);
   // The next server holds a replica of this server's part of the model.
-  if (phase_.finishing() && journals()) return;
+  if (phase_.finishing() && keeps_replicas()) return;
   if (phase_.finishing() && ending() == AttemptEnding::kNone && !complete() &&
       checkpoints_->schedule()->committed() != progress_->final_version()) {
     // Workers have begun to leave, so none would be left to compute the lost
@@ -386,7 +386,7 @@ bool Attempt::FinalVersionIsSafe() const {
   const int64_t version = progress_->final_version();
   // Without a checkpoint, replicas preserve the version. A server reports a
   // version after the next server has stored the replica.
-  return !journals() || schedule.committed() == version ||
+  return !keeps_replicas() || schedule.committed() == version ||
          servers_.all_have(version);
 }
 

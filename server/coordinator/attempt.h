@@ -104,7 +104,7 @@ class Attempt {
   // Returns the number of leases of workers and servers that have expired.
   int64_t lease_expiries() const { return lease_expiries_; }
   // Returns true if servers keep in-memory replicas of each other's state.
-  bool journals() const { return options_.job.recovery().journal(); }
+  bool keeps_replicas() const { return options_.job.recovery().journal(); }
   // The layout of the model's parameters and the progress of the job are absent
   // until Prepare or FinishComplete is called.
   const std::optional<ArenaLayout>& layout() const { return layout_; }
@@ -131,13 +131,13 @@ class Attempt {
   // Updates the statistics of the attempt after a worker has become a member.
   void OnJoined(const Member& member);
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
-  // Assigns all leaves (the micro-batches of a step), and all pieces of each
-  // evaluation (the parts into which the held-out data are divided), to the
-  // synced workers (those that have all weights), unless the run mode keeps the
-  // existing assignment (see RunMode::Assign). Each assignment sends an order
-  // to every worker. With many workers, this method therefore assigns work at
-  // most once in kAssignInterval, for example when many workers are lost at the
-  // same time, and leaves other assignments to the next AssignWorkIfDue.
+  // Assigns all micro-batches of a step, and all pieces of each evaluation (the
+  // parts into which the held-out data are divided), to the synced workers
+  // (those that have all weights), unless the run mode keeps the existing
+  // assignment (see RunMode::Assign). Each assignment sends an order to every
+  // worker. With many workers, this method therefore assigns work at most once
+  // in kAssignInterval, for example when many workers are lost at the same
+  // time, and leaves other assignments to the next AssignWorkIfDue.
   void AssignWork();
   // Assigns the work if AssignWork has left the assignment to this method. Call
   // it at least every kAssignInterval.

@@ -76,8 +76,8 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
     if (member.heartbeat.has_statistics()) {
       *process->mutable_statistics() = member.heartbeat.statistics();
     }
-    process->set_leaf_begin(member.leaf_begin);
-    process->set_leaf_end(member.leaf_begin + member.micro_batches);
+    process->set_leaf_begin(member.first_micro_batch);
+    process->set_leaf_end(member.first_micro_batch + member.micro_batches);
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
     } else if (view.phase.waiting() &&

@@ -28,19 +28,19 @@ int64_t Sum(const Assignment& assignment) {
   return std::accumulate(assignment.begin(), assignment.end(), int64_t{0});
 }
 
-// Returns the shares in multiples of `unit` leaves that compute fastest.
-// Greedy: each worker gets one unit if there are enough, then each further unit
-// goes to the worker that would finish it first. This is optimal: in any other
-// shares, some worker has more units than here, and it finishes the extra unit
-// no earlier than the last worker here finishes.
+// Returns the assignment in multiples of `unit` micro-batches whose computation
+// takes the least time. Greedy: each worker gets one unit if there are enough,
+// then each further unit goes to the worker that would finish it first. This is
+// optimal: in any other assignment, some worker has more units than here, and
+// it finishes the extra unit no earlier than the last worker here finishes.
 Assignment FastestUnits(int64_t units, int64_t unit,
                         const std::vector<WorkerPace>& workers) {
   const bool enough = units >= static_cast<int64_t>(workers.size());
   Assignment assignment(workers.size(), enough ? unit : 0);
   if (enough) units -= static_cast<int64_t>(workers.size());
-  // (time at which the worker would finish one more unit, its leaves so far,
-  // worker). Of workers with equal times, the one with the fewest leaves is
-  // next.
+  // (time at which the worker would finish one more unit, its micro-batches so
+  // far, worker). Of workers with equal times, the one with the fewest
+  // micro-batches is next.
   using Next = std::tuple<double, int64_t, size_t>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
   for (size_t w = 0; w < workers.size(); ++w) {

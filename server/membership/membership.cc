@@ -168,7 +168,7 @@ std::map<int64_t, Deal> Membership::AssignWork(int64_t pieces, absl::Time now,
   std::map<int64_t, Deal> assignments;
   for (size_t i = 0; i < active.size(); ++i) {
     Member& member = members_.at(active[i]->incarnation);
-    member.leaf_begin = micro_batch;
+    member.first_micro_batch = micro_batch;
     member.micro_batches = static_cast<int>(micro_batch_assignment[i]);
     member.contributions = static_cast<int>(
         MaximalSubtrees({micro_batch, micro_batch + member.micro_batches},

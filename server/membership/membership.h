@@ -48,13 +48,15 @@ struct Member {
   bool admitted = false;
   bool ready = false;
   bool opened = false;
-  // True if the worker has a complete version of the weights, so that leaves
-  // (micro-batches) can be assigned to it.
+  // True if the worker has a complete version of the weights, so that
+  // micro-batches can be assigned to it.
   bool synced = false;
   Heartbeat heartbeat;  // The newest heartbeat, without its chunk_latency.
   WorkerSpeed speed;
-  int leaf_begin = 0;     // The first leaf that is assigned to the worker.
-  int micro_batches = 0;  // Number of leaves assigned to the worker.
+  // The micro-batches that are assigned to the worker: the number of the first
+  // one within the step, and how many there are.
+  int first_micro_batch = 0;
+  int micro_batches = 0;
   // Number of contributions (gradient sums) that the worker sends per chunk and
   // step, for the micro-batches that are assigned to it.
   int contributions = 0;
@@ -67,8 +69,8 @@ struct Member {
 // one run of the protocol. Not thread-safe.
 class Membership {
  public:
-  // `micro_batches` is the number of leaves of the reduction tree. A member
-  // that sends nothing for `lease` expires.
+  // A step has `micro_batches` micro-batches. A member that sends nothing for
+  // `lease` expires.
   Membership(int micro_batches, absl::Duration lease);
 
   // The result of Add: the new member, and the member that it replaces.
@@ -112,23 +114,23 @@ class Membership {
   void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                     double waiting_seconds, absl::Time now);
 
-  // Assigns all leaves, and the `pieces` pieces in which the held-out data are
-  // evaluated, to the synced members in the order of their ranks. Each member
-  // gets a contiguous range of leaves and of pieces. The lengths of the ranges
-  // differ by at most one, unless the measured speeds make other lengths
-  // worthwhile (see ChooseAssignment). A member whose speed has not been
-  // measured is given the median speed of the other members. If there are more
-  // members than leaves, some members are spares, which get no leaves. With
-  // `spares_rest`, the spares are the members with the highest ranks, and get
-  // neither evaluation pieces nor a Deal (the message that states the work of a
-  // worker). Every call begins a new generation of the assignment. Returns the
-  // Deal of each member, indexed by incarnation.
+  // Assigns all micro-batches, and the `pieces` pieces in which the held-out
+  // data are evaluated, to the synced members in the order of their ranks. Each
+  // member gets a contiguous range of micro-batches and of pieces. The lengths
+  // of the ranges differ by at most one, unless the measured speeds make other
+  // lengths worthwhile (see ChooseAssignment). A member whose speed has not
+  // been measured is given the median speed of the other members. If there are
+  // more members than micro-batches, some members are spares, which get no
+  // micro-batches. With `spares_rest`, the spares are the members with the
+  // highest ranks, and get neither evaluation pieces nor a Deal (the message
+  // that states the work of a worker). Every call begins a new generation of
+  // the assignment. Returns the Deal of each member, indexed by incarnation.
   std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
                                      bool spares_rest = false);
 
-  // Returns true if the speed of every member with leaves (micro-batches) has
-  // been measured since the last AssignWork, and a further call of AssignWork
-  // would make steps sufficiently faster (see IsSlowAssignment). To save time,
+  // Returns true if the speed of every member with micro-batches has been
+  // measured since the last AssignWork, and a further call of AssignWork would
+  // make steps sufficiently faster (see IsSlowAssignment). To save time,
   // returns false unless the last AddHeartbeat examined the measurements of all
   // members.
   bool AssignmentIsSlow(absl::Time now) const;

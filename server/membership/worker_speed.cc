@@ -12,8 +12,8 @@ namespace {
 // second. More samples would respond slowly to changes; fewer would respond to
 // noise.
 constexpr size_t kSamples = 5;
-// If a leaf takes longer than this time, in seconds, one leaf is a sufficient
-// measurement.
+// If a micro-batch takes longer than this time, in seconds, one micro-batch is
+// a sufficient measurement.
 constexpr double kFreshSeconds = 3;
 
 void AddSample(double sample, std::deque<double>* samples) {

@@ -16,30 +16,28 @@ namespace tributary {
 class WorkerSpeed {
  public:
   // Adds the counters of a heartbeat. Ignores a heartbeat, except for its
-  // number of threads, unless its counts of leaves (micro-batches) and of their
-  // seconds are larger than those of the last heartbeat that was not ignored.
-  // `waiting_seconds` is
-  // how long the worker has waited for other workers so far. All counters are
-  // cumulative.
+  // number of threads, unless its counts of micro-batches and of their seconds
+  // are larger than those of the last heartbeat that was not ignored.
+  // `waiting_seconds` is how long the worker has waited for other workers so
+  // far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
-  // Begins a new measurement after leaves (micro-batches) were reassigned,
-  // because the speed of a worker also depends on how busy other workers on its
-  // host are. `has_micro_batches` is true if this worker has leaves now. Until
-  // the new measurement is complete, micro_batch_seconds returns the old
-  // estimate, if there is one. The old value of exchange_seconds is forgotten
-  // at once.
+  // Begins a new measurement after micro-batches were reassigned, because the
+  // speed of a worker also depends on how busy other workers on its host are.
+  // `has_micro_batches` is true if this worker has micro-batches now. Until the
+  // new measurement is complete, micro_batch_seconds returns the old estimate,
+  // if there is one. The old value of exchange_seconds is forgotten at once.
   void Restart(bool has_micro_batches, absl::Time now);
 
   // Returns true if the measurement since the last Restart is complete: it has
   // samples of five heartbeats, or covers more than three seconds of computing.
   bool fresh() const;
 
-  // Returns the seconds that one thread takes per leaf (micro-batch), as the
-  // median over the newest heartbeats, so that outliers have no effect. Absent
-  // until the worker has computed a leaf. A worker without leaves cannot be
-  // measured; its estimate halves every kHalfLife, so that it eventually gets
-  // leaves again.
+  // Returns the seconds that one thread takes per micro-batch, as the median
+  // over the newest heartbeats, so that outliers have no effect. Absent until
+  // the worker has computed a micro-batch. A worker without micro-batches
+  // cannot be measured; its estimate halves every kHalfLife, so that it
+  // eventually gets micro-batches again.
   std::optional<double> micro_batch_seconds(absl::Time now) const;
 
   // Returns how many seconds of each step's exchange do not overlap with

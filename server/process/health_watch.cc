@@ -49,13 +49,13 @@ HealthMonitor::Line Parse(const nlohmann::json& json) {
   if (workers == json.end() || !workers->is_array()) return line;
   for (const nlohmann::json& worker : *workers) {
     if (!worker.is_object()) continue;
-    const double leaves = NumberOf(worker, "leaves").value_or(0);
+    const double micro_batches = NumberOf(worker, "leaves").value_or(0);
     const double busy = NumberOf(worker, "forward_ms").value_or(0) +
                         NumberOf(worker, "backward_ms").value_or(0);
-    if (leaves <= 0 || busy <= 0) continue;
+    if (micro_batches <= 0 || busy <= 0) continue;
     line.workers.push_back(
         {static_cast<int>(NumberOf(worker, "rank").value_or(0)),
-         busy / leaves});
+         busy / micro_batches});
   }
   return line;
 }

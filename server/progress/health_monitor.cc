@@ -168,20 +168,20 @@ void HealthMonitor::AddWorkers(const std::vector<Worker>& workers,
   for (const Worker& worker : workers) {
     std::vector<double> others;
     for (const Worker& other : workers) {
-      if (other.rank != worker.rank) others.push_back(other.leaf_ms);
+      if (other.rank != worker.rank) others.push_back(other.micro_batch_ms);
     }
     if (others.empty()) return;
     const double median = UpperMedian(std::move(others));
     Slow& slow = slow_[worker.rank];
-    slow.lines = worker.leaf_ms >= kSlow * median ? slow.lines + 1 : 0;
-    if (worker.leaf_ms < kNoLongerSlow * median) slow.raised = false;
+    slow.lines = worker.micro_batch_ms >= kSlow * median ? slow.lines + 1 : 0;
+    if (worker.micro_batch_ms < kNoLongerSlow * median) slow.raised = false;
     if (slow.lines >= kSustained && !slow.raised) {
       slow.raised = true;
       alarms->push_back(
           {"slow_worker",
            absl::StrFormat("worker %d is slow: a micro-batch takes it %.4g ms, "
                            "the other workers %.4g ms (median)",
-                           worker.rank, worker.leaf_ms, median)});
+                           worker.rank, worker.micro_batch_ms, median)});
     }
   }
 }

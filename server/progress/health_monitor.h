@@ -19,7 +19,7 @@ class HealthMonitor {
  public:
   struct Worker {
     int rank = 0;
-    double leaf_ms = 0;  // Time to compute a micro-batch.
+    double micro_batch_ms = 0;  // Time to compute a micro-batch.
   };
   struct Line {
     int64_t step = 0;

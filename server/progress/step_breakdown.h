@@ -18,7 +18,7 @@ namespace tributary {
 // steps. Seconds are wall time.
 struct WorkerStep {
   int rank = 0;
-  // Mean number of leaves (micro-batches) per step.
+  // Mean number of micro-batches per step.
   double micro_batches = 0;
   double forward_seconds = 0;
   double backward_seconds = 0;

@@ -25,8 +25,8 @@ class AllReduceGroup {
   explicit AllReduceGroup(const Membership* membership)
       : membership_(*membership) {}
 
-  // Forms the group from the workers that have leaves (micro-batches), in the
-  // order of their leaves. `wanted` is the backend that the job requests; AUTO
+  // Forms the group from the workers that have micro-batches, in the order of
+  // their micro-batches. `wanted` is the backend that the job requests; AUTO
   // selects NCCL if each member has a GPU of its own.
   void Begin(const std::map<int64_t, Deal>& assignments,
              AllReduceSpec::Backend wanted);
@@ -73,7 +73,7 @@ class AllReduceGroup {
 
   const Membership& membership_;
   std::vector<int64_t> members_;
-  // First leaf (micro-batch) of each member, in the order of members_.
+  // First micro-batch of each member, in the order of members_.
   std::vector<int> micro_batch_begin_;
   bool nccl_ = false;
   // Newest version of each member's part of the state that has arrived, in the

@@ -51,11 +51,11 @@ class RunMode {
 
   // ---- Work.
 
-  // Reassigns all leaves (micro-batches) of a step, and the `pieces` pieces
-  // into which the held-out data are divided for each evaluation. Returns the
-  // orders for each worker, indexed by incarnation. The first order contains
-  // the Deal, the message that states the worker's assignment. Returns no
-  // orders if the assignment is unchanged.
+  // Reassigns all micro-batches of a step, and the `pieces` pieces into which
+  // the held-out data are divided for each evaluation. Returns the orders for
+  // each worker, indexed by incarnation. The first order contains the Deal, the
+  // message that states the worker's assignment. Returns no orders if the
+  // assignment is unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
   // Returns true if a new assignment would make steps sufficiently faster; see

@@ -17,7 +17,7 @@ std::shared_ptr<const GradientSource> GradientFromWire(ReceivedFloats floats);
 // Returns a source for `values`, which are in memory that a worker shares.
 // `owner` keeps this memory alive. The source rounds elements to `dtype`, the
 // job's exchange.wire_dtype, when they are read, because workers do not round
-// the gradients of single leaves (micro-batches) in shared memory.
+// the gradients of single micro-batches in shared memory.
 std::shared_ptr<const GradientSource> GradientAt(
     const float* values, WireDtype dtype, std::shared_ptr<const void> owner);
 

@@ -21,9 +21,9 @@ namespace tributary {
 // gradient includes the gaps. Immutable and thread-safe.
 class ContributionCheck {
  public:
-  // The job has `steps` rounds, which servers count as steps, and `leaves`
-  // micro-batches. Without `sample_counts`, any sample count that is not
-  // negative is accepted.
+  // The job has `steps` rounds, which servers count as steps, and its
+  // reduction tree has `leaves` leaves. Without `sample_counts`, any sample
+  // count that is not negative is accepted.
   ContributionCheck(const ArenaLayout& layout, int leaves, int64_t steps,
                     const std::optional<SampleCounts>& sample_counts);
 

@@ -5,7 +5,7 @@
 
 namespace tributary {
 
-std::optional<StepSums> SumReports::Add(const ChunkSum& chunk) {
+std::optional<StepSums> SumReports::Add(const ChunkReport& chunk) {
   std::optional<StepSums::Nonfinite> nonfinite;
   if (!std::isfinite(chunk.sum_of_squares)) {
     const TreeSum::Nonfinite found = chunk.sum->FindNonfinite(chunk.elements);

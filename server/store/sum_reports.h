@@ -17,7 +17,8 @@ namespace tributary {
 // (StepSums) for each step. Thread-safe.
 class SumReports {
  public:
-  struct ChunkSum {
+  // What a chunk contributes to the report of a step.
+  struct ChunkReport {
     int number = 0;
     int place = 0;  // Index among this server's chunks.
     int64_t elements = 0;
@@ -38,7 +39,8 @@ class SumReports {
   // report contains the position of the first nonfinite element of a
   // contribution, and the incarnation of the worker that sent the contribution
   // (see TreeSum::FindNonfinite). Both are 0 if every contribution is finite.
-  std::optional<StepSums> Add(const ChunkSum& chunk) ABSL_LOCKS_EXCLUDED(mu_);
+  std::optional<StepSums> Add(const ChunkReport& chunk)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   struct Open {

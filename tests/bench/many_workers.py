@@ -40,7 +40,7 @@ JOB = """
 name: "many-workers"
 model {{ synthetic {{ parameters: 32768 }} }}
 data {{ random {{ samples: 65536 }} }}
-batch {{ global: {leaves} micro_batches: {leaves} }}
+batch {{ global: {micro_batches} micro_batches: {micro_batches} }}
 optimizer {{ sgd {{ learning_rate: 1e-6 }} }}
 steps: 1000000
 exchange {{ transport: WIRE parameter_server {{ chunk_bytes: 16384 }} }}
@@ -106,9 +106,9 @@ class Cluster:
     def __init__(self, workers):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='many-workers-'))
         self.address = f'127.0.0.1:{free_port()}'
-        leaves = 1 << (workers - 1).bit_length()
+        micro_batches = 1 << (workers - 1).bit_length()
         job = self.folder / 'job.textproto'
-        job.write_text(JOB.format(leaves=leaves))
+        job.write_text(JOB.format(micro_batches=micro_batches))
         self.servers = []
         self.groups = []
         program = PROGRAMS / 'deploy/tributary'

@@ -1,6 +1,6 @@
-// Time of one leaf's forward and backward, one thread, for the models that
-// torch_peer.py times (which also runs the optimizer), in float32 (bfloat16:0)
-// and in bfloat16 (bfloat16:1).
+// Time of one micro-batch's forward and backward, one thread, for the models
+// that torch_peer.py times (which also runs the optimizer), in float32
+// (bfloat16:0) and in bfloat16 (bfloat16:1).
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -35,7 +35,7 @@ exchange {{ parameter_server {{ consistency {{ {mode} }} }} }}
 
 
 def steps_per_second(program, mode, steps):
-    """Over the second half: by then leaves have been dealt by speed."""
+    """Over the second half: by then micro-batches have been assigned by speed."""
     with tempfile.TemporaryDirectory() as folder:
         job = pathlib.Path(folder, "job.textproto")
         job.write_text(JOB.format(mode=mode, steps=steps), encoding="utf-8")

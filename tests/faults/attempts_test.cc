@@ -23,14 +23,14 @@ constexpr int64_t kSteps = 60;
 class AttemptsTest : public testing::Test {
  protected:
   // Returns the options of a job with a checkpoint every ten steps.
-  ProcessCluster::Options Options(const std::string& name, bool journal) {
+  ProcessCluster::Options Options(const std::string& name, bool replicas) {
     const std::string folder = absl::StrCat(folder_, "/", name);
     std::filesystem::create_directory(folder);
     JobSpec job = TinyJob("mlp", folder);
     job.set_steps(kSteps);
     job.clear_epochs();
     job.mutable_checkpoint()->set_every_steps(10);
-    job.mutable_recovery()->set_journal(journal);
+    job.mutable_recovery()->set_journal(replicas);
     job.mutable_output()->set_log_every_steps(1);
     job.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
     ProcessCluster::Options options;
@@ -42,7 +42,7 @@ class AttemptsTest : public testing::Test {
   }
 
   std::string UndisturbedDigest() {
-    ProcessCluster cluster(Options("undisturbed", /*journal=*/false));
+    ProcessCluster cluster(Options("undisturbed", /*replicas=*/false));
     const absl::Status status = cluster.Run();
     EXPECT_TRUE(status.ok()) << status;
     return cluster.weights_sha256();
@@ -66,7 +66,7 @@ TEST_F(AttemptsTest, TakesTheCheckpointWhenMemoryFailsAgainAndAgain) {
        run < kMaxRuns && !testing::Matches(ContainsRegex(kResumed))(log);
        ++run) {
     const std::string name = absl::StrCat("memory", run);
-    ProcessCluster::Options options = Options(name, /*journal=*/true);
+    ProcessCluster::Options options = Options(name, /*replicas=*/true);
     options.failpoints["server-1"] = "S10=35*off->1*crash";
     options.failpoints_again["server-1"] = "J3=error";
     ProcessCluster cluster(std::move(options));
@@ -93,7 +93,7 @@ TEST_F(AttemptsTest, EachEpochHasEachSampleOnceThroughLosses) {
   int actions = 0;
   for (int run = 0; run < kMaxRuns && actions < 3; ++run) {
     ProcessCluster::Options options =
-        Options(absl::StrCat("losses", run), /*journal=*/false);
+        Options(absl::StrCat("losses", run), /*replicas=*/false);
     options.sets = {absl::StrCat("steps=", kManySteps),
                     "checkpoint.every_steps=100"};
     options.failpoints["worker-1"] = "W9=10*off->1*crash";
@@ -114,8 +114,8 @@ TEST_F(AttemptsTest, EachEpochHasEachSampleOnceThroughLosses) {
 
 // The average is restored from a checkpoint, and from a replica in memory.
 TEST_F(AttemptsTest, TheAverageOfTheWeightsSurvivesLosses) {
-  const auto run = [this](const std::string& name, bool journal, bool loses) {
-    ProcessCluster::Options options = Options(name, journal);
+  const auto run = [this](const std::string& name, bool replicas, bool loses) {
+    ProcessCluster::Options options = Options(name, replicas);
     options.sets = {"optimizer.average_decay=0.9"};
     if (loses) options.failpoints["server-1"] = "S10=35*off->1*crash";
     ProcessCluster cluster(std::move(options));
@@ -125,14 +125,14 @@ TEST_F(AttemptsTest, TheAverageOfTheWeightsSurvivesLosses) {
     return ReadWholeFile(
         absl::StrCat(folder_, "/", name, "/run/final/average.safetensors"));
   };
-  const std::string average = run("calm", /*journal=*/false, /*loses=*/false);
+  const std::string average = run("calm", /*replicas=*/false, /*loses=*/false);
   EXPECT_FALSE(average.empty());
-  EXPECT_EQ(run("restored", /*journal=*/false, /*loses=*/true), average);
-  EXPECT_EQ(run("replica", /*journal=*/true, /*loses=*/true), average);
+  EXPECT_EQ(run("restored", /*replicas=*/false, /*loses=*/true), average);
+  EXPECT_EQ(run("replica", /*replicas=*/true, /*loses=*/true), average);
 }
 
 TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
-  ProcessCluster::Options options = Options("stuck", /*journal=*/false);
+  ProcessCluster::Options options = Options("stuck", /*replicas=*/false);
   options.arguments["server-0"] = {"--no-server-timeout", "8"};
   // Enough steps for two checkpoints, even on a slow disk.
   options.sets = {"steps=2000"};

@@ -70,7 +70,7 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
   job.mutable_evaluation()->set_every_steps(20);
   job.mutable_checkpoint()->set_every_steps(10);
   job.mutable_output()->set_log_every_steps(1);
-  if (fault.journal) {
+  if (fault.replicas) {
     job.mutable_recovery()->set_journal(true);
     job.mutable_checkpoint()->set_every_steps(0);
   }

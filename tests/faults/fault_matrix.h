@@ -26,7 +26,7 @@ struct FaultCase {
   // failpoint acts.
   int64_t seed = 1;
   // True to set recovery.journal and disable checkpoints.
-  bool journal = false;
+  bool replicas = false;
   int servers = 2;
 };
 

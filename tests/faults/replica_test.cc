@@ -20,7 +20,7 @@ FaultCase Case(const std::string& point, int64_t seed, int servers) {
   fault.program = kProgram;
   fault.point = point;
   fault.seed = seed;
-  fault.journal = true;
+  fault.replicas = true;
   fault.servers = servers;
   return fault;
 }
@@ -85,7 +85,7 @@ TEST(ReplicaModelTest, TheModelIsReadFromWhoeverKeepsIt) {
 // Shows what the tests above would find without replicas.
 TEST(WithoutReplicaTest, ACrashCostsTheStepsSinceTheCheckpoint) {
   FaultCase fault = Case("S10", /*seed=*/1, /*servers=*/2);
-  fault.journal = false;
+  fault.replicas = false;
   const FaultResult result = RunFault(fault, MakeTestFolder());
   EXPECT_TRUE(result.status.ok()) << result.status;
   EXPECT_GT(result.steps_again, 0);

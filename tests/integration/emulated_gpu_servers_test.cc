@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 absl::StatusOr<ChunkPasses> MakeOnEmulatedGpu(const ChunkPassPlan& plan) {
   emulated_gpu::ProtectMemory();
-  return MakeCudaPasses(/*ordinal=*/0, /*lanes=*/2, plan);
+  return MakeCudaPasses(/*ordinal=*/0, /*pass_streams=*/2, plan);
 }
 
 using EmulatedGpuServersTest = GpuServersTest;

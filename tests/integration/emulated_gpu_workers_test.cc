@@ -67,7 +67,7 @@ class EmulatedGpuTest : public testing::Test {
     job_.mutable_exchange()->mutable_all_reduce()->set_chunk_bytes(65536);
   }
 
-  // Returns the memory that one lane needs.
+  // Returns the memory that one compute thread needs.
   MicroBatchMemory Needed() {
     DataInfo info;
     info.kind = DataInfo::Kind::kRows;
@@ -193,7 +193,7 @@ TEST_F(EmulatedGpuTest, AFullGpuComputesFewerMicroBatchesAtATime) {
   const std::string digest =
       Train(/*nccl=*/nullptr, /*threads=*/2, &status, /*workers=*/1);
   ASSERT_TRUE(status.ok()) << status;
-  // Enough memory for one and a half lanes.
+  // Enough memory for one and a half compute threads.
   const MicroBatchMemory needed = Needed();
   emulated_gpu::SetMemoryBytes(static_cast<size_t>(
       needed.working + 3 * (needed.total() - needed.working) / 2));
@@ -225,11 +225,11 @@ TEST_F(EmulatedGpuTest, AddsUpMicroBatchesInTheGpusMemoryToTheSameBits) {
       };
       int64_t all = 0, sums = 0;
       const std::string digest = train(&sums);
-      // Enough memory for the lanes only.
+      // Enough memory for the compute threads only.
       emulated_gpu::SetMemoryBytes(static_cast<size_t>(3 * Needed().total()));
       EXPECT_EQ(train(&all), digest);
       emulated_gpu::SetMemoryBytes(size_t{1} << 40);
-      // Of eight micro-batches, one sum for each lane is copied.
+      // Of eight micro-batches, one sum for each compute thread is copied.
       EXPECT_LT(sums, all * threads / 6);
     }
   }

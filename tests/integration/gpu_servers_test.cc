@@ -8,7 +8,7 @@ namespace tributary {
 namespace {
 
 absl::StatusOr<ChunkPasses> MakeOnFirstGpu(const ChunkPassPlan& plan) {
-  return MakeCudaPasses(/*ordinal=*/0, /*lanes=*/2, plan);
+  return MakeCudaPasses(/*ordinal=*/0, /*pass_streams=*/2, plan);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ GpuWorkersTest::Result GpuWorkersTest::Train(const JobSpec& job,
 TEST_P(GpuWorkersTest, TheMachinesDoNotDecideTheResult) {
   const Result one = Train(job_, {});
   EXPECT_EQ(one.digest.size(), 64u);
-  // Two lanes at a time, several workers on one device, and several servers.
+  // Two compute threads, several workers on one device, and several servers.
   EXPECT_EQ(Train(job_, {1, 2}).digest, one.digest);
   EXPECT_EQ(Train(job_, {2, 1, 2}).digest, one.digest);
   EXPECT_EQ(Train(job_, {3, 2}).digest, one.digest);

@@ -67,7 +67,7 @@ class Reference {
   using Vector = std::vector<double>;
 
   explicit Reference(const JobSpec& job)
-      : setup_(*TrainingSetup::Create(ResolveJob(job), /*lanes=*/1)) {
+      : setup_(*TrainingSetup::Create(ResolveJob(job), /*threads=*/1)) {
     std::vector<float> arena(setup_->layout().arena_elements());
     setup_->model(0)->Initialize(job.seed(), setup_->layout(), arena.data());
     weights_.assign(arena.begin(), arena.end());

@@ -50,8 +50,8 @@ void Fill(uint32_t which, int64_t begin, int64_t end, float* values) {
   }
 }
 
-// Steps of a trajectory: the third has no samples.
-Vectors Trajectory(const std::string& text) {
+// Steps of one micro-batch's local SGD: the third has no samples.
+Vectors LocalSgdVectors(const std::string& text) {
   ParameterTable table;
   table.set_chunk_elements(16);
   ParameterTable::Parameter* parameter = table.add_parameter();
@@ -111,7 +111,7 @@ Vectors StepVectors() {
         "optimizer { adam { learning_rate: 0.01 weight_decay: 0.1 } }",
         "optimizer { adamw { learning_rate: 0.01 weight_decay: 0.1 } } "
         "schedule { decay: COSINE }"}) {
-    trajectories.push_back(Trajectory(job));
+    trajectories.push_back(LocalSgdVectors(job));
   }
   return {{"rates", RateVectors()}, {"trajectories", trajectories}};
 }

@@ -69,18 +69,18 @@ class ReductionStream {
   virtual void Copy(const float* x, int64_t count, float* to) = 0;
 
   // The sum of a batch's gradients for one chunk, in device memory.
-  struct ChunkSum {
+  struct GradientSum {
     int chunk = 0;
     const float* sum = nullptr;
   };
   // For each of `gradients`, in their order, returns the sum of the squares of
   // the elements. The sums equal those of GradientSquares.
   virtual absl::StatusOr<std::vector<double>> SumSquares(
-      absl::Span<const ChunkSum> gradients) = 0;
+      absl::Span<const GradientSum> gradients) = 0;
 
   // The arrays of the update of one chunk, in device memory. `new_weights` is
   // computed from `gradient_sum` and `weights`; see UpdateArguments.
-  struct ChunkUpdate {
+  struct UpdateArrays {
     int chunk = 0;
     const float* gradient_sum = nullptr;
     const float* weights = nullptr;
@@ -90,7 +90,7 @@ class ReductionStream {
   // which must be in Plan::chunks. One kernel updates several chunks, so one
   // call for many chunks is faster than many calls.
   virtual void Update(const OptimizerStep& step,
-                      absl::Span<const ChunkUpdate> updates) = 0;
+                      absl::Span<const UpdateArrays> updates) = 0;
   // Returns array number `slot` (below Plan::slots) of the chunk's optimizer
   // state, in device memory, so that the caller can copy the state from or to
   // the host. Returns null if the chunk is not in Plan::chunks.

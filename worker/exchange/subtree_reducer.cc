@@ -8,7 +8,7 @@ namespace tributary {
 
 SubtreeReducer::SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
                                WireDtype dtype,
-                               const std::vector<int64_t>& leaves,
+                               const std::vector<int64_t>& micro_batches,
                                std::function<void(NodeChunk)> send,
                                ReductionStream* device)
     : layout_(layout),
@@ -16,15 +16,15 @@ SubtreeReducer::SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
       dtype_(dtype),
       send_(std::move(send)),
       device_(device) {
-  for (const int node : MaximalSubtreesOf(leaves, tree_leaves)) {
+  for (const int node : MaximalSubtreesOf(micro_batches, tree_leaves)) {
     tops_.insert(node);
   }
 }
 
-void SubtreeReducer::ChunkReady(int leaf, int chunk, Buffer arena,
+void SubtreeReducer::ChunkReady(int micro_batch, int chunk, Buffer arena,
                                 int64_t sample_count, double loss_sum) {
-  NodeReady(
-      {tree_leaves_ + leaf, chunk, std::move(arena), sample_count, loss_sum});
+  NodeReady({tree_leaves_ + micro_batch, chunk, std::move(arena), sample_count,
+             loss_sum});
 }
 
 void SubtreeReducer::NodeReady(NodeChunk sum) {

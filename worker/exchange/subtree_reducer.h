@@ -49,9 +49,10 @@ struct NodeChunk {
 // be called from several threads at once.
 class SubtreeReducer {
  public:
-  // `layout` must outlive this object. `leaves` lists the micro-batches to sum,
-  // in ascending order; the tree has `tree_leaves` leaves. Each run of
-  // consecutive leaves is covered by the fewest possible nodes of the tree.
+  // `layout` must outlive this object. `micro_batches` lists the micro-batches
+  // to sum, in ascending order; the tree has `tree_leaves` leaves. Each run of
+  // consecutive micro-batches is covered by the fewest possible nodes of the
+  // tree.
   // `send` is called with the sum of each of these nodes once for each chunk,
   // on the thread that passes the last summand. It must be thread-safe. Leaves
   // and sums are rounded to `dtype`, except for a leaf that is sent
@@ -60,16 +61,17 @@ class SubtreeReducer {
   // and `dtype` must be FLOAT32. The device may then still have to add when
   // `send` is called: see NodeChunk::ready.
   SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
-                 const std::vector<int64_t>& leaves,
+                 const std::vector<int64_t>& micro_batches,
                  std::function<void(NodeChunk)> send,
                  ReductionStream* device = nullptr);
 
-  // Passes the final gradient of micro-batch `leaf` for `chunk`. `arena` is a
+  // Passes the final gradient of `micro_batch` for `chunk`. `arena` is a
   // gradient arena that this object may modify. `sample_count` and `loss_sum`
   // are the sample count and the sum of the losses of the micro-batch;
   // `loss_sum` is used for chunk 0 only.
-  void ChunkReady(int leaf, int chunk, Buffer arena, int64_t sample_count,
-                  double loss_sum) ABSL_LOCKS_EXCLUDED(mu_);
+  void ChunkReady(int micro_batch, int chunk, Buffer arena,
+                  int64_t sample_count, double loss_sum)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Like ChunkReady, for a node of the reduction tree whose micro-batches have
   // already been summed and rounded in the same way (see DeviceSums).
   void NodeReady(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);

@@ -68,8 +68,9 @@ void SyntheticModel::Fill(float* gradients, float samples) const {
 }
 
 absl::StatusOr<LossSums> SyntheticModel::ForwardBackward(
-    const Batch& batch, uint64_t /*seed*/, int64_t /*step*/, int /*leaf*/,
-    const float* /*weights*/, float* gradients, StepObserver* observer) {
+    const Batch& batch, uint64_t /*seed*/, int64_t /*step*/,
+    int /*micro_batch*/, const float* /*weights*/, float* gradients,
+    StepObserver* observer) {
   if (observer != nullptr && !observer->WeightsNeeded(0, arena_elements_)) {
     return absl::AbortedError("the micro-batch was given up");
   }

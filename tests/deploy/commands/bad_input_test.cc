@@ -195,7 +195,7 @@ std::vector<BadInput> BadFlags() {
        {"server", "DIR/job.textproto", "--resume", "auto"},
        2,
        "or output.directory in the job: the folder of the run"},
-      {"JournalOfOneServer",
+      {"ReplicasOfOneServer",
        {"server", "DIR/job.textproto", "--listen", "127.0.0.1:0", "--output",
         "DIR/run", "--set", "recovery.journal=true"},
        2,

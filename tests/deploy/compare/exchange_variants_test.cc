@@ -99,10 +99,10 @@ TEST(ExchangeVariantsTest, SaysWhyItLeavesSomeOut) {
   EXPECT_THAT(Names(*compressed),
               ElementsAre("synchronous", "synchronous_sharded", "local_steps"));
 
-  const auto journal = MakeExchangeVariants(Job("recovery { journal: true }"),
-                                            {}, /*servers=*/2);
-  ASSERT_TRUE(journal.ok()) << journal.status();
-  EXPECT_THAT(Names(*journal), ElementsAre("synchronous_sharded"));
+  const auto replicas = MakeExchangeVariants(Job("recovery { journal: true }"),
+                                             {}, /*servers=*/2);
+  ASSERT_TRUE(replicas.ok()) << replicas.status();
+  EXPECT_THAT(Names(*replicas), ElementsAre("synchronous_sharded"));
 }
 
 TEST(ExchangeVariantsTest, RefusesWhatWasAskedForAndCannotBe) {

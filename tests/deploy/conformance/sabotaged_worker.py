@@ -133,14 +133,14 @@ def rounds_to_zero():
 
 
 def mean_of_local_steps():
-    steps.Trajectory.outer_gradient = lambda self: self.start - self.weights
+    steps.LocalSgd.outer_gradient = lambda self: self.start - self.weights
 
 
 def never_averages():
     """Each micro-batch continues from its own weights."""
     own, leaf_of = {}, {}
     leaf_sum = Membership.leaf_sum
-    begin, outer_gradient = steps.Trajectory.__init__, steps.Trajectory.outer_gradient
+    begin, outer_gradient = steps.LocalSgd.__init__, steps.LocalSgd.outer_gradient
 
     def changed(self, step, leaf, arena):
         leaf_of['next'] = leaf
@@ -153,8 +153,8 @@ def never_averages():
         own[leaf_of['next']] = self.weights
         return outer_gradient(self)
     Membership.leaf_sum = changed
-    steps.Trajectory.__init__ = continued
-    steps.Trajectory.outer_gradient = remembered
+    steps.LocalSgd.__init__ = continued
+    steps.LocalSgd.outer_gradient = remembered
 
 
 def old_weights():

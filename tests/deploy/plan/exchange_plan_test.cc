@@ -84,7 +84,7 @@ TEST(ExchangePlanTest, ThePrimaryCarriesEverybodyElsesBytes) {
 }
 
 TEST(ExchangePlanTest, RunsThatAreNoSubtreesSendMore) {
-  // 16 leaves on 3 workers: 5, 5 and 6 leaves in 2, 3 and 2 subtrees.
+  // 16 micro-batches on 3 workers: 5, 5 and 6 of them in 2, 3 and 2 subtrees.
   const PlannedExchange row = Row(Inputs(3, 1), "one_server");
   EXPECT_NEAR(row.bytes_in / row.bytes_out, 7.0 / 3, 1e-6);
 }
@@ -192,7 +192,7 @@ TEST(ExchangePlanTest, AsynchronousWorkersComputeStepsSideBySide) {
   EXPECT_NEAR(one.bytes_out, every.bytes_out, 1);
   EXPECT_DOUBLE_EQ(PlanExchange(inputs)->compute_seconds, 0.1);
   EXPECT_DOUBLE_EQ(Row(inputs, "all_reduce").step_seconds, ring.step_seconds);
-  // More workers than leaves are of use.
+  // More workers than micro-batches are of use.
   inputs.workers = 32;
   EXPECT_DOUBLE_EQ(PlanExchange(inputs)->compute_seconds, 0.1 / 8);
 }

@@ -205,7 +205,7 @@ TEST_F(CheckpointScheduleTest,
 }
 
 TEST_F(CheckpointScheduleTest, AtRestNothingIsTakenOfStepsThatAreHalfDone) {
-  // Asynchronous: steps from 6 on are not claimed.
+  // Asynchronous: steps from 6 on are not leased.
   schedule_.Drain();
   schedule_.OnIdle(/*completed=*/4, /*earliest=*/6, computed_);
   Expect<Schedule::Warn>(4, 6);

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// One server, 4 leaves, two workers, a checkpoint every 8 steps.
+// One server, 4 micro-batches, two workers, a checkpoint every 8 steps.
 class CoordinatorAllReduceTest : public CoordinatorTest {
  protected:
   CoordinatorAllReduceTest() {

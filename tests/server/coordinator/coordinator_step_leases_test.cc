@@ -1,4 +1,4 @@
-// What the coordinator makes of claims (asynchronous mode).
+// How the coordinator answers requests for step leases (asynchronous mode).
 #include <cstdint>
 #include <vector>
 

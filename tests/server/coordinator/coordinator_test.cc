@@ -98,7 +98,8 @@ TEST_F(CoordinatorTest, ReassignsOnceWhenManyWorkersAreLostTogether) {
   const FakeWorker& last = workers.back();
   const int64_t generation = last.last_assignment().generation();
   now_ += absl::Seconds(1);
-  // The workers with leaves are lost. The first loss has an effect at once.
+  // The workers with micro-batches are lost. The first loss has an effect at
+  // once.
   coordinator_->OnWorkerDisconnected(workers[0].incarnation);
   EXPECT_EQ(last.last_assignment().generation(), generation + 1);
   for (int i = 1; i < 10; ++i) {
@@ -107,13 +108,13 @@ TEST_F(CoordinatorTest, ReassignsOnceWhenManyWorkersAreLostTogether) {
   EXPECT_EQ(last.last_assignment().generation(), generation + 1);
   coordinator_->Tick();
   EXPECT_EQ(last.last_assignment().generation(), generation + 2);
-  int64_t leaves = 0;
+  int64_t micro_batches = 0;
   for (int i = 10; i < kWorkers; ++i) {
     const Deal& deal = workers[i].last_assignment();
     EXPECT_EQ(deal.generation(), generation + 2);
-    leaves += deal.leaf_end() - deal.leaf_begin();
+    micro_batches += deal.leaf_end() - deal.leaf_begin();
   }
-  EXPECT_EQ(leaves, 4);
+  EXPECT_EQ(micro_batches, 4);
   // Nothing is left to assign.
   now_ += absl::Seconds(1);
   coordinator_->Tick();
@@ -144,7 +145,7 @@ TEST_F(CoordinatorTest, ReassignsWhenAWorkerIsMeasuredToBeSlow) {
   EXPECT_EQ(slow.last_assignment().leaf_end(), 1);
   EXPECT_EQ(fast.last_assignment().leaf_begin(), 1);
   EXPECT_EQ(fast.last_assignment().leaf_end(), 4);
-  // The speeds stay the same, and so does the deal.
+  // The speeds stay the same, and so does the assignment.
   for (int second = 5; second <= 20; ++second) {
     now_ += absl::Seconds(1);
     beat(&slow, second, /*micro_batch_seconds=*/0.03);

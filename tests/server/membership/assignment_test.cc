@@ -20,8 +20,8 @@ int64_t Sum(const std::vector<int64_t>& assignment) {
   return std::accumulate(assignment.begin(), assignment.end(), int64_t{0});
 }
 
-// The best of all ways to deal, by trying each that gives everybody a leaf, if
-// there are enough.
+// The time of the best of all assignments, by trying each that gives every
+// worker a micro-batch, if there are enough.
 double BruteForce(int64_t micro_batches, const std::vector<WorkerPace>& paces) {
   double best = std::numeric_limits<double>::infinity();
   std::vector<int64_t> assignment(paces.size(), 0);
@@ -163,8 +163,8 @@ TEST(AssignmentTest, NoiseChangesNothing) {
 }
 
 TEST(AssignmentTest, ChangesOnlyWhatIsATenthSlower) {
-  // 32 leaves each, the second worker slower: the fastest would take 64 r /
-  // (1 + r), a tenth less than 32 r from r = 1.2 on.
+  // 32 micro-batches each, the second worker slower: the fastest would take 64
+  // r / (1 + r), a tenth less than 32 r from r = 1.2 on.
   EXPECT_FALSE(IsSlowAssignment({32, 32}, {{{1, 1}, {1.15, 1}}}));
   EXPECT_TRUE(IsSlowAssignment({32, 32}, {{{1, 1}, {1.25, 1}}}));
   EXPECT_THAT(ChooseAssignment(64, {{{1, 1}, {1.05, 1}}}), ElementsAre(32, 32));

@@ -60,8 +60,8 @@ TEST(Membership, AssignsOnlyToSyncedMembers) {
   EXPECT_EQ(assignments.at(first).leaf_end(), 4);
 }
 
-// As many heartbeats as are needed, between which leaves took so long, and the
-// exchange of a step.
+// As many heartbeats as are needed, between which micro-batches took so long,
+// and the exchange of a step.
 void Measure(Membership* membership, int64_t incarnation,
              double micro_batch_seconds, double exchange_seconds = 0) {
   Member* member = membership->Find(incarnation);
@@ -144,8 +144,8 @@ TEST(Membership, MoreContributionsMustBeWorthTheirTransfer) {
   ASSERT_TRUE(membership.AssignmentIsSlow(kStart));
   assignments = membership.AssignWork(/*pieces=*/0, kStart);
   EXPECT_EQ(assignments.at(slow).leaf_end(), 8);
-  // That computing hides the exchange now is what this deal is for; but it need
-  // not stay so forever.
+  // That computing hides the exchange now is what this assignment is for; but
+  // it need not stay so forever.
   measure(/*exchange_seconds=*/0);
   EXPECT_FALSE(membership.AssignmentIsSlow(kStart));
   EXPECT_TRUE(
@@ -171,7 +171,7 @@ TEST(Membership, ASpareTakesThePlaceOfASlowMember) {
   membership.AssignWork(/*pieces=*/0, kStart);
   Measure(&membership, slow, 1);
   Measure(&membership, fast, 0.1);
-  // Two leaves of the fast one take less than one of the slow one.
+  // Two micro-batches of the fast one take less than one of the slow one.
   ASSERT_TRUE(membership.AssignmentIsSlow(kStart));
   auto assignments = membership.AssignWork(/*pieces=*/0, kStart);
   EXPECT_EQ(assignments.at(slow).leaf_end() - assignments.at(slow).leaf_begin(),

@@ -78,7 +78,7 @@ TEST_F(WorkerSpeedTest, AnIdleWorkerGetsAnotherTryInTheEnd) {
               0.8, 1e-12);
   EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat + 1.1 * half_life),
               0.4, 1e-12);
-  // Still without leaves.
+  // Still without micro-batches.
   speed_.Restart(/*has_micro_batches=*/false,
                  kFirstHeartbeat + 1.1 * half_life);
   EXPECT_NEAR(*speed_.micro_batch_seconds(kFirstHeartbeat + 2.1 * half_life),

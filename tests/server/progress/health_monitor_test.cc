@@ -131,12 +131,12 @@ TEST(HealthMonitorTest, EvaluationsTellOfAPlateauInPlaceOfTheTrainingLoss) {
 
 TEST(HealthMonitorTest, NoticesAWorkerAtHalfSpeedUntilItIsFasterAgain) {
   HealthMonitor monitor(1000);
-  const auto add = [&monitor](std::vector<double> leaf_ms, int lines) {
+  const auto add = [&monitor](std::vector<double> micro_batch_ms, int lines) {
     std::vector<HealthMonitor::Alarm> alarms;
     for (int i = 0; i < lines; ++i) {
       HealthMonitor::Line line;
-      for (size_t rank = 0; rank < leaf_ms.size(); ++rank) {
-        line.workers.push_back({static_cast<int>(rank), leaf_ms[rank]});
+      for (size_t rank = 0; rank < micro_batch_ms.size(); ++rank) {
+        line.workers.push_back({static_cast<int>(rank), micro_batch_ms[rank]});
       }
       for (auto& alarm : monitor.Add(line)) alarms.push_back(alarm);
     }

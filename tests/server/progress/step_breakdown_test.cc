@@ -18,7 +18,8 @@ StepSums Arrivals(const std::vector<std::pair<int64_t, float>>& workers) {
   return sums;
 }
 
-// Counters after `steps` steps of two leaves, each of which took so long.
+// Counters after `steps` steps of two micro-batches, each of which took so
+// long.
 ProcessStatistics Counters(int64_t steps, double forward, double backward,
                            double data, double exchange) {
   const auto count = static_cast<double>(steps);

@@ -1,4 +1,4 @@
-// Two servers' journals, over gRPC.
+// Two servers' in-memory replicas, over gRPC.
 #include "server/replication/replica_service.h"
 
 #include <cstdint>
@@ -209,7 +209,7 @@ TEST_F(ReplicaServiceTest, RefusesACopyThatIsNotWhole) {
   EXPECT_THAT(Refusal(1, state.chunks[1]), HasSubstr("comes next"));
 }
 
-// With a journal, the servers' state is none of the workers' business.
+// With in-memory replicas, the servers' state is none of the workers' business.
 TEST_F(ReplicaServiceTest, WorkersGetInOnlyInAnAllReduce) {
   Open(Hello(1, 0));
   Send(State(0, 7));

@@ -104,7 +104,7 @@ TEST_F(AllReduceStepsTest, BeginsAgainAfterACheckpointWithWorkersThatWait) {
   Assign();
   EXPECT_TRUE(mode_->OnCheckpoint().ok());
   for (int i = 0; i < 3; ++i) AddWorker();
-  // There are 4 leaves.
+  // There are 4 micro-batches.
   EXPECT_THAT(mode_->OnCheckpoint(),
               StatusIs(absl::StatusCode::kUnavailable,
                        HasSubstr("restarts with 4 workers instead of 2")));

@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 class OrderedStepsTest : public RunModeTest {};
 
-TEST_F(OrderedStepsTest, GivesALostWorkersShareToTheOthers) {
+TEST_F(OrderedStepsTest, GivesALostWorkersMicroBatchesToTheOthers) {
   Make();
   const int64_t first = AddWorker();
   const int64_t second = AddWorker();
@@ -65,7 +65,7 @@ TEST_F(OrderedStepsTest, ServersAwaitNormsWhereGradientsAreClipped) {
   EXPECT_TRUE(mode_->servers_await_norms());
 }
 
-// Steps of which every worker computes a share need no lease.
+// Steps of which every worker computes a part need no lease.
 TEST_F(OrderedStepsTest, IsTheModeOfAllPoliciesButTheAsynchronousOne) {
   ConsistencySpec* const consistency = job_.mutable_exchange()
                                            ->mutable_parameter_server()

@@ -93,7 +93,7 @@ TEST_F(ParameterStoreTest, StepsWithTheMeanOfTheContributions) {
   Make();
   ContributeAll(0, 4);
   recorder_.Await(1, 3);
-  // Mean gradient: 4 leaves of 4, weight 2 each: 2. w = 1 - 0.5 * 2.
+  // Mean gradient: 4 leaves of 4, sample count 2 each: 2. w = 1 - 0.5 * 2.
   EXPECT_EQ(recorder_.At(0, 0), 0);
   EXPECT_EQ(recorder_.At(2, 15), 0);
   // The gap stays zero.

@@ -31,7 +31,7 @@ struct End {
 using Ends = std::map<uint64_t, std::deque<std::shared_ptr<End>>>;  // By tag.
 
 // One direction between two members.
-struct Lane {
+struct Direction {
   std::shared_ptr<Link> link;  // Null until it is connected.
   bool lost = false;
   Ends waiting;                       // Transfers that wait for the peer.
@@ -73,15 +73,15 @@ class MemberMesh final : public PeerMesh {
   // Messages that were sent before still arrive.
   ~MemberMesh() override {
     port_->meshes_.erase(name_);
-    for (const Lane& lane : to_) {
-      if (lane.link == nullptr) continue;
-      lane.link->SetHandlers(Link::kClient, {});
-      lane.link->HalfClose();
+    for (const Direction& direction : to_) {
+      if (direction.link == nullptr) continue;
+      direction.link->SetHandlers(Link::kClient, {});
+      direction.link->HalfClose();
     }
-    for (const Lane& lane : from_) {
-      if (lane.link == nullptr) continue;
-      lane.link->SetHandlers(Link::kServer, {});
-      lane.link->Close(absl::UnavailableError("the mesh was closed"));
+    for (const Direction& direction : from_) {
+      if (direction.link == nullptr) continue;
+      direction.link->SetHandlers(Link::kServer, {});
+      direction.link->Close(absl::UnavailableError("the mesh was closed"));
     }
   }
 
@@ -93,14 +93,15 @@ class MemberMesh final : public PeerMesh {
     auto end = std::make_shared<End>();
     end->from = static_cast<const char*>(data);
     end->bytes = bytes;
-    Lane& lane = to_[static_cast<size_t>(to)];
-    if (lane.ready[tag] > 0) {
-      --lane.ready[tag];
-      Write(lane, tag, end);
+    Direction& direction = to_[static_cast<size_t>(to)];
+    if (direction.ready[tag] > 0) {
+      --direction.ready[tag];
+      Write(direction, tag, end);
     } else {
-      lane.waiting[tag].push_back(end);
+      direction.waiting[tag].push_back(end);
     }
-    return std::make_unique<MemberTransfer>(this, to, &lane, std::move(end));
+    return std::make_unique<MemberTransfer>(this, to, &direction,
+                                            std::move(end));
   }
 
   std::unique_ptr<Transfer> Receive(int from, uint64_t tag, void* data,
@@ -108,12 +109,13 @@ class MemberMesh final : public PeerMesh {
     auto end = std::make_shared<End>();
     end->to = static_cast<char*>(data);
     end->bytes = bytes;
-    Lane& lane = from_[static_cast<size_t>(from)];
-    lane.waiting[tag].push_back(end);
+    Direction& direction = from_[static_cast<size_t>(from)];
+    direction.waiting[tag].push_back(end);
     Ready ready;
     ready.set_value(tag);
-    lane.link->Send(Link::kServer, ready);
-    return std::make_unique<MemberTransfer>(this, from, &lane, std::move(end));
+    direction.link->Send(Link::kServer, ready);
+    return std::make_unique<MemberTransfer>(this, from, &direction,
+                                            std::move(end));
   }
 
   void Abort() override { aborted_ = true; }
@@ -124,22 +126,24 @@ class MemberMesh final : public PeerMesh {
                                options.find(absl::StrCat(member)));
     const std::vector<std::string> parts = absl::StrSplit(address, ' ');
     Process* const process = FindProcess(*world_, parts[0]);
-    Lane& lane = to_[static_cast<size_t>(member)];
+    Direction& direction = to_[static_cast<size_t>(member)];
     TRIBUTARY_ASSIGN_OR_RETURN(
-        lane.link,
+        direction.link,
         world_->AwaitConnection(
             port_->process_, [process] { return process; }, Service::kMember,
             world_->loop.now() + options.connect_timeout,
             [process] { return !process->running(); }));
     Link::Handlers handlers;
-    handlers.message = [this, &lane](const Link::Message& message) {
-      OnReady(&lane, static_cast<const Ready&>(message).value());
+    handlers.message = [this, &direction](const Link::Message& message) {
+      OnReady(&direction, static_cast<const Ready&>(message).value());
     };
-    handlers.gone = [&lane](const absl::Status&) { lane.lost = true; };
-    lane.link->SetHandlers(Link::kClient, std::move(handlers));
+    handlers.gone = [&direction](const absl::Status&) {
+      direction.lost = true;
+    };
+    direction.link->SetHandlers(Link::kClient, std::move(handlers));
     Hello hello;
     hello.set_value(absl::StrCat(parts[1], " ", rank_));
-    lane.link->Send(Link::kClient, hello);
+    direction.link->Send(Link::kClient, hello);
     const auto connected = [&] {
       return from_[static_cast<size_t>(member)].link != nullptr;
     };
@@ -153,26 +157,31 @@ class MemberMesh final : public PeerMesh {
 
   // Accepts a link from another member, which has sent its Hello.
   void Accept(int member, const std::shared_ptr<Link>& link) {
-    Lane& lane = from_[static_cast<size_t>(member)];
-    lane.link = link;
+    Direction& direction = from_[static_cast<size_t>(member)];
+    direction.link = link;
     Link::Handlers handlers;
-    handlers.message = [this, &lane](const Link::Message& message) {
-      OnContents(&lane, static_cast<const Contents&>(message).value());
+    handlers.message = [this, &direction](const Link::Message& message) {
+      OnContents(&direction, static_cast<const Contents&>(message).value());
     };
-    handlers.half_closed = [&lane] {
-      lane.lost = true;
-      lane.link->Close(absl::OkStatus());
+    handlers.half_closed = [&direction] {
+      direction.lost = true;
+      direction.link->Close(absl::OkStatus());
     };
-    handlers.gone = [&lane](const absl::Status&) { lane.lost = true; };
+    handlers.gone = [&direction](const absl::Status&) {
+      direction.lost = true;
+    };
     link->SetHandlers(Link::kServer, std::move(handlers));
   }
 
  private:
   class MemberTransfer final : public Transfer {
    public:
-    MemberTransfer(MemberMesh* mesh, int peer, const Lane* lane,
+    MemberTransfer(MemberMesh* mesh, int peer, const Direction* direction,
                    std::shared_ptr<End> end)
-        : mesh_(mesh), peer_(peer), lane_(lane), end_(std::move(end)) {}
+        : mesh_(mesh),
+          peer_(peer),
+          direction_(direction),
+          end_(std::move(end)) {}
     ~MemberTransfer() override {
       end_->over = true;
       if (!waited_ && !mesh_->aborted_ && !mesh_->port_->process_->silent()) {
@@ -182,7 +191,7 @@ class MemberMesh final : public PeerMesh {
 
     absl::Status Wait() override {
       const auto over = [this] {
-        return end_->done || lane_->lost || mesh_->aborted_;
+        return end_->done || direction_->lost || mesh_->aborted_;
       };
       absl::MutexLock lock(&mesh_->mu_);
       const bool in_time =
@@ -201,31 +210,32 @@ class MemberMesh final : public PeerMesh {
    private:
     MemberMesh* const mesh_;
     const int peer_;
-    const Lane* const lane_;
+    const Direction* const direction_;
     const std::shared_ptr<End> end_;
     bool waited_ = false;
   };
 
   // As in Gloo, a transfer that times out ends all others.
   void LoseAll() {
-    for (Lane& lane : to_) lane.lost = true;
-    for (Lane& lane : from_) lane.lost = true;
+    for (Direction& direction : to_) direction.lost = true;
+    for (Direction& direction : from_) direction.lost = true;
   }
 
-  void OnReady(Lane* lane, uint64_t tag) {
-    if (const std::shared_ptr<End> end = TakeFirst(tag, &lane->waiting)) {
-      Write(*lane, tag, end);
+  void OnReady(Direction* direction, uint64_t tag) {
+    if (const std::shared_ptr<End> end = TakeFirst(tag, &direction->waiting)) {
+      Write(*direction, tag, end);
     } else {
-      ++lane->ready[tag];
+      ++direction->ready[tag];
     }
   }
 
   // Reads the message from the sender's memory after a short time, and sends
   // it.
-  void Write(const Lane& lane, uint64_t tag, const std::shared_ptr<End>& end) {
+  void Write(const Direction& direction, uint64_t tag,
+             const std::shared_ptr<End>& end) {
     world_->loop.After(
         world_->random.Between(absl::Microseconds(1), absl::Microseconds(500)),
-        port_->process_, "-write", [link = lane.link, tag, end] {
+        port_->process_, "-write", [link = direction.link, tag, end] {
           if (end->over) return;
           Contents contents;
           contents.mutable_value()->assign(reinterpret_cast<const char*>(&tag),
@@ -236,10 +246,10 @@ class MemberMesh final : public PeerMesh {
         });
   }
 
-  void OnContents(Lane* lane, const std::string& contents) {
+  void OnContents(Direction* direction, const std::string& contents) {
     uint64_t tag = 0;
     std::memcpy(&tag, contents.data(), sizeof(tag));
-    const std::shared_ptr<End> end = TakeFirst(tag, &lane->waiting);
+    const std::shared_ptr<End> end = TakeFirst(tag, &direction->waiting);
     if (end == nullptr || end->bytes != contents.size() - sizeof(tag)) {
       world_->Violate(absl::StrCat("a message of ",
                                    contents.size() - sizeof(tag),
@@ -256,9 +266,9 @@ class MemberMesh final : public PeerMesh {
   const std::string name_;
   const int rank_;
   const absl::Duration timeout_;
-  // By member. The lanes of this member to itself are not used.
-  std::vector<Lane> to_;
-  std::vector<Lane> from_;
+  // By member. The directions of this member to itself are not used.
+  std::vector<Direction> to_;
+  std::vector<Direction> from_;
   bool aborted_ = false;
   absl::Mutex mu_;  // For waits.
 };

@@ -129,9 +129,9 @@ std::string Scenario::Describe() const {
   return absl::StrCat(
       "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
       all_reduce() ? "all_reduce" : ScenarioConsistency(job).ShortDebugString(),
-      ", steps ", job.steps(), ", leaves ", job.batch().micro_batches(),
+      ", steps ", job.steps(), ", micro-batches ", job.batch().micro_batches(),
       ", checkpoint every ", job.checkpoint().every_steps(), ", pieces ",
-      facts.evaluation_pieces(), job.recovery().journal() ? ", journal" : "");
+      facts.evaluation_pieces(), job.recovery().journal() ? ", replicas" : "");
 }
 
 Scenario MakeScenario(uint64_t seed) {

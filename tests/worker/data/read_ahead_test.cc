@@ -82,7 +82,7 @@ class FakeDataSet final : public DataSet {
 
 class ReadAheadTest : public testing::Test {
  protected:
-  // That the batch is that of the leaf.
+  // That the batch is that of the micro-batch.
   void ExpectIsMicroBatch(const std::shared_ptr<const Batch>& batch,
                           int64_t step, int micro_batch) const {
     ASSERT_NE(batch, nullptr);

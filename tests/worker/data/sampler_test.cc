@@ -54,7 +54,7 @@ TEST(SamplerTest, LargeDataSetsAreInRangeWithoutRepeats) {
   }
 }
 
-// The leaves are part of every result: these numbers must never change.
+// The micro-batches are part of every result: these numbers must never change.
 TEST(SamplerTest, OrdersStayWhatTheyAre) {
   EXPECT_THAT(Order(/*seed=*/1, /*epoch=*/0, /*samples=*/10),
               ElementsAre(7, 5, 6, 9, 1, 2, 8, 0, 3, 4));

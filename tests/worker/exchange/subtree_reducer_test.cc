@@ -75,7 +75,8 @@ TEST_P(SubtreeReducerTest, SendsEachMaximalSubtreeOnceWithTheTreesBits) {
   BufferPool pool(layout.arena_elements());
   const std::vector<std::vector<int64_t>> cases = {
       {0, 1, 2, 3, 4, 5, 6, 7}, {0}, {7}, {1, 2, 3}, {2, 3, 4, 5, 6},
-      {0, 1, 2, 5, 6, 7},  // Two runs: leaves dealt anew on both sides.
+      {0, 1, 2, 5, 6, 7},  // Two runs: micro-batches assigned anew on both
+                           // sides.
   };
   for (const auto& leaves : cases) {
     for (const int threads : {1, 2, 3}) {

@@ -1,4 +1,4 @@
-// Leaves whose work is captured beside the same ones queued operation by
+// Micro-batches whose work is captured beside the same ones queued operation by
 // operation, on the emulated GPU, which runs both as late as it may.
 #include <memory>
 #include <string>
@@ -48,8 +48,8 @@ class CaptureTest : public testing::TestWithParam<Case> {
  protected:
   ~CaptureTest() override { emulated_gpu::RefuseCaptures(false); }
 
-  // Several steps of several leaves, the last of them shorter, with other
-  // weights in each step, and an evaluation between two.
+  // Several steps of several micro-batches, the last of them shorter, with
+  // other weights in each step, and an evaluation between two.
   std::vector<Result> Train(ModelHarness* model) {
     std::vector<Result> results;
     for (int step = 0; step < 4; ++step) {
@@ -127,7 +127,7 @@ TEST_P(CaptureTest, GoesOnWithoutWhenCapturesFailLater) {
   ExpectSame({again, model.Gradients()}, expected);
 }
 
-// Gives the leaf up when weights are asked for.
+// Gives the micro-batch up when weights are asked for.
 class Leaver final : public StepObserver {
  public:
   bool WeightsNeeded(int64_t, int64_t) override { return false; }

@@ -74,8 +74,10 @@ class ModelTest : public testing::TestWithParam<Family> {
 };
 
 TEST_P(ModelTest, GradientIsTheSumOverSamples) {
-  if (HasBatchNorm()) GTEST_SKIP() << "batch norm mixes the samples of a leaf";
-  // Dropout counts from the start of the leaf, so it must be off here.
+  if (HasBatchNorm()) {
+    GTEST_SKIP() << "batch norm mixes the samples of a micro-batch";
+  }
+  // Dropout counts from the start of the micro-batch, so it must be off here.
   ModelHarness harness(WithoutDropout(), GetParam().info, kSamples);
   const LossSums all = harness.Step(Samples(3));
   const std::vector<float> wanted = harness.Gradients();

@@ -1,4 +1,4 @@
-// Leaves that a device fetches while it computes the one before, on the
+// Micro-batches that a device fetches while it computes the one before, on the
 // emulated GPU, whose copies run as late as they may.
 #include <memory>
 #include <string>
@@ -51,7 +51,7 @@ class PrefetchTest : public testing::TestWithParam<Case> {
  protected:
   PrefetchTest() {
     for (int step = 0; step <= kSteps; ++step) {
-      // The last leaf of an epoch is shorter.
+      // The last micro-batch of an epoch is shorter.
       const int64_t samples = step == 1 ? kSamples - 1 : kSamples;
       batches_.push_back(std::make_shared<const Batch>(
           MakeBatch(GetParam().info, samples, /*seed=*/step)));

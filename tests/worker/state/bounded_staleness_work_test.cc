@@ -100,7 +100,7 @@ TEST_F(BoundedStalenessWorkTest, TakesWhatIsThereWhenTheTaskComesToTheChunk) {
   ArriveAll(1);
   EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
   EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{0, 1, 1}));
-  // Another lane, or backward.
+  // Another compute thread, or backward.
   Arrive(0, 2);
   Arrive(1, 2);
   EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
@@ -192,7 +192,7 @@ TEST_F(BoundedStalenessWorkTest,
   EXPECT_EQ(task.next_step, 8);
   Answer(5, 2);
   Answer(5, 0);
-  // Only when all chunks have the step it is worth another claim.
+  // Another step lease is worth a request only when all chunks have the step.
   std::thread late([this] { Answer(5, 1); });
   EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
   late.join();

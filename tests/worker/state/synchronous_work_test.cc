@@ -73,7 +73,7 @@ TEST_F(SynchronousWorkTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
   EXPECT_EQ(task.version, 2);
   EXPECT_EQ(task.items.size(), 3);
   state_->MarkDone(task);
-  // Another worker died: its pieces are dealt anew.
+  // Another worker died: its pieces are assigned anew.
   SetAssignment(3, 0, 4, /*pieces=*/5);
   task = state_->Next();
   EXPECT_EQ(task.kind, Kind::kEvaluate);

@@ -51,7 +51,7 @@ TEST(ComputeThreadItemsTest, NeighboursGoToOneThreadWithAStaticSchedule) {
     EXPECT_THAT(items.Peek(1), Optional(item));
     EXPECT_THAT(items.Take(1), Optional(item));
   }
-  // Nobody takes another lane's.
+  // No compute thread takes an item of another one.
   EXPECT_EQ(items.Take(1), std::nullopt);
   EXPECT_THAT(items.Take(0), Optional(10));
   EXPECT_THAT(items.Take(0), Optional(11));

@@ -75,7 +75,8 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
                       kSpareBytes);
   }
 
-  // As a lane computes them. Returns how many sums have left the device.
+  // As a compute thread computes them. Returns how many sums have left the
+  // device.
   int Compute(const std::vector<int64_t>& micro_batches, DeviceSums* sums,
               SubtreeReducer* reducer) {
     int left = 0;
@@ -110,7 +111,7 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
     return left;
   }
 
-  // What the host makes of the same leaves.
+  // What the host makes of the same micro-batches.
   Sent OnHost(const std::vector<int64_t>& micro_batches) {
     Sent sent;
     SubtreeReducer reducer = Reducer(layout_, GetParam(), micro_batches, &sent);

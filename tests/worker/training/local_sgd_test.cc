@@ -58,7 +58,7 @@ std::vector<float> RandomArena(uint32_t seed) {
   return arena;
 }
 
-// One leaf's round in double precision.
+// One micro-batch's round in double precision.
 class Reference {
  public:
   explicit Reference(const std::vector<float>& start)

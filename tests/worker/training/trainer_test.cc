@@ -224,7 +224,7 @@ class AsynchronousTrainerTest : public TrainerFixture {
   void Play(int64_t refused) {
     on_report_ = [this](const WorkerReport& report) {
       if (report.has_claim()) {
-        ++claims_;
+        ++lease_requests_;
         if (leased_ < setup_->rounds().count()) state_->AddStepLease(leased_++);
       }
       return true;
@@ -240,7 +240,7 @@ class AsynchronousTrainerTest : public TrainerFixture {
         Deliver(++versions_[pushed.chunk], pushed.chunk);
       }
       if (pushed.chunk == 0) {
-        claims_at_.push_back(claims_);
+        lease_requests_at_.push_back(lease_requests_);
         if (versions_[0] == setup_->rounds().count()) state_->SetFinished();
       }
       state_->SetOutcome(outcome);
@@ -248,8 +248,8 @@ class AsynchronousTrainerTest : public TrainerFixture {
     };
   }
 
-  int claims_ = 0;
-  std::vector<int> claims_at_;  // When each step had been pushed.
+  int lease_requests_ = 0;
+  std::vector<int> lease_requests_at_;  // When each step had been pushed.
   int64_t leased_ = 0;
   std::map<int, int64_t> versions_;
   bool refused_done_ = false;
@@ -266,9 +266,9 @@ TEST_F(AsynchronousTrainerTest, ComputesWholeBatchesOfTheStepsItLeases) {
       EXPECT_EQ(sum.base_version, step);
     }
   }
-  // Three leases are held before the first step, and one is claimed for each
+  // Three leases are held before the first step, and one is requested for each
   // that ends.
-  EXPECT_THAT(claims_at_, ElementsAre(3, 4, 5, 6, 7));
+  EXPECT_THAT(lease_requests_at_, ElementsAre(3, 4, 5, 6, 7));
 }
 
 TEST_F(AsynchronousTrainerTest, ComputesARefusedStepAgainFromNewerWeights) {

@@ -61,7 +61,7 @@ TEST_F(WorkTimesTest, DividesTheTimeOfATaskAsThreadsDo) {
   const Rounds rounds = MakeRounds(1);
   WorkTimes times(&rounds, clock_, /*threads=*/3);
   times.BeginTask(TaskOf(Task::Kind::kTrain, 0), absl::ZeroDuration());
-  // 16 seconds of lanes, of which one has had nothing to do.
+  // 16 seconds of compute threads, of which one has had nothing to do.
   Spend(&times, 0, Activity::kData, 1);
   Spend(&times, 0, Activity::kForward, 3);
   Spend(&times, 1, Activity::kBackward, 10);
@@ -84,7 +84,7 @@ TEST_F(WorkTimesTest, CountsTheStepsOfARoundOnce) {
   const auto steps = [&] { return times.Progress().statistics().steps(); };
   times.BeginTask(TaskOf(Task::Kind::kTrain, 0), absl::ZeroDuration());
   EXPECT_EQ(steps(), 4);
-  // Leaves were dealt anew.
+  // Micro-batches were assigned anew.
   times.BeginTask(TaskOf(Task::Kind::kTrain, 0), absl::ZeroDuration());
   EXPECT_EQ(steps(), 4);
   times.BeginTask(TaskOf(Task::Kind::kEvaluate, 1), absl::ZeroDuration());

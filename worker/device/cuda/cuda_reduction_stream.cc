@@ -158,9 +158,9 @@ class CudaReductionStream final : public ReductionStream {
   }
 
   absl::StatusOr<std::vector<double>> SumSquares(
-      absl::Span<const ChunkSum> gradients) override;
+      absl::Span<const GradientSum> gradients) override;
   void Update(const OptimizerStep& step,
-              absl::Span<const ChunkUpdate> updates) override;
+              absl::Span<const UpdateArrays> updates) override;
   float* slot(int chunk, int slot) override {
     if (state_offsets_[chunk] < 0) return nullptr;
     return static_cast<float*>(state_.get()) + slot * state_elements_ +
@@ -215,7 +215,7 @@ class CudaReductionStream final : public ReductionStream {
 };
 
 absl::StatusOr<std::vector<double>> CudaReductionStream::SumSquares(
-    absl::Span<const ChunkSum> gradients) {
+    absl::Span<const GradientSum> gradients) {
   if (gradients.empty()) return std::vector<double>();
   auto* const of_blocks = static_cast<BlockSquares*>(squares_.get());
   {
@@ -250,7 +250,7 @@ absl::StatusOr<std::vector<double>> CudaReductionStream::SumSquares(
 }
 
 void CudaReductionStream::Update(const OptimizerStep& step,
-                                 absl::Span<const ChunkUpdate> updates) {
+                                 absl::Span<const UpdateArrays> updates) {
   absl::MutexLock lock(&mu_);
   Stream& stream = Current();
   for (size_t begin = 0; begin < updates.size(); begin += kGroupChunks) {
@@ -258,7 +258,7 @@ void CudaReductionStream::Update(const OptimizerStep& step,
     std::vector<std::vector<float*>> slots(group.size());
     std::vector<ChunkUpdatePass> passes(group.size());
     for (size_t i = 0; i < group.size(); ++i) {
-      const ChunkUpdate& update = group[i];
+      const UpdateArrays& update = group[i];
       for (int s = 0; s < slot_count_; ++s) {
         slots[i].push_back(slot(update.chunk, s));
       }

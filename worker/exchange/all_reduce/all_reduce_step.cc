@@ -184,7 +184,7 @@ absl::Status AllReduceExchange::Step::Update(
     const std::vector<std::pair<int, ChunkGradient>>& gradients) {
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   const absl::Time begin = MonotonicNow();
-  std::vector<MemberOptimizer::ChunkUpdate> updates;
+  std::vector<MemberOptimizer::WeightsUpdate> updates;
   for (const auto& [chunk, gradient] : gradients) {
     const auto gathered = gathered_.find(chunk);
     float* to = nullptr;
@@ -197,7 +197,7 @@ absl::Status AllReduceExchange::Step::Update(
   }
   exchange_.optimizer_->Update({number_, sample_count_, norm_}, updates);
   const std::shared_ptr<Event> updated = exchange_.optimizer_->Record();
-  for (const MemberOptimizer::ChunkUpdate& update : updates) {
+  for (const MemberOptimizer::WeightsUpdate& update : updates) {
     const int chunk = update.chunk;
     if (exchange_.OwnerOf(chunk) == rank_) {
       if (exchange_.trace_ != nullptr) {

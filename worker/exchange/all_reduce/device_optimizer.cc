@@ -30,7 +30,7 @@ class DeviceOptimizer final : public MemberOptimizer {
     gradients_.push_back({chunk, gradient.half});
   }
   absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() override {
-    const std::vector<ReductionStream::ChunkSum> gradients =
+    const std::vector<ReductionStream::GradientSum> gradients =
         std::exchange(gradients_, {});
     TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<double> squares,
                                stream_->SumSquares(gradients));
@@ -46,16 +46,16 @@ class DeviceOptimizer final : public MemberOptimizer {
   }
 
   void Update(const Step& step,
-              absl::Span<const ChunkUpdate> updates) override {
+              absl::Span<const WeightsUpdate> updates) override {
     if (recipe_.Skips(step.norm)) {
-      for (const ChunkUpdate& update : updates) {
+      for (const WeightsUpdate& update : updates) {
         stream_->Copy(update.weights, layout_->ChunkSize(update.chunk),
                       update.new_weights);
       }
       return;
     }
-    std::vector<ReductionStream::ChunkUpdate> queued;
-    for (const ChunkUpdate& update : updates) {
+    std::vector<ReductionStream::UpdateArrays> queued;
+    for (const WeightsUpdate& update : updates) {
       queued.push_back({update.chunk, update.gradient.half, update.weights,
                         update.new_weights});
     }
@@ -99,7 +99,7 @@ class DeviceOptimizer final : public MemberOptimizer {
 
   // Searches on the host: the result is part of a warning or an error.
   absl::StatusOr<int64_t> FirstNonfinite(
-      const ReductionStream::ChunkSum& gradient) {
+      const ReductionStream::GradientSum& gradient) {
     std::vector<float> values(layout_->ChunkSize(gradient.chunk));
     TRIBUTARY_RETURN_IF_ERROR(stream_->CopyOut(
         gradient.sum, static_cast<int64_t>(values.size()), values.data()));
@@ -114,7 +114,7 @@ class DeviceOptimizer final : public MemberOptimizer {
   const std::unique_ptr<Optimizer> optimizer_;
   ReductionStream* const stream_;
   // The gradients whose squares are to be summed.
-  std::vector<ReductionStream::ChunkSum> gradients_;
+  std::vector<ReductionStream::GradientSum> gradients_;
 };
 
 }  // namespace

@@ -78,9 +78,9 @@ class HostOptimizer final : public MemberOptimizer {
   }
 
   void Update(const Step& step,
-              absl::Span<const ChunkUpdate> updates) override {
+              absl::Span<const WeightsUpdate> updates) override {
     if (recipe_.Skips(step.norm)) {
-      for (const ChunkUpdate& update : updates) {
+      for (const WeightsUpdate& update : updates) {
         std::copy_n(update.weights, layout_->ChunkSize(update.chunk),
                     update.new_weights);
       }
@@ -88,7 +88,7 @@ class HostOptimizer final : public MemberOptimizer {
     }
     const OptimizerStep numbers =
         optimizer_->At(recipe_.At(step.number, step.sample_count, step.norm));
-    for (const ChunkUpdate& update : updates) UpdateChunk(numbers, update);
+    for (const WeightsUpdate& update : updates) UpdateChunk(numbers, update);
   }
 
   std::shared_ptr<Event> Record() override { return nullptr; }
@@ -113,7 +113,7 @@ class HostOptimizer final : public MemberOptimizer {
   int slots() const override { return optimizer_->slots(); }
 
  private:
-  void UpdateChunk(const OptimizerStep& numbers, const ChunkUpdate& update) {
+  void UpdateChunk(const OptimizerStep& numbers, const WeightsUpdate& update) {
     std::vector<float*> slots;
     for (const Buffer& slot : slots_[update.chunk]) slots.push_back(slot.get());
     UpdateArguments arguments;

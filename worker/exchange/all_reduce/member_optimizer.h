@@ -70,7 +70,9 @@ class MemberOptimizer {
     // with gradients that are not finite.
     double norm = 0;
   };
-  struct ChunkUpdate {
+  // The gradient from which the next weights of a chunk are computed, and where
+  // its weights are.
+  struct WeightsUpdate {
     int chunk = 0;
     ChunkGradient gradient;
     const float* weights = nullptr;  // Version Step::number.
@@ -80,7 +82,7 @@ class MemberOptimizer {
   // device, ChunkGradient::other_half must be null. The gaps between the
   // parameters of a chunk may have any contents.
   virtual void Update(const Step& step,
-                      absl::Span<const ChunkUpdate> updates) = 0;
+                      absl::Span<const WeightsUpdate> updates) = 0;
 
   // Returns an event that is reached when all operations so far are complete,
   // or null if they are already complete.

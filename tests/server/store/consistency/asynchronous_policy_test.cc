@@ -103,17 +103,17 @@ void CheckAsynchronous(int64_t max_staleness, uint32_t seed) {
                             seed);
   // A step that is computed: from which version its gradient is.
   std::map<int64_t, int64_t> computing;
-  std::set<int64_t> unclaimed;
-  for (int64_t step = 0; step < kSteps; ++step) unclaimed.insert(step);
+  std::set<int64_t> unleased;
+  for (int64_t step = 0; step < kSteps; ++step) unleased.insert(step);
   std::set<int64_t> applied;
   std::set<int64_t> refused;
   std::vector<ContributionOutcome> outcomes;
   for (int events = 0; static_cast<int64_t>(applied.size()) < kSteps;
        ++events) {
     ASSERT_LT(events, 1000000);
-    if (computing.size() < 4 && !unclaimed.empty()) {
-      computing[*unclaimed.begin()] = network.version();
-      unclaimed.erase(unclaimed.begin());
+    if (computing.size() < 4 && !unleased.empty()) {
+      computing[*unleased.begin()] = network.version();
+      unleased.erase(unleased.begin());
     }
     if (!computing.empty() && network.Random(4) == 0) {
       const auto done =
@@ -124,7 +124,7 @@ void CheckAsynchronous(int64_t max_staleness, uint32_t seed) {
       if (!dies || network.Random(2) == 0) {
         network.Send(WholeBatch(done->first, done->second));
       }
-      if (dies) unclaimed.insert(done->first);
+      if (dies) unleased.insert(done->first);
       computing.erase(done);
     }
     const std::optional<ChunkUpdate> update = network.Tick(&outcomes);
@@ -137,7 +137,7 @@ void CheckAsynchronous(int64_t max_staleness, uint32_t seed) {
       EXPECT_EQ(applied.count(outcome.step), 0u);
       refused.insert(outcome.step);
       if (computing.count(outcome.step) == 0) {
-        unclaimed.insert(outcome.step);
+        unleased.insert(outcome.step);
       }
     }
     outcomes.clear();

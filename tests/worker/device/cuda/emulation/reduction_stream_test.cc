@@ -102,7 +102,7 @@ class ReductionStreamTest : public testing::Test {
     const Buffer sum = OnDevice(stream.get(), x);
     const Buffer other = OnDevice(stream.get(), y);
     stream->Add(other.get(), layout_.arena_elements(), sum.get());
-    std::vector<ReductionStream::ChunkSum> gradients;
+    std::vector<ReductionStream::GradientSum> gradients;
     std::vector<double> expected;
     for (int chunk = layout_.chunk_count() - 1; chunk >= 0; --chunk) {
       const int64_t begin = layout_.ChunkBegin(chunk);
@@ -155,7 +155,7 @@ TEST_F(ReductionStreamTest, UpdatesWithTheBitsOfTheCpu) {
       const Buffer next =
           OnDevice(stream.get(), std::vector<float>(layout_.arena_elements()));
       std::vector<float> expected(layout_.arena_elements());
-      std::vector<ReductionStream::ChunkUpdate> updates;
+      std::vector<ReductionStream::UpdateArrays> updates;
       for (const int chunk : updated_) {
         const int64_t begin = layout_.ChunkBegin(chunk);
         updates.push_back({chunk, gradient_there.get() + begin,
