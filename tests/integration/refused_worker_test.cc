@@ -93,8 +93,13 @@ TEST_F(RefusedWorkerTest, TwoThatDisagreeEndTheJob) {
   EXPECT_THAT(served.standard_error,
               HasSubstr("error: workers have different models or data, and no "
                         "majority agrees: worker "));
-  EXPECT_NE(one.Wait().exit_code, 0);
-  EXPECT_NE(other.Wait().exit_code, 0);
+  for (BackgroundCommand* const worker : {&one, &other}) {
+    const CommandResult told = worker->Wait();
+    EXPECT_EQ(told.exit_code, 1);
+    EXPECT_THAT(told.standard_error,
+                HasSubstr("the job failed: workers have different models or "
+                          "data, and no majority agrees: worker "));
+  }
 }
 
 }  // namespace

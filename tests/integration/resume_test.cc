@@ -230,7 +230,7 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
   std::filesystem::remove(run + "/logs/server-0.log");
   // A new run does not replace this one unless it is asked to.
   const CommandResult fresh = RunCommand(Train("run", 2, 2));
-  EXPECT_NE(fresh.exit_code, 0);
+  EXPECT_EQ(fresh.exit_code, 1);
   EXPECT_THAT(fresh.standard_error, HasSubstr("results of another run"));
 
   const CommandResult again = RunCommand(
@@ -248,7 +248,7 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
   WriteWholeFile(model, bytes);
   const CommandResult refused = RunCommand(
       {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});
-  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.standard_error,
               HasSubstr("no checkpoint that can be used in " + run));
   const CommandResult anew =

@@ -200,11 +200,9 @@ TEST_F(JobTest, AFolderThatCannotBeMadeIsNoOtherRun) {
   WriteWholeFile(folder_ + "/file", "x");
   Job::Options options = Mlp(3);
   options.output_directory = folder_ + "/file/run";
-  const absl::Status status = Run(options).status();
-  EXPECT_FALSE(status.ok());
-  EXPECT_THAT(
-      std::string(status.message()),
-      AllOf(HasSubstr("cannot create folder"), Not(HasSubstr("another run"))));
+  EXPECT_THAT(Run(options), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                     AllOf(HasSubstr("cannot create folder"),
+                                           Not(HasSubstr("another run")))));
 }
 
 TEST_F(JobTest, ResumesInItsFolder) {

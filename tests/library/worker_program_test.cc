@@ -277,7 +277,9 @@ TEST_F(WorkerProgramTest, AProgramThatDoesNotEvaluateIsAnError) {
                        "the program has not evaluated: iterate over "
                        "step->evaluation_pieces(), or set evaluation { "
                        "disabled: true } in the job"));
-  EXPECT_FALSE(cluster.Await().ok());
+  EXPECT_THAT(cluster.Await(),
+              StatusIs(absl::StatusCode::kAborted,
+                       HasSubstr("failed: the program has not evaluated: ")));
 }
 
 TEST_F(WorkerProgramTest, AProgramThatSkipsAStepIsAnError) {
@@ -292,7 +294,9 @@ TEST_F(WorkerProgramTest, AProgramThatSkipsAStepIsAnError) {
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        "the program has skipped step 0: iterate over "
                        "step->micro_batches()"));
-  EXPECT_FALSE(cluster.Await().ok());
+  EXPECT_THAT(cluster.Await(),
+              StatusIs(absl::StatusCode::kAborted,
+                       HasSubstr("failed: the program has skipped step 0: ")));
 }
 
 TEST_F(WorkerProgramTest, AWrongDeclarationIsRefusedAndMayBeRepeated) {
@@ -319,7 +323,10 @@ TEST_F(WorkerProgramTest, NextStepRequiresADeclaration) {
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        "NextStep was called before Declare, which declares "
                        "the parameters"));
-  EXPECT_FALSE(cluster.Await().ok());
+  EXPECT_THAT(
+      cluster.Await(),
+      StatusIs(absl::StatusCode::kAborted,
+               HasSubstr("failed: NextStep was called before Declare")));
 }
 
 TEST_F(WorkerProgramTest, AProgramWithOtherParametersIsRefused) {

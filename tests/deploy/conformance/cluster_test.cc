@@ -47,7 +47,8 @@ TEST_F(ClusterTest, WithoutServer0NoOtherServerStarts) {
     return absl::UnavailableError("no free port");
   };
   const Cluster cluster(options_);
-  EXPECT_FALSE(cluster.start().ok());
+  EXPECT_THAT(cluster.start(), StatusIs(absl::StatusCode::kUnavailable,
+                                        HasSubstr("no free port")));
   EXPECT_EQ(cluster.addresses()[1], "");
 }
 

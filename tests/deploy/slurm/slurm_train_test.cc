@@ -189,7 +189,9 @@ TEST_F(SlurmTrainTest, CreatesCredentialsThatAreInNoFileOrCommandLine) {
   }
   ASSERT_NE(address, "") << server;
   const CommandResult stranger = RunCommand({kTributary, "status", address});
-  EXPECT_NE(stranger.exit_code, 0);
+  EXPECT_EQ(stranger.exit_code, 1);
+  EXPECT_THAT(stranger.standard_error,
+              HasSubstr("the server requires TLS: add --tls-dir"));
   launcher.Signal(SIGKILL);
   // Nothing outlives the launcher, however it ends.
   ExpectAllEnd(all);
