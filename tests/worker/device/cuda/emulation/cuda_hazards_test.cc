@@ -5,13 +5,18 @@
 #include <memory>
 #include <thread>
 
+#include "absl/status/status.h"
 #include "cuda_runtime.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/reals.h"
 
 namespace tributary {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr size_t kPage = 4096;
 
@@ -91,16 +96,21 @@ TEST(StaleErrorTest, AskingForAnEventLeavesNone) {
 
 TEST(StaleErrorTest, AFullGpuLeavesNone) {
   const std::unique_ptr<Device> device = MakeDevice();
-  EXPECT_FALSE(device->Allocate(emulated_gpu::MemoryBytes() + 1).ok());
+  EXPECT_THAT(device->Allocate(emulated_gpu::MemoryBytes() + 1),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("bytes of GPU memory on cuda:0")));
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
 }
 
 TEST(StaleErrorTest, AnErrorThatIsReturnedLeavesNone) {
   const std::unique_ptr<Device> device = MakeDevice();
   ASSERT_TRUE(device->capture()->Begin().ok());
-  EXPECT_FALSE(device->Allocate(1).ok());
+  EXPECT_THAT(device->Allocate(1),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("cudaMalloc: ")));
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
-  EXPECT_FALSE(device->capture()->End().ok());
+  EXPECT_THAT(device->capture()->End(),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("cudaStreamEndCapture: ")));
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
 }
 

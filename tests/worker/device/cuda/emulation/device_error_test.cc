@@ -130,7 +130,10 @@ TEST_F(DeviceErrorTest, EventsCarryErrorsToThoseWhoWaitForThem) {
   copies->CopyToHost(y.data(), At(1), kSize * sizeof(float));
   copies->Record(copied.get());
   const absl::Status error = device_->Synchronize();
-  EXPECT_FALSE(error.ok());
+  EXPECT_THAT(error,
+              StatusIs(absl::StatusCode::kInternal,
+                       AllOf(HasSubstr("Relu"), HasSubstr("on cuda:0"),
+                             HasSubstr("cudaErrorLaunchOutOfResources"))));
   EXPECT_EQ(copied->Done().status(), error);
   EXPECT_EQ(copied->Wait(), error);
   EXPECT_EQ(copies->Synchronize(), error);
@@ -155,7 +158,10 @@ TEST_F(DeviceErrorTest, ALossIsNotReturnedAfterAnError) {
 TEST_F(DeviceErrorTest, AFailedDeviceCapturesNothing) {
   FailNext(Failing::kLaunch);
   Relu();
-  EXPECT_FALSE(device_->capture()->Begin().ok());
+  EXPECT_THAT(device_->capture()->Begin(),
+              StatusIs(absl::StatusCode::kInternal,
+                       AllOf(HasSubstr("Relu"), HasSubstr("on cuda:0"),
+                             HasSubstr("cudaErrorLaunchOutOfResources"))));
 }
 
 }  // namespace
