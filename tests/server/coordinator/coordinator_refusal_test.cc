@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -239,14 +240,18 @@ TEST_F(CoordinatorRefusalTest, ARefusedWorkerLeavesANotice) {
   join.set_protocol_version(kProtocolVersion + 1);
   join.set_host("h");
   join.set_pid(5);
-  EXPECT_FALSE(coordinator_->AddWorker(join, &first_).ok());
+  EXPECT_THAT(coordinator_->AddWorker(join, &first_),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("this process speaks protocol version")));
   EXPECT_THAT(coordinator_->TakeNotices(),
               ElementsAre(HasSubstr("a worker (host h, process 5) is refused: "
                                     "this process speaks protocol version")));
   ASSERT_TRUE(Join(&second_).ok());
   WorkerReport synced;
   synced.mutable_synced();
-  EXPECT_FALSE(Say(&second_, synced).ok());
+  EXPECT_THAT(
+      Say(&second_, synced),
+      StatusIs(absl::StatusCode::kFailedPrecondition, "Synced before Open"));
   EXPECT_THAT(coordinator_->TakeNotices(),
               ElementsAre(HasSubstr("worker 0 (host , process 0) is refused: "
                                     "Synced before Open")));

@@ -158,17 +158,17 @@ TEST_F(JobProgressTest, CompletesRoundsInAnyOrder) {
   progress.Begin(At(0));
   EXPECT_FALSE(progress.AddSums(0, Squares(0, {1, 1}), At(1))->has_value());
   EXPECT_FALSE(progress.AddSums(0, Squares(1, {2, 2}), At(1))->has_value());
-  const auto second = *progress.AddSums(1, Squares(1, {5}), At(2));
-  ASSERT_TRUE(second.has_value());
-  EXPECT_EQ(second->step(), 1);
-  EXPECT_EQ(second->norm(), 3.0 / kSamples);
+  const auto second = progress.AddSums(1, Squares(1, {5}), At(2))->value();
+  EXPECT_EQ(second.step(), 1);
+  EXPECT_EQ(second.norm(), 3.0 / kSamples);
   EXPECT_EQ(progress.completed_steps(), 1);
   // Step 1 is complete and cannot be reported again; step 0 still can.
-  EXPECT_FALSE(progress.AddSums(0, Squares(1, {2, 2}), At(2)).ok());
-  const auto first = *progress.AddSums(1, Squares(0, {2}), At(3));
-  ASSERT_TRUE(first.has_value());
-  EXPECT_EQ(first->step(), 0);
-  EXPECT_EQ(first->norm(), 2.0 / kSamples);
+  EXPECT_THAT(progress.AddSums(0, Squares(1, {2, 2}), At(2)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "server 0 reports step 1 while the job is at step 1"));
+  const auto first = progress.AddSums(1, Squares(0, {2}), At(3))->value();
+  EXPECT_EQ(first.step(), 0);
+  EXPECT_EQ(first.norm(), 2.0 / kSamples);
   EXPECT_EQ(progress.completed_steps(), 2);
 }
 

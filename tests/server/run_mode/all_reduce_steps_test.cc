@@ -66,7 +66,9 @@ TEST_F(AllReduceStepsTest, TheFirstMemberReportsSums) {
                        HasSubstr("not the first of an all-reduce")));
   Assign();
   EXPECT_TRUE(mode_->CheckReportsSums(first_).ok());
-  EXPECT_FALSE(mode_->CheckReportsSums(second_).ok());
+  EXPECT_THAT(mode_->CheckReportsSums(second_),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("not the first of an all-reduce")));
   EXPECT_FALSE(mode_->servers_await_norms());
 }
 

@@ -70,20 +70,22 @@ TEST_F(OrderedStepsTest, IsTheModeOfAllPoliciesButTheAsynchronousOne) {
   ConsistencySpec* const consistency = job_.mutable_exchange()
                                            ->mutable_parameter_server()
                                            ->mutable_consistency();
-  const auto leases = [this] {
+  const auto request = [this] {
     Make();
-    return mode_->RequestStep(*membership_.Find(AddWorker())).ok();
+    return mode_->RequestStep(*membership_.Find(AddWorker()));
   };
+  const auto is_refused = StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   HasSubstr("outside of asynchronous mode"));
   consistency->mutable_synchronous();
-  EXPECT_FALSE(leases());
+  EXPECT_THAT(request(), is_refused);
   consistency->mutable_stale_synchronous();
-  EXPECT_FALSE(leases());
+  EXPECT_THAT(request(), is_refused);
   consistency->mutable_local_steps();
-  EXPECT_FALSE(leases());
+  EXPECT_THAT(request(), is_refused);
   consistency->mutable_asynchronous();
-  EXPECT_TRUE(leases());
+  EXPECT_EQ(request(), absl::OkStatus());
   job_.mutable_exchange()->mutable_all_reduce();
-  EXPECT_FALSE(leases());
+  EXPECT_THAT(request(), is_refused);
   EXPECT_TRUE(mode_->workers_load_state());
 }
 
