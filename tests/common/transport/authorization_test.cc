@@ -129,21 +129,30 @@ TEST_P(EveryMethodTest, IsForSomeRoles) {
 
 TEST(AuthorizerTest, KeepsRolesApart) {
   const Authorizer authorizer = Requiring(true, "");
-  const auto may = [&](Role role, const std::string& method) {
+  const auto check = [&](Role role, const std::string& method) {
     const std::string name = RoleDnsName(role);
-    return authorizer.Check(absl::StrCat("/tributary.", method), "", {name})
-        .ok();
+    return authorizer.Check(absl::StrCat("/tributary.", method), "", {name});
   };
-  EXPECT_TRUE(may(Role::kWorker, "ParameterServer/Exchange"));
-  EXPECT_TRUE(may(Role::kWorker, "Rendezvous/Membership"));
-  EXPECT_FALSE(may(Role::kWorker, "Rendezvous/Enlistment"));
-  EXPECT_FALSE(may(Role::kWorker, "ParameterServer/ReadWeights"));
-  EXPECT_TRUE(may(Role::kServer, "Rendezvous/Enlistment"));
-  EXPECT_FALSE(may(Role::kServer, "Rendezvous/Membership"));
-  EXPECT_TRUE(may(Role::kAdmin, "Rendezvous/GetStatus"));
-  EXPECT_FALSE(may(Role::kAdmin, "ParameterServer/Exchange"));
-  EXPECT_TRUE(may(Role::kServer, "Journal/ReadJournal"));
-  EXPECT_FALSE(may(Role::kWorker, "Journal/Replicate"));
+  const auto expect_allowed = [&](Role role, const std::string& method) {
+    EXPECT_EQ(check(role, method), absl::OkStatus());
+  };
+  const auto expect_refused = [&](Role role, const std::string& method) {
+    EXPECT_THAT(
+        check(role, method),
+        StatusIs(absl::StatusCode::kPermissionDenied,
+                 HasSubstr(absl::StrCat("a certificate for ", RoleName(role),
+                                        " may not call /tributary.", method))));
+  };
+  expect_allowed(Role::kWorker, "ParameterServer/Exchange");
+  expect_allowed(Role::kWorker, "Rendezvous/Membership");
+  expect_refused(Role::kWorker, "Rendezvous/Enlistment");
+  expect_refused(Role::kWorker, "ParameterServer/ReadWeights");
+  expect_allowed(Role::kServer, "Rendezvous/Enlistment");
+  expect_refused(Role::kServer, "Rendezvous/Membership");
+  expect_allowed(Role::kAdmin, "Rendezvous/GetStatus");
+  expect_refused(Role::kAdmin, "ParameterServer/Exchange");
+  expect_allowed(Role::kServer, "Journal/ReadJournal");
+  expect_refused(Role::kWorker, "Journal/Replicate");
 }
 
 TEST(AuthorizerTest, RefusesMethodsThatItDoesNotKnow) {
