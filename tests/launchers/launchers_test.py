@@ -222,7 +222,8 @@ class OpenMpiTest(LauncherTest):
         self.await_step(EARLY, launcher)
         os.kill(self.own_processes(['worker'])[0], signal.SIGKILL)
         # mpirun ends all processes when one is lost.
-        self.assertNotEqual(launcher.wait(SECONDS), 0)
+        self.expect_end(launcher, code=128 + signal.SIGKILL)
+        self.assertIn('exited on signal 9', self.log())
         self.assert_no_process_is_left()
         self.expect_end(self.start(*self.command_with_server()))
         self.assert_same_weights()
