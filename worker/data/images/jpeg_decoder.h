@@ -14,8 +14,8 @@ namespace tributary {
 // orientation in EXIF data is ignored, as by Pillow's Image.open.
 //
 // Returns InvalidArgument for damaged or truncated data (data whose only defect
-// are superfluous bytes is accepted), for CMYK pictures, and for pictures of more than
-// kMaxPicturePixels. Thread-safe.
+// are superfluous bytes is accepted), for CMYK pictures, and for pictures of
+// more than kMaxPicturePixels. Thread-safe.
 absl::StatusOr<Picture> DecodeJpeg(absl::string_view bytes);
 
 }  // namespace tributary
