@@ -184,7 +184,10 @@ Logger::~Logger() {
   Flush();
 }
 
-void Logger::SetRank(int rank) { sinks_->writer->rank = rank; }
+void Logger::SetRank(int rank) {
+  Flush();
+  sinks_->writer->rank = rank;
+}
 
 void Logger::Write(LogLevel level, absl::string_view message) {
   if (!Enabled(level)) return;
@@ -229,14 +232,18 @@ void Logger::WriteLine(const Line& line) {
 
 void Logger::WriteWaiting() {
   int64_t lost = 0;
-  while (true) {
+  // Lines that are queued meanwhile are left to the thread, so that this
+  // function ends.
+  size_t count = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    count = waiting_.size();
+    lost = std::exchange(lost_, 0);
+  }
+  for (; count > 0; --count) {
     const Line* line = nullptr;
     {
       absl::MutexLock lock(&mu_);
-      if (waiting_.empty()) {
-        lost = std::exchange(lost_, 0);
-        break;
-      }
       line = &waiting_.front();
     }
     WriteLine(*line);

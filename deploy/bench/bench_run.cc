@@ -113,6 +113,7 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
   CpuWatch watch;
   LocalJob* running = nullptr;
   LocalJobOptions options = MakeLocalJob(local);
+  options.fewest_workers = options.workers;  // Fewer would be another result.
   options.tick = kTick;
   options.on_started = [&](const std::string& coordinator) {
     poller = std::make_unique<StatusPoller>(coordinator);

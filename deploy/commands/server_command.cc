@@ -308,6 +308,7 @@ absl::Status Run(const ServerFlags& flags, const Environment& environment,
   options.listen = flags.listen;
   options.advertise = flags.advertise;
   options.expected_workers = static_cast<int>(flags.count.fewest);
+  options.most_workers = static_cast<int>(flags.count.most);
   options.lease = absl::Seconds(flags.lease);
   options.stall_timeout = absl::Seconds(flags.stall_timeout);
   options.no_worker_timeout = absl::Seconds(flags.no_worker_timeout);

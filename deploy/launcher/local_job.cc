@@ -56,11 +56,11 @@ LocalJobResult LocalJob::Run() {
   if (failure.has_value() && !result_.has_value()) result_ = failure;
   while (!result_.has_value() && !Ended()) {
     Pump(options_.tick);
-    if (absl::Now() > refusals_due_) WarnOfRefusals();
+    if (absl::Now() >= refusals_due_) ShowRefusals();
     if (options_.on_tick) options_.on_tick();
   }
   if (!result_.has_value()) {
-    WarnOfRefusals();
+    ShowRefusals();
     result_ = LocalJobResult();
   }
   StopRemaining();
@@ -198,6 +198,7 @@ void LocalJob::HandleSignal(int signal) {
     drain_deadline_ = std::min(drain_deadline_, deadline);
     return;
   }
+  ShowRefusals();
   signal_ = signal;
   drain_deadline_ = deadline;
   explanation_awaited_ = false;
@@ -233,43 +234,45 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   if (exit.succeeded() || servers_done_ > 0) return;
   const bool stopped = WasStopped(exit);
   if (stopped && StartAgain(exit)) return;
+  const bool refused = CannotTakePart(exit);
   const int left = Running(Role::kWorker);
-  if (stopped || CannotTakePart(exit)) {
-    if (left >= options_.fewest_workers) {
-      if (stopped) {
-        WarnOfLoss(exit);
-      } else {
-        if (refusals_.empty()) {
-          refusals_due_ = absl::Now() + options_.settle_timeout;
-        }
-        refusals_.push_back(exit);
-      }
-      return;
-    }
-    if (left > 0) {
-      Fail(exit, absl::StrCat("only ", left, " of at least ",
-                              Counted(options_.fewest_workers, "worker is",
-                                      "workers are"),
-                              " left: "));
-    } else {
-      Fail(exit, stopped ? "no worker is left: " : "");
-    }
-  } else {
-    Fail(exit, "");
+  if ((stopped || refused) && left >= options_.fewest_workers) {
+    ContinueWithout(exit, left);
+    return;
   }
+  // The error names this worker only.
+  if (!refused) ShowRefusals();
+  std::string prefix;
+  if ((stopped || refused) && left > 0) {
+    prefix = absl::StrCat(
+        "only ", left, " of at least ",
+        Counted(options_.fewest_workers, "worker is", "workers are"),
+        " left: ");
+  } else if (stopped) {
+    prefix = "no worker is left: ";
+  }
+  Fail(exit, prefix);
   explanation_awaited_ = !stopped;
 }
 
-void LocalJob::WarnOfLoss(const ProcessExit& exit) const {
-  Warn(places_[exit.process], "process_ended",
-       absl::StrCat(supervisor_.spec(exit.process).name, " ", Describe(exit),
-                    "; ",
-                    Counted(Running(Role::kWorker), "worker continues",
-                            "workers continue")));
+void LocalJob::ContinueWithout(const ProcessExit& exit, int left) {
+  const Place& place = places_[exit.process];
+  const std::string text =
+      absl::StrCat(supervisor_.spec(exit.process).name, " ", Describe(exit),
+                   "; ", Counted(left, "worker continues", "workers continue"));
+  if (!CannotTakePart(exit)) {
+    Warn(place, "process_ended", text);
+    return;
+  }
+  Report(place, "process_ended", text);
+  refusals_.push_back(text);
+  refusals_due_ = absl::Now() + options_.settle_timeout;
 }
 
-void LocalJob::WarnOfRefusals() {
-  for (const ProcessExit& exit : refusals_) WarnOfLoss(exit);
+void LocalJob::ShowRefusals() {
+  for (const std::string& text : refusals_) {
+    Message(absl::StrCat("warning: ", text));
+  }
   refusals_.clear();
   refusals_due_ = absl::InfiniteFuture();
 }
@@ -303,6 +306,11 @@ void LocalJob::Message(const std::string& text) const {
 void LocalJob::Warn(const Place& place, const std::string& kind,
                     const std::string& text) const {
   Message(absl::StrCat("warning: ", text));
+  Report(place, kind, text);
+}
+
+void LocalJob::Report(const Place& place, const std::string& kind,
+                      const std::string& text) const {
   if (!options_.on_event) return;
   JobEvent event;
   event.set_severity(JobEvent::WARNING);

@@ -68,10 +68,9 @@ struct LocalJobOptions {
   // replace this time.
   absl::Duration stop_timeout = absl::Seconds(10);
   // Time after the job's end in which the remaining processes can write their
-  // logs and exit. Processes that still run after it are stopped. Also the time
-  // after which a worker that cannot take part is reported, if the job has not
-  // failed by then: most often no worker can take part, and the error of the
-  // job says why.
+  // logs and exit. Processes that still run after it are stopped. Also how
+  // long the warning of a worker that cannot take part is held back: most often
+  // no worker can take part, and then the error of the job says why.
   absl::Duration settle_timeout = absl::Seconds(2);
 };
 
@@ -170,10 +169,14 @@ class LocalJob {
   // event, about the process.
   void Warn(const Place& place, const std::string& kind,
             const std::string& text) const;
-  // Warns that the job continues without the worker that has ended.
-  void WarnOfLoss(const ProcessExit& exit) const;
-  // Warns that the job continues without the workers in refusals_.
-  void WarnOfRefusals();
+  // Reports the event without a warning.
+  void Report(const Place& place, const std::string& kind,
+              const std::string& text) const;
+  // Reports that the job continues with `left` workers, without the one that
+  // has ended. The warning of a worker that cannot take part is held back.
+  void ContinueWithout(const ProcessExit& exit, int left);
+  // Shows the warnings that are held back.
+  void ShowRefusals();
   // Reports the warnings that processes have written since the last call.
   void PassWarnings();
   int Running(Role role) const;
@@ -198,9 +201,8 @@ class LocalJob {
   int restarts_ = 0;
   int servers_done_ = 0;
   std::set<std::string> warnings_;  // Warnings that were reported.
-  // The exits of workers that cannot take part, which are reported at
-  // refusals_due_.
-  std::vector<ProcessExit> refusals_;
+  // Warnings of workers that cannot take part, to be shown at refusals_due_.
+  std::vector<std::string> refusals_;
   absl::Time refusals_due_ = absl::InfiniteFuture();
   int signal_ = 0;             // The first signal received.
   absl::Time drain_deadline_;  // Set by the first signal.

@@ -30,7 +30,7 @@ AdmissionControl::AdmissionControl(Attempt* attempt)
     : attempt_(*attempt),
       beginning_(BeginningOf(attempt->options())),
       quorum_(attempt->options().expected_workers,
-              attempt->options().start_timeout,
+              attempt->options().most_workers, attempt->options().start_timeout,
               /*data_known=*/attempt->options().data.has_value()),
       data_owner_("the workers that it was begun with") {}
 

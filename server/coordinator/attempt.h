@@ -32,7 +32,11 @@ namespace tributary {
 struct AttemptOptions {
   JobSpec job;  // A valid result of ResolveJob.
   int servers = 1;
+  // The number of workers that the attempt waits for, and the number that may
+  // come, if it is larger; see StartQuorum.
   int expected_workers = 1;
+  int most_workers = 1;
+  // Maximum number of workers at a time.
   int max_workers = kDefaultLimits.workers;
   absl::Duration start_timeout = absl::Seconds(60);
   absl::Duration lease = absl::Seconds(10);

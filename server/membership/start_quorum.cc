@@ -18,8 +18,12 @@ int64_t Place(const Member& member) {
 
 }  // namespace
 
-StartQuorum::StartQuorum(int expected, absl::Duration timeout, bool data_known)
-    : expected_(expected), timeout_(timeout), data_known_(data_known) {}
+StartQuorum::StartQuorum(int expected, int most, absl::Duration timeout,
+                         bool data_known)
+    : expected_(expected),
+      most_(std::max(expected, most)),
+      timeout_(timeout),
+      data_known_(data_known) {}
 
 void StartQuorum::Add(const Member& member, const Ready& ready,
                       const std::string& signature, absl::Time now) {

@@ -30,9 +30,10 @@ class StartQuorum {
  public:
   // The decision waits until more than half of `expected` workers agree, or
   // until `expected` workers are ready or refused, but at most until `timeout`
-  // after the first worker is ready. With `data_known`, the caller adds only
-  // workers that have the job's data, so the first worker decides.
-  StartQuorum(int expected, absl::Duration timeout, bool data_known);
+  // after the first worker is ready. At most `most` workers may come; a value
+  // below `expected` counts as `expected`. With `data_known`, the caller adds
+  // only workers that have the job's data, so the first worker decides.
+  StartQuorum(int expected, int most, absl::Duration timeout, bool data_known);
 
   // Adds a ready worker. `signature` is the signature of the worker's model
   // (the hash of its parameter table).
@@ -63,9 +64,9 @@ class StartQuorum {
   // Returns the number of workers that must be synced (have all weights) before
   // training starts, unless the start timeout passes first.
   int awaited() const;
-  // Returns true if at least as many workers were refused as are expected.
+  // Returns true if as many workers were refused as may come.
   bool all_refused() const {
-    return static_cast<int>(refused_.size()) >= expected_;
+    return static_cast<int>(refused_.size()) >= most_;
   }
 
  private:
@@ -79,6 +80,7 @@ class StartQuorum {
   int ready_count() const;
 
   const int expected_;
+  const int most_;
   const absl::Duration timeout_;
   const bool data_known_;
   // The parties. The key is the signature of the model, followed by the

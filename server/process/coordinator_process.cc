@@ -117,9 +117,8 @@ class CoordinatorProcess {
       Coordinator* const* coordinator);
   // Alarms become events. Called on the writing thread.
   HealthWatch::Hooks HealthHooks();
-  // Waits for the attempt's end. Ends the attempt, and releases the servers and
-  // workers that still follow it, if another coordinator has begun a newer one,
-  // which can happen while this process is suspended.
+  // Waits for the attempt's end. Ends it, and releases its servers and workers,
+  // if another coordinator began a newer one while this process was suspended.
   Coordinator::Ending Follow(Coordinator* coordinator, LocalServer* local);
   // Writes trace.json if the job traces steps and there are new records. A disk
   // error is only logged.
@@ -267,6 +266,7 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.job = options_.job;
   job.servers = options_.servers;
   job.expected_workers = expected_workers_;
+  job.most_workers = options_.most_workers;
   job.max_workers = options_.limits.workers;
   job.start_timeout = start_timeout_;
   job.lease = options_.lease;

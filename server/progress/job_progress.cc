@@ -1,7 +1,6 @@
 #include "server/progress/job_progress.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -151,8 +150,9 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
     if (open.nan_loss_contributor != 0) {
       nan_loss_ = NanLoss{rounds_.StepsAfter(round), open.nan_loss_contributor};
     } else {
-      if (open.sample_count > 0)
+      if (open.sample_count > 0) {
         last_loss_ = open.loss_sum / static_cast<double>(open.sample_count);
+      }
       window_.loss_sum += open.loss_sum;
       window_.sample_count += open.sample_count;
     }

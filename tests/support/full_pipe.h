@@ -35,12 +35,16 @@ class FullPipe {
   FullPipe& operator=(const FullPipe&) = delete;
 
   // Blocks until the lines that were written to the file, from the first one
-  // on, contain `text`, and returns all lines that have been read. Writers
-  // continue as soon as there is room in the pipe.
+  // on, contain `text`, and returns all lines that have been read. Fails the
+  // test if nothing is written for a minute. Writers continue as soon as there
+  // is room in the pipe.
   std::string ReadUntil(absl::string_view text) {
     while (!absl::StrContains(read_, text)) {
       pollfd ready = {fd_, POLLIN, 0};
-      poll(&ready, 1, /*timeout=*/-1);
+      if (poll(&ready, 1, /*timeout=*/60000) == 0) {
+        ADD_FAILURE() << "not written: " << text;
+        break;
+      }
       char bytes[4096];
       const ssize_t count = read(fd_, bytes, sizeof(bytes));
       if (count <= 0) continue;

@@ -70,6 +70,10 @@ class LocalJobTest : public testing::Test {
     };
   }
 
+  void WriteFile(const std::string& name) const {
+    EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/", name).c_str()), 0);
+  }
+
   LocalJobResult Run() {
     LocalJob job(options_, &signals_);
     return job.Run();
@@ -138,8 +142,7 @@ TEST_F(LocalJobTest, ContinuesWithoutAWorkerThatCannotTakePart) {
   workers_[1] = "echo 'error: data.txt: no such file' >&2; exit 2";
   options_.settle_timeout = absl::ZeroDuration();
   options_.on_tick = [this] {
-    if (events_.empty()) return;
-    EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/done").c_str()), 0);
+    if (!messages_.empty()) WriteFile("done");
   };
   const LocalJobResult result = Run();
   EXPECT_TRUE(result.status.ok()) << result.status;
@@ -152,28 +155,47 @@ TEST_F(LocalJobTest, ContinuesWithoutAWorkerThatCannotTakePart) {
                           "no such file; 1 worker continues"));
 }
 
-TEST_F(LocalJobTest, ReportsAWorkerThatCannotTakePartAtTheEndAtTheLatest) {
-  workers_[1] = "touch $DIR/done; exit 2";
-  servers_[0] = absl::StrCat(kUntilDone, "; sleep 0.1");
+TEST_F(LocalJobTest, WarnsOfAWorkerThatCannotTakePartAtTheEndAtTheLatest) {
+  workers_[1] = "exit 2";
   options_.settle_timeout = absl::Seconds(20);
+  options_.on_tick = [this] {
+    EXPECT_THAT(messages_, IsEmpty());
+    if (!events_.empty()) WriteFile("done");
+  };
   const LocalJobResult result = Run();
   EXPECT_TRUE(result.status.ok()) << result.status;
-  EXPECT_THAT(messages_, ElementsAre("warning: worker-1 exited with code 2; 0 "
-                                     "workers continue"));
+  EXPECT_THAT(messages_, ElementsAre("warning: worker-1 exited with code 2; 1 "
+                                     "worker continues"));
 }
 
-TEST_F(LocalJobTest, AWorkerThatCannotTakePartIsNotReportedBesideTheError) {
-  servers_[0] = absl::StrCat(kUntilDone,
-                             "; sleep 0.1; echo 'error: no data' >&2; exit 2");
-  workers_[0] = "touch $DIR/done; exit 2";
+TEST_F(LocalJobTest, DoesNotWarnBesideTheErrorThatNoWorkerCanTakePart) {
+  servers_[0] = absl::StrCat(kUntilDone, "; echo 'error: no data' >&2; exit 2");
+  workers_[0] = "exit 2";
   workers_[1] = kForever;
   options_.settle_timeout = absl::Seconds(20);
-  options_.stop_timeout = absl::Milliseconds(100);
+  options_.on_tick = [this] {
+    if (!events_.empty()) WriteFile("done");
+  };
   const LocalJobResult result = Run();
   EXPECT_THAT(std::string(result.status.message()),
               HasSubstr("server-0 failed: no data (log: "));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(messages_, IsEmpty());
+}
+
+TEST_F(LocalJobTest, WarnsOfAWorkerThatCannotTakePartBeforeAnotherError) {
+  workers_[0] = "exit 2";
+  workers_[1] = absl::StrCat(kUntilDone, "; kill -KILL $$");
+  servers_[0] = kForever;
+  options_.settle_timeout = absl::Milliseconds(100);
+  options_.on_tick = [this] {
+    if (!events_.empty()) WriteFile("done");
+  };
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("no worker is left: worker-1 was killed by SIGKILL"));
+  EXPECT_THAT(messages_, ElementsAre("warning: worker-0 exited with code 2; 1 "
+                                     "worker continues"));
 }
 
 TEST_F(LocalJobTest, FailsIfTooFewWorkersCanTakePart) {

@@ -267,7 +267,7 @@ TEST_F(SlurmTrainTest, ALostNodeIsReplacedByTheOthers) {
 
 // The path of the job's data is relative, and node n2 has a folder of its own.
 TEST_F(SlurmTrainTest, ANodeWithoutTheDataDoesNotEndTheJob) {
-  std::vector<std::string> arguments = Train(20);
+  std::vector<std::string> arguments = Train(kSteps);
   arguments[0] = std::filesystem::absolute(kTributary);
   const CommandResult result =
       RunCommand(In(Batch("n[0-2]", 3, {"FAKE_SRUN_APART=n2"}), arguments));
@@ -276,7 +276,7 @@ TEST_F(SlurmTrainTest, ANodeWithoutTheDataDoesNotEndTheJob) {
               AllOf(HasSubstr("warning: worker-2 failed: "
                               "examples/licenses.textproto: cannot open"),
                     HasSubstr("; 2 workers continue\n")));
-  EXPECT_EQ(DigestOf("out"), ExpectedDigest(20));
+  EXPECT_EQ(DigestOf("out"), ExpectedDigest(kSteps));
   ExpectAllEnd(Agents());
 }
 

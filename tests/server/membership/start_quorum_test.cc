@@ -59,8 +59,8 @@ class StartQuorumTest : public testing::Test {
                  now_);
   }
 
-  void Make(int expected, bool data_known = false) {
-    quorum_.emplace(expected, kTimeout, data_known);
+  void Make(int expected, bool data_known = false, int most = 1) {
+    quorum_.emplace(expected, most, kTimeout, data_known);
   }
 
   // Nobody has decided yet.
@@ -183,6 +183,14 @@ TEST_F(StartQuorumTest, AWorkerWithARankIsRefusedOnceHoweverOftenItComes) {
   EXPECT_EQ(quorum_->awaited(), 2);
   quorum_->Refuse(member);
   quorum_->Refuse(MakeMember(6));  // Of no rank of its own.
+  EXPECT_TRUE(quorum_->all_refused());
+}
+
+TEST_F(StartQuorumTest, AllAreRefusedOnceNoFurtherWorkerMayCome) {
+  Make(/*expected=*/1, /*data_known=*/false, /*most=*/2);
+  quorum_->Refuse(MakeMember(1));
+  EXPECT_FALSE(quorum_->all_refused());
+  quorum_->Refuse(MakeMember(2));
   EXPECT_TRUE(quorum_->all_refused());
 }
 

@@ -13,8 +13,8 @@ namespace tributary {
 // same on every machine. Gray files have one channel, all others three. The
 // orientation in EXIF data is ignored, as by Pillow's Image.open.
 //
-// Returns InvalidArgument for damaged or truncated data (data whose only defect
-// are superfluous bytes is accepted), for CMYK pictures, and for pictures of
+// Returns InvalidArgument for damaged or truncated data (superfluous bytes are
+// the only defect that is accepted), for CMYK pictures, and for pictures of
 // more than kMaxPicturePixels. Thread-safe.
 absl::StatusOr<Picture> DecodeJpeg(absl::string_view bytes);
 

@@ -174,8 +174,10 @@ class CudaReductionStream final : public ReductionStream {
   absl::Status Wait() ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::Status status = Record()->Wait();
     absl::MutexLock lock(&mu_);
+    if (status.ok()) return stream_->status();
+    // Without an event, copies to the caller's memory may still run.
     stream_->Check(status);
-    return stream_->status();
+    return stream_->Wait();
   }
   Stream& Current() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     stream_->Activate();

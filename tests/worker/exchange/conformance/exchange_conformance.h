@@ -27,7 +27,7 @@ class ExchangePeers {
   virtual absl::StatusOr<std::unique_ptr<Exchange>> Connect(
       int rank, WeightsSink* sink) = 0;
   // Returns the GPU of the worker `rank` if its exchange keeps sums and weights
-  // in the memory of a server's GPU. The device must live as long as the peers.
+  // in the memory of a server's GPU. The device must outlive the workers.
   virtual WorkerGpu gpu(int /*rank*/) { return WorkerGpu(); }
   // Ends a server as if its process were lost. Returns false if there are no
   // servers: the peers of a worker are then the other workers.
