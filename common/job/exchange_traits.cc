@@ -38,9 +38,11 @@ ExchangeTraits ResolveExchange(const JobSpec& job) {
       break;
     case ExchangeKind::kBoundedStaleness:
       traits.staleness = ConsistencyOf(job).stale_synchronous().staleness();
+      traits.one_version_per_round = false;
       break;
     case ExchangeKind::kAsynchronous:
       traits.whole_batches = true;
+      traits.one_version_per_round = false;
       traits.contributions_answered = true;
       break;
     case ExchangeKind::kLocalSteps:
@@ -48,7 +50,11 @@ ExchangeTraits ResolveExchange(const JobSpec& job) {
       traits.local_sgd = true;
       break;
     case ExchangeKind::kAllReduce:
+      traits.name = "all_reduce";
       traits.servers_update = false;
+      traits.workers_shard_optimizer =
+          job.exchange().all_reduce().shard_optimizer();
+      traits.workers_exchange_directly = true;
       traits.servers_hold_replicas = true;
       traits.fixed_members = true;
       break;

@@ -21,10 +21,20 @@ enum class ExchangeKind {
 // implementation of one kind of exchange should check `kind`. A value type.
 struct ExchangeTraits {
   ExchangeKind kind = ExchangeKind::kSynchronous;
+  // Name of the exchange in the output of a run: the field of ExchangeSpec that
+  // selects it.
+  const char* name = "parameter_server";
 
   // True if servers hold the weights and run the optimizer. Otherwise the
   // workers do both, and the job has one server, which receives no gradients.
   bool servers_update = true;
+  // True if each worker runs the optimizer on its part of the chunks only, and
+  // keeps only that part of the optimizer's state. False if every worker runs
+  // it on all chunks, or if servers run it.
+  bool workers_shard_optimizer = false;
+  // True if workers exchange gradients with each other, over TCP or NCCL.
+  // Otherwise they exchange them with servers, over exchange.transport.
+  bool workers_exchange_directly = false;
   // True if servers keep in-memory replicas: with recovery.journal, of the
   // state of other servers; with all-reduce, of the state of the workers.
   bool servers_hold_replicas = false;
@@ -40,6 +50,11 @@ struct ExchangeTraits {
   // this many preceding steps. 0 if whole_batches is true, because steps are
   // then not applied in order.
   int64_t staleness = 0;
+  // True if all contributions (gradient sums from workers) to a round are
+  // computed from one version of the weights, which has exactly the updates of
+  // all earlier rounds. The result then does not depend on timing (except with
+  // exchange.compression).
+  bool one_version_per_round = true;
   // Number of the job's steps per round. In each round, the processes exchange
   // gradients once, or with local SGD the changes of weights. Above 1 only for
   // local SGD; see Rounds.
@@ -56,11 +71,10 @@ struct ExchangeTraits {
   // True if workers compute the norm of the whole gradient before they send it,
   // and send the norm with it.
   bool contributions_await_norm = false;
-  // True if servers answer each contribution (a gradient sum from a worker). If
-  // the gradients of a contribution are in memory that the server shares with
-  // the worker, the server may read them until it has answered the contribution
-  // or, if this field is false, until it has published the next version of the
-  // chunk.
+  // True if servers answer each contribution. If the gradients of a
+  // contribution are in memory that the server shares with the worker, the
+  // server may read them until it has answered the contribution or, if this
+  // field is false, until it has published the next version of the chunk.
   bool contributions_answered = false;
 };
 

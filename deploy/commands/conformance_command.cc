@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/os/temporary_directory.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/conformance/scenarios.h"
@@ -106,7 +107,7 @@ absl::StatusOr<Subject> MakeSubject(const ConformanceFlags& flags,
     TRIBUTARY_ASSIGN_OR_RETURN(source.text, ConformanceJob(folder));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(subject.job, ReadJob(source));
-  if (subject.job.exchange().has_all_reduce()) {
+  if (ResolveExchange(subject.job).workers_exchange_directly) {
     return absl::InvalidArgumentError(
         "the scenarios are for exchange.parameter_server, because workers of "
         "an all-reduce depend on Gloo; remove exchange.all_reduce");

@@ -161,7 +161,7 @@ std::vector<LossPoint> ReadLosses(absl::string_view metrics) {
 
 std::string TransportName(const JobSpec& job, bool on_gpus) {
   const ExchangeSpec& exchange = job.exchange();
-  if (ResolveExchange(job).kind == ExchangeKind::kAllReduce) {
+  if (ResolveExchange(job).workers_exchange_directly) {
     const AllReduceSpec::Backend backend = exchange.all_reduce().backend();
     if (backend == AllReduceSpec::NCCL) return "NCCL";
     // The server selects one of them when it knows all workers' GPUs.

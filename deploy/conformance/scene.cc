@@ -306,7 +306,7 @@ std::optional<size_t> Scene::ComparableLosses() const {
   // The built-in worker has several leases at a time. Only the first step is
   // always computed from the initial values.
   if (traits.whole_batches) return workers_.size() == 1 ? 1 : 0;
-  if (traits.kind == ExchangeKind::kBoundedStaleness) return 1;
+  if (!traits.one_version_per_round) return 1;
   // A lost worker loses what compression has left out, and workers share the
   // micro-batches by their speed.
   const bool is_alone =

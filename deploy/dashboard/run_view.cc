@@ -20,6 +20,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/event/job_event.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
 #include "common/plan/exchange_traffic.h"
@@ -134,13 +135,13 @@ Json ExpectedTraffic(const JobSpec& job, const Scale& scale) {
       parameters < 1) {
     return nullptr;
   }
-  const ExchangeSpec& exchange = job.exchange();
+  const ExchangeTraits traits = ResolveExchange(job);
   Json expected = {{"workers", Json::array()}};
   const auto bytes = [](double sent, double received) {
     return Json{{"sent", sent}, {"received", received}};
   };
   const auto n = static_cast<double>(workers);
-  if (exchange.has_all_reduce()) {
+  if (traits.workers_exchange_directly) {
     const double each = workers == 1 ? 0
                                      : AllReduceLaw(static_cast<int>(workers)) *
                                            sizeof(float) *
@@ -154,16 +155,15 @@ Json ExpectedTraffic(const JobSpec& job, const Scale& scale) {
     expected["server"] = bytes(0, 0);
     return expected;
   }
-  const ConsistencySpec& consistency =
-      exchange.parameter_server().consistency();
-  if (consistency.has_asynchronous()) return nullptr;
+  // The steps that a worker computes depend on its speed.
+  if (traits.whole_batches) return nullptr;
   double payload =
-      static_cast<double>(ExpectedPayloadBytes(exchange, parameters));
+      static_cast<double>(ExpectedPayloadBytes(job.exchange(), parameters));
   expected["law"] =
       "In each step, each worker sends one gradient for each part of the "
       "reduction tree that it computes, and receives the weights once.";
-  if (consistency.has_local_steps()) {
-    payload /= static_cast<double>(consistency.local_steps().inner_steps());
+  if (traits.local_sgd) {
+    payload /= static_cast<double>(traits.steps_per_round);
     expected["law"] =
         "In each round, each worker sends one change for each part of the "
         "reduction tree that it computes, and receives the weights once; the "

@@ -151,9 +151,8 @@ class Planner {
     row.busiest = "every host's link";
     ExchangeTimes times;
     times.up = row.link_seconds = LinkSeconds(row.bytes_out);
-    times.pass =
-        elements_ * inputs_.update_seconds_per_element /
-        (job_.exchange().all_reduce().shard_optimizer() ? inputs_.workers : 1);
+    times.pass = elements_ * inputs_.update_seconds_per_element /
+                 (traits_.workers_shard_optimizer ? inputs_.workers : 1);
     times.update_waits_for_all = true;
     PlanInputs synchronous = inputs_;
     synchronous.job.mutable_exchange()
@@ -208,7 +207,7 @@ class Planner {
     ExchangeTimes times;
     times.shared_link = true;
     const double optimizers =
-        job_.exchange().all_reduce().shard_optimizer() ? 1 : inputs_.workers;
+        traits_.workers_shard_optimizer ? 1 : inputs_.workers;
     times.pass =
         PassSeconds(elements_) +
         (optimizers - 1) * elements_ * inputs_.update_seconds_per_element;

@@ -90,7 +90,7 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
   if (!inputs.has_value()) return absl::nullopt;
   const char* way = "memory";
   const ExchangeSpec& exchange = run.job.exchange();
-  if (ResolveExchange(run.job).kind == ExchangeKind::kAllReduce) {
+  if (ResolveExchange(run.job).workers_exchange_directly) {
     way = "tcp";
     inputs->socket_seconds_per_byte = kGlooSecondsPerByte;
   } else if (exchange.transport() == ExchangeSpec::WIRE) {

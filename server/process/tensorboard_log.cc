@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/json.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/job.h"
 #include "common/optimizer/optimizer.h"
 #include "nlohmann/json.hpp"
@@ -34,8 +35,7 @@ std::map<std::string, HyperParameter> HyperParametersOf(const JobSpec& job) {
   std::map<std::string, HyperParameter> parameters;
   parameters["model"].text = ModelTitle(job);
   parameters["optimizer"].text = OptimizerName(job.optimizer());
-  parameters["exchange"].text =
-      job.exchange().has_all_reduce() ? "all_reduce" : "parameter_server";
+  parameters["exchange"].text = ResolveExchange(job).name;
   parameters["precision"].text = JobSpec::Precision_Name(job.precision());
   parameters["learning_rate"].number = PeakLearningRate(job.optimizer());
   parameters["batch"].number = static_cast<double>(job.batch().global());

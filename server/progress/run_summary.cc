@@ -133,9 +133,7 @@ std::string SummaryJson(const RunFacts& facts) {
   summary["deals_by_speed"] = facts.reassignments_by_speed;
   summary["servers"] = facts.servers;
   summary["precision"] = JobSpec::Precision_Name(facts.job->precision());
-  summary["exchange"] = ResolveExchange(*facts.job).servers_update
-                            ? "parameter_server"
-                            : "all_reduce";
+  summary["exchange"] = ResolveExchange(*facts.job).name;
   if (facts.parameters > 0) summary["parameters"] = facts.parameters;
   ProcessStatistics total;
   double waiting = 0;

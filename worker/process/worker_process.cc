@@ -144,7 +144,7 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
                                       const JobSpec& job,
                                       const Device& device) {
   const AllReduceSpec& all_reduce = job.exchange().all_reduce();
-  if (ResolveExchange(job).kind != ExchangeKind::kAllReduce ||
+  if (!ResolveExchange(job).workers_exchange_directly ||
       all_reduce.backend() == AllReduceSpec::GLOO) {
     return nullptr;
   }
@@ -297,7 +297,7 @@ absl::Status TakePart(const WorkerOptions& options,
         trace == nullptr ? nullptr : trace->recorder();
     const absl::Cleanup forget_trace = [&] { membership->SetReading(nullptr); };
     absl::StatusOr<std::unique_ptr<Exchange>> joined =
-        setup->traits().kind == ExchangeKind::kAllReduce
+        setup->traits().workers_exchange_directly
             ? JoinGroup(options, admission, open, nccl, setup.get(), recorder,
                         membership, state.get())
             : Connect(options, admission, *setup, recorder, state.get());

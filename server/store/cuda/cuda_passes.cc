@@ -328,8 +328,9 @@ absl::StatusOr<double> CudaPass::Run(const Arguments& arguments) {
 // servers, the arenas of a worker would be in the memory of several GPUs.
 bool SharesWeights(const ChunkPassPlan& plan) {
   const ExchangeSpec& exchange = plan.job->exchange();
-  return ResolveExchange(*plan.job).kind == ExchangeKind::kSynchronous &&
-         exchange.wire_dtype() == ExchangeSpec::FLOAT32 &&
+  const ExchangeTraits traits = ResolveExchange(*plan.job);
+  return traits.servers_update && traits.one_version_per_round &&
+         !traits.local_sgd && exchange.wire_dtype() == ExchangeSpec::FLOAT32 &&
          !exchange.has_compression() &&
          (exchange.transport() == ExchangeSpec::AUTO ||
           exchange.transport() == ExchangeSpec::MEMORY) &&

@@ -8,6 +8,9 @@
 namespace tributary {
 namespace {
 
+constexpr const char* kModes[] = {"synchronous {}", "stale_synchronous {}",
+                                  "asynchronous {}", "local_steps {}"};
+
 JobSpec Job(const std::string& exchange) {
   JobSpec job;
   const absl::Status status = SetField(&job, "exchange={" + exchange + "}");
@@ -37,8 +40,7 @@ TEST(ExchangeTraitsTest, TheKindIsThatOfTheJobFile) {
 
 TEST(ExchangeTraitsTest,
      OnlyAllReduceHasFixedMembersAndServersThatDoNotUpdate) {
-  for (const char* mode : {"synchronous {}", "stale_synchronous {}",
-                           "asynchronous {}", "local_steps {}"}) {
+  for (const char* mode : kModes) {
     const ExchangeTraits traits = ResolveExchange(JobWith(mode));
     EXPECT_TRUE(traits.servers_update) << mode;
     EXPECT_FALSE(traits.fixed_members) << mode;
@@ -48,6 +50,46 @@ TEST(ExchangeTraitsTest,
   EXPECT_FALSE(traits.servers_update);
   EXPECT_TRUE(traits.fixed_members);
   EXPECT_TRUE(traits.servers_hold_replicas);
+}
+
+TEST(ExchangeTraitsTest, OutputNamesTheFieldOfTheExchange) {
+  EXPECT_STREQ(ResolveExchange(JobSpec()).name, "parameter_server");
+  for (const char* mode : kModes) {
+    EXPECT_STREQ(ResolveExchange(JobWith(mode)).name, "parameter_server")
+        << mode;
+  }
+  EXPECT_STREQ(ResolveExchange(Job("all_reduce {}")).name, "all_reduce");
+}
+
+TEST(ExchangeTraitsTest, OnlyWorkersOfAnAllReduceExchangeDirectly) {
+  for (const char* mode : kModes) {
+    EXPECT_FALSE(ResolveExchange(JobWith(mode)).workers_exchange_directly)
+        << mode;
+  }
+  EXPECT_TRUE(ResolveExchange(Job("all_reduce {}")).workers_exchange_directly);
+}
+
+TEST(ExchangeTraitsTest, OnlyAllReduceCanShardTheOptimizerOverWorkers) {
+  for (const char* mode : kModes) {
+    EXPECT_FALSE(ResolveExchange(JobWith(mode)).workers_shard_optimizer)
+        << mode;
+  }
+  EXPECT_FALSE(ResolveExchange(Job("all_reduce {}")).workers_shard_optimizer);
+  EXPECT_TRUE(ResolveExchange(Job("all_reduce { shard_optimizer: true }"))
+                  .workers_shard_optimizer);
+}
+
+TEST(ExchangeTraitsTest, OnlyStaleAndAsynchronousModesMixVersions) {
+  const auto one_version = [](const JobSpec& job) {
+    return ResolveExchange(job).one_version_per_round;
+  };
+  EXPECT_TRUE(one_version(JobSpec()));
+  EXPECT_TRUE(one_version(JobWith("synchronous {}")));
+  EXPECT_TRUE(one_version(JobWith("stale_synchronous { staleness: 0 }")));
+  EXPECT_FALSE(one_version(JobWith("stale_synchronous {}")));
+  EXPECT_FALSE(one_version(JobWith("asynchronous {}")));
+  EXPECT_TRUE(one_version(JobWith("local_steps { inner_steps: 7 }")));
+  EXPECT_TRUE(one_version(Job("all_reduce {}")));
 }
 
 TEST(ExchangeTraitsTest, EachModeHasItsOwnSteps) {
@@ -71,8 +113,7 @@ TEST(ExchangeTraitsTest, EachModeHasItsOwnSteps) {
 }
 
 TEST(ExchangeTraitsTest, WithoutANormNothingWaitsForOne) {
-  for (const char* mode : {"synchronous {}", "stale_synchronous {}",
-                           "asynchronous {}", "local_steps {}"}) {
+  for (const char* mode : kModes) {
     const ExchangeTraits traits = ResolveExchange(JobWith(mode));
     EXPECT_FALSE(traits.updates_await_norm) << mode;
     EXPECT_FALSE(traits.contributions_await_norm) << mode;

@@ -24,7 +24,7 @@ std::vector<int> AllChunks(const ArenaLayout& layout) {
 }
 
 bool ShardsOptimizer(const JobSpec& job) {
-  return job.exchange().all_reduce().shard_optimizer();
+  return ResolveExchange(job).workers_shard_optimizer;
 }
 
 // Returns the chunks that a member updates.
