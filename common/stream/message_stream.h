@@ -59,8 +59,8 @@ class ServerStream : public OutgoingStream<Out> {
 };
 
 // The logic of a server's end. The stream calls one method at a time, except
-// TakeMore, which it may call concurrently with another method. No method may
-// block. The session may use its stream until OnGone has returned.
+// TakeMore and OnSent, which it may call concurrently with another method. No
+// method may block. The session may use its stream until OnGone has returned.
 template <typename In, typename Out>
 class ServerSession {
  public:
@@ -80,6 +80,10 @@ class ServerSession {
   // can thereby send data that accumulated in the meantime as one message. The
   // stream's lock is held during the call.
   virtual bool TakeMore(Out*) { return false; }
+  // Called when all messages have been sent and the stream is not closed. A
+  // session that sends much data can thereby keep only one message in the
+  // queue. Called without the stream's lock, but never twice at a time.
+  virtual void OnSent() {}
 };
 
 // The logic of a client's end. The stream calls one method at a time, except

@@ -11,6 +11,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/stream/message_stream.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -28,11 +30,18 @@ class GrpcClientStream final
     : public ClientStream<In, Out>,
       private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  GrpcClientStream(std::shared_ptr<grpc::Channel> channel, std::string method)
-      : method_(std::move(method)), stub_(std::move(channel)) {}
+  // The call ends with DeadlineExceeded if it takes longer than `timeout`.
+  GrpcClientStream(std::shared_ptr<grpc::Channel> channel, std::string method,
+                   absl::Duration timeout = absl::InfiniteDuration())
+      : method_(std::move(method)),
+        timeout_(timeout),
+        stub_(std::move(channel)) {}
 
   void Start(ClientSession<In, Out>* session) override {
     session_ = session;
+    if (timeout_ < absl::InfiniteDuration()) {
+      context_.set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
+    }
     stub_.PrepareBidiStreamingCall(&context_, method_, grpc::StubOptions(),
                                    this);
     // Writes may start outside of gRPC's callbacks, so a hold must keep the
@@ -149,6 +158,7 @@ class GrpcClientStream final
   }
 
   const std::string method_;
+  const absl::Duration timeout_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   grpc::ClientContext context_;
   ClientSession<In, Out>* session_ = nullptr;

@@ -1,5 +1,5 @@
-// A ServerStream over gRPC: one read and one write in flight, a queue of
-// messages to write, and exactly one Finish.
+// ServerStreams over gRPC: a queue of messages to write, one write in flight,
+// and exactly one Finish.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_GRPC_SERVER_STREAM_H_
 #define TRIBUTARY_COMMON_TRANSPORT_GRPC_SERVER_STREAM_H_
 
@@ -22,37 +22,13 @@
 
 namespace tributary {
 
-// Serves one call. Create the object with new when the call begins, then call
-// Start. It owns its session, counts as a call in progress of the service (see
-// LiveCalls), and deletes itself when gRPC has finished the call. If a message
-// cannot be decoded, closes the call with the error. Thread-safe.
-template <typename In, typename Out>
-class GrpcServerStream final
-    : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-      public ServerStream<Out> {
+// Sends the messages of one call through a `Reactor` of gRPC, and is the base
+// of the classes below, which receive messages. Owns the call's session, counts
+// as a call in progress of the service (see LiveCalls), and deletes itself when
+// gRPC has finished the call. Thread-safe.
+template <typename Reactor, typename In, typename Out>
+class GrpcServerCall : public Reactor, public ServerStream<Out> {
  public:
-  explicit GrpcServerStream(std::shared_ptr<LiveCalls> calls)
-      : token_(std::move(calls)) {}
-
-  // Starts to read messages and deliver them to `session`. Closes the call if
-  // the first message does not arrive within `silence`.
-  void Start(std::unique_ptr<ServerSession<In, Out>> session,
-             absl::Duration silence) {
-    session_ = std::move(session);
-    {
-      absl::MutexLock lock(&watch_->mu);
-      watch_->stream = this;
-    }
-    watch_->alarm.Set(absl::ToChronoTime(absl::Now() + silence),
-                      // A weak reference avoids a cycle: the watch owns the
-                      // alarm, and the alarm owns this callback.
-                      [weak = std::weak_ptr<Watch>(watch_)](bool over) {
-                        const std::shared_ptr<Watch> watch = weak.lock();
-                        if (over && watch != nullptr) watch->SendAway();
-                      });
-    this->StartRead(&in_);
-  }
-
   using ServerStream<Out>::Send;
   void Send(const Out& message, OutgoingPayload payload,
             int64_t priority) override ABSL_LOCKS_EXCLUDED(mu_) {
@@ -78,6 +54,126 @@ class GrpcServerStream final
     if (closing_.has_value()) return;
     closing_ = ToGrpc(status);
     Proceed();
+  }
+
+ protected:
+  explicit GrpcServerCall(std::shared_ptr<LiveCalls> calls)
+      : token_(std::move(calls)) {}
+  ~GrpcServerCall() override = default;
+
+  // Call it before any other method.
+  void SetSession(std::unique_ptr<ServerSession<In, Out>> session) {
+    session_ = std::move(session);
+  }
+  ServerSession<In, Out>* session() const { return session_.get(); }
+
+  // Passes a message to the session. Closes the call with the error if the
+  // message cannot be decoded.
+  void Receive(grpc::ByteBuffer* bytes) {
+    In message;
+    ReceivedPayload payload;
+    const absl::Status decoded = DecodeAny(bytes, &message, &payload);
+    if (decoded.ok()) {
+      session_->OnMessage(message, std::move(payload));
+    } else {
+      Close(decoded);
+    }
+  }
+
+  void OnDone() override {
+    session_->OnGone();
+    // Another thread may have called Finish and still hold mu_. Waits until it
+    // has released mu_, because mu_ is destroyed with this object.
+    { absl::MutexLock lock(&mu_); }
+    delete this;
+  }
+
+ private:
+  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_) {
+    bool sent = false;
+    {
+      absl::MutexLock lock(&mu_);
+      writing_ = false;
+      if (!ok) queue_.clear();
+      Proceed();
+      sent = ok && !writing_ && !closing_.has_value();
+    }
+    // gRPC finishes the call only after OnWriteDone has returned.
+    if (sent) session_->OnSent();
+  }
+
+  void OnCancel() override ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    queue_.clear();
+    if (!closing_.has_value()) {
+      closing_ = grpc::Status(grpc::StatusCode::CANCELLED,
+                              "the peer has disconnected");
+    }
+    Proceed();
+  }
+
+  void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (writing_ || finished_) return;
+    if (!queue_.empty()) {
+      out_ = std::move(queue_.begin()->second);
+      queue_.erase(queue_.begin());
+    } else if (closing_.has_value()) {
+      finished_ = true;
+      this->Finish(*closing_);
+      return;
+    } else if (Out more; session_ != nullptr && session_->TakeMore(&more)) {
+      out_ = Encode(more);
+    } else {
+      return;
+    }
+    writing_ = true;
+    this->StartWrite(&out_);
+  }
+
+  const LiveCalls::Token token_;
+  std::unique_ptr<ServerSession<In, Out>> session_;
+
+  absl::Mutex mu_;
+  std::multimap<int64_t, grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mu_);
+  // The message that is being written. Owned by gRPC while writing_ is true.
+  grpc::ByteBuffer out_ ABSL_GUARDED_BY(mu_);
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mu_);
+};
+
+// Serves one call with a stream of messages in each direction. Create the
+// object with new when the call begins, then call Start. If a message cannot be
+// decoded, closes the call with the error. Thread-safe.
+template <typename In, typename Out>
+class GrpcServerStream final
+    : public GrpcServerCall<
+          grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, In,
+          Out> {
+  using Call = GrpcServerCall<
+      grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>, In, Out>;
+
+ public:
+  explicit GrpcServerStream(std::shared_ptr<LiveCalls> calls)
+      : Call(std::move(calls)) {}
+
+  // Starts to read messages and deliver them to `session`. Closes the call if
+  // the first message does not arrive within `silence`.
+  void Start(std::unique_ptr<ServerSession<In, Out>> session,
+             absl::Duration silence) {
+    this->SetSession(std::move(session));
+    {
+      absl::MutexLock lock(&watch_->mu);
+      watch_->stream = this;
+    }
+    watch_->alarm.Set(absl::ToChronoTime(absl::Now() + silence),
+                      // A weak reference avoids a cycle: the watch owns the
+                      // alarm, and the alarm owns this callback.
+                      [weak = std::weak_ptr<Watch>(watch_)](bool over) {
+                        const std::shared_ptr<Watch> watch = weak.lock();
+                        if (over && watch != nullptr) watch->SendAway();
+                      });
+    this->StartRead(&in_);
   }
 
  private:
@@ -111,83 +207,50 @@ class GrpcServerStream final
       watch_->End();
     }
     if (!ok) {
-      session_->OnEnd();
+      this->session()->OnEnd();
       return;
     }
-    HandleRead();
+    this->Receive(&in_);
     this->StartRead(&in_);
   }
 
-  void HandleRead() {
-    In message;
-    ReceivedPayload payload;
-    const absl::Status decoded = DecodeAny(&in_, &message, &payload);
-    if (decoded.ok()) {
-      session_->OnMessage(message, std::move(payload));
-    } else {
-      Close(decoded);
-    }
-  }
-
-  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_) {
-    absl::MutexLock lock(&mu_);
-    writing_ = false;
-    if (!ok) queue_.clear();
-    Proceed();
-  }
-
-  void OnCancel() override ABSL_LOCKS_EXCLUDED(mu_) {
-    absl::MutexLock lock(&mu_);
-    queue_.clear();
-    if (!closing_.has_value()) {
-      closing_ = grpc::Status(grpc::StatusCode::CANCELLED,
-                              "the peer has disconnected");
-    }
-    Proceed();
-  }
-
   void OnDone() override {
-    session_->OnGone();
     watch_->End();
-    // Another thread may have called Finish and still hold mu_. Waits until it
-    // has released mu_, because mu_ is destroyed with this object.
-    { absl::MutexLock lock(&mu_); }
-    delete this;
+    Call::OnDone();
   }
 
-  void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (writing_ || finished_) return;
-    if (!queue_.empty()) {
-      out_ = std::move(queue_.begin()->second);
-      queue_.erase(queue_.begin());
-    } else if (closing_.has_value()) {
-      finished_ = true;
-      this->Finish(*closing_);
-      return;
-    } else if (Out more; session_ != nullptr && session_->TakeMore(&more)) {
-      out_ = Encode(more);
-    } else {
-      return;
-    }
-    writing_ = true;
-    this->StartWrite(&out_);
-  }
-
-  const LiveCalls::Token token_;
   const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
-  std::unique_ptr<ServerSession<In, Out>> session_;
-
   // The message that is being read. Accessed only by the read in flight.
   grpc::ByteBuffer in_;
   bool greeted_ = false;
+};
 
-  absl::Mutex mu_;
-  std::multimap<int64_t, grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mu_);
-  // The message that is being written. Owned by gRPC while writing_ is true.
-  grpc::ByteBuffer out_ ABSL_GUARDED_BY(mu_);
-  bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  bool finished_ ABSL_GUARDED_BY(mu_) = false;
-  std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mu_);
+// Serves one call with one message from the client, the request, and a stream
+// of messages from the server. Create the object with new when the call begins,
+// then call Start. Thread-safe.
+template <typename In, typename Out>
+class GrpcResponseStream final
+    : public GrpcServerCall<grpc::ServerWriteReactor<grpc::ByteBuffer>, In,
+                            Out> {
+  using Call =
+      GrpcServerCall<grpc::ServerWriteReactor<grpc::ByteBuffer>, In, Out>;
+
+ public:
+  explicit GrpcResponseStream(std::shared_ptr<LiveCalls> calls)
+      : Call(std::move(calls)) {}
+
+  // Delivers `request` to `session`, and then the end of the client's messages.
+  // Closes the call with the error if the request cannot be decoded.
+  void Start(std::unique_ptr<ServerSession<In, Out>> session,
+             const grpc::ByteBuffer& request) {
+    this->SetSession(std::move(session));
+    grpc::ByteBuffer bytes = request;
+    this->Receive(&bytes);
+    this->session()->OnEnd();
+  }
+
+ private:
+  ~GrpcResponseStream() override = default;
 };
 
 }  // namespace tributary

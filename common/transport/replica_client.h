@@ -28,9 +28,10 @@ std::unique_ptr<ReplicaStream> OpenReplicaStream(
 
 // Reads the in-memory replica that `request` describes from the server at
 // `address` into the buffers of `*snapshot`, which must contain all chunks of
-// the shard in `request`. Blocks for at most ten minutes. Returns DataLoss if
-// the response is malformed. If the call fails, returns the call's error, such
-// as Unavailable, or DeadlineExceeded after ten minutes.
+// the shard in `request`. Blocks for at most ten minutes. Returns DataLoss if a
+// copy is missing, out of order or of the wrong size. If the call fails,
+// returns the call's error, such as Unavailable, or DeadlineExceeded after ten
+// minutes.
 absl::Status ReadReplica(const std::string& address, const Security& security,
                          ReplicaPeer peer, const ReadJournalRequest& request,
                          Snapshot* snapshot);

@@ -3,7 +3,6 @@
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,10 +11,12 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/limits.h"
 #include "common/transport/live_calls.h"
 #include "common/transport/security.h"
 #include "proto/journal.grpc.pb.h"
 #include "server/replication/replica_network.h"
+#include "server/replication/replica_read_session.h"
 #include "server/replication/replica_store.h"
 
 namespace tributary {
@@ -74,6 +75,11 @@ class ReplicaService final
   // `attempt` is 0, refuses the stream.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Keep(
       int64_t attempt);
+  // Sends the replica that `request` describes. If `memory` is null, refuses
+  // the call.
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Read(
+      const ReplicaStore* memory, std::shared_ptr<ReplicaReads> reads,
+      const grpc::ByteBuffer& request);
   // Returns `address` or, if it is empty, the address of the coordinator.
   const std::string& Reach(const std::string& address) const {
     return address.empty() ? options_.coordinator : address;
@@ -82,12 +88,11 @@ class ReplicaService final
   const Options options_;
   ReplicaStore* const memory_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
-  // Numbers of open calls that read replicas: `readers_` counts calls of
-  // servers, and `worker_readers_` counts calls of workers.
-  const std::shared_ptr<std::atomic<int>> readers_ =
-      std::make_shared<std::atomic<int>>(0);
-  const std::shared_ptr<std::atomic<int>> worker_readers_ =
-      std::make_shared<std::atomic<int>>(0);
+  // The open calls of servers, and of workers, that read replicas.
+  const std::shared_ptr<ReplicaReads> reads_ =
+      std::make_shared<ReplicaReads>(kMostReadsByServers);
+  const std::shared_ptr<ReplicaReads> worker_reads_ =
+      std::make_shared<ReplicaReads>(kDefaultLimits.workers);
   mutable absl::Mutex mu_;
   // The numbers of the attempts in which servers (attempt_) and workers
   // (workers_attempt_) may store and read replicas; 0 if they may not yet.

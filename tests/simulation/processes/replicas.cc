@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/stream/replica_reader.h"
 #include "common/stream/replica_stream.h"
 #include "server/replication/replica_session.h"
 #include "tests/simulation/processes/server_network.h"
@@ -12,40 +13,6 @@ namespace tributary::simulation {
 namespace {
 
 constexpr absl::Duration kConnectTimeout = absl::Seconds(20);
-
-// Sends the saved state that a worker requests.
-class ReaderSession final
-    : public ServerSession<ReadJournalRequest, JournalMessage> {
- public:
-  // Refuses the request if `memory` is null.
-  ReaderSession(const ReplicaStore* memory,
-                ServerStream<JournalMessage>* stream)
-      : memory_(memory), stream_(stream) {}
-
-  void OnMessage(const ReadJournalRequest& request, ReceivedPayload) override {
-    stream_->Close(Answer(request));
-  }
-  void OnEnd() override {}
-  void OnGone() override {}
-
- private:
-  absl::Status Answer(const ReadJournalRequest& request) {
-    if (memory_ == nullptr) return ReplicasNotServed();
-    TRIBUTARY_RETURN_IF_ERROR(memory_->CheckScope(request.scope()));
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        const Snapshot held, memory_->Find(request.shard(), request.version()));
-    for (const Snapshot::Chunk& chunk : held.chunks) {
-      for (size_t array = 0; array <= chunk.slots.size(); ++array) {
-        ReplicaPart part(held.version, chunk, static_cast<int>(array));
-        stream_->Send(part.message, std::move(part.payload), /*priority=*/0);
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  const ReplicaStore* const memory_;
-  ServerStream<JournalMessage>* const stream_;
-};
 
 }  // namespace
 
@@ -67,12 +34,13 @@ void Replicas::Keep(int64_t attempt, const std::shared_ptr<Link>& link) {
       [](const absl::Status&) {});
 }
 
-void Replicas::AcceptRead(const std::shared_ptr<Link>& link) {
+void Replicas::Read(const ReplicaStore* memory,
+                    const std::shared_ptr<ReplicaReads>& reads,
+                    const std::shared_ptr<Link>& link) {
   calls_.Accept<ReadJournalRequest, JournalMessage>(
       link,
-      [this](ServerStream<JournalMessage>* stream) {
-        return std::make_unique<ReaderSession>(
-            workers_attempt_ == 0 ? nullptr : memory_, stream);
+      [&](ServerStream<JournalMessage>* stream) {
+        return std::make_unique<ReplicaReadSession>(memory, reads, stream);
       },
       [](const absl::Status&) {});
 }
@@ -97,18 +65,23 @@ std::unique_ptr<ReplicaStream> Replicas::Open(
 absl::Status Replicas::Fetch(const std::string& address,
                              const ReadJournalRequest& request,
                              Snapshot* snapshot) {
-  const Process* const from =
-      world_->servers[static_cast<size_t>(ShardAt(address))];
-  if (!world_->Reaches(scope_->process, *from) ||
-      from->life()->paused_until > world_->loop.now()) {
-    return absl::UnavailableError("the holder is not to be reached");
-  }
-  const ReplicaStore* const memory = from->replicas();
-  TRIBUTARY_RETURN_IF_ERROR(memory->CheckScope(request.scope()));
-  TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
-                             memory->Find(request.shard(), request.version()));
-  CopySnapshot(held, snapshot);
-  return absl::OkStatus();
+  // The call belongs to the process, because the end of the attempt does not
+  // cancel it.
+  const std::shared_ptr<Life> process = scope_->root()->shared_from_this();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::shared_ptr<Link> link,
+      world_->AwaitConnection(
+          process,
+          [world = world_, shard = ShardAt(address)] {
+            return world->servers[static_cast<size_t>(shard)];
+          },
+          Service::kReadReplica, /*deadline=*/world_->loop.now(),
+          [] { return false; }));
+  return ReceiveReplica(
+      std::make_unique<
+          SimulatedClientStream<JournalMessage, ReadJournalRequest>>(
+          world_, process, std::move(link)),
+      address, request, snapshot);
 }
 
 }  // namespace tributary::simulation

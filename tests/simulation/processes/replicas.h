@@ -7,7 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "common/base/limits.h"
 #include "server/replication/replica_network.h"
+#include "server/replication/replica_read_session.h"
 #include "server/replication/replica_store.h"
 #include "tests/simulation/world/link.h"
 #include "tests/simulation/world/streams.h"
@@ -27,8 +29,14 @@ class Replicas final : public ReplicaNetwork {
   void AcceptSave(const std::shared_ptr<Link>& link) {
     Keep(workers_attempt_, link);
   }
+  // Accepts another server's request for a replica.
+  void AcceptRead(const std::shared_ptr<Link>& link) {
+    Read(memory_, reads_, link);
+  }
   // All-reduce only: accepts a worker's request for saved state.
-  void AcceptRead(const std::shared_ptr<Link>& link);
+  void AcceptWorkersRead(const std::shared_ptr<Link>& link) {
+    Read(workers_attempt_ == 0 ? nullptr : memory_, worker_reads_, link);
+  }
   bool idle() const { return calls_.idle(); }
   // Ends all streams.
   void EndAll() { calls_.EndAll(); }
@@ -38,13 +46,16 @@ class Replicas final : public ReplicaNetwork {
   std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) override;
-  // Takes no virtual time. Fails if the server is not reachable now.
+  // Fails at once if the server is not reachable now.
   absl::Status Fetch(const std::string& address,
                      const ReadJournalRequest& request,
                      Snapshot* snapshot) override;
 
  private:
   void Keep(int64_t attempt, const std::shared_ptr<Link>& link);
+  void Read(const ReplicaStore* memory,
+            const std::shared_ptr<ReplicaReads>& reads,
+            const std::shared_ptr<Link>& link);
 
   World* const world_;
   const int shard_;
@@ -52,6 +63,10 @@ class Replicas final : public ReplicaNetwork {
   ReplicaStore* const memory_;
   int64_t attempt_ = 0;
   int64_t workers_attempt_ = 0;
+  const std::shared_ptr<ReplicaReads> reads_ =
+      std::make_shared<ReplicaReads>(kMostReadsByServers);
+  const std::shared_ptr<ReplicaReads> worker_reads_ =
+      std::make_shared<ReplicaReads>(kDefaultLimits.workers);
   ServedCalls calls_;
 };
 

@@ -205,11 +205,14 @@ void SimulatedServices::Accept(Service service,
     case Service::kReplica:
       replicas_.Accept(link);
       break;
+    case Service::kReadReplica:
+      replicas_.AcceptRead(link);
+      break;
     case Service::kSaveState:
       replicas_.AcceptSave(link);
       break;
     case Service::kReadState:
-      replicas_.AcceptRead(link);
+      replicas_.AcceptWorkersRead(link);
       break;
     case Service::kMember:
       break;  // For workers only.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/stream/replica_reader.h"
 #include "common/stream/replica_stream.h"
 #include "tests/simulation/world/client_stream.h"
 
@@ -59,32 +60,6 @@ class WatchedStream final : public MembershipStream {
   std::string* const activity_;
   std::string
       evaluating_;  // The newest version of which it has evaluated a piece.
-};
-
-// Writes the arrays that a server sends, in their order, to a snapshot.
-class StateReader final
-    : public ClientSession<JournalMessage, ReadJournalRequest> {
- public:
-  explicit StateReader(Snapshot* snapshot) : snapshot_(snapshot) {}
-
-  bool whole() const { return chunk_ == snapshot_->chunks.size(); }
-
-  bool OnMessage(const JournalMessage&, ReceivedPayload payload) override {
-    const Snapshot::Chunk& chunk = snapshot_->chunks[chunk_];
-    const Buffer& to = array_ == 0 ? chunk.values : chunk.slots[array_ - 1];
-    payload.Copy(0, payload.bytes(), to.get());
-    if (array_++ == chunk.slots.size()) {
-      array_ = 0;
-      ++chunk_;
-    }
-    return true;
-  }
-  void OnGone(const absl::Status&) override {}
-
- private:
-  Snapshot* const snapshot_;
-  size_t chunk_ = 0;
-  size_t array_ = 0;
 };
 
 }  // namespace
@@ -144,24 +119,19 @@ std::unique_ptr<ReplicaStream> SimulatedWorkerNetwork::OpenReplicaStream(
 }
 
 absl::Status SimulatedWorkerNetwork::ReadReplica(
-    const std::string&, const ReadJournalRequest& request, Snapshot* snapshot) {
+    const std::string& address, const ReadJournalRequest& request,
+    Snapshot* snapshot) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::shared_ptr<Link> link,
       world_->AwaitConnection(
           process_, [world = world_] { return world->servers[0]; },
           Service::kReadState, world_->loop.now() + kStateTimeout,
           [] { return false; }));
-  StateReader reader(snapshot);
-  SimulatedClientStream<JournalMessage, ReadJournalRequest> stream(
-      world_, process_, std::move(link));
-  stream.Start(&reader);
-  stream.Send(request);
-  stream.HalfClose();
-  TRIBUTARY_RETURN_IF_ERROR(stream.AwaitDone());
-  snapshot->version = request.version();
-  return reader.whole()
-             ? absl::OkStatus()
-             : absl::DataLossError("the server sent a part of its state");
+  return ReceiveReplica(
+      std::make_unique<
+          SimulatedClientStream<JournalMessage, ReadJournalRequest>>(
+          world_, process_, std::move(link)),
+      address, request, snapshot);
 }
 
 }  // namespace tributary::simulation

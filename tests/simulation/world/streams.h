@@ -147,11 +147,13 @@ class ServedCalls::Call final : public AnyCall, public ServerStream<Out> {
   }
   void Flush() override {
     flushing_ = false;
+    const bool sent = !queue_.empty();
     WriteQueue();
     Out more;
     if (session_ != nullptr && session_->TakeMore(&more)) {
       link_->Send(Link::kServer, more);
     }
+    if (session_ != nullptr && sent && !closed_) session_->OnSent();
   }
 
  private:

@@ -161,8 +161,8 @@ std::shared_ptr<Link> World::TryOnce(const std::shared_ptr<Life>& client,
                                      Process* process, Service service) {
   if (process == nullptr || !Reaches(client->process, *process)) return nullptr;
   static constexpr const char* kNames[] = {
-      "membership", "enlistment", "exchange", "replica",
-      "save state", "read state", "member"};
+      "membership",   "enlistment", "exchange",   "replica",
+      "read replica", "save state", "read state", "member"};
   const std::shared_ptr<Link> link = Link::Create(
       &network, kNames[static_cast<int>(service)], client, process->listener());
   links_.push_back(link);

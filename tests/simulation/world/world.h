@@ -36,6 +36,7 @@ enum class Service {
   kEnlistment,
   kExchange,
   kReplica,
+  kReadReplica,
   // All-reduce only: the workers' state on server 0, and the connections
   // between workers.
   kSaveState,

@@ -1,0 +1,32 @@
+// Reads in-memory replicas, which are copies of the state of a process in the
+// memory of a server; see proto/journal.proto, which calls them journals.
+#ifndef TRIBUTARY_COMMON_STREAM_REPLICA_READER_H_
+#define TRIBUTARY_COMMON_STREAM_REPLICA_READER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/parameters/snapshot.h"
+#include "common/stream/message_stream.h"
+#include "proto/journal.pb.h"
+
+namespace tributary {
+
+// The call that carries the copies to the reader.
+using ReplicaReadStream = ClientStream<JournalMessage, ReadJournalRequest>;
+
+// Starts `stream`, and reads the replica that `request` describes into the
+// buffers of `*snapshot`, which must contain all chunks of the shard in
+// `request`. Blocks until the call has ended. Returns DataLoss if a copy is
+// missing, out of order or of the wrong size. If the call fails, returns the
+// call's error. `address` is the address of the server that keeps the replica.
+// It is used only in the message of an error.
+absl::Status ReceiveReplica(std::unique_ptr<ReplicaReadStream> stream,
+                            const std::string& address,
+                            const ReadJournalRequest& request,
+                            Snapshot* snapshot);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_STREAM_REPLICA_READER_H_

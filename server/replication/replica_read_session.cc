@@ -1,0 +1,58 @@
+#include "server/replication/replica_read_session.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/stream/replica_stream.h"
+#include "server/replication/replica_session.h"
+
+namespace tributary {
+
+ReplicaReadSession::ReplicaReadSession(const ReplicaStore* memory,
+                                       std::shared_ptr<ReplicaReads> reads,
+                                       ServerStream<JournalMessage>* stream)
+    : memory_(memory),
+      reads_(std::move(reads)),
+      stream_(stream),
+      admitted_(++reads_->open <= reads_->most) {}
+
+ReplicaReadSession::~ReplicaReadSession() { --reads_->open; }
+
+void ReplicaReadSession::OnMessage(const ReadJournalRequest& request,
+                                   ReceivedPayload) {
+  const absl::Status status = Prepare(request);
+  if (status.ok()) {
+    SendNext();
+  } else {
+    stream_->Close(status);
+  }
+}
+
+absl::Status ReplicaReadSession::Prepare(const ReadJournalRequest& request) {
+  if (!admitted_) {
+    return absl::ResourceExhaustedError(
+        "too many processes are reading these replicas; try again");
+  }
+  if (memory_ == nullptr) return ReplicasNotServed();
+  TRIBUTARY_RETURN_IF_ERROR(memory_->CheckScope(request.scope()));
+  TRIBUTARY_ASSIGN_OR_RETURN(snapshot_,
+                             memory_->Find(request.shard(), request.version()));
+  return absl::OkStatus();
+}
+
+void ReplicaReadSession::SendNext() {
+  if (chunk_ == snapshot_.chunks.size()) {
+    stream_->Close(absl::OkStatus());
+    return;
+  }
+  const Snapshot::Chunk& chunk = snapshot_.chunks[chunk_];
+  ReplicaPart part(snapshot_.version, chunk, array_);
+  if (++array_ > static_cast<int>(chunk.slots.size())) {
+    array_ = 0;
+    ++chunk_;
+  }
+  // The stream may call OnSent on another thread before Send has returned.
+  stream_->Send(part.message, std::move(part.payload), /*priority=*/0);
+}
+
+}  // namespace tributary

@@ -1,0 +1,66 @@
+// The sending end of a call that reads an in-memory replica.
+#ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_READ_SESSION_H_
+#define TRIBUTARY_SERVER_REPLICATION_REPLICA_READ_SESSION_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "common/parameters/snapshot.h"
+#include "common/stream/message_stream.h"
+#include "proto/journal.pb.h"
+#include "server/replication/replica_store.h"
+
+namespace tributary {
+
+// The number of open reads of replicas, and the largest number that is allowed,
+// because each open read holds a snapshot in memory. The sessions share it.
+struct ReplicaReads {
+  explicit ReplicaReads(int most_reads) : most(most_reads) {}
+
+  const int most;
+  std::atomic<int> open{0};
+};
+
+// Largest number of open reads by servers: one read, and an earlier one whose
+// end was not noticed yet.
+inline constexpr int kMostReadsByServers = 2;
+
+// Sends the copies of one shard at one version, in the order of chunks and
+// arrays. Keeps only one message in the stream's queue.
+class ReplicaReadSession final
+    : public ServerSession<ReadJournalRequest, JournalMessage> {
+ public:
+  // A null `memory` refuses the call. `memory` and `stream` must outlive this
+  // object.
+  ReplicaReadSession(const ReplicaStore* memory,
+                     std::shared_ptr<ReplicaReads> reads,
+                     ServerStream<JournalMessage>* stream);
+  ~ReplicaReadSession() override;
+
+  void OnMessage(const ReadJournalRequest& request,
+                 ReceivedPayload payload) override;
+  void OnEnd() override {}
+  void OnGone() override {}
+  void OnSent() override { SendNext(); }
+
+ private:
+  absl::Status Prepare(const ReadJournalRequest& request);
+  // Sends the next array, or closes the call after the last one.
+  void SendNext();
+
+  const ReplicaStore* const memory_;
+  const std::shared_ptr<ReplicaReads> reads_;
+  ServerStream<JournalMessage>* const stream_;
+  // Whether this read is one of those that are allowed.
+  const bool admitted_;
+  // The copies, and the next array to send.
+  Snapshot snapshot_;
+  size_t chunk_ = 0;
+  int array_ = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_REPLICATION_REPLICA_READ_SESSION_H_
