@@ -1,24 +1,20 @@
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/text/counted.h"
 #include "common/transport/channel.h"
-#include "common/transport/chunk_codec.h"
 #include "common/transport/grpc_client_stream.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/parameter_server.grpc.pb.h"
 #include "server/process/server_network.h"
 #include "server/process/server_options.h"
 #include "server/replication/replica_service.h"
 #include "server/service/coordinator_service.h"
 #include "server/service/listener.h"
 #include "server/service/parameter_server_service.h"
+#include "server/service/weights_reader.h"
 
 namespace tributary {
 namespace {
@@ -117,34 +113,11 @@ absl::Status GrpcServerNetwork::ReadWeights(const std::string& address,
                                             int64_t version,
                                             const ArenaLayout& layout,
                                             size_t chunks, float* arena) {
-  std::unique_ptr<ParameterServer::Stub> stub =
-      ParameterServer::NewStub(CreateChannel(address, options_.security));
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + kReadWeightsTimeout));
-  ReadWeightsRequest request;
-  request.set_version(version);
-  std::unique_ptr<grpc::ClientReader<ServerMessage>> reader =
-      stub->ReadWeights(&context, request);
-  ServerMessage message;
-  size_t read = 0;
-  for (; reader->Read(&message); ++read) {
-    const Weights& weights = message.weights();
-    if (weights.chunk() < 0 || weights.chunk() >= layout.chunk_count() ||
-        weights.payload().size() !=
-            layout.ChunkSize(weights.chunk()) * sizeof(float)) {
-      return absl::DataLossError(
-          absl::StrCat(address, ": chunk ", weights.chunk(), " of ",
-                       Counted(weights.payload().size(), "byte"),
-                       " does not fit the model"));
-    }
-    std::copy_n(
-        weights.payload().data(), weights.payload().size(),
-        reinterpret_cast<char*>(arena + layout.ChunkBegin(weights.chunk())));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(FromGrpc(reader->Finish(), address));
-  if (read == chunks) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(address, " sent ", read, " of its ",
-                                          Counted(chunks, "chunk")));
+  return ReceiveWeights(
+      std::make_unique<GrpcClientStream<ServerMessage, ReadWeightsRequest>>(
+          CreateChannel(address, options_.security),
+          "/tributary.ParameterServer/ReadWeights", kReadWeightsTimeout),
+      address, version, layout, chunks, arena);
 }
 
 }  // namespace

@@ -5,12 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/failpoint.h"
 #include "common/base/limits.h"
 #include "common/base/retry.h"
-#include "common/transport/channel.h"
-#include "common/transport/chunk_codec.h"
 #include "common/transport/grpc_server_stream.h"
+#include "server/service/weights_read_session.h"
 
 namespace tributary {
 namespace {
@@ -18,64 +16,6 @@ namespace {
 // Largest number of refused workers in the log of one attempt, because such
 // workers may be started again and again.
 constexpr int kMostRefusals = 100;
-
-// Sends every chunk at one version.
-class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
- public:
-  WeightsReader(const ExchangeSession::Served& served,
-                const grpc::ByteBuffer& request, TransportCounters* counters,
-                std::shared_ptr<LiveCalls> calls)
-      : token_(std::move(calls)), store_(served.store), counters_(counters) {
-    grpc::ByteBuffer bytes = request;
-    absl::Status status = Decode(&bytes, &request_);
-    if (status.ok()) status = Failpoint("J4");
-    if (store_ == nullptr) {
-      Finish(ToGrpc(served.refusal));
-    } else if (!status.ok()) {
-      Finish(ToGrpc(status));
-    } else {
-      WriteNext();
-    }
-  }
-
- private:
-  void WriteNext() {
-    if (next_ == store_->chunk_numbers().size()) {
-      Finish(grpc::Status::OK);
-      return;
-    }
-    const absl::StatusOr<WeightsVersion> weights =
-        store_->Read(store_->chunk_numbers()[next_], request_.version());
-    if (!weights.ok()) {
-      Finish(ToGrpc(weights.status()));
-      return;
-    }
-    ++next_;
-    counters_->bytes_sent += weights->values.bytes;
-    out_ = Encode(WeightsHeader(weights->version, weights->chunk,
-                                weights->values.encoding,
-                                /*difference=*/false),
-                  PayloadOf(weights->values));
-    StartWrite(&out_);
-  }
-
-  void OnWriteDone(bool ok) override {
-    if (ok) {
-      WriteNext();
-    } else {
-      Finish(grpc::Status::CANCELLED);
-    }
-  }
-
-  void OnDone() override { delete this; }
-
-  const LiveCalls::Token token_;
-  ParameterStore* const store_;
-  TransportCounters* const counters_;
-  ReadWeightsRequest request_;
-  size_t next_ = 0;
-  grpc::ByteBuffer out_;
-};
 
 }  // namespace
 
@@ -134,7 +74,12 @@ ParameterServerService::Exchange(grpc::CallbackServerContext*) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* ParameterServerService::ReadWeights(
     grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-  return new WeightsReader(served(), *request, &counters_, calls_);
+  auto* stream =
+      new GrpcResponseStream<ReadWeightsRequest, ServerMessage>(calls_);
+  stream->Start(
+      std::make_unique<WeightsReadSession>(served(), &counters_, stream),
+      *request);
+  return stream;
 }
 
 }  // namespace tributary

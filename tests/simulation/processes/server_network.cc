@@ -1,7 +1,6 @@
 #include "tests/simulation/processes/server_network.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,7 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "server/service/coordinator_sessions.h"
+#include "server/service/weights_reader.h"
 #include "tests/simulation/processes/server_process.h"
 #include "tests/simulation/world/client_stream.h"
 
@@ -89,28 +89,25 @@ absl::Status SimulatedServerNetwork::ReadWeights(const std::string& address,
                                                  int64_t version,
                                                  const ArenaLayout& layout,
                                                  size_t chunks, float* arena) {
-  const Process* const from =
-      world_->servers[static_cast<size_t>(ShardAt(address))];
-  if (!world_->Reaches(process_->number(), *from)) {
-    return absl::UnavailableError(
-        absl::StrCat("lost ", address, " and its part of the weights"));
-  }
-  ParameterStore* const store =
-      static_cast<const ServerProcess*>(from)->services()->store();
-  if (store == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("lost ", address, " and its part of the weights"));
-  }
-  if (store->chunk_numbers().size() != chunks) {
-    return absl::DataLossError(absl::StrCat(address, ": another model"));
-  }
-  for (const int chunk : store->chunk_numbers()) {
-    TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
-                               store->Read(chunk, version));
-    std::memcpy(arena + layout.ChunkBegin(chunk), weights.values.data,
-                static_cast<size_t>(weights.values.bytes));
-  }
-  return absl::OkStatus();
+  absl::StatusOr<std::shared_ptr<Link>> link = world_->AwaitConnection(
+      process_->life(),
+      [world = world_, shard = ShardAt(address)] {
+        return world->servers[static_cast<size_t>(shard)];
+      },
+      Service::kReadWeights, /*deadline=*/world_->loop.now(),
+      [] { return false; });
+  const absl::Status read =
+      link.ok()
+          ? ReceiveWeights(
+                std::make_unique<
+                    SimulatedClientStream<ServerMessage, ReadWeightsRequest>>(
+                    world_, process_->life(), *std::move(link)),
+                address, version, layout, chunks, arena)
+          : link.status();
+  if (!absl::IsUnavailable(read)) return read;
+  // A job whose weights are lost may fail with this error; see World::OnExit.
+  return absl::UnavailableError(
+      absl::StrCat("lost ", address, " and its part of the weights"));
 }
 
 SimulatedServices::SimulatedServices(SimulatedServerNetwork* network,
@@ -201,6 +198,9 @@ void SimulatedServices::Accept(Service service,
       break;
     case Service::kExchange:
       weights_.Accept(link);
+      break;
+    case Service::kReadWeights:
+      weights_.AcceptRead(link);
       break;
     case Service::kReplica:
       replicas_.Accept(link);

@@ -24,8 +24,8 @@ int ShardAt(absl::string_view address);
 
 class SimulatedServices;
 
-// Implements ServerNetwork with simulated links. ReadWeights takes no virtual
-// time, and fails if the server is not reachable at that moment.
+// Implements ServerNetwork with simulated links. ReadWeights fails at once if
+// the server is not reachable at that moment.
 class SimulatedServerNetwork final : public ServerNetwork {
  public:
   // All arguments must outlive this object.

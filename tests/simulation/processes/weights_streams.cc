@@ -1,6 +1,7 @@
 #include "tests/simulation/processes/weights_streams.h"
 
 #include "absl/strings/str_cat.h"
+#include "server/service/weights_read_session.h"
 
 namespace tributary::simulation {
 
@@ -18,6 +19,16 @@ void WeightsStreams::Accept(const std::shared_ptr<Link>& link) {
         world_->Violate(absl::StrCat("server ", served_.shard,
                                      " refuses a worker: ", status.ToString()));
       });
+}
+
+void WeightsStreams::AcceptRead(const std::shared_ptr<Link>& link) {
+  calls_.Accept<ReadWeightsRequest, ServerMessage>(
+      link,
+      [this](ServerStream<ServerMessage>* stream) {
+        return std::make_unique<WeightsReadSession>(served_, &counters_,
+                                                    stream);
+      },
+      [](const absl::Status&) {});
 }
 
 void WeightsStreams::Serve(ParameterStore* store, const std::string& job_id,

@@ -1,5 +1,5 @@
-// A simulated server's Exchange calls, in place of ParameterServerService: the
-// same sessions over simulated streams.
+// A simulated server's Exchange and ReadWeights calls, in place of
+// ParameterServerService: the same sessions over simulated streams.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_WEIGHTS_STREAMS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_WEIGHTS_STREAMS_H_
 
@@ -28,6 +28,8 @@ class WeightsStreams final : public WeightsService {
   }
 
   void Accept(const std::shared_ptr<Link>& link);
+  // Accepts another server's request for the weights.
+  void AcceptRead(const std::shared_ptr<Link>& link);
   // Returns the store that is served; null before Serve.
   ParameterStore* store() const { return served_.store; }
   bool idle() const { return calls_.idle(); }

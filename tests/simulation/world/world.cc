@@ -161,7 +161,7 @@ std::shared_ptr<Link> World::TryOnce(const std::shared_ptr<Life>& client,
                                      Process* process, Service service) {
   if (process == nullptr || !Reaches(client->process, *process)) return nullptr;
   static constexpr const char* kNames[] = {
-      "membership",   "enlistment", "exchange",   "replica",
+      "membership",   "enlistment", "exchange",   "read weights", "replica",
       "read replica", "save state", "read state", "member"};
   const std::shared_ptr<Link> link = Link::Create(
       &network, kNames[static_cast<int>(service)], client, process->listener());

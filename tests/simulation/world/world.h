@@ -35,6 +35,7 @@ enum class Service {
   kMembership,
   kEnlistment,
   kExchange,
+  kReadWeights,
   kReplica,
   kReadReplica,
   // All-reduce only: the workers' state on server 0, and the connections
