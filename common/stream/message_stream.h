@@ -80,9 +80,10 @@ class ServerSession {
   // can thereby send data that accumulated in the meantime as one message. The
   // stream's lock is held during the call.
   virtual bool TakeMore(Out*) { return false; }
-  // Called when all messages have been sent and the stream is not closed. A
-  // session that sends much data can thereby keep only one message in the
-  // queue. Called without the stream's lock, but never twice at a time.
+  // Called when all queued messages have been sent and the stream is not
+  // closed. A session that sends much data can thereby keep only one message in
+  // the queue. The stream's lock is not held. If OnSent queues a message, the
+  // next call may begin before this one has returned.
   virtual void OnSent() {}
 };
 

@@ -9,7 +9,9 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "common/stream/message_stream.h"
 
 namespace tributary {
@@ -109,6 +111,58 @@ class FakeClientStream final : public ClientStream<In, Out> {
   std::function<void()> on_end_;
 };
 
+// What the server of a ScriptedClientStream does, and what the client did.
+template <typename In, typename Out>
+struct StreamScript {
+  struct Answer {
+    In message;
+    std::string payload;
+  };
+  std::vector<Answer> answers;
+  absl::Status status;  // The status with which the server ends the call.
+  std::vector<Out> requests;
+  bool half_closed = false;
+  bool cancelled = false;
+  int received = 0;  // Number of answers that the client has received.
+};
+
+// The client's end of a stream, for clients that block until the call has
+// ended. The server follows a script, which must outlive this object, when the
+// client calls AwaitDone. Not thread-safe.
+template <typename In, typename Out>
+class ScriptedClientStream final : public ClientStream<In, Out> {
+ public:
+  explicit ScriptedClientStream(StreamScript<In, Out>* script)
+      : script_(script) {}
+
+  void Start(ClientSession<In, Out>* session) override { session_ = session; }
+  using ClientStream<In, Out>::Send;
+  void Send(const Out& message, OutgoingPayload, int64_t) override {
+    script_->requests.push_back(message);
+  }
+  void Wake() override {}
+  void HalfClose() override { script_->half_closed = true; }
+  void Cancel() override { script_->cancelled = true; }
+  void Resume() override {}
+  absl::Status AwaitDone() override {
+    for (const auto& answer : script_->answers) {
+      ++script_->received;
+      if (!session_->OnMessage(answer.message, PayloadFrom(answer.payload))) {
+        break;
+      }
+    }
+    const absl::Status status = script_->cancelled
+                                    ? absl::CancelledError("cancelled")
+                                    : script_->status;
+    session_->OnGone(status);
+    return status;
+  }
+
+ private:
+  StreamScript<In, Out>* const script_;
+  ClientSession<In, Out>* session_ = nullptr;
+};
+
 // The server's end of a stream. A test plays the client: it calls Read for each
 // message that the session has sent, and calls OnMessage of the session to send
 // a message to the session. Not thread-safe.
@@ -128,7 +182,11 @@ class FakeServerStream final : public ServerStream<Out> {
 
   template <typename Session>
   std::optional<SentMessage<Out>> Read(Session* session) {
-    return queue_.Take(session);
+    auto message = queue_.Take(session);
+    if (message.has_value() && queue_.size() == 0 && !closed_.has_value()) {
+      session->OnSent();
+    }
+    return message;
   }
   size_t queued() const { return queue_.size(); }
   // Returns the status with which the session has closed the call, or nullopt
