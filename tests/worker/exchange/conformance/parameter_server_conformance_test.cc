@@ -10,9 +10,9 @@
 namespace tributary {
 namespace {
 
-ExchangeImplementation Server(const std::string& name,
-                              ExchangeSpec::Transport transport, int servers,
-                              int workers) {
+ExchangeImplementation OverTransport(const std::string& name,
+                                     ExchangeSpec::Transport transport,
+                                     int servers, int workers) {
   ExchangeImplementation server = ServerExchange(servers, workers);
   server.name =
       absl::StrCat(name, "_", servers, "_servers_", workers, "_workers");
@@ -29,11 +29,11 @@ std::vector<ExchangeImplementation> Implementations() {
   std::vector<ExchangeImplementation> all;
   for (const int servers : {1, 3}) {
     for (const int workers : {1, 3}) {
-      all.push_back(Server("tcp", ExchangeSpec::WIRE, servers, workers));
-      all.push_back(
-          Server("unix_socket", ExchangeSpec::UNIX_SOCKET, servers, workers));
-      all.push_back(
-          Server("shared_memory", ExchangeSpec::MEMORY, servers, workers));
+      all.push_back(OverTransport("tcp", ExchangeSpec::WIRE, servers, workers));
+      all.push_back(OverTransport("unix_socket", ExchangeSpec::UNIX_SOCKET,
+                                  servers, workers));
+      all.push_back(OverTransport("shared_memory", ExchangeSpec::MEMORY,
+                                  servers, workers));
     }
   }
   return all;
