@@ -42,7 +42,7 @@ void AddCredentialsFdFlag(CommandLine* line, SecurityFlags* flags);
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
-// Returns the credentials as text, which a process that is started with
+// Returns the credentials in the text form that a process started with
 // --credentials-fd reads. `security.tls_directory` must be empty.
 std::string PrintSecurity(const Security& security);
 

@@ -120,9 +120,9 @@ class LocalJob {
   // `signals` must have been created with `with_children` set, and must outlive
   // this object.
   LocalJob(LocalJobOptions options, SignalQueue* signals);
-  // Prepares a job whose processes `processes` starts. `processes` and
-  // `signals` must outlive this object, and `processes` must not have started
-  // any process.
+  // Prepares a job whose processes are started through `processes`. `processes`
+  // and `signals` must outlive this object. No process may have been started
+  // through `processes` before.
   LocalJob(LocalJobOptions options, SignalQueue* signals,
            ProcessControl* processes);
 

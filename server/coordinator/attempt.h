@@ -249,8 +249,8 @@ class Attempt {
   // Returns the time at which workers were told that training is complete.
   // Returns absl::InfiniteFuture() if they have not been told.
   absl::Time finishing_since() const { return finishing_since_; }
-  // Returns the number of workers when the attempt ended with RollBack or
-  // GiveUp; otherwise 0.
+  // Returns the number of workers at the moment at which RollBack or GiveUp
+  // ended the attempt. Returns 0 if neither has ended it.
   int workers_at_ending() const { return workers_at_ending_; }
 
   // ---- Reports.

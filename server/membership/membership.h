@@ -42,12 +42,10 @@ struct Member {
   std::string device;
   std::string nccl_device;
   absl::Time last_heard;
-  // The next three fields are the stages of joining, in order: true if the
-  // coordinator has sent the order Admission, if the worker has sent the report
-  // Ready, and if the coordinator has sent the order Open.
-  bool admitted = false;
-  bool ready = false;
-  bool opened = false;
+  // How far the worker has joined; these become true one after another.
+  bool admitted = false;  // The coordinator has sent the order Admission.
+  bool ready = false;     // The worker has sent the report Ready.
+  bool opened = false;    // The coordinator has sent the order Open.
   // True if the worker has a complete version of the weights, so that
   // micro-batches can be assigned to it.
   bool synced = false;

@@ -65,7 +65,7 @@ class LinearOps {
   // Computes dx = dy weight. With `accumulate`, adds the product to dx instead.
   virtual void BackwardInput(const BackwardInputArguments& args) = 0;
   // Computes dweight = dy^T x. With `accumulate`, adds the product to dweight
-  // instead. Sets dbias to the column sums of dy.
+  // instead. Sets dbias to the column sums of dy, also with `accumulate`.
   virtual void BackwardWeight(const BackwardWeightArguments& args) = 0;
 
   // The next two operations compute a linear layer followed by GELU (see

@@ -41,8 +41,8 @@ struct LayerSpec {
   // Constants that Forward reads from LayerTensors::constants.
   std::vector<float> constants;
 
-  // True if parameter 0 is an operand of matrix products. The layer reads it
-  // from LayerTensors::product_weight.
+  // True if parameter 0 is an operand of matrix products. The layer then reads
+  // the parameter from LayerTensors::product_weight.
   bool product_weight = false;
   // Number of parameters, beginning with parameter 0, to which `product_weight`
   // applies. They are contiguous in memory, and the layer reads them as one
