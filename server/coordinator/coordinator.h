@@ -102,8 +102,9 @@ class Coordinator {
   // Tells the servers that the job has ended, so that they exit. If the job was
   // stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the number of workers at the moment at which the attempt ended
-  // early, or 0 if it has not; see Attempt::workers_at_ending.
+  // Returns the number of workers at the moment at which the attempt was rolled
+  // back or given up, or 0 if neither has happened; see
+  // Attempt::workers_at_ending.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas
   // (copies of a server's state in the memory of a different server).
