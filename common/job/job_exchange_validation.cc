@@ -126,4 +126,21 @@ absl::Status ValidateExchange(const ExchangeSpec& exchange) {
                                    : ValidateConsistency(exchange);
 }
 
+absl::Status ValidateRecovery(const JobSpec& job) {
+  if (job.recovery().journal() && job.exchange().has_all_reduce()) {
+    return Error("recovery.journal",
+                 "is for exchange.parameter_server; leave it out: with "
+                 "all_reduce every worker has the whole state");
+  }
+  const ConsistencySpec& consistency =
+      job.exchange().parameter_server().consistency();
+  if (job.recovery().journal() &&
+      (consistency.has_asynchronous() || consistency.has_stale_synchronous())) {
+    return Error("recovery.journal",
+                 "needs consistency mode synchronous or local_steps, where all "
+                 "servers are at the same step");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace tributary

@@ -12,6 +12,9 @@ namespace tributary {
 // defaults set.
 absl::Status ValidateExchange(const ExchangeSpec& exchange);
 
+// Checks whether the job's exchange supports the fields of `recovery`.
+absl::Status ValidateRecovery(const JobSpec& job);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_JOB_JOB_EXCHANGE_VALIDATION_H_

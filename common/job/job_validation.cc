@@ -392,23 +392,6 @@ absl::Status ValidateTrace(const OutputSpec& output) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateRecovery(const JobSpec& job) {
-  if (job.recovery().journal() && job.exchange().has_all_reduce()) {
-    return Error("recovery.journal",
-                 "is for exchange.parameter_server; leave it out: with "
-                 "all_reduce every worker has the whole state");
-  }
-  const ConsistencySpec& consistency =
-      job.exchange().parameter_server().consistency();
-  if (job.recovery().journal() &&
-      (consistency.has_asynchronous() || consistency.has_stale_synchronous())) {
-    return Error("recovery.journal",
-                 "needs consistency mode synchronous or local_steps, where all "
-                 "servers are at the same step");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ValidateOutput(const OutputSpec& output) {
   if (output.has_directory() && output.directory().empty()) {
     return Error("output.directory", "is empty; leave it out for the default");

@@ -10,17 +10,21 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/text/nearest.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 
 namespace tributary {
 namespace {
 
 constexpr char kSynchronous[] = "synchronous";
 constexpr char kSynchronousSharded[] = "synchronous_sharded";
-constexpr char kStaleSynchronous[] = "stale_synchronous";
-constexpr char kAsynchronous[] = "asynchronous";
-constexpr char kLocalSteps[] = "local_steps";
 constexpr char kAllReduce[] = "all_reduce";
 constexpr char kAllReduceSharded[] = "all_reduce_sharded";
+
+// The consistency modes, whose fields have the names of the exchanges.
+const google::protobuf::OneofDescriptor* Modes() {
+  return ConsistencySpec::descriptor()->FindOneofByName("mode");
+}
 
 absl::StatusOr<ExchangeVariant> MakeVariant(const JobSpec& job,
                                             const std::string& name,
@@ -47,9 +51,16 @@ absl::StatusOr<ExchangeVariant> MakeVariant(const JobSpec& job,
 }  // namespace
 
 const std::vector<std::string>& ExchangeNames() {
-  static const auto* const names = new std::vector<std::string>{
-      kSynchronous, kSynchronousSharded, kStaleSynchronous, kAsynchronous,
-      kLocalSteps,  kAllReduce,          kAllReduceSharded};
+  static const auto* const names = [] {
+    auto* const all = new std::vector<std::string>();
+    const google::protobuf::OneofDescriptor* const modes = Modes();
+    for (int i = 0; i < modes->field_count(); ++i) {
+      all->push_back(modes->field(i)->name());
+      if (all->back() == kSynchronous) all->push_back(kSynchronousSharded);
+    }
+    all->insert(all->end(), {kAllReduce, kAllReduceSharded});
+    return all;
+  }();
   return *names;
 }
 
@@ -65,15 +76,10 @@ void SetExchange(const std::string& name, ExchangeSpec* exchange) {
   ParameterServerSpec* server = exchange->mutable_parameter_server();
   server->set_chunk_bytes(chunk_bytes);
   ConsistencySpec* consistency = server->mutable_consistency();
-  if (name == kStaleSynchronous) {
-    consistency->mutable_stale_synchronous();
-  } else if (name == kAsynchronous) {
-    consistency->mutable_asynchronous();
-  } else if (name == kLocalSteps) {
-    consistency->mutable_local_steps();
-  } else {
-    consistency->mutable_synchronous();
-  }
+  const std::string mode = name == kSynchronousSharded ? kSynchronous : name;
+  const google::protobuf::FieldDescriptor* const field =
+      ConsistencySpec::descriptor()->FindFieldByName(mode);
+  ConsistencySpec::GetReflection()->MutableMessage(consistency, field);
 }
 
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(

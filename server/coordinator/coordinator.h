@@ -103,8 +103,8 @@ class Coordinator {
   // stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of workers at the moment at which the attempt was rolled
-  // back or given up, or 0 if neither has happened; see
-  // Attempt::workers_at_ending.
+  // back, or was overtaken by a newer coordinator (see Overtaken). Returns 0 if
+  // neither has happened, for example if the job failed.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas
   // (copies of a server's state in the memory of a different server).

@@ -10,15 +10,12 @@ namespace tributary {
 std::unique_ptr<RunMode> CreateRunMode(const JobSpec& job,
                                        Membership* membership,
                                        ServerRoster* servers) {
-  switch (ResolveExchange(job).kind) {
-    case ExchangeKind::kAllReduce:
-      return std::make_unique<AllReduceSteps>(job, membership, servers);
-    case ExchangeKind::kAsynchronous:
-      return std::make_unique<LeasedSteps>(job, membership, servers);
-    case ExchangeKind::kSynchronous:
-    case ExchangeKind::kBoundedStaleness:
-    case ExchangeKind::kLocalSteps:
-      break;
+  const ExchangeTraits traits = ResolveExchange(job);
+  if (!traits.servers_update) {
+    return std::make_unique<AllReduceSteps>(job, membership, servers);
+  }
+  if (traits.whole_batches) {
+    return std::make_unique<LeasedSteps>(job, membership, servers);
   }
   return std::make_unique<OrderedSteps>(job, membership, servers);
 }

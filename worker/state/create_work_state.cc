@@ -10,17 +10,14 @@ namespace tributary {
 std::unique_ptr<WorkState> CreateWorkState(const JobSpec& job,
                                            const WorkState::Options& options,
                                            const ArenaLayout* layout) {
-  switch (ResolveExchange(job).kind) {
-    case ExchangeKind::kAsynchronous:
-      return std::make_unique<AsynchronousWork>(
-          options, static_cast<int>(job.batch().micro_batches()), layout);
-    case ExchangeKind::kBoundedStaleness:
-      return std::make_unique<StaleSynchronousWork>(
-          options, ConsistencyOf(job).stale_synchronous(), layout);
-    case ExchangeKind::kSynchronous:
-    case ExchangeKind::kLocalSteps:
-    case ExchangeKind::kAllReduce:
-      break;
+  const ExchangeTraits traits = ResolveExchange(job);
+  if (traits.whole_batches) {
+    return std::make_unique<AsynchronousWork>(
+        options, static_cast<int>(job.batch().micro_batches()), layout);
+  }
+  if (!traits.one_version_per_round) {
+    return std::make_unique<StaleSynchronousWork>(
+        options, ConsistencyOf(job).stale_synchronous(), layout);
   }
   return std::make_unique<SynchronousWork>(options, layout);
 }
