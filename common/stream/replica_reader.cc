@@ -6,51 +6,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/stream/read_call.h"
 
 namespace tributary {
 namespace {
 
-class ReplicaReader final
-    : private ClientSession<JournalMessage, ReadJournalRequest> {
+// Writes the arrays of a replica to a snapshot, in the order in which they must
+// arrive.
+class ReplicaReader {
  public:
-  ReplicaReader(std::unique_ptr<ReplicaReadStream> stream, std::string address,
-                Snapshot* snapshot)
-      : address_(std::move(address)),
-        snapshot_(snapshot),
-        stream_(std::move(stream)) {}
+  ReplicaReader(const std::string& address, int64_t version, Snapshot* snapshot)
+      : address_(address), version_(version), snapshot_(snapshot) {}
 
-  absl::Status Read(const ReadJournalRequest& request) {
-    version_ = request.version();
-    stream_->Start(this);
-    stream_->Send(request);
-    stream_->HalfClose();
-    const absl::Status ended = stream_->AwaitDone();
-    TRIBUTARY_RETURN_IF_ERROR(error_);
-    if (!ended.ok()) {
-      return absl::Status(ended.code(),
-                          absl::StrCat(address_, ": ", ended.message()));
-    }
-    if (chunk_ < snapshot_->chunks.size()) {
-      return absl::DataLossError(absl::StrCat(address_, ": sent ", chunk_,
-                                              " of ", snapshot_->chunks.size(),
-                                              " chunks"));
-    }
-    snapshot_->version = version_;
-    return absl::OkStatus();
-  }
-
- private:
-  bool OnMessage(const JournalMessage& message,
-                 ReceivedPayload payload) override {
-    error_ = Take(message.part(), payload);
-    if (error_.ok()) return true;
-    stream_->Cancel();
-    return false;
-  }
-
-  void OnGone(const absl::Status&) override {}
-
-  // Writes the next array of the snapshot.
   absl::Status Take(const JournalPart& part, const ReceivedPayload& payload) {
     if (chunk_ == snapshot_->chunks.size() ||
         part.chunk() != snapshot_->chunks[chunk_].number ||
@@ -72,16 +39,24 @@ class ReplicaReader final
     return absl::OkStatus();
   }
 
-  const std::string address_;
+  // Call it when the call has ended without an error.
+  absl::Status Finish() {
+    if (chunk_ < snapshot_->chunks.size()) {
+      return absl::DataLossError(absl::StrCat(address_, ": sent ", chunk_,
+                                              " of ", snapshot_->chunks.size(),
+                                              " chunks"));
+    }
+    snapshot_->version = version_;
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string& address_;
+  const int64_t version_;
   Snapshot* const snapshot_;
-  int64_t version_ = 0;
-  // The following members are accessed only in calls that the stream makes, and
-  // after AwaitDone. The next array to receive, and the first error.
+  // The next array to receive.
   size_t chunk_ = 0;
   size_t array_ = 0;
-  absl::Status error_;
-  // Destroyed first, because it may still call the session until then.
-  const std::unique_ptr<ReplicaReadStream> stream_;
 };
 
 }  // namespace
@@ -90,7 +65,14 @@ absl::Status ReceiveReplica(std::unique_ptr<ReplicaReadStream> stream,
                             const std::string& address,
                             const ReadJournalRequest& request,
                             Snapshot* snapshot) {
-  return ReplicaReader(std::move(stream), address, snapshot).Read(request);
+  ReplicaReader reader(address, request.version(), snapshot);
+  ReadCall<JournalMessage, ReadJournalRequest> call(
+      std::move(stream),
+      [&](const JournalMessage& message, const ReceivedPayload& payload) {
+        return reader.Take(message.part(), payload);
+      });
+  TRIBUTARY_RETURN_IF_ERROR(call.Run(request, address));
+  return reader.Finish();
 }
 
 }  // namespace tributary

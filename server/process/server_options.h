@@ -48,10 +48,10 @@ struct ServerOptions {
   // complete version of the weights), or when `start_timeout` has passed since
   // the first worker was synced. Later workers join the running job.
   int expected_workers = 1;
+  absl::Duration start_timeout = absl::Seconds(60);
   // Shard 0 only: if more than expected_workers, the number of workers that may
   // come. The job fails at once if so many workers cannot take part.
   int most_workers = 1;
-  absl::Duration start_timeout = absl::Seconds(60);
   // Shard 0 only: a worker that sends no message for this long is removed. A
   // server that sends no message for this long is lost: the attempt ends, and
   // the job continues in a new attempt. A value that is too small removes slow
