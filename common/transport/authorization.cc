@@ -93,9 +93,9 @@ Authorizer::Authorizer(const Security& security) : security_(security) {}
 absl::Status Authorizer::Check(
     absl::string_view path, absl::string_view authorization,
     const std::vector<absl::string_view>& dns_names) const {
-  if (absl::StartsWith(path, kHealthService)) return absl::OkStatus();
   const absl::Status token = CheckToken(authorization);
   if (!token.ok()) return token;
+  if (absl::StartsWith(path, kHealthService)) return absl::OkStatus();
   const auto allowed = Access().find(path);
   if (allowed == Access().end()) {
     return absl::PermissionDeniedError(

@@ -20,8 +20,10 @@ std::string AuthorizationValue(absl::string_view token);
 
 // Decides whether a caller may call a method, from the caller's token and role.
 // A table lists the roles that may call each method; a new method must be added
-// to this table, because methods that are not in it are refused. Every caller
-// may call the methods of health checks. Thread-safe. Never blocks.
+// to this table, because methods that are not in it are refused. Callers of
+// every role may call the methods of health checks. gRPC reads the first
+// message of a call only after this check, so a refused caller cannot make the
+// process store one. Thread-safe. Never blocks.
 class Authorizer {
  public:
   // If `security` enables TLS, the certificate of a caller must name a role

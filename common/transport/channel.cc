@@ -14,6 +14,7 @@
 #include "common/base/monotonic_clock.h"
 #include "common/transport/credentials.h"
 #include "common/transport/diagnosis.h"
+#include "grpc/compression.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
 #include "grpcpp/channel.h"
@@ -101,6 +102,11 @@ class NameWatch {
   absl::Time next_ = MonotonicNow() + kLookupInterval;
 };
 
+// The algorithms that a channel or server may use to compress messages, as
+// bits: none. gRPC inflates a message before it checks its size, so a small
+// message could fill the memory of the process that receives it.
+constexpr int kNoCompression = 1 << GRPC_COMPRESS_NONE;
+
 bool IsUnixSocket(const std::string& address) {
   return absl::StartsWith(address, "unix");
 }
@@ -124,6 +130,9 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
   // A stream carries the whole exchange with one server, so channels to the
   // same address must not share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
+                   kNoCompression);
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   // Tributary retries at a higher level; gRPC's retries would buffer whole
   // messages.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -206,6 +215,10 @@ void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder) {
        Milliseconds(limits.min_ping_interval)},
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
        Milliseconds(limits.handshake_timeout)},
+      // Calls with a compressed message end with Unimplemented. Those that name
+      // no algorithm still may not be inflated.
+      {GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kNoCompression},
+      {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
       // A second server on the same port must fail to start.
       {GRPC_ARG_ALLOW_REUSEPORT, 0}};
   for (const auto& [name, value] : arguments) {

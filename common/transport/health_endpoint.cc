@@ -9,6 +9,7 @@
 #include "common/transport/channel.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -29,6 +30,10 @@ Limits HealthLimits() {
   return limits;
 }
 
+// Memory for the calls of all probers. gRPC checks the size of a message only
+// when all of it has arrived, and ends calls that would exceed this quota.
+constexpr size_t kHealthBytes = 16 << 20;
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
@@ -36,6 +41,9 @@ absl::StatusOr<std::unique_ptr<HealthEndpoint>> HealthEndpoint::Start(
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   ConfigureServer(HealthLimits(), &builder);
+  grpc::ResourceQuota quota("health");
+  quota.Resize(kHealthBytes);
+  builder.SetResourceQuota(quota);
   std::unique_ptr<HealthEndpoint> endpoint(new HealthEndpoint());
   // gRPC does not start a server without a service besides its own.
   builder.RegisterCallbackGenericService(endpoint->others_.get());

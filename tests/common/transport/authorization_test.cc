@@ -166,8 +166,12 @@ TEST(AuthorizerTest, RefusesMethodsThatItDoesNotKnow) {
   }
 }
 
-TEST(AuthorizerTest, AnswersHealthChecksOfEverybody) {
-  EXPECT_TRUE(Requiring(true, kToken).Check(kHealth, "", kNoNames).ok());
+TEST(AuthorizerTest, AnswersHealthChecksOfEveryRoleThatHasTheToken) {
+  const Authorizer authorizer = Requiring(true, kToken);
+  EXPECT_TRUE(
+      authorizer.Check(kHealth, AuthorizationValue(kToken), kNoNames).ok());
+  EXPECT_EQ(authorizer.Check(kHealth, "", kNoNames).code(),
+            absl::StatusCode::kUnauthenticated);
 }
 
 }  // namespace
