@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/monotonic_clock.h"
+#include "common/os/tcp_connection.h"
 
 namespace tributary {
 namespace {
@@ -66,7 +67,7 @@ absl::Status SocketError(const std::string& what) {
 }
 
 // Returns the address of the peer for the connection table and the log.
-std::string PeerOf(const sockaddr_storage& address) {
+std::string AddressOf(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = {};
   if (address.ss_family == AF_INET) {
     const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
@@ -83,6 +84,14 @@ std::string PeerOf(const sockaddr_storage& address) {
     return absl::StrCat(inet_ntop(AF_INET6, &v6, text, sizeof(text)), "/64");
   }
   return "this host";
+}
+
+// Returns what a connection counts for. Users of this machine share an address,
+// and must not keep each other out.
+std::string PeerOf(int socket, const sockaddr_storage& address) {
+  const std::string peer = AddressOf(address);
+  const absl::optional<uid_t> user = UserOfTcpPeer(socket);
+  return user.has_value() ? absl::StrCat(peer, " (user ", *user, ")") : peer;
 }
 
 bool IsOwnUser(int socket) {
@@ -266,7 +275,7 @@ void ConnectionAcceptor::AcceptAll(const Door& door) {
         accept4(door.listener, reinterpret_cast<sockaddr*>(&address), &size,
                 SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (socket >= 0) {
-      if (Admit(door, socket, PeerOf(address))) door.handler(socket);
+      if (Admit(door, socket, PeerOf(socket, address))) door.handler(socket);
       continue;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||

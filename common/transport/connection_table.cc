@@ -1,9 +1,23 @@
 #include "common/transport/connection_table.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "common/os/tcp_connection.h"
+
 namespace tributary {
+namespace {
+
+// Returns true if less than an HTTP/2 client's first bytes (RFC 9113, 3.4) has
+// arrived. False if `socket` is not a TCP connection.
+bool IsSilent(int socket) {
+  constexpr uint64_t kPrefaceBytes = 24;
+  return BytesReceived(socket).value_or(kPrefaceBytes) < kPrefaceBytes;
+}
+
+}  // namespace
 
 ConnectionTable::ConnectionTable(const Limits& limits) : limits_(limits) {}
 
@@ -67,6 +81,24 @@ void ConnectionTable::DropClosed(const std::string& peer, absl::Time now) {
   }
 }
 
+void ConnectionTable::DropSilent(const std::string& peer, absl::Time now) {
+  int oldest = -1;
+  for (const int socket : peers_.at(peer).sockets) {
+    const absl::Time accepted = slots_[socket].accepted;
+    if (now - accepted >= kSilence &&
+        (oldest < 0 || accepted < slots_[oldest].accepted) && IsOpen(socket) &&
+        IsSilent(socket)) {
+      oldest = socket;
+    }
+  }
+  if (oldest < 0) return;
+  // gRPC owns the descriptor, and may close it on its own thread after IsOpen
+  // has seen it. Then this ends whatever connection has its number by now; all
+  // connections of this process may end at any time.
+  shutdown(oldest, SHUT_RDWR);
+  Remove(oldest);
+}
+
 ConnectionTable::Answer ConnectionTable::Add(int socket, absl::string_view peer,
                                              absl::Time now) {
   if (static_cast<size_t>(socket) >= slots_.size()) slots_.resize(socket + 1);
@@ -80,6 +112,7 @@ ConnectionTable::Answer ConnectionTable::Add(int socket, absl::string_view peer,
   };
   const size_t most = limits_.connections_per_peer;
   if (count() >= most) DropClosed(key, now);
+  if (count() >= most) DropSilent(key, now);
   if (count() >= most) return Answer::kPeerHasTooMany;
   if (size_ >= limits_.connections && now - looked_ >= kLookInterval) {
     looked_ = now;
@@ -91,7 +124,7 @@ ConnectionTable::Answer ConnectionTable::Add(int socket, absl::string_view peer,
   if (size_ >= limits_.connections) return Answer::kTooMany;
   struct stat info;
   if (fstat(socket, &info) != 0) return Answer::kTooMany;
-  slots_[socket] = {info.st_ino, info.st_dev, key};
+  slots_[socket] = {info.st_ino, info.st_dev, key, now};
   peers_[key].sockets.insert(socket);
   ++size_;
   return Answer::kWelcome;

@@ -31,9 +31,12 @@ class ConnectionTable {
 
   // Returns kWelcome if the new connection `socket` is allowed, otherwise the
   // reason why it is not. An allowed socket counts as a connection until it is
-  // closed. `peer` is the remote address without its port. When a limit is
-  // reached, a closed socket may still count for up to kLookInterval. `now`
-  // must never decrease.
+  // closed. `peer` is the remote address without its port, with the user if the
+  // peer is on this machine. When a limit is reached, a closed socket may still
+  // count for up to kLookInterval. If `peer` has reached its limit, the new
+  // connection replaces the oldest one that has been open for kSilence and has
+  // sent nothing but the beginning of a handshake: shuts that socket down.
+  // `now` must never decrease.
   Answer Add(int socket, absl::string_view peer, absl::Time now);
 
   // Number of connections, including closed ones that were not detected yet.
@@ -42,6 +45,9 @@ class ConnectionTable {
   // Minimum time between two scans for closed connections. Limits the CPU time
   // that peers can cause when a limit is reached.
   static constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
+  // Time that a new connection has for the beginning of its handshake before
+  // another one may replace it. Both HTTP/2 and TLS clients speak first.
+  static constexpr absl::Duration kSilence = absl::Seconds(1);
 
  private:
   struct Peer {
@@ -57,6 +63,7 @@ class ConnectionTable {
     ino_t inode = 0;
     dev_t device = 0;
     std::string peer;  // Empty if the descriptor is not an accepted connection.
+    absl::Time accepted = absl::InfinitePast();
   };
 
   bool IsOpen(int socket) const;
@@ -65,6 +72,9 @@ class ConnectionTable {
   bool MayConnect(const std::string& peer, absl::Time now);
   void Remove(int socket);
   void DropClosed(const std::string& peer, absl::Time now);
+  // Shuts the oldest silent connection of `peer` down and forgets it. Does
+  // nothing if there is none.
+  void DropSilent(const std::string& peer, absl::Time now);
 
   const Limits limits_;
   int size_ = 0;

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <memory>
@@ -115,6 +116,28 @@ TEST_F(ConnectionAcceptorTest, OnePeerCannotTakeEverything) {
   EXPECT_EQ(accepted_.size(), 3u);
   Connect(/*host=*/2);
   EXPECT_TRUE(accepted_.Await(4));
+}
+
+TEST_F(ConnectionAcceptorTest, AUserCannotKeepOutTheOtherUsersOfThisMachine) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become a different user";
+  Limits limits;
+  limits.connections_per_peer = 3;
+  Start(limits);
+  Connect();
+  ASSERT_TRUE(accepted_.Await(1));
+  // In the child, which has no thread of the acceptor, only system calls.
+  constexpr uid_t kOther = 54321;
+  const pid_t child = fork();
+  if (child == 0) {
+    bool kept_out = setuid(kOther) == 0;
+    for (int i = 0; i < 3; ++i) kept_out = kept_out && Connect() >= 0;
+    _exit(kept_out && IsTurnedAway(Connect()) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  Connect();
+  EXPECT_TRUE(accepted_.Await(5));
 }
 
 TEST_F(ConnectionAcceptorTest, HasALimitInAll) {

@@ -1,5 +1,6 @@
 #include "common/transport/connection_table.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -144,6 +145,84 @@ TEST_F(ConnectionTableTest, RemembersOnlySoManyAddresses) {
   EXPECT_EQ(welcome, 4096 + 10);
   now_ += absl::Minutes(1);
   EXPECT_EQ(table.Add(socket, "another", now_), Answer::kWelcome);
+}
+
+// Connections over TCP, of which the kernel counts the bytes.
+class SilentConnectionTest : public ConnectionTableTest {
+ protected:
+  SilentConnectionTest() {
+    listener_ = socket(AF_INET, SOCK_STREAM, 0);
+    sockets_.push_back(listener_);
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* address = reinterpret_cast<sockaddr*>(&address_);
+    socklen_t size = sizeof(address_);
+    EXPECT_EQ(bind(listener_, address, size), 0);
+    EXPECT_EQ(getsockname(listener_, address, &size), 0);
+    EXPECT_EQ(listen(listener_, 16), 0);
+  }
+
+  // Returns the accepted end of a new connection whose other end has sent
+  // `bytes`.
+  int NewConnection(int bytes) {
+    const int client = socket(AF_INET, SOCK_STREAM, 0);
+    sockets_.push_back(client);
+    EXPECT_EQ(connect(client, reinterpret_cast<sockaddr*>(&address_),
+                      sizeof(address_)),
+              0);
+    sockets_.push_back(accept(listener_, nullptr, nullptr));
+    const int accepted = sockets_.back();
+    const std::string text(bytes, 'x');
+    if (bytes > 0) {
+      EXPECT_EQ(send(client, text.data(), text.size(), 0), bytes);
+      char byte = 0;
+      EXPECT_EQ(recv(accepted, &byte, 1, MSG_PEEK), 1);  // It has arrived.
+    }
+    return accepted;
+  }
+
+  // Reads what has arrived; returns true if `accepted` has been shut down.
+  static bool IsShutDown(int accepted) {
+    char bytes[256];
+    ssize_t count;
+    do {
+      count = recv(accepted, bytes, sizeof(bytes), MSG_DONTWAIT);
+    } while (count > 0);
+    return count == 0;
+  }
+
+  int listener_ = -1;
+  sockaddr_in address_ = {};
+};
+
+TEST_F(SilentConnectionTest, GivesItsPlaceToANewOne) {
+  ConnectionTable table(Most(100, 3));
+  const int speaking = NewConnection(/*bytes=*/24);
+  const int first = NewConnection(/*bytes=*/23);
+  const int second = NewConnection(/*bytes=*/0);
+  EXPECT_EQ(table.Add(speaking, "a", now_), Answer::kWelcome);
+  EXPECT_EQ(table.Add(first, "a", now_ + absl::Milliseconds(1)),
+            Answer::kWelcome);
+  EXPECT_EQ(table.Add(second, "a", now_ + absl::Milliseconds(2)),
+            Answer::kWelcome);
+  now_ += absl::Milliseconds(2) + ConnectionTable::kSilence;
+  EXPECT_EQ(table.Add(NewConnection(24), "a", now_), Answer::kWelcome);
+  EXPECT_TRUE(IsShutDown(first));
+  EXPECT_FALSE(IsShutDown(second));
+  EXPECT_EQ(table.Add(NewConnection(24), "a", now_), Answer::kWelcome);
+  EXPECT_TRUE(IsShutDown(second));
+  EXPECT_EQ(table.Add(NewConnection(24), "a", now_), Answer::kPeerHasTooMany);
+  EXPECT_FALSE(IsShutDown(speaking));
+  EXPECT_EQ(table.size(), 3);
+}
+
+TEST_F(SilentConnectionTest, HasTimeToSpeak) {
+  ConnectionTable table(Most(100, 1));
+  const int silent = NewConnection(/*bytes=*/0);
+  EXPECT_EQ(table.Add(silent, "a", now_), Answer::kWelcome);
+  now_ += ConnectionTable::kSilence - absl::Milliseconds(1);
+  EXPECT_EQ(table.Add(NewConnection(24), "a", now_), Answer::kPeerHasTooMany);
+  EXPECT_FALSE(IsShutDown(silent));
 }
 
 }  // namespace
