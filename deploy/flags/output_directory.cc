@@ -41,6 +41,28 @@ constexpr const char* kFilesOfARun[] = {"summary.json",
                                         "final/manifest.json",
                                         "final/model.safetensors"};
 
+// The folders of a run, and the files of a run that grow; all other files are
+// replaced as a whole, which replaces a link and not what it refers to.
+constexpr const char* kWrittenInPlace[] = {
+    "logs",          "checkpoints",  "final",   "best",      "tensorboard",
+    "metrics.jsonl", "events.jsonl", "attempt", "trace.json"};
+
+// Returns an error if the run would write to a place outside of `path`, because
+// whoever made a link there chose the place.
+absl::Status RefuseLinks(const std::string& path) {
+  for (const char* const name : kWrittenInPlace) {
+    std::error_code ignored;
+    const fs::path entry = fs::path(path) / name;
+    if (fs::symlink_status(entry, ignored).type() == fs::file_type::symlink) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(entry.string(),
+                       ": is a symbolic link, which a run does not write to; "
+                       "remove it, or choose another output folder"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Returns true for checkpoints, including those that were moved aside when
 // their steps were saved again.
 bool IsCheckpoint(const std::string& name) {
@@ -192,6 +214,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     return FileError(errno, "cannot write to folder", path);
   }
+  TRIBUTARY_RETURN_IF_ERROR(RefuseLinks(path));
   if (earlier == Earlier::kResume) return claimed;
   if (earlier == Earlier::kRefuse) {
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string valuable, ValuableIn(path));

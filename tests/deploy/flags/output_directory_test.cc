@@ -156,6 +156,27 @@ TEST(OutputDirectoryTest, IsClaimedByOneAtATime) {
       OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).ok());
 }
 
+TEST(OutputDirectoryTest, RefusesLinksToOtherPlaces) {
+  for (const char* name : {"logs", "checkpoints", "metrics.jsonl"}) {
+    for (const OutputDirectory::Earlier earlier :
+         {OutputDirectory::Earlier::kRefuse, OutputDirectory::Earlier::kReplace,
+          OutputDirectory::Earlier::kResume}) {
+      SCOPED_TRACE(name);
+      const std::string path = Fresh(absl::StrCat("links-", name));
+      const std::string other = Fresh("other-place");
+      std::filesystem::create_directories(path);
+      std::filesystem::create_directories(other);
+      Touch(other + "/step-1");
+      std::filesystem::remove(absl::StrCat(path, "/", name));
+      std::filesystem::create_symlink(other, absl::StrCat(path, "/", name));
+      const auto claimed = OutputDirectory::Claim(path, earlier);
+      EXPECT_EQ(claimed.status().code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(claimed.status().message()), HasSubstr(name));
+      EXPECT_TRUE(std::filesystem::exists(other + "/step-1"));
+    }
+  }
+}
+
 TEST(OutputDirectoryTest, NamesThePathThatCannotBeAFolder) {
   const std::string path = Fresh("file");
   std::filesystem::create_directories(Fresh(""));
