@@ -117,7 +117,8 @@ absl::StatusOr<std::unique_ptr<PredictionInputs>> OpenTable(
     const CsvSpec& spec, const std::string& stored, const std::string& path,
     int64_t features) {
   std::string bytes;
-  TRIBUTARY_RETURN_IF_ERROR(AppendWholeFile(path, kMaxDataBytes, &bytes));
+  TRIBUTARY_RETURN_IF_ERROR(
+      AppendLines(path, kMaxDataBytes, kMaxCsvLineBytes, &bytes));
   CsvOptions options;
   options.delimiter = spec.delimiter()[0];
   DataInfo info;

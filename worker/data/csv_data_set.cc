@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
   TRIBUTARY_RETURN_IF_ERROR(CheckSpec(spec, regression));
   std::string train_bytes;
   TRIBUTARY_RETURN_IF_ERROR(
-      AppendWholeFile(spec.train(), kMaxDataBytes, &train_bytes));
+      AppendLines(spec.train(), kMaxDataBytes, kMaxCsvLineBytes, &train_bytes));
   CsvOptions options = ParseOptions(spec, regression);
   TRIBUTARY_ASSIGN_OR_RETURN(CsvTable train,
                              ParseCsv(train_bytes, options, spec.train()));
@@ -99,7 +99,7 @@ absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
   std::string test_bytes;
   if (spec.has_test()) {
     TRIBUTARY_RETURN_IF_ERROR(
-        AppendWholeFile(spec.test(), kMaxDataBytes, &test_bytes));
+        AppendLines(spec.test(), kMaxDataBytes, kMaxCsvLineBytes, &test_bytes));
     options.columns = train.columns;
     TRIBUTARY_ASSIGN_OR_RETURN(test,
                                ParseCsv(test_bytes, options, spec.test()));

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -200,8 +201,47 @@ absl::Status DataFile::Read(int64_t count, std::string* bytes) {
   return absl::OkStatus();
 }
 
-absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
-                             std::string* bytes) {
+namespace {
+
+// Checks the lines of a file while it is read.
+class LineLengths {
+ public:
+  // `path` must outlive this object.
+  LineLengths(const std::string& path, int64_t most_bytes)
+      : path_(path), most_bytes_(most_bytes) {}
+
+  // `bytes` are the next bytes of the file.
+  absl::Status Add(absl::string_view bytes) {
+    for (size_t end; (end = bytes.find('\n')) != absl::string_view::npos;) {
+      TRIBUTARY_RETURN_IF_ERROR(Grow(end));
+      bytes.remove_prefix(end + 1);
+      length_ = 0;
+      ++line_;
+    }
+    return Grow(bytes.size());
+  }
+
+ private:
+  absl::Status Grow(size_t bytes) {
+    length_ += static_cast<int64_t>(bytes);
+    if (length_ <= most_bytes_) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ":", line_, ": a line of more than ", most_bytes_,
+                     " bytes, the most that is read; is this a text file?"));
+  }
+
+  const std::string& path_;
+  const int64_t most_bytes_;
+  int64_t line_ = 1;
+  int64_t length_ = 0;
+};
+
+// Appends the contents of the file at `path` to `bytes`, and passes each piece
+// of them to `check`.
+absl::Status AppendChecked(
+    const std::string& path, int64_t limit_bytes,
+    const std::function<absl::Status(absl::string_view)>& check,
+    std::string* bytes) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<DataFile> file,
                              DataFile::Open(path));
   const int64_t before = static_cast<int64_t>(bytes->size());
@@ -212,8 +252,15 @@ absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
     bytes->reserve(
         static_cast<size_t>(before + file->size_bound() + kReadBytes));
   }
-  TRIBUTARY_RETURN_IF_ERROR(file->Read(room + 1, bytes));
-  const int64_t size = static_cast<int64_t>(bytes->size());
+  int64_t size = before;
+  while (size <= limit_bytes) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        file->Read(std::min(kReadBytes, limit_bytes + 1 - size), bytes));
+    const absl::string_view piece = absl::string_view(*bytes).substr(size);
+    if (piece.empty()) break;
+    TRIBUTARY_RETURN_IF_ERROR(check(piece));
+    size = static_cast<int64_t>(bytes->size());
+  }
   if (size == before) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is empty"));
   }
@@ -223,6 +270,24 @@ absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
                      limit_bytes, " bytes, the most that is read"));
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
+                             std::string* bytes) {
+  return AppendChecked(
+      path, limit_bytes, [](absl::string_view) { return absl::OkStatus(); },
+      bytes);
+}
+
+absl::Status AppendLines(const std::string& path, int64_t limit_bytes,
+                         int64_t line_bytes, std::string* bytes) {
+  LineLengths lengths(path, line_bytes);
+  return AppendChecked(
+      path, limit_bytes,
+      [&lengths](absl::string_view piece) { return lengths.Add(piece); },
+      bytes);
 }
 
 }  // namespace tributary

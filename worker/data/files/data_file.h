@@ -62,6 +62,12 @@ class DataFile {
 absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
                              std::string* bytes);
 
+// As AppendWholeFile, for a file of lines. Returns InvalidArgument, with the
+// number of the line, as soon as a line of more than `line_bytes` bytes has
+// been read, so a file of one endless line needs little memory.
+absl::Status AppendLines(const std::string& path, int64_t limit_bytes,
+                         int64_t line_bytes, std::string* bytes);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_WORKER_DATA_FILES_DATA_FILE_H_

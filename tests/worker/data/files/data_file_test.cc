@@ -83,6 +83,26 @@ TEST(DataFileTest, StopsAtTheLimit) {
   }
 }
 
+TEST(DataFileTest, StopsAtALongLine) {
+  const DataFolder folder;
+  const std::string lines = absl::StrCat("a\n", std::string(6, 'b'), "\n");
+  const std::string endless = lines + std::string(10'000'000, 'x');
+  for (const std::string& path :
+       {folder.Write("plain", endless), folder.Write("f.gz", Gzip(endless))}) {
+    SCOPED_TRACE(path);
+    std::string read;
+    const absl::Status status = AppendLines(path, kMaxDataBytes, 6, &read);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat(path, ":3: ")));
+    EXPECT_LE(read.size(), size_t{1} << 20);
+  }
+  std::string read;
+  EXPECT_EQ(AppendLines(folder.Write("lines", lines), kMaxDataBytes, 6, &read),
+            absl::OkStatus());
+  EXPECT_EQ(read, lines);
+}
+
 TEST(DataFileTest, EveryCutOfAGzipFileIsRefused) {
   const DataFolder folder;
   const std::string whole = Gzip("some text to compress");
