@@ -26,6 +26,11 @@ def resolve(folder):
     return objects
 
 
+def add_component(folder, objects):
+    """Applies the Component in `folder` to `objects`."""
+    _apply(pathlib.Path(folder), "Component", objects)
+
+
 def _apply(folder, kind, objects):
     """Adds the objects of the Kustomization or Component to `objects`."""
     (config,) = load_documents(folder / "kustomization.yaml")

@@ -33,6 +33,35 @@ TRAINER_KINDS = {
         "TrainerV1alpha1ClusterTrainingRuntime",
     "trainer.kubeflow.org/v1alpha1/TrainJob": "TrainerV1alpha1TrainJob",
 }
+# The kinds of the Prometheus Operator, which neither package has: the fields that
+# the manifests use, from the operator's API reference.
+TEXT = {"type": "string"}
+LABELS = {"type": "object", "additionalProperties": TEXT}
+
+
+def closed(required=(), **properties):
+    return {"type": "object", "properties": properties,
+            "required": list(required), "additionalProperties": False}
+
+
+MONITOR_KINDS = {"monitoring.coreos.com/v1/PodMonitor": "PodMonitor"}
+MONITOR_DEFINITIONS = {"PodMonitor": closed(
+    ["apiVersion", "kind", "metadata", "spec"], apiVersion=TEXT, kind=TEXT,
+    metadata=closed(["name"], name=TEXT, namespace=TEXT, labels=LABELS),
+    spec=closed(
+        ["selector", "podMetricsEndpoints"],
+        selector=closed(["matchLabels"], matchLabels=LABELS),
+        podMetricsEndpoints={"type": "array", "items": closed(
+            ["port"], port=TEXT, interval=TEXT,
+            scheme={"type": "string", "enum": ["http", "https"]},
+            honorLabels={"type": "boolean"},
+            relabelings={"type": "array", "items": closed(
+                ["sourceLabels"], separator=TEXT, targetLabel=TEXT,
+                sourceLabels={"type": "array", "items": TEXT})},
+            tlsConfig=closed(
+                ["ca"], serverName=TEXT,
+                ca=closed(["secret"], secret=closed(
+                    ["name", "key"], name=TEXT, key=TEXT))))}))}
 # What a schema says beyond the words that validate.py knows.
 KEPT = ("$ref", "type", "properties", "required", "additionalProperties",
         "items", "enum", "anyOf", "oneOf")
@@ -101,7 +130,8 @@ def main():
         for name, schema in named.items():
             if core_name(name, core) is None:
                 everything[name] = reduced(schema, rename)
-    kinds = dict(CORE_KINDS, **TRAINER_KINDS)
+    everything.update(MONITOR_DEFINITIONS)
+    kinds = dict(CORE_KINDS, **TRAINER_KINDS, **MONITOR_KINDS)
     used, waiting = {}, list(kinds.values())
     while waiting:
         name = waiting.pop()

@@ -14,6 +14,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import helm  # pylint: disable=wrong-import-position
 import kustomize  # pylint: disable=wrong-import-position
 import pods  # pylint: disable=wrong-import-position
 import validate  # pylint: disable=wrong-import-position
@@ -25,6 +26,22 @@ PROGRAM = None
 
 def overlay(name):
     return kustomize.resolve(ROOT / "overlays" / name)
+
+
+def with_component(name, component):
+    objects = overlay(name)
+    kustomize.add_component(ROOT / "components" / component, objects)
+    return objects
+
+
+def chart(**values):
+    job = (ROOT / "base" / "job.textproto").read_text()
+    return helm.render(ROOT / "chart", "tributary", {"job": job, **values})
+
+
+def results():
+    (pod,) = kustomize.load_documents(ROOT / "results.yaml")
+    return pod
 
 
 def kubeflow(name):
@@ -69,6 +86,11 @@ class SchemaTest(unittest.TestCase):
                 self.assertEqual(validate.errors(node), [], name)
         for name in ("runtime", "trainjob"):
             self.assertEqual(validate.errors(kubeflow(name)), [], name)
+        for name, component in (("cpu", "prometheus"),
+                                ("tls", "prometheus-tls")):
+            for node in with_component(name, component):
+                self.assertEqual(validate.errors(node), [], component)
+        self.assertEqual(validate.errors(results()), [])
 
     def test_every_pod_is_valid(self):
         for _, jobset in all_jobsets():
@@ -77,17 +99,22 @@ class SchemaTest(unittest.TestCase):
                 self.assertEqual(validate.errors(pod), [])
 
     def test_every_file_belongs_to_an_overlay_or_to_kubeflow(self):
-        files = {str(p.relative_to(ROOT)) for p in ROOT.rglob("*.yaml")}
+        files = {str(p.relative_to(ROOT)) for p in ROOT.rglob("*.yaml")
+                 if not p.is_relative_to(ROOT / "chart")}
         self.assertEqual(files, {
             "base/kustomization.yaml", "base/jobset.yaml", "base/volume.yaml",
             "base/disruption.yaml", "base/network.yaml",
             "components/tls/kustomization.yaml", "kubeflow/runtime.yaml",
+            "components/prometheus/kustomization.yaml",
+            "components/prometheus/podmonitor.yaml",
+            "components/prometheus-tls/kustomization.yaml", "results.yaml",
             "kubeflow/trainjob.yaml", *(f"overlays/{name}/kustomization.yaml"
                                         for name in OVERLAYS)})
 
     def test_one_wrong_letter_anywhere_is_an_error(self):
         """Every key of every object is misspelled in turn."""
-        objects = overlay("tls") + [kubeflow("runtime"), kubeflow("trainjob")]
+        objects = with_component("tls", "prometheus-tls") + [
+            kubeflow("runtime"), kubeflow("trainjob"), results()]
         # Keys that users choose.
         free = re.compile(r"\.(labels|matchLabels|data|requests|limits)$")
         count = 0
@@ -283,6 +310,132 @@ class PolicyTest(unittest.TestCase):
             self.assertEqual(budget["selector"]["matchLabels"], selected)
             network = one(objects, "NetworkPolicy")["spec"]
             self.assertEqual(network["podSelector"]["matchLabels"], selected)
+
+
+class MetricsTest(unittest.TestCase):
+
+    def test_the_monitor_reads_the_metrics_port_of_the_servers(self):
+        for name, component in (("cpu", "prometheus"),
+                                ("tls", "prometheus-tls")):
+            objects = with_component(name, component)
+            spec = one(objects, "PodMonitor")["spec"]
+            jobset = one(objects, "JobSet")
+            self.assertEqual(spec["selector"]["matchLabels"], {
+                "jobset.sigs.k8s.io/jobset-name": jobset["metadata"]["name"],
+                "jobset.sigs.k8s.io/replicatedjob-name": "server"})
+            (endpoint,) = spec["podMetricsEndpoints"]
+            self.assertTrue(endpoint["honorLabels"])
+            self.assertEqual(endpoint["relabelings"][0]["targetLabel"], "run")
+            pod = pods.make_pod(jobset, pods.jobs(jobset)["server"], 0)
+            (container,) = pod["spec"]["containers"]
+            (port,) = [p["containerPort"] for p in container["ports"]
+                       if p["name"] == endpoint["port"]]
+            self.assertIn(f"--metrics-listen=0.0.0.0:{port}",
+                          container["args"])
+            encrypted = "--tls-dir=/tls" in container["args"]
+            self.assertEqual(endpoint["scheme"],
+                             "https" if encrypted else "http")
+            if encrypted:
+                secrets = {v["secret"]["secretName"]: v["secret"]
+                           for v in pod["spec"]["volumes"] if "secret" in v}
+                ca = endpoint["tlsConfig"]["ca"]["secret"]
+                self.assertIn(ca["key"], [item["key"] for item in
+                                          secrets[ca["name"]]["items"]])
+
+    def test_only_prometheus_may_connect_and_only_to_the_metrics(self):
+        for name in OVERLAYS:
+            own, prometheus = one(overlay(name), "NetworkPolicy")["spec"][
+                "ingress"]
+            self.assertNotIn("ports", own)
+            self.assertEqual(prometheus["ports"], [{"port": "metrics"}])
+            (source,) = prometheus["from"]
+            self.assertEqual(source["podSelector"]["matchLabels"],
+                             {"app.kubernetes.io/name": "prometheus"})
+
+
+class ResultsTest(unittest.TestCase):
+
+    def test_the_pod_reads_the_volume_that_the_server_writes(self):
+        claim = one(overlay("cpu"), "PersistentVolumeClaim")["metadata"]["name"]
+        jobset = one(overlay("cpu"), "JobSet")
+        server = pods.make_pod(jobset, pods.jobs(jobset)["server"], 0)["spec"]
+        mine = results()["spec"]
+        for spec in (server, mine):
+            (volume,) = [v for v in spec["volumes"] if v["name"] == "output"]
+            self.assertEqual(volume["persistentVolumeClaim"]["claimName"],
+                             claim)
+            (mount,) = [m for m in spec["containers"][0]["volumeMounts"]
+                        if m["name"] == "output"]
+            self.assertEqual(mount["mountPath"], "/output")
+        self.assertTrue(mount["readOnly"])
+        for key in ("runAsUser", "runAsGroup", "fsGroup"):
+            self.assertEqual(server["securityContext"][key],
+                             mine["securityContext"][key])
+
+
+class ChartTest(unittest.TestCase):
+    """The chart makes the same objects as the overlays."""
+
+    def assert_equal(self, from_chart, from_overlay):
+        for node in from_chart:
+            node["metadata"].pop("annotations", None)
+        by_kind = lambda objects: {o["kind"]: o for o in objects}
+        self.maxDiff = None
+        self.assertEqual(by_kind(from_chart), by_kind(from_overlay))
+
+    def test_its_defaults_are_the_overlay_cpu(self):
+        self.assert_equal(chart(), overlay("cpu"))
+
+    def test_with_tls_it_is_the_overlay_tls(self):
+        self.assert_equal(chart(tls=True, podMonitor=True),
+                          with_component("tls", "prometheus-tls"))
+
+    def test_with_a_monitor_it_has_the_component_prometheus(self):
+        self.assert_equal(chart(podMonitor=True),
+                          with_component("cpu", "prometheus"))
+
+    def test_with_gpus_it_is_the_overlay_gpu(self):
+        expected = overlay("gpu")
+        worker = pods.jobs(one(expected, "JobSet"))["worker"]["template"][
+            "spec"]["template"]["spec"]["containers"][0]
+        self.assert_equal(
+            chart(image={"repository": "tributary-gpu"},
+                  workers={"gpu": True, "resources": worker["resources"]}),
+            expected)
+
+    def test_counts_fit_each_other(self):
+        objects = chart(workers={"count": 5}, servers={"count": 2})
+        self.assertEqual(
+            one(objects, "PodDisruptionBudget")["spec"]["minAvailable"], 6)
+        jobs = pods.jobs(one(objects, "JobSet"))
+        self.assertEqual(pods.pod_count(jobs["worker"]), 5)
+        self.assertEqual(pods.pod_count(jobs["server"]), 2)
+        arguments = jobs["server"]["template"]["spec"]["template"]["spec"][
+            "containers"][0]["args"]
+        self.assertIn("--workers=5", arguments)
+        self.assertIn("--servers=2", arguments)
+
+    def test_training_data_are_mounted_in_the_workers(self):
+        volume = {"name": "data", "hostPath": {"path": "/data"}}
+        mount = {"name": "data", "mountPath": "/data", "readOnly": True}
+        objects = chart(workers={"volumes": [volume], "volumeMounts": [mount]})
+        jobset = one(objects, "JobSet")
+        self.assertEqual(validate.errors(jobset), [])
+        worker = pods.jobs(jobset)["worker"]["template"]["spec"]["template"][
+            "spec"]
+        self.assertIn(volume, worker["volumes"])
+        self.assertIn(mount, worker["containers"][0]["volumeMounts"])
+
+    def test_a_release_of_another_name_is_another_job(self):
+        job = (ROOT / "base" / "job.textproto").read_text()
+        objects = helm.render(ROOT / "chart", "other", {"job": job})
+        for node in objects:
+            self.assertEqual(validate.errors(node), [])
+            self.assertTrue(node["metadata"]["name"].startswith("other"))
+
+    def test_a_chart_without_a_job_is_an_error(self):
+        with self.assertRaisesRegex(ValueError, "--set-file job="):
+            chart(job="")
 
 
 class KubeflowTest(unittest.TestCase):
