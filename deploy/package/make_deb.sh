@@ -3,8 +3,8 @@
 #
 #   make_deb.sh PACKAGE VERSION INSTALLATION FILE...
 #
-# INSTALLATION is //library/install:package.tar. FILE is a job file of examples/
-# or a page of docs/. The versions of the packages that it depends on come from
+# INSTALLATION is //library/install:package.tar. FILE is a job file of examples/,
+# a page of docs/ or a unit of systemd. The versions of the packages that it depends on come from
 # the libraries of this machine.
 set -euo pipefail
 
@@ -27,6 +27,7 @@ mkdir -p "$root/usr" "$root/DEBIAN"
 tar --extract --no-same-owner --file="$installation" --directory="$root/usr"
 for file in "$@"; do
   case $file in
+    *.service) folder=lib/systemd/system ;;
     *examples/data/*) folder=share/tributary/examples/data ;;
     *examples/*) folder=share/tributary/examples ;;
     *) folder=share/doc/tributary ;;

@@ -189,7 +189,8 @@ TEST(DebTest, DeclaresWhatItNeedsAndHasTheSameBytesWhenMadeAgain) {
   for (const char* name : {"/a.deb", "/b.deb"}) {
     Lines(absl::StrCat(kPackages, "make_deb.sh ", folder, name,
                        " 1.2.3 library/install/package.tar "
-                       "examples/licenses.textproto docs/cpp.md"));
+                       "examples/licenses.textproto docs/cpp.md "
+                       "deploy/systemd/tributary-server@.service"));
   }
   Lines(absl::StrCat("cmp ", folder, "/a.deb ", folder, "/b.deb"));
   const std::string control =
@@ -207,7 +208,46 @@ TEST(DebTest, DeclaresWhatItNeedsAndHasTheSameBytesWhenMadeAgain) {
             HasSubstr("./usr/share/man/man1/tributary.1.gz"),
             HasSubstr("./usr/share/zsh/vendor-completions/_tributary"),
             HasSubstr("./usr/share/tributary/examples/licenses.textproto"),
+            HasSubstr("./usr/lib/systemd/system/tributary-server@.service"),
             HasSubstr("./usr/share/doc/tributary/copyright")));
+}
+
+class UnitsTest : public testing::TestWithParam<const char*> {
+ protected:
+  const std::string path_ =
+      absl::StrCat("deploy/systemd/tributary-", GetParam(), "@.service");
+};
+
+INSTANTIATE_TEST_SUITE_P(Commands, UnitsTest,
+                         testing::Values("server", "worker"));
+
+TEST_P(UnitsTest, UseFlagsThatTheProgramKnows) {
+  const std::vector<std::string> start = Lines("grep ^ExecStart= " + path_);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_THAT(start[0], StartsWith(absl::StrCat("ExecStart=/usr/bin/tributary ",
+                                                GetParam(), " ")));
+  const std::string help = absl::StrJoin(
+      Lines(absl::StrCat("deploy/tributary ", GetParam(), " --help")), "\n");
+  int flags = 0;
+  for (absl::string_view word : absl::StrSplit(start[0], ' ')) {
+    if (!absl::StartsWith(word, "--")) continue;
+    ++flags;
+    EXPECT_THAT(help, HasSubstr(std::string(word.substr(0, word.find('=')))));
+  }
+  EXPECT_GT(flags, 0);
+}
+
+TEST_P(UnitsTest, AreAcceptedBySystemd) {
+  if (!Installed("systemd-analyze")) GTEST_SKIP() << "systemd is not installed";
+  const std::string unit =
+      absl::StrCat(MakeTestFolder(), "/tributary-", GetParam(), "@job.service");
+  // The program is not installed here, nor are its pages.
+  Lines(absl::StrCat("sed 's|/usr/bin/tributary|/bin/true|; /^Documentation/d'",
+                     " ", path_, " >", unit));
+  const CommandResult result =
+      Bash(absl::StrCat("systemd-analyze verify ", unit, " 2>&1"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.standard_output, "");
 }
 
 }  // namespace
