@@ -11,12 +11,16 @@
 
 namespace tributary {
 
+// Maximum depth of nested arrays and objects. Deeper text could overflow the
+// stack of a process that reads it.
+inline constexpr int kMaxJsonDepth = 128;
+
 // Parses `text`. Returns a discarded value (is_discarded() is true) if `text`
-// is not valid JSON.
+// is not valid JSON, or is nested more deeply than kMaxJsonDepth.
 nlohmann::json ParseJson(absl::string_view text);
 // Parses `text`, keeping the members of objects in the order in which they
 // appear. Returns a discarded value (is_discarded() is true) if `text` is not
-// valid JSON.
+// valid JSON, or is nested more deeply than kMaxJsonDepth.
 nlohmann::ordered_json ParseOrderedJson(absl::string_view text);
 
 // Returns the member `name` of `object` if it is a string; "" otherwise, also

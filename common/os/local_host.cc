@@ -1,6 +1,7 @@
 #include "common/os/local_host.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -63,6 +64,33 @@ bool IsLoopback(absl::string_view host) {
   in6_addr v6;
   return inet_pton(AF_INET6, text.c_str(), &v6) == 1 &&
          IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+bool IsOfThisMachine(const std::string& host) {
+  in_addr v4 = {};
+  in6_addr v6 = {};
+  const bool is_v4 = inet_pton(AF_INET, host.c_str(), &v4) == 1;
+  if (!is_v4 && inet_pton(AF_INET6, host.c_str(), &v6) != 1) return false;
+  if (IsLoopback(host)) return true;
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return false;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> all(first, &freeifaddrs);
+  for (const ifaddrs* entry = first; entry != nullptr;
+       entry = entry->ifa_next) {
+    const sockaddr* const address = entry->ifa_addr;
+    if (address == nullptr) continue;
+    if (is_v4 && address->sa_family == AF_INET &&
+        reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr ==
+            v4.s_addr) {
+      return true;
+    }
+    if (!is_v4 && address->sa_family == AF_INET6 &&
+        IN6_ARE_ADDR_EQUAL(
+            &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, &v6)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace tributary

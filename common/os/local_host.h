@@ -20,6 +20,10 @@ absl::StatusOr<std::string> LocalHostTowards(const std::string& address);
 // 127.0.0.0/8, ::1 or localhost.
 bool IsLoopback(absl::string_view host);
 
+// Returns true if `host` is a numeric address of this machine, on the loopback
+// or on another interface.
+bool IsOfThisMachine(const std::string& host);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_OS_LOCAL_HOST_H_

@@ -40,6 +40,19 @@ TEST(LocalHostTest, NamesTheAddressThatItCannotReach) {
   EXPECT_THAT(std::string(unknown.message()), HasSubstr("no name:5000"));
 }
 
+TEST(LocalHostTest, KnowsTheAddressesOfThisMachine) {
+  EXPECT_TRUE(IsOfThisMachine("127.0.0.1"));
+  EXPECT_TRUE(IsOfThisMachine("::1"));
+  // A numeric address needs a route, but no resolver.
+  const absl::StatusOr<std::string> own = LocalHostTowards("192.0.2.1:5000");
+  if (own.ok()) EXPECT_TRUE(IsOfThisMachine(*own)) << *own;
+  // Addresses for documentation belong to no machine.
+  for (const char* const host :
+       {"192.0.2.1", "2001:db8::1", "localhost", "0.0.0.0", "", "127.1"}) {
+    EXPECT_FALSE(IsOfThisMachine(host)) << host;
+  }
+}
+
 TEST(LocalHostTest, KnowsLoopback) {
   for (const char* const host :
        {"localhost", "127.0.0.1", "127.9.9.9", "::1"}) {
