@@ -63,16 +63,15 @@ std::string Decoded(const char* text) {
   return decoded == nullptr ? "" : std::string(decoded.get(), size);
 }
 
-// Returns the context of a server with this certificate chain and key.
-absl::StatusOr<TlsContext> MakeTlsContext(const std::string& certificate,
-                                          const std::string& key) {
+absl::StatusOr<TlsContext> MakeTlsContext(
+    const HttpServer::Certificate& certificate) {
   TlsContext context(SSL_CTX_new(TLS_server_method()));
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   const auto bio_of = [](const std::string& text) {
     return Owned<BIO, BIO_free_all>(
         BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
   };
-  const auto chain = bio_of(certificate);
+  const auto chain = bio_of(certificate.chain);
   bool leaf = true;
   while (X509* const next =
              PEM_read_bio_X509(chain.get(), nullptr, nullptr, nullptr)) {
@@ -85,8 +84,8 @@ absl::StatusOr<TlsContext> MakeTlsContext(const std::string& certificate,
       SSL_CTX_add0_chain_cert(context.get(), next);
     }
   }
-  const Owned<EVP_PKEY, EVP_PKEY_free> private_key(
-      PEM_read_bio_PrivateKey(bio_of(key).get(), nullptr, nullptr, nullptr));
+  const Owned<EVP_PKEY, EVP_PKEY_free> private_key(PEM_read_bio_PrivateKey(
+      bio_of(certificate.key).get(), nullptr, nullptr, nullptr));
   const bool usable =
       !leaf && private_key != nullptr &&
       SSL_CTX_use_PrivateKey(context.get(), private_key.get()) == 1 &&
@@ -138,6 +137,8 @@ class HttpServer::Loop {
  private:
   absl::Status Bind();
   void Serve(evhttp_request* request);
+  // Uses the newest certificate for the connections that follow.
+  absl::Status ReadCertificate();
   // Creates the stream of a new connection, and stops accepting connections for
   // a moment if there are too many.
   bufferevent* Accept();
@@ -147,7 +148,9 @@ class HttpServer::Loop {
 
   const Options options_;
   const Handler handler_;
-  TlsContext tls_;
+  TlsContext tls_;               // Null without TLS.
+  Certificate certificate_;      // Of tls_.
+  absl::Time certificate_read_;  // When it was last read.
   Base base_;
   Http http_;
   Event full_;
@@ -161,10 +164,7 @@ class HttpServer::Loop {
 };
 
 absl::Status HttpServer::Loop::Start() {
-  if (!options_.key.empty()) {
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        tls_, MakeTlsContext(options_.certificate, options_.key));
-  }
+  if (options_.certificate) TRIBUTARY_RETURN_IF_ERROR(ReadCertificate());
   base_.reset(event_base_new());
   http_.reset(base_ == nullptr ? nullptr : evhttp_new(base_.get()));
   stop_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -261,7 +261,22 @@ void HttpServer::Loop::EnforceLater() {
   event_add(enforce_.get(), &interval);
 }
 
+absl::Status HttpServer::Loop::ReadCertificate() {
+  certificate_read_ = MonotonicNow();
+  TRIBUTARY_ASSIGN_OR_RETURN(Certificate certificate, options_.certificate());
+  if (tls_ != nullptr && certificate == certificate_) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(tls_, MakeTlsContext(certificate));
+  certificate_ = std::move(certificate);
+  return absl::OkStatus();
+}
+
 bufferevent* HttpServer::Loop::Accept() {
+  if (tls_ != nullptr &&
+      MonotonicNow() - certificate_read_ >= options_.reload_interval) {
+    // While the files are replaced, they may not belong together. The next
+    // connection reads them again.
+    (void)ReadCertificate();
+  }
   bufferevent* const stream = MakeStream();
   if (!deadlines_->Add(stream, MonotonicNow())) {
     evconnlistener_disable(listener_);

@@ -50,14 +50,27 @@ class HttpServer {
   // other request is served until it returns.
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
 
+  // A certificate chain and its private key, in PEM format.
+  struct Certificate {
+    std::string chain;
+    std::string key;
+
+    bool operator==(const Certificate& other) const {
+      return chain == other.chain && key == other.key;
+    }
+  };
+
   struct Options {
     // The address to listen on. Port 0 selects a free port.
     std::string host = "127.0.0.1";
     int port = 0;
-    // The certificate chain and its private key, in PEM format. If `key` is
-    // empty, the server does not use TLS.
-    std::string certificate;
-    std::string key;
+    // Returns the newest certificate, such as the contents of its files. Called
+    // on the server's thread for new connections, but not more often than once
+    // per `reload_interval`. If it returns an error, or a certificate that
+    // cannot be used, the server keeps the previous one. Null if the server
+    // does not use TLS.
+    std::function<absl::StatusOr<Certificate>()> certificate;
+    absl::Duration reload_interval = absl::Seconds(1);
     int connections = 128;
     // Maximum time to receive the head of a request, from the start of the
     // connection or from the end of the previous response.
@@ -67,8 +80,8 @@ class HttpServer {
   };
 
   // Starts a server. Returns Unavailable, with the system's error, if the
-  // address cannot be bound, and InvalidArgument if the certificate or the key
-  // cannot be used.
+  // address cannot be bound, InvalidArgument if the certificate or the key
+  // cannot be used, and the errors of Options::certificate.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const Options& options, Handler handler);
   // Waits for a call of the handler that is in progress, then closes all

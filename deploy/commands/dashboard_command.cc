@@ -19,6 +19,7 @@
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/environment.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/flags/http_certificate.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
 
@@ -51,11 +52,8 @@ absl::StatusOr<HttpServer::Options> ServerOptionsOf(const DashboardFlags& flags,
         " would show the runs to everybody in the network: pass --token-file "
         "with the token that readers must give, and --tls-dir"));
   }
-  if (security.tls()) {
-    TRIBUTARY_ASSIGN_OR_RETURN(const Security texts, WithTexts(security));
-    options.certificate = texts.tls_texts.certificate;
-    options.key = texts.tls_texts.key;
-  } else if (!flags.security.insecure_network) {
+  options.certificate = HttpCertificateOf(security);
+  if (!security.tls() && !flags.security.insecure_network) {
     return absl::InvalidArgumentError(
         absl::StrCat("--listen ", flags.listen,
                      " would receive the token unencrypted: pass --tls-dir, or "
@@ -97,7 +95,7 @@ absl::Status Run(const DashboardFlags& flags) {
       HttpServer::Start(options, [&dashboard](const HttpRequest& request) {
         return dashboard.Handle(request);
       }));
-  std::printf("%s://%s\n", options.key.empty() ? "http" : "https",
+  std::printf("%s://%s\n", options.certificate ? "https" : "http",
               JoinHostPort(options.host, server->port()).c_str());
   std::fflush(stdout);
   while (signals.Wait(absl::InfiniteDuration()) == 0) {

@@ -5,6 +5,7 @@
 #include "common/base/status_macros.h"
 #include "common/os/local_host.h"
 #include "deploy/flags/environment.h"
+#include "deploy/flags/http_certificate.h"
 
 namespace tributary {
 
@@ -38,11 +39,8 @@ absl::StatusOr<std::unique_ptr<MetricsExporter>> StartMetrics(
     options.listens = true;
     options.http.host = address.host;
     options.http.port = address.port;
-    if (security.tls()) {
-      TRIBUTARY_ASSIGN_OR_RETURN(const Security texts, WithTexts(security));
-      options.http.certificate = texts.tls_texts.certificate;
-      options.http.key = texts.tls_texts.key;
-    } else if (!IsLoopback(address.host) && !insecure_network) {
+    options.http.certificate = HttpCertificateOf(security);
+    if (!security.tls() && !IsLoopback(address.host) && !insecure_network) {
       return absl::InvalidArgumentError(absl::StrCat(
           "--metrics-listen ", flags.listen,
           " would serve metrics to other machines unencrypted and to anyone: "
@@ -52,8 +50,7 @@ absl::StatusOr<std::unique_ptr<MetricsExporter>> StartMetrics(
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<MetricsExporter> exporter,
                              MetricsExporter::Start(options, registry, log));
   if (options.listens) {
-    log->Info("metrics at %s://%s/metrics",
-              options.http.key.empty() ? "http" : "https",
+    log->Info("metrics at %s://%s/metrics", security.tls() ? "https" : "http",
               JoinHostPort(options.http.host, exporter->port()));
   }
   return exporter;

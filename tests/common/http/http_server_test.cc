@@ -1,5 +1,9 @@
 #include "common/http/http_server.h"
 
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -7,10 +11,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/transport/certificates.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/common/http/raw_connection.h"
@@ -192,13 +199,83 @@ TEST_F(HttpServerTest, AnAddressThatIsTakenIsAnError) {
                                       ": Address already in use"))));
 }
 
+HttpServer::Certificate CertificateFor(const std::string& name) {
+  CertificateRequest request;
+  request.common_name = name;
+  request.not_before = absl::Now() - absl::Hours(1);
+  request.not_after = absl::Now() + absl::Hours(1);
+  const auto made = MakeAuthority(request);
+  EXPECT_TRUE(made.ok()) << made.status();
+  return {made->certificate, made->key};
+}
+
+// Connects with TLS and returns the common name of the server's certificate;
+// an empty string if the handshake fails.
+std::string NameOfServer(int port) {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(
+      SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> stream(
+      BIO_new_ssl_connect(context.get()), &BIO_free_all);
+  BIO_set_conn_hostname(stream.get(), absl::StrCat("127.0.0.1:", port).c_str());
+  if (BIO_do_handshake(stream.get()) != 1) return "";
+  SSL* ssl = nullptr;
+  BIO_get_ssl(stream.get(), &ssl);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      SSL_get1_peer_certificate(ssl), &X509_free);
+  char name[64] = "";
+  X509_NAME_get_text_by_NID(X509_get_subject_name(certificate.get()),
+                            NID_commonName, name, sizeof(name));
+  return name;
+}
+
+TEST_F(HttpServerTest, UsesANewCertificateForNewConnections) {
+  absl::Mutex mu;
+  absl::StatusOr<HttpServer::Certificate> newest = CertificateFor("old");
+  const auto set = [&](absl::StatusOr<HttpServer::Certificate> next) {
+    const absl::MutexLock lock(&mu);
+    newest = std::move(next);
+  };
+  HttpServer::Options options;
+  options.reload_interval = absl::ZeroDuration();
+  options.certificate = [&] {
+    const absl::MutexLock lock(&mu);
+    return newest;
+  };
+  Start(options);
+  EXPECT_EQ(NameOfServer(port_), "old");
+  const HttpServer::Certificate next = CertificateFor("new");
+  // While the files are replaced, one may be missing, or belong to another key.
+  set(absl::NotFoundError("server.pem"));
+  EXPECT_EQ(NameOfServer(port_), "old");
+  set(HttpServer::Certificate{next.chain, CertificateFor("x").key});
+  EXPECT_EQ(NameOfServer(port_), "old");
+  set(next);
+  EXPECT_EQ(NameOfServer(port_), "new");
+}
+
+TEST_F(HttpServerTest, DoesNotReadTheCertificateForEachConnection) {
+  std::atomic<int> reads{0};
+  const HttpServer::Certificate certificate = CertificateFor("x");
+  HttpServer::Options options;
+  options.reload_interval = absl::Hours(1);
+  options.certificate = [&] {
+    ++reads;
+    return certificate;
+  };
+  Start(options);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(NameOfServer(port_), "x");
+  EXPECT_EQ(reads, 1);
+}
+
 TEST_F(HttpServerTest, RefusesABadCertificate) {
   HttpServer::Options options;
-  options.certificate = "x";
-  options.key = "y";
+  options.certificate = [] { return HttpServer::Certificate{"x", "y"}; };
   EXPECT_THAT(HttpServer::Start(options, nullptr).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("the certificate and the key")));
+  options.certificate = [] { return absl::NotFoundError("no server.pem"); };
+  EXPECT_THAT(HttpServer::Start(options, nullptr).status(),
+              StatusIs(absl::StatusCode::kNotFound, "no server.pem"));
 }
 
 }  // namespace
