@@ -71,10 +71,12 @@ ReferenceLayer ReferenceRelu() {
   };
 }
 
-ReferenceLayer ReferenceGelu() {
-  return [](Inputs x, Inputs) {
+ReferenceLayer ReferenceGelu() { return ReferenceActivation(&reference::Gelu); }
+
+ReferenceLayer ReferenceActivation(std::function<double(double)> function) {
+  return [function = std::move(function)](Inputs x, Inputs) {
     Values y = x[0];
-    for (double& value : y) value = reference::Gelu(value);
+    for (double& value : y) value = function(value);
     return y;
   };
 }

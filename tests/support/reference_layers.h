@@ -28,6 +28,8 @@ ReferenceLayer ReferenceAveragePool(const PoolShape& shape);
 ReferenceLayer ReferenceGlobalAveragePool(int64_t pixels);
 ReferenceLayer ReferenceRelu();
 ReferenceLayer ReferenceGelu();
+// Applies a function to each element.
+ReferenceLayer ReferenceActivation(std::function<double(double)> function);
 // Returns the identity if `rate` is 0.
 ReferenceLayer ReferenceDropout(const RandomStream& stream, float rate);
 ReferenceLayer ReferenceLayerNorm(int64_t rows, int64_t width);

@@ -55,7 +55,8 @@ struct Batch {
   // kSequences and DataInfo::token_labels, [samples, context]. Otherwise,
   // [samples].
   std::vector<int32_t> labels;
-  // Targets of a regression, [samples].
+  // Targets that are numbers, [samples] or, if each sample has several,
+  // [samples, LossSpec::TargetElements()].
   std::vector<float> values;
   // The index of each sample within the training or the held-out part,
   // [samples]. Like `epoch`, set only by data sets of kind kIndexes and by

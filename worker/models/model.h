@@ -21,6 +21,17 @@
 
 namespace tributary {
 
+// The outputs that Model::Predict computes for a sample.
+struct ModelOutputs {
+  enum class Kind {
+    kLogits,       // A logit for each class.
+    kBinaryLogit,  // The logit of the second of two classes.
+    kNumbers,      // Predicted numbers, or the outputs of a loss of a program.
+  };
+  Kind kind = Kind::kNumbers;
+  int64_t count = 0;  // Number of outputs of a sample.
+};
+
 // A neural network for micro-batches of up to a fixed number of samples. Owns
 // the memory for activations and temporary tensors, which is allocated once, so
 // steps do not allocate device memory.
@@ -88,11 +99,12 @@ class Model {
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                             const float* weights) = 0;
 
+  // Describes what Predict computes.
+  virtual ModelOutputs outputs() const { return {}; }
   // Computes forward only, in evaluation mode, for the inputs of a batch, and
-  // replaces `outputs` by the model's outputs: [samples, classes] logits if the
-  // loss is cross-entropy, and [samples, 1] values if it is mean squared error.
-  // With the masked-language-model head of BERT, there is a row of logits for
-  // each token. Ignores targets. Returns Unimplemented for models that do not
+  // replaces `outputs` by the model's outputs, [samples, outputs().count]. With
+  // the masked-language-model head of BERT, there is a row of logits for each
+  // token. Ignores targets. Returns Unimplemented for models that do not
   // support it, and for models whose data are of DataInfo::Kind::kTokens, such
   // as GPT; InvalidArgument if `batch` does not suit the model, and the
   // device's error if it has failed.

@@ -112,11 +112,14 @@ absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(const Batch& batch) {
   TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput micro_batch, FeaturesOf(batch));
   const LossSpec& loss = network_->graph().loss();
   const int64_t targets = batch.samples * loss.TargetElements();
-  if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy) {
+  if (loss.HasLabels()) {
+    const int64_t classes = loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy
+                                ? loss.width - loss.padding
+                                : info_.classes;
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("labels", batch.labels.size(), targets));
-    TRIBUTARY_RETURN_IF_ERROR(CheckValues("label", batch.labels, /*lowest=*/-1,
-                                          loss.width - loss.padding));
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckValues("label", batch.labels, /*lowest=*/-1, classes));
     micro_batch.target = batch.labels.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
@@ -144,6 +147,19 @@ absl::Status NetworkModel::PackSequences(const Batch& batch) {
     sequences_.insert(sequences_.end(), part->begin(), part->end());
   }
   return absl::OkStatus();
+}
+
+ModelOutputs NetworkModel::outputs() const {
+  const LossSpec& loss = network_->graph().loss();
+  ModelOutputs outputs;
+  outputs.count = loss.rows * (loss.width - loss.padding);
+  if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy && loss.rows == 1) {
+    outputs.kind = ModelOutputs::Kind::kLogits;
+  } else if (loss.kind == LossSpec::Kind::kBinaryCrossEntropy &&
+             loss.rows == 1) {
+    outputs.kind = ModelOutputs::Kind::kBinaryLogit;
+  }
+  return outputs;
 }
 
 absl::Status NetworkModel::Predict(const Batch& batch, const float* weights,

@@ -46,6 +46,7 @@ class NetworkModel : public Model {
   }
   absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                     const float* weights) override;
+  ModelOutputs outputs() const override;
   absl::Status Predict(const Batch& batch, const float* weights,
                        std::vector<float>* outputs) override;
   absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,

@@ -7,7 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 #include "common/text/nearest.h"
 #include "worker/data/factory_error.h"
 
@@ -20,6 +22,36 @@ absl::Status Error(const ExternalModelSpec& spec, const What&... what) {
       absl::StrCat("model.external: \"", spec.name(), "\" ", what...));
 }
 
+// Checks that the data have the targets that the loss compares with.
+absl::Status CheckTargets(const ExternalModelSpec& spec, const LossSpec& loss,
+                          const DataInfo& info) {
+  if (!loss.HasLabels()) {
+    if (info.classes == 0) return absl::OkStatus();
+    return Error(spec, "predicts numbers, but the data have ",
+                 Counted(info.classes, "class", "classes"),
+                 "; use a loss of labels, such as "
+                 "LossSpec::SoftmaxCrossEntropy");
+  }
+  if (info.classes < 1) {
+    return Error(spec,
+                 "predicts classes, but the data have numbers to predict; use "
+                 "a loss of values, such as LossSpec::MeanSquaredError");
+  }
+  if (loss.kind == LossSpec::Kind::kBinaryCrossEntropy && info.classes != 2) {
+    return Error(spec,
+                 "minimizes binary cross-entropy, which needs data with 2 "
+                 "classes, but the data have ",
+                 info.classes);
+  }
+  const int64_t predicted = loss.width - loss.padding;
+  if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy &&
+      predicted < info.classes) {
+    return Error(spec, "predicts ", Counted(predicted, "class", "classes"),
+                 ", but the data have ", info.classes);
+  }
+  return absl::OkStatus();
+}
+
 // Checks the sizes that would otherwise fail in the first step.
 absl::Status CheckFitsData(const ExternalModelSpec& spec, const Graph& graph,
                            const DataInfo& info) {
@@ -29,18 +61,15 @@ absl::Status CheckFitsData(const ExternalModelSpec& spec, const Graph& graph,
                       int64_t{1}, std::multiplies<int64_t>());
   if (graph.values()[graph.input()] != elements) {
     return Error(spec, "takes ", graph.values()[graph.input()],
-                 " numbers per sample, but the data have ", elements);
+                 " numbers per sample, but a sample of the data has the shape "
+                 "[",
+                 absl::StrJoin(info.sample_shape, ", "), "], which is ",
+                 elements);
   }
-  const LossSpec& loss = graph.loss();
-  if (loss.kind == LossSpec::Kind::kMeanSquaredError) {
-    if (info.classes == 0) return absl::OkStatus();
-    return Error(spec, "minimizes a squared error, but the data have classes");
+  if (graph.loss_input() < 0) {
+    return Error(spec, "has no loss; call Graph::SetLoss");
   }
-  if (loss.width - loss.padding < info.classes || info.classes < 1) {
-    return Error(spec, "predicts ", loss.width - loss.padding,
-                 " classes, but the data have ", info.classes);
-  }
-  return absl::OkStatus();
+  return CheckTargets(spec, graph.loss(), info);
 }
 
 }  // namespace

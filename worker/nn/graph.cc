@@ -5,10 +5,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/text/counted.h"
 #include "proto/parameter_server.pb.h"
 
 namespace tributary {
+namespace {
+
+// Returns a shape such as "[3, 4]".
+std::string ShapeText(const std::vector<int64_t>& shape, int64_t padding) {
+  std::string text = absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+  if (padding > 0) {
+    absl::StrAppend(&text, " with ", padding, " padding elements");
+  }
+  return text;
+}
+
+}  // namespace
 
 Graph::Graph(int64_t input_elements)
     : values_{input_elements}, table_(std::make_unique<ParameterTable>()) {}
@@ -38,7 +51,9 @@ ValueId Graph::AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
   node.output = static_cast<ValueId>(values_.size());
   CheckInputs(node);
   if (node.spec.parameters.size() > kMaxLayerParameters) {
-    Fail(name, "too many parameters");
+    Fail(name, absl::StrCat("has ", node.spec.parameters.size(),
+                            " parameters, but a layer can have at most ",
+                            kMaxLayerParameters));
     node.spec.parameters.resize(kMaxLayerParameters);
   }
   for (const ParameterSpec& parameter : node.spec.parameters) {
@@ -52,13 +67,40 @@ ValueId Graph::AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
 }
 
 void Graph::SetLoss(const LossSpec& loss, ValueId value) {
-  if (value < 0 || value >= static_cast<ValueId>(values_.size()) ||
-      values_[value] != loss.rows * loss.width) {
-    Fail("loss", "its input has another size");
-    return;
-  }
+  const absl::Status before = status_;
+  CheckLoss(loss, value);
+  if (status_ != before) return;
   loss_ = loss;
   loss_input_ = value;
+}
+
+void Graph::CheckLoss(const LossSpec& loss, ValueId value) {
+  if ((loss.kind == LossSpec::Kind::kFunction) != (loss.function != nullptr)) {
+    Fail("loss", "LossSpec::function must be set for Kind::kFunction only");
+  } else if (loss.kind == LossSpec::Kind::kBinaryCrossEntropy &&
+             loss.width != 1) {
+    Fail("loss", absl::StrCat("binary cross-entropy has the width 1, but "
+                              "LossSpec::width is ",
+                              loss.width));
+  } else if (loss.kind == LossSpec::Kind::kFunction && loss.rows != 1) {
+    Fail("loss", absl::StrCat("a LossFunction has one row, but LossSpec::rows "
+                              "is ",
+                              loss.rows));
+  } else if (value < 0 || value >= static_cast<ValueId>(values_.size())) {
+    Fail("loss", absl::StrCat("there is no value ", value));
+  } else if (values_[value] != loss.rows * loss.width) {
+    Fail("loss",
+         absl::StrCat(
+             NameOf(value), " has ", Counted(values_[value], "element"),
+             " per sample, but the loss expects ", loss.rows * loss.width, " (",
+             Counted(loss.rows, "row"), " of ", loss.width, ")"));
+  }
+}
+
+std::string Graph::NameOf(ValueId value) const {
+  return value == input()
+             ? "the network's input"
+             : absl::StrCat("the output of ", nodes_[value - 1].name);
 }
 
 void Graph::Freeze(const std::vector<int>& parameters) {
@@ -70,10 +112,16 @@ void Graph::Freeze(const std::vector<int>& parameters) {
 }
 
 void Graph::CheckInputs(const Node& node) {
-  if (node.inputs.size() != node.spec.inputs.size() ||
-      node.inputs.size() > kMaxLayerInputs) {
-    Fail(node.name, absl::StrCat(node.inputs.size(), " inputs, ",
-                                 node.spec.inputs.size(), " wanted"));
+  if (node.inputs.size() != node.spec.inputs.size()) {
+    Fail(node.name,
+         absl::StrCat("got ", Counted(node.inputs.size(), "input"),
+                      ", but the layer expects ", node.spec.inputs.size()));
+    return;
+  }
+  if (node.inputs.size() > kMaxLayerInputs) {
+    Fail(node.name, absl::StrCat("has ", node.inputs.size(),
+                                 " inputs, but a layer can have at most ",
+                                 kMaxLayerInputs));
     return;
   }
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -81,10 +129,10 @@ void Graph::CheckInputs(const Node& node) {
     if (value < 0 || value >= node.output) {
       Fail(node.name, absl::StrCat("input ", i, " does not exist"));
     } else if (values_[value] != node.spec.inputs[i]) {
-      Fail(
-          node.name,
-          absl::StrCat("input ", i, " has ", Counted(values_[value], "element"),
-                       " per sample, ", node.spec.inputs[i], " wanted"));
+      Fail(node.name, absl::StrCat("input ", i, ", ", NameOf(value), ", has ",
+                                   Counted(values_[value], "element"),
+                                   " per sample, but the layer expects ",
+                                   node.spec.inputs[i]));
     }
   }
 }
@@ -108,7 +156,12 @@ int Graph::FindParameter(absl::string_view layer, absl::string_view name,
     if (!std::equal(parameter.shape().begin(), parameter.shape().end(),
                     wanted.shape.begin(), wanted.shape.end()) ||
         parameter.padding() != wanted.padding) {
-      Fail(layer, absl::StrCat(name, " has another shape"));
+      Fail(layer, absl::StrCat(name, " has the shape ",
+                               ShapeText({parameter.shape().begin(),
+                                          parameter.shape().end()},
+                                         parameter.padding()),
+                               ", but the layer expects ",
+                               ShapeText(wanted.shape, wanted.padding)));
     }
     return i;
   }

@@ -81,6 +81,9 @@ class Graph {
 
  private:
   void CheckInputs(const Node& node);
+  void CheckLoss(const LossSpec& loss, ValueId value);
+  // Returns "the network's input" or "the output of <layer>".
+  std::string NameOf(ValueId value) const;
   int AddParameter(absl::string_view layer, const ParameterSpec& spec);
   int FindParameter(absl::string_view layer, absl::string_view name,
                     const ParameterSpec& wanted);

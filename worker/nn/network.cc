@@ -220,7 +220,8 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
 
   Pass pass = {CallOf(micro_batch.samples, /*training=*/true), seed, weights,
                gradients, observer};
-  pass.call.sample_count = CountRows(micro_batch);
+  pass.call.sample_count =
+      graph_.loss().CountedRows(micro_batch.samples, micro_batch.target);
   Captures* const captures = CapturesOf(pass);
   if (captures != nullptr && captures->computed) pass.captures = captures;
   if (!QueueForward(&pass)) {
@@ -283,15 +284,6 @@ void Network::QueueBackward(Pass* pass) {
           layout_.parameters()[segment.ready_parameter].offset);
     }
   }
-}
-
-int64_t Network::CountRows(const MicroBatchInput& micro_batch) const {
-  const LossSpec& loss = graph_.loss();
-  const int64_t rows = micro_batch.samples * loss.rows;
-  if (loss.kind != LossSpec::Kind::kSoftmaxCrossEntropy) return rows;
-  const auto* const labels = static_cast<const int32_t*>(micro_batch.target);
-  return std::count_if(labels, labels + rows,
-                       [](int32_t label) { return label >= 0; });
 }
 
 Network::Captures* Network::CapturesOf(const Pass& pass) {
@@ -482,13 +474,13 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
 }
 
 void Network::BeginLoss(const LossSpec& loss, int64_t samples, int64_t place,
-                        Real* gradient) const {
-  tributary::BeginLoss(device_, loss, samples, RealAt(place), At(plan_.target),
-                       gradient);
+                        Real* gradient) {
+  loss_.Begin(device_, loss, samples, RealAt(place), At(plan_.target),
+              gradient);
 }
 
-absl::StatusOr<LossSums> Network::AwaitLoss() const {
-  TRIBUTARY_ASSIGN_OR_RETURN(const Loss loss, device_->ops().loss->Await());
+absl::StatusOr<LossSums> Network::AwaitLoss() {
+  TRIBUTARY_ASSIGN_OR_RETURN(const Loss loss, loss_.Await());
   return LossSums{loss.sum, loss.correct, loss.counted};
 }
 

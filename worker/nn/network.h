@@ -16,6 +16,7 @@
 #include "worker/nn/device_inputs.h"
 #include "worker/nn/graph.h"
 #include "worker/nn/layers/layer.h"
+#include "worker/nn/layers/loss.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/step_observer.h"
 #include "worker/nn/weight_copies.h"
@@ -187,10 +188,6 @@ class Network {
   // started.
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
-  // Returns the number of rows of the targets that count: all rows but those
-  // with the label -1. LossOps::Await later returns the same number in
-  // Loss::counted.
-  int64_t CountRows(const MicroBatchInput& micro_batch) const;
   // Returns the captured operations of micro-batches with the same arguments as
   // `pass`, or null if `pass` must neither capture nor launch anything.
   Captures* CapturesOf(const Pass& pass);
@@ -215,8 +212,8 @@ class Network {
   void Backward(int node, const LayerCall& call, const float* weights,
                 float* gradients) const;
   void BeginLoss(const LossSpec& loss, int64_t samples, int64_t place,
-                 Real* gradient) const;
-  absl::StatusOr<LossSums> AwaitLoss() const;
+                 Real* gradient);
+  absl::StatusOr<LossSums> AwaitLoss();
 
   const Graph graph_;
   const int64_t max_samples_;
@@ -235,6 +232,7 @@ class Network {
   std::vector<Segment> segments_;  // In forward order.
   std::vector<std::unique_ptr<Captures>> captures_;
   absl::Status capture_status_;
+  LossComputation loss_;
 };
 
 }  // namespace tributary

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "proto/parameter_server.pb.h"
 #include "worker/nn/memory_plan.h"
@@ -16,6 +17,13 @@ namespace {
 // 16 TiB: exceeds the memory of any machine, and sums of buffer sizes do not
 // overflow.
 constexpr int64_t kMaxBufferElements = int64_t{1} << 42;
+
+absl::Status OnlyHostFloats(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(what,
+                   " computes only on CPUs and in FLOAT32; start the job with "
+                   "--device cpu, and leave out precision"));
+}
 
 bool TakesTokens(const Graph& graph) {
   return std::any_of(graph.nodes().begin(), graph.nodes().end(),
@@ -110,14 +118,14 @@ absl::Status Planner::CheckGraph() const {
                        max_samples_, " samples: too large"));
     }
   }
+  const bool host_floats =
+      !device_.has_own_memory() && device_.precision() == Precision::kFloat32;
+  if (!host_floats && graph_.loss().function != nullptr) {
+    return OnlyHostFloats("loss: this loss");
+  }
   for (const Graph::Node& node : nodes_) {
-    const bool plain =
-        !device_.has_own_memory() && device_.precision() == Precision::kFloat32;
-    if (!node.spec.host_floats || plain) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(node.name, ": this layer computes only on CPUs and in ",
-                     "FLOAT32; start the job with --device cpu, and leave out ",
-                     "precision"));
+    if (host_floats || !node.spec.host_floats) continue;
+    return OnlyHostFloats(absl::StrCat(node.name, ": this layer"));
   }
   return CheckSharedParameters();
 }
@@ -269,7 +277,7 @@ void Planner::PlanValues() {
 void Planner::PlanGradients() {
   gradient_buffer_.assign(graph_.values().size(), -1);
   // The gradient of the logits overwrites them if only the loss reads them from
-  // here on.
+  // here on, and allows it.
   const ValueId loss_input = graph_.loss_input();
   int loss_buffer = value_buffer_[loss_input];
   for (size_t value = 0; value < value_buffer_.size(); ++value) {
@@ -278,7 +286,8 @@ void Planner::PlanGradients() {
       loss_buffer = -1;
     }
   }
-  if (loss_buffer < 0) {
+  // A LossFunction does not compute in place.
+  if (loss_buffer < 0 || graph_.loss().function != nullptr) {
     loss_buffer = NewBuffer(Bytes(loss_input), LossTime());
   }
   gradient_buffer_[loss_input] = loss_buffer;

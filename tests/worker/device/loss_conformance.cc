@@ -199,5 +199,59 @@ TEST_P(DeviceConformanceTest, MeanSquaredErrorAndItsGradientMatchReference) {
   }
 }
 
+TEST_P(DeviceConformanceTest, BinaryCrossEntropyAndItsGradientMatchReference) {
+  for (const int64_t rows : {1, 3, 257, 5000}) {
+    SCOPED_TRACE(rows);
+    Floats logits = Random(rows, 1);
+    for (float& value : logits) value *= 10;
+    logits = Rounded(*device_, logits);
+    Integers labels = RandomIntegers(rows, 2, 2);
+    if (rows > 1) labels[1] = -1;
+    const auto device_logits = UploadReals(logits);
+    const auto device_labels = Upload(labels);
+    auto dlogits = OutputReals(rows);
+    const auto compute = [&](const Real* from, Real* gradient) {
+      device_->ops().loss->BeginBinaryCrossEntropy(
+          {rows, from, device_labels, gradient});
+      return device_->ops().loss->Await().value();
+    };
+    const Loss loss = compute(device_logits, dlogits);
+    const auto function = [&](const Doubles& v) {
+      return reference::BinaryCrossEntropy(v, labels);
+    };
+    EXPECT_NEAR(loss.sum, function(ToDoubles(logits)), rows * 4 * kEpsilon);
+    ExpectGradient(function, ToDoubles(logits), dlogits.Download(), 1e-6,
+                   RealEpsilon());
+    int64_t correct = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      correct += labels[r] == (logits[r] > 0 ? 1 : 0) ? 1 : 0;
+    }
+    EXPECT_EQ(loss.correct, correct);
+    EXPECT_EQ(loss.counted, rows > 1 ? rows - 1 : 1);
+    EXPECT_EQ(compute(device_logits, nullptr).sum, loss.sum);
+    auto in_place = UploadReals(logits);
+    compute(in_place, in_place);
+    EXPECT_EQ(in_place.Download(), dlogits.Download());
+  }
+}
+
+TEST_P(DeviceConformanceTest, BinaryCrossEntropyOfExtremeLogits) {
+  const Floats logits = {1000, -1000, 1000, -1000};
+  auto dlogits = OutputReals(4);
+  const auto device_labels = Upload(Integers{1, 0, 0, 1});
+  device_->ops().loss->BeginBinaryCrossEntropy(
+      {4, UploadReals(logits), device_labels, dlogits});
+  EXPECT_EQ(device_->ops().loss->Await().value().sum, 2000);
+  const Floats expected = {0, 0, 1, -1};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(dlogits.Download()[i], expected[i], 1e-30);
+  }
+  auto not_a_number =
+      UploadReals({std::numeric_limits<float>::quiet_NaN(), 1, 1, 1});
+  device_->ops().loss->BeginBinaryCrossEntropy(
+      {4, not_a_number, device_labels, nullptr});
+  EXPECT_TRUE(std::isnan(device_->ops().loss->Await().value().sum));
+}
+
 }  // namespace
 }  // namespace tributary

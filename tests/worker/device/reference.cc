@@ -198,6 +198,20 @@ double Gelu(double x) {
   return x / (1 + std::exp(-2 * u));
 }
 
+double ExactGelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2)); }
+
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+double Silu(double x) { return x * Sigmoid(x); }
+
+double LeakyRelu(double x, double alpha) { return x > 0 ? x : alpha * x; }
+
+double Elu(double x, double alpha) { return x > 0 ? x : alpha * std::expm1(x); }
+
+double Softplus(double x) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+}
+
 double DropoutFactor(const RandomStream& stream, float rate, uint64_t i) {
   return UniformFloat(stream.Block(i / 4)[i % 4]) >= rate ? 1.0 / (1.0 - rate)
                                                           : 0.0;
@@ -317,6 +331,16 @@ double MeanSquaredError(int64_t rows, int64_t width, const Doubles& x,
   double loss = 0;
   for (int64_t i = 0; i < rows * width; ++i) {
     loss += (x[i] - target[i]) * (x[i] - target[i]) / width;
+  }
+  return loss;
+}
+
+double BinaryCrossEntropy(const Doubles& logits, const Integers& labels) {
+  double loss = 0;
+  for (size_t r = 0; r < labels.size(); ++r) {
+    if (labels[r] < 0) continue;
+    const double p = Sigmoid(logits[r]);
+    loss -= std::log(labels[r] == 1 ? p : 1 - p);
   }
   return loss;
 }

@@ -47,6 +47,12 @@ Doubles GlobalAveragePoolForward(int64_t planes, int64_t pixels,
                                  const Doubles& x);
 
 double Gelu(double x);
+double ExactGelu(double x);
+double Sigmoid(double x);
+double Silu(double x);
+double LeakyRelu(double x, double alpha);
+double Elu(double x, double alpha);
+double Softplus(double x);
 // Returns the factor by which dropout multiplies element i: 1 / (1 - rate) or
 // 0.
 double DropoutFactor(const RandomStream& stream, float rate, uint64_t i);
@@ -75,6 +81,8 @@ double SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Doubles& logits,
                            int64_t padding = 0);
 double MeanSquaredError(int64_t rows, int64_t width, const Doubles& x,
                         const Doubles& target);
+// Rows with the label -1 have no loss.
+double BinaryCrossEntropy(const Doubles& logits, const Integers& labels);
 
 }  // namespace tributary::reference
 

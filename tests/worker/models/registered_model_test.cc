@@ -26,6 +26,7 @@ absl::StatusOr<Graph> BuildLine(Config* config, const DataInfo&) {
   if (config->Flag("regression", false)) {
     loss.kind = LossSpec::Kind::kMeanSquaredError;
   }
+  if (config->Flag("binary", false)) loss = LossSpec::BinaryCrossEntropy();
   if (config->Flag("broken", false)) {
     return absl::InvalidArgumentError("line: broken");
   }
@@ -112,21 +113,25 @@ TEST_F(RegisteredModelTest, ALayerThatIsNullIsRefused) {
 
 TEST_F(RegisteredModelTest, ModelsThatDoNotFitTheDataAreRefused) {
   ExpectRefused(R"({"inputs": 5})",
-                "model.external: \"line\" takes 5 numbers per sample, but the "
-                "data have 4");
+                "model.external: \"line\" takes 5 numbers per sample, but a "
+                "sample of the data has the shape [2, 2], which is 4");
   ExpectRefused(R"({"outputs": 2})",
                 "model.external: \"line\" predicts 2 classes, but the data "
                 "have 3");
   ExpectRefused(R"({"regression": true})",
-                "model.external: \"line\" minimizes a squared error, but the "
-                "data have classes");
+                "model.external: \"line\" predicts numbers, but the data have "
+                "3 classes; use a loss of labels, such as "
+                "LossSpec::SoftmaxCrossEntropy");
+  ExpectRefused(R"({"binary": true})",
+                "model.external: \"line\" minimizes binary cross-entropy, "
+                "which needs data with 2 classes, but the data have 3");
   ExpectRefused(R"({"no_loss": true})",
-                "model.external: \"line\" predicts 0 classes, but the data "
-                "have 3");
+                "model.external: \"line\" has no loss; call Graph::SetLoss");
   info_.classes = 0;
   ExpectRefused("{}",
-                "model.external: \"line\" predicts 3 classes, but the data "
-                "have 0");
+                "model.external: \"line\" predicts classes, but the data have "
+                "numbers to predict; use a loss of values, such as "
+                "LossSpec::MeanSquaredError");
   info_.kind = DataInfo::Kind::kIndexes;
   ExpectRefused("{}",
                 "model.external: \"line\" computes from samples, not from "

@@ -55,7 +55,15 @@ TEST_F(GraphTest, ListsParametersWithShapesAndGroups) {
 
 TEST_F(GraphTest, RefusesInputsOfAnotherSize) {
   graph_.Add("hidden", MakeLinear(7, 4), {graph_.input()});
-  ExpectInvalid("hidden: input 0 has 6 elements per sample, 7 wanted");
+  ExpectInvalid(
+      "hidden: input 0, the network's input, has 6 elements per sample, but "
+      "the layer expects 7");
+  graph_ = Graph(6);
+  const ValueId x = graph_.Add("body", MakeLinear(6, 4), {graph_.input()});
+  graph_.Add("head", MakeLinear(5, 2), {x});
+  ExpectInvalid(
+      "head: input 0, the output of body, has 4 elements per sample, but the "
+      "layer expects 5");
 }
 
 TEST_F(GraphTest, RefusesInputsThatDoNotExist) {
@@ -65,13 +73,32 @@ TEST_F(GraphTest, RefusesInputsThatDoNotExist) {
 
 TEST_F(GraphTest, RefusesAnotherNumberOfInputs) {
   graph_.Add("sum", std::make_unique<Residual>(6), {graph_.input()});
-  ExpectInvalid("sum: 1 inputs, 2 wanted");
+  ExpectInvalid("sum: got 1 input, but the layer expects 2");
 }
 
 TEST_F(GraphTest, RefusesALossOfAnotherSize) {
   graph_.SetLoss(Classes(5),
                  graph_.Add("output", MakeLinear(6, 4), {graph_.input()}));
-  ExpectInvalid("loss: its input has another size");
+  ExpectInvalid(
+      "loss: the output of output has 4 elements per sample, but the loss "
+      "expects 5 (1 row of 5)");
+}
+
+TEST_F(GraphTest, RefusesALossThatCannotBe) {
+  const ValueId x = graph_.Add("output", MakeLinear(6, 4), {graph_.input()});
+  LossSpec loss = Classes(4);
+  graph_.SetLoss(loss, 7);
+  ExpectInvalid("loss: there is no value 7");
+  graph_ = Graph(4);
+  loss.kind = LossSpec::Kind::kBinaryCrossEntropy;
+  graph_.SetLoss(loss, graph_.input());
+  ExpectInvalid(
+      "loss: binary cross-entropy has the width 1, but LossSpec::width is 4");
+  graph_ = Graph(4);
+  loss.kind = LossSpec::Kind::kFunction;
+  graph_.SetLoss(loss, graph_.input());
+  ExpectInvalid("loss: LossSpec::function must be set for Kind::kFunction");
+  EXPECT_EQ(x, 1);
 }
 
 TEST_F(GraphTest, RefusesSharingAnUnknownParameter) {
@@ -82,7 +109,8 @@ TEST_F(GraphTest, RefusesSharingAnUnknownParameter) {
 TEST_F(GraphTest, RefusesSharingAParameterOfAnotherShape) {
   const ValueId x = graph_.Add("body", MakeLinear(6, 6), {graph_.input()});
   graph_.AddTied("head", MakeLinear(6, 4), {x}, "body.weight");
-  ExpectInvalid("head: body.weight has another shape");
+  ExpectInvalid(
+      "head: body.weight has the shape [6, 6], but the layer expects [4, 6]");
 }
 
 TEST_F(GraphTest, RefusesSharingWhereGradientsCannotBeAdded) {

@@ -72,6 +72,75 @@ void TanhGradient(int64_t count, const float* y, const float* dy, float* dx) {
   for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (1.0f - y[i] * y[i]);
 }
 
+TRIBUTARY_MULTIVERSION
+void Sigmoid(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = Logistic(x[i]);
+}
+
+TRIBUTARY_MULTIVERSION
+void SigmoidGradient(int64_t count, const float* y, const float* dy,
+                     float* dx) {
+  for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (y[i] * (1.0f - y[i]));
+}
+
+TRIBUTARY_MULTIVERSION
+void Silu(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * Logistic(x[i]);
+}
+
+TRIBUTARY_MULTIVERSION
+void SiluGradient(int64_t count, const float* x, const float* dy, float* dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float gate = Logistic(x[i]);
+    // 1 - gate, which would lose digits for large x.
+    const float rest = Logistic(-x[i]);
+    dx[i] = dy[i] * (gate * (1.0f + x[i] * rest));
+  }
+}
+
+TRIBUTARY_MULTIVERSION
+void LeakyRelu(int64_t count, float alpha, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) {
+    y[i] = x[i] > 0.0f ? x[i] : alpha * x[i];
+  }
+}
+
+TRIBUTARY_MULTIVERSION
+void LeakyReluGradient(int64_t count, float alpha, const float* x,
+                       const float* dy, float* dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    dx[i] = x[i] > 0.0f ? dy[i] : alpha * dy[i];
+  }
+}
+
+TRIBUTARY_MULTIVERSION
+void Elu(int64_t count, float alpha, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float negative = alpha * ExpMinusOne(x[i]);
+    y[i] = x[i] > 0.0f ? x[i] : negative;
+  }
+}
+
+TRIBUTARY_MULTIVERSION
+void EluGradient(int64_t count, float alpha, const float* x, const float* dy,
+                 float* dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float negative = dy[i] * (alpha * Exp(x[i]));
+    dx[i] = x[i] > 0.0f ? dy[i] : negative;
+  }
+}
+
+TRIBUTARY_MULTIVERSION
+void Softplus(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = LogOnePlusExp(x[i]);
+}
+
+TRIBUTARY_MULTIVERSION
+void SoftplusGradient(int64_t count, const float* x, const float* dy,
+                      float* dx) {
+  for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * Logistic(x[i]);
+}
+
 class Float32ElementwiseOps final : public ElementwiseOps {
  public:
   explicit Float32ElementwiseOps(Context* context) : context_(context) {}
@@ -112,6 +181,41 @@ class Float32ElementwiseOps final : public ElementwiseOps {
   void TanhBackward(const GradientArguments& args) override {
     TanhGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
                  AsFloats(args.dx));
+  }
+  void SigmoidForward(const MapArguments& args) override {
+    Sigmoid(args.count, AsFloats(args.x), AsFloats(args.y));
+  }
+  void SigmoidBackward(const GradientArguments& args) override {
+    SigmoidGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
+                    AsFloats(args.dx));
+  }
+  void SiluForward(const MapArguments& args) override {
+    Silu(args.count, AsFloats(args.x), AsFloats(args.y));
+  }
+  void SiluBackward(const GradientArguments& args) override {
+    SiluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
+                 AsFloats(args.dx));
+  }
+  void LeakyReluForward(const MapArguments& args) override {
+    LeakyRelu(args.count, args.alpha, AsFloats(args.x), AsFloats(args.y));
+  }
+  void LeakyReluBackward(const GradientArguments& args) override {
+    LeakyReluGradient(args.count, args.alpha, AsFloats(args.at),
+                      AsFloats(args.dy), AsFloats(args.dx));
+  }
+  void EluForward(const MapArguments& args) override {
+    Elu(args.count, args.alpha, AsFloats(args.x), AsFloats(args.y));
+  }
+  void EluBackward(const GradientArguments& args) override {
+    EluGradient(args.count, args.alpha, AsFloats(args.at), AsFloats(args.dy),
+                AsFloats(args.dx));
+  }
+  void SoftplusForward(const MapArguments& args) override {
+    Softplus(args.count, AsFloats(args.x), AsFloats(args.y));
+  }
+  void SoftplusBackward(const GradientArguments& args) override {
+    SoftplusGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
+                     AsFloats(args.dx));
   }
   void Dropout(const DropoutArguments& args) override {
     cpu::Dropout(args.count, context_->random_base.Of(args.stream), /*first=*/0,
@@ -168,6 +272,49 @@ class Bfloat16ElementwiseOps final : public ElementwiseOps {
   void TanhBackward(const GradientArguments& args) override {
     MapGradient(args, &TanhGradient);
   }
+  void SigmoidForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y,
+        [](int64_t, int64_t n, float* values) { Sigmoid(n, values, values); });
+  }
+  void SigmoidBackward(const GradientArguments& args) override {
+    MapGradient(args, &SigmoidGradient);
+  }
+  void SiluForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y,
+        [](int64_t, int64_t n, float* values) { Silu(n, values, values); });
+  }
+  void SiluBackward(const GradientArguments& args) override {
+    MapGradient(args, &SiluGradient);
+  }
+  void LeakyReluForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y, [&](int64_t, int64_t n, float* values) {
+      LeakyRelu(n, args.alpha, values, values);
+    });
+  }
+  void LeakyReluBackward(const GradientArguments& args) override {
+    MapGradient(args,
+                [&](int64_t n, const float* x, const float* dy, float* dx) {
+                  LeakyReluGradient(n, args.alpha, x, dy, dx);
+                });
+  }
+  void EluForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y, [&](int64_t, int64_t n, float* values) {
+      Elu(n, args.alpha, values, values);
+    });
+  }
+  void EluBackward(const GradientArguments& args) override {
+    MapGradient(args,
+                [&](int64_t n, const float* x, const float* dy, float* dx) {
+                  EluGradient(n, args.alpha, x, dy, dx);
+                });
+  }
+  void SoftplusForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y,
+        [](int64_t, int64_t n, float* values) { Softplus(n, values, values); });
+  }
+  void SoftplusBackward(const GradientArguments& args) override {
+    MapGradient(args, &SoftplusGradient);
+  }
   void Dropout(const DropoutArguments& args) override {
     const RandomStream numbers = context_->random_base.Of(args.stream);
     Map(args.count, args.x, args.y,
@@ -189,7 +336,7 @@ class Bfloat16ElementwiseOps final : public ElementwiseOps {
   }
   // Calls gradient(number, at, dy, dx).
   template <typename Gradient>
-  void MapGradient(const GradientArguments& args, Gradient gradient) {
+  void MapGradient(const GradientArguments& args, const Gradient& gradient) {
     Map(args.count, args.dy, args.dx,
         [&](int64_t first, int64_t n, float* values) {
           gradient(n, Read(context_, 1, n, AsHalves(args.at) + first), values,

@@ -17,6 +17,11 @@ class Float32LossOps final : public LossOps {
     loss_ = MeanSquaredError(args.rows, args.width, AsFloats(args.x),
                              args.target, AsFloats(args.dx));
   }
+  void BeginBinaryCrossEntropy(
+      const BinaryCrossEntropyArguments& args) override {
+    loss_ = BinaryCrossEntropy(args.rows, AsFloats(args.logits), args.labels,
+                               AsFloats(args.dlogits));
+  }
   absl::StatusOr<Loss> Await() override { return loss_; }
 
  private:
@@ -43,6 +48,14 @@ class Bfloat16LossOps final : public LossOps {
                               n, args.width, x,
                               args.target + first * args.width, dx);
                         });
+  }
+  void BeginBinaryCrossEntropy(
+      const BinaryCrossEntropyArguments& args) override {
+    loss_ =
+        SumOverRows(args.rows, /*width=*/1, args.logits, args.dlogits,
+                    [&](int64_t first, int64_t n, float* x, float* dx) {
+                      return BinaryCrossEntropy(n, x, args.labels + first, dx);
+                    });
   }
   absl::StatusOr<Loss> Await() override { return loss_; }
 

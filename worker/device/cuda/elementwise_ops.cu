@@ -89,6 +89,83 @@ void TanhGradient(Stream& stream, int64_t count, const T* y, const T* dy,
       [] __device__(float v, float dv) { return dv * (1.0f - v * v); });
 }
 
+__device__ inline float Logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+template <typename T>
+void Sigmoid(Stream& stream, int64_t count, const T* x, T* y) {
+  Map(stream, "SigmoidForward", count, x, static_cast<const T*>(nullptr), y,
+      [] __device__(float v, float) { return Logistic(v); });
+}
+
+template <typename T>
+void SigmoidGradient(Stream& stream, int64_t count, const T* y, const T* dy,
+                     T* dx) {
+  Map(stream, "SigmoidBackward", count, y, dy, dx,
+      [] __device__(float v, float dv) { return dv * (v * (1.0f - v)); });
+}
+
+template <typename T>
+void Silu(Stream& stream, int64_t count, const T* x, T* y) {
+  Map(stream, "SiluForward", count, x, static_cast<const T*>(nullptr), y,
+      [] __device__(float v, float) { return v * Logistic(v); });
+}
+
+template <typename T>
+void SiluGradient(Stream& stream, int64_t count, const T* x, const T* dy,
+                  T* dx) {
+  Map(stream, "SiluBackward", count, x, dy, dx,
+      [] __device__(float v, float dv) {
+        return dv * (Logistic(v) * (1.0f + v * Logistic(-v)));
+      });
+}
+
+template <typename T>
+void LeakyRelu(Stream& stream, int64_t count, float alpha, const T* x, T* y) {
+  Map(stream, "LeakyReluForward", count, x, static_cast<const T*>(nullptr), y,
+      [alpha] __device__(float v, float) { return v > 0.0f ? v : alpha * v; });
+}
+
+template <typename T>
+void LeakyReluGradient(Stream& stream, int64_t count, float alpha, const T* x,
+                       const T* dy, T* dx) {
+  Map(stream, "LeakyReluBackward", count, x, dy, dx,
+      [alpha] __device__(float v, float dv) {
+        return v > 0.0f ? dv : alpha * dv;
+      });
+}
+
+template <typename T>
+void Elu(Stream& stream, int64_t count, float alpha, const T* x, T* y) {
+  Map(stream, "EluForward", count, x, static_cast<const T*>(nullptr), y,
+      [alpha] __device__(float v, float) {
+        return v > 0.0f ? v : alpha * expm1f(v);
+      });
+}
+
+template <typename T>
+void EluGradient(Stream& stream, int64_t count, float alpha, const T* x,
+                 const T* dy, T* dx) {
+  Map(stream, "EluBackward", count, x, dy, dx,
+      [alpha] __device__(float v, float dv) {
+        return v > 0.0f ? dv : dv * (alpha * expf(v));
+      });
+}
+
+template <typename T>
+void Softplus(Stream& stream, int64_t count, const T* x, T* y) {
+  Map(stream, "SoftplusForward", count, x, static_cast<const T*>(nullptr), y,
+      [] __device__(float v, float) {
+        return (v < 0.0f ? 0.0f : v) + log1pf(expf(-fabsf(v)));
+      });
+}
+
+template <typename T>
+void SoftplusGradient(Stream& stream, int64_t count, const T* x, const T* dy,
+                      T* dx) {
+  Map(stream, "SoftplusBackward", count, x, dy, dx,
+      [] __device__(float v, float dv) { return dv * Logistic(v); });
+}
+
 __device__ inline float DropOne(uint32_t number, float rate, float scale,
                                 float x) {
   return UniformFloat(number) >= rate ? x * scale : 0.0f;
@@ -167,6 +244,43 @@ class CudaElementwiseOps final : public ElementwiseOps {
   void TanhBackward(const GradientArguments& args) override {
     TanhGradient(context_->Current(), args.count, As<T>(args.at),
                  As<T>(args.dy), As<T>(args.dx));
+  }
+  void SigmoidForward(const MapArguments& args) override {
+    Sigmoid(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+  }
+  void SigmoidBackward(const GradientArguments& args) override {
+    SigmoidGradient(context_->Current(), args.count, As<T>(args.at),
+                    As<T>(args.dy), As<T>(args.dx));
+  }
+  void SiluForward(const MapArguments& args) override {
+    Silu(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+  }
+  void SiluBackward(const GradientArguments& args) override {
+    SiluGradient(context_->Current(), args.count, As<T>(args.at),
+                 As<T>(args.dy), As<T>(args.dx));
+  }
+  void LeakyReluForward(const MapArguments& args) override {
+    LeakyRelu(context_->Current(), args.count, args.alpha, As<T>(args.x),
+              As<T>(args.y));
+  }
+  void LeakyReluBackward(const GradientArguments& args) override {
+    LeakyReluGradient(context_->Current(), args.count, args.alpha,
+                      As<T>(args.at), As<T>(args.dy), As<T>(args.dx));
+  }
+  void EluForward(const MapArguments& args) override {
+    Elu(context_->Current(), args.count, args.alpha, As<T>(args.x),
+        As<T>(args.y));
+  }
+  void EluBackward(const GradientArguments& args) override {
+    EluGradient(context_->Current(), args.count, args.alpha, As<T>(args.at),
+                As<T>(args.dy), As<T>(args.dx));
+  }
+  void SoftplusForward(const MapArguments& args) override {
+    Softplus(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+  }
+  void SoftplusBackward(const GradientArguments& args) override {
+    SoftplusGradient(context_->Current(), args.count, As<T>(args.at),
+                     As<T>(args.dy), As<T>(args.dx));
   }
   void Dropout(const DropoutArguments& args) override {
     Drop(context_->Current(), args.count, args.stream, context_->random_base(),

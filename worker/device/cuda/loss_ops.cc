@@ -31,6 +31,13 @@ class CudaLossOps final : public LossOps {
                              args.target, As<T>(args.dx));
     computed_->RecordOn(stream);
   }
+  void BeginBinaryCrossEntropy(
+      const BinaryCrossEntropyArguments& args) override {
+    Stream& stream = context_->Current();
+    runner_.BinaryCrossEntropy(stream, args.rows, As<T>(args.logits),
+                               args.labels, As<T>(args.dlogits));
+    computed_->RecordOn(stream);
+  }
   absl::StatusOr<Loss> Await() override {
     const Stream& stream = context_->Current();
     TRIBUTARY_RETURN_IF_ERROR(computed_->Wait());

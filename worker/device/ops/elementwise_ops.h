@@ -20,6 +20,8 @@ class ElementwiseOps {
     int64_t count = 0;
     const Real* x = nullptr;  // [count]
     Real* y = nullptr;        // [count]
+    // The constant of LeakyReluForward and EluForward; others do not use it.
+    float alpha = 0;
   };
   // Arguments of an operation that computes the gradient dx of a function's
   // input from the gradient dy of its output. `dx` may be `dy`.
@@ -30,6 +32,8 @@ class ElementwiseOps {
     const Real* at = nullptr;
     const Real* dy = nullptr;  // [count]
     Real* dx = nullptr;        // [count]
+    // The constant of LeakyReluBackward and EluBackward.
+    float alpha = 0;
   };
   struct RoundArguments {
     int64_t count = 0;
@@ -76,6 +80,28 @@ class ElementwiseOps {
   // `at` is the output y of TanhForward.
   virtual void TanhForward(const MapArguments& args) = 0;
   virtual void TanhBackward(const GradientArguments& args) = 0;
+  // SigmoidForward computes y = s(x) with the logistic function s(x) = 1 / (1 +
+  // exp(-x)). SigmoidBackward computes dx = dy y (1 - y); `at` is the output y
+  // of SigmoidForward.
+  virtual void SigmoidForward(const MapArguments& args) = 0;
+  virtual void SigmoidBackward(const GradientArguments& args) = 0;
+  // SiluForward computes y = x s(x). SiluBackward computes dx = dy s(x) (1 + x
+  // (1 - s(x))). In the backward operations from here on, `at` is the input x
+  // of the function.
+  virtual void SiluForward(const MapArguments& args) = 0;
+  virtual void SiluBackward(const GradientArguments& args) = 0;
+  // LeakyReluForward computes y = x where x > 0, and y = alpha x elsewhere.
+  // LeakyReluBackward computes the gradient.
+  virtual void LeakyReluForward(const MapArguments& args) = 0;
+  virtual void LeakyReluBackward(const GradientArguments& args) = 0;
+  // EluForward computes y = x where x > 0, and y = alpha (exp(x) - 1)
+  // elsewhere. EluBackward computes the gradient.
+  virtual void EluForward(const MapArguments& args) = 0;
+  virtual void EluBackward(const GradientArguments& args) = 0;
+  // SoftplusForward computes y = ln(1 + exp(x)). SoftplusBackward computes dx =
+  // dy s(x).
+  virtual void SoftplusForward(const MapArguments& args) = 0;
+  virtual void SoftplusBackward(const GradientArguments& args) = 0;
   // Sets each element i of y to x[i] / (1 - rate) if UniformFloat(random number
   // i of the stream) >= rate, and to 0 otherwise. To compute the gradient, pass
   // dy as `x` and dx as `y`.

@@ -45,6 +45,13 @@ class LossOps {
     Real* dx = nullptr;             // [rows, width]; null skips it; may be x.
   };
 
+  struct BinaryCrossEntropyArguments {
+    int64_t rows = 0;
+    const Real* logits = nullptr;     // [rows]
+    const int32_t* labels = nullptr;  // [rows], 0, 1, or -1 as above.
+    Real* dlogits = nullptr;          // [rows]; null skips it; may be logits.
+  };
+
   virtual ~LossOps() = default;
 
   // Begins to compute the loss of each row. With p = the softmax of all logits
@@ -56,9 +63,14 @@ class LossOps {
   // Begins to compute the loss of each row, which is the mean of (x - target)^2
   // over the row's `width` elements.
   virtual void BeginMeanSquaredError(const MeanSquaredErrorArguments& args) = 0;
-  // Returns the result of the last call of BeginSoftmaxCrossEntropy or
-  // BeginMeanSquaredError. Waits for that loss only, not for operations queued
-  // later. Returns the device's error if it has failed.
+  // Begins to compute the loss of each row, which is ln(1 + exp(x)) - label x
+  // for the logit x. A row is correct if x > 0 and its label is 1, or if x <= 0
+  // and its label is 0.
+  virtual void BeginBinaryCrossEntropy(
+      const BinaryCrossEntropyArguments& args) = 0;
+  // Returns the result of the loss that was begun last. Waits for that loss
+  // only, not for operations queued later. Returns the device's error if it has
+  // failed.
   virtual absl::StatusOr<Loss> Await() = 0;
 };
 

@@ -20,8 +20,8 @@ LayerSpec ActivationLayer::Spec() const {
 void ActivationLayer::Forward(const LayerCall& call,
                               const LayerTensors& tensors) const {
   ElementwiseOps& ops = *call.device->ops().elementwise;
-  (ops.*function_.forward)(
-      {call.samples * size_, tensors.inputs[0], tensors.output});
+  (ops.*function_.forward)({call.samples * size_, tensors.inputs[0],
+                            tensors.output, function_.alpha});
 }
 
 void ActivationLayer::Backward(const LayerCall& call,
@@ -31,7 +31,7 @@ void ActivationLayer::Backward(const LayerCall& call,
   const Real* const at =
       function_.at == At::kInput ? tensors.inputs[0] : tensors.output;
   (ops.*function_.backward)({call.samples * size_, at, tensors.output_gradient,
-                             tensors.input_gradients[0]});
+                             tensors.input_gradients[0], function_.alpha});
 }
 
 Relu::Relu(int64_t size)
@@ -53,6 +53,33 @@ ExactGelu::ExactGelu(int64_t size)
 Tanh::Tanh(int64_t size)
     : ActivationLayer({&ElementwiseOps::TanhForward,
                        &ElementwiseOps::TanhBackward, At::kOutput},
+                      size) {}
+
+Sigmoid::Sigmoid(int64_t size)
+    : ActivationLayer({&ElementwiseOps::SigmoidForward,
+                       &ElementwiseOps::SigmoidBackward, At::kOutput},
+                      size) {}
+
+Silu::Silu(int64_t size)
+    : ActivationLayer({&ElementwiseOps::SiluForward,
+                       &ElementwiseOps::SiluBackward, At::kInput},
+                      size) {}
+
+LeakyRelu::LeakyRelu(int64_t size, float alpha)
+    : ActivationLayer({&ElementwiseOps::LeakyReluForward,
+                       &ElementwiseOps::LeakyReluBackward, At::kInput,
+                       /*is_gelu=*/false, alpha},
+                      size) {}
+
+Elu::Elu(int64_t size, float alpha)
+    : ActivationLayer(
+          {&ElementwiseOps::EluForward, &ElementwiseOps::EluBackward,
+           At::kInput, /*is_gelu=*/false, alpha},
+          size) {}
+
+Softplus::Softplus(int64_t size)
+    : ActivationLayer({&ElementwiseOps::SoftplusForward,
+                       &ElementwiseOps::SoftplusBackward, At::kInput},
                       size) {}
 
 }  // namespace tributary

@@ -28,6 +28,7 @@ class ActivationLayer : public Layer {
     void (ElementwiseOps::*backward)(const ElementwiseOps::GradientArguments&);
     At at;
     bool is_gelu = false;  // See LayerSpec::is_gelu.
+    float alpha = 0;       // See ElementwiseOps::MapArguments.
   };
 
   ActivationLayer(const Function& function, int64_t size);
@@ -64,6 +65,39 @@ class ExactGelu : public ActivationLayer {
 class Tanh : public ActivationLayer {
  public:
   explicit Tanh(int64_t size);
+};
+
+// Logistic function: y = 1 / (1 + exp(-x)); dx = dy y (1 - y).
+class Sigmoid : public ActivationLayer {
+ public:
+  explicit Sigmoid(int64_t size);
+};
+
+// Sigmoid linear unit, or swish: y = x s with s = 1 / (1 + exp(-x)) (Elfwing et
+// al., 2017); dx = dy s (1 + x (1 - s)).
+class Silu : public ActivationLayer {
+ public:
+  explicit Silu(int64_t size);
+};
+
+// Leaky rectified linear unit: y = x where x > 0, else alpha x (Maas et al.,
+// 2013); dx = dy where x > 0, else alpha dy.
+class LeakyRelu : public ActivationLayer {
+ public:
+  explicit LeakyRelu(int64_t size, float alpha = 0.01f);
+};
+
+// Exponential linear unit: y = x where x > 0, else alpha (exp(x) - 1) (Clevert
+// et al., 2015); dx = dy where x > 0, else dy alpha exp(x).
+class Elu : public ActivationLayer {
+ public:
+  explicit Elu(int64_t size, float alpha = 1);
+};
+
+// Softplus: y = ln(1 + exp(x)); dx = dy / (1 + exp(-x)).
+class Softplus : public ActivationLayer {
+ public:
+  explicit Softplus(int64_t size);
 };
 
 }  // namespace tributary

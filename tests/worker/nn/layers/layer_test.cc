@@ -354,6 +354,19 @@ std::vector<Case> Cases() {
   }
   add("Relu", Maker<Relu>(13), ReferenceRelu());
   add("Gelu", Maker<Gelu>(13), ReferenceGelu());
+  add("ExactGelu", Maker<ExactGelu>(13),
+      ReferenceActivation(&reference::ExactGelu));
+  add("Tanh", Maker<Tanh>(13),
+      ReferenceActivation([](double x) { return std::tanh(x); }));
+  add("Sigmoid", Maker<Sigmoid>(13), ReferenceActivation(&reference::Sigmoid));
+  add("Silu", Maker<Silu>(13), ReferenceActivation(&reference::Silu));
+  add("LeakyRelu", Maker<LeakyRelu>(13, 0.2f),
+      ReferenceActivation(
+          [](double x) { return reference::LeakyRelu(x, 0.2f); }));
+  add("Elu", Maker<Elu>(13, 1.5f),
+      ReferenceActivation([](double x) { return reference::Elu(x, 1.5f); }));
+  add("Softplus", Maker<Softplus>(13),
+      ReferenceActivation(&reference::Softplus));
   add("Dropout", Maker<Dropout>(13, kRate), ReferenceDropout(kStream, kRate));
   add("LayerNorm", Maker<LayerNorm>(2, 9, true),
       ReferenceLayerNorm(kSamples * 2, 9));
@@ -428,6 +441,73 @@ TEST_F(LossTest, SquaredErrorAndItsGradient) {
   EXPECT_EQ(loss.correct, 0);
   ExpectGradient(objective, x, gradient);
   EXPECT_EQ(spec.TargetElements(), 4);
+}
+
+TEST_F(LossTest, MeanSquaredErrorOfOneNumberIsTheDefault) {
+  const LossSpec spec = LossSpec::MeanSquaredError();
+  EXPECT_EQ(spec.TargetElements(), 1);
+  EXPECT_FALSE(spec.HasLabels());
+  const std::vector<float> x = {3, -1}, target = {1, 1};
+  std::vector<float> gradient(2);
+  const Loss loss = ComputeLoss(device_.get(), spec, 2, AsReals(x.data()),
+                                target.data(), AsReals(gradient.data()))
+                        .value();
+  EXPECT_EQ(loss.sum, 8);
+  EXPECT_EQ(loss.counted, 2);
+  EXPECT_EQ(gradient, (std::vector<float>{4, -4}));
+}
+
+TEST_F(LossTest, BinaryCrossEntropyAndItsGradient) {
+  const LossSpec spec = LossSpec::BinaryCrossEntropy();
+  EXPECT_EQ(spec.TargetElements(), 1);
+  const Values x = RandomValues(1, 6);
+  const std::vector<float> logits(x.begin(), x.end());
+  const std::vector<int32_t> labels = {0, 1, -1, 1, 0, 1};
+  const auto objective = [&](const Values& values) {
+    return reference::BinaryCrossEntropy(values, labels);
+  };
+  std::vector<float> gradient(x.size());
+  const Loss loss = ComputeLoss(device_.get(), spec, 6, AsReals(logits.data()),
+                                labels.data(), AsReals(gradient.data()))
+                        .value();
+  EXPECT_NEAR(loss.sum, objective(x), 1e-6 * loss.sum);
+  EXPECT_EQ(loss.counted, 5);
+  EXPECT_EQ(spec.CountedRows(6, labels.data()), 5);
+  ExpectGradient(objective, x, gradient);
+}
+
+// The sum of |x - value| over the two predictions of each sample.
+class AbsoluteError final : public LossFunction {
+ public:
+  Targets targets() const override { return Targets::kValues; }
+  Sums Compute(const Arguments& args) const override {
+    Sums sums;
+    for (int64_t i = 0; i < 2 * args.samples; ++i) {
+      const double error = static_cast<double>(args.x[i]) - args.values[i / 2];
+      sums.loss += std::abs(error);
+      if (args.gradient != nullptr) args.gradient[i] = error > 0 ? 1 : -1;
+    }
+    return sums;
+  }
+};
+
+TEST_F(LossTest, AFunctionOfTheProgramIsCalledWithItsTargets) {
+  const LossSpec spec =
+      LossSpec::Function(std::make_shared<AbsoluteError>(), /*width=*/2);
+  EXPECT_EQ(spec.TargetElements(), 1);
+  EXPECT_FALSE(spec.HasLabels());
+  const std::vector<float> x = {1, 2, 3, 4}, values = {2, 2.5f};
+  std::vector<float> gradient(4);
+  Loss loss = ComputeLoss(device_.get(), spec, 2, AsReals(x.data()),
+                          values.data(), AsReals(gradient.data()))
+                  .value();
+  EXPECT_EQ(loss.sum, 1 + 0 + 0.5 + 1.5);
+  EXPECT_EQ(loss.counted, 2);
+  EXPECT_EQ(gradient, (std::vector<float>{-1, -1, 1, 1}));
+  loss = ComputeLoss(device_.get(), spec, 1, AsReals(x.data()), values.data(),
+                     nullptr)
+             .value();
+  EXPECT_EQ(loss.sum, 1);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "common/numerics/simd.h"
 #include "worker/device/cpu/kernels/reductions.h"
+#include "worker/device/cpu/kernels/vector_math.h"
 
 namespace tributary::cpu {
 namespace {
@@ -106,6 +107,26 @@ Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
     for (int64_t c = 0; c < width; ++c) {
       gradient[c] = factor * (row[c] - goal[c]);
     }
+  }
+  return loss;
+}
+
+Loss BinaryCrossEntropy(int64_t rows, const float* logits,
+                        const int32_t* labels, float* dlogits) {
+  Loss loss;
+  for (int64_t r = 0; r < rows; ++r) {
+    if (labels[r] < 0) {
+      if (dlogits != nullptr) dlogits[r] = 0;
+      continue;
+    }
+    ++loss.counted;
+    const float x = logits[r];
+    const auto label = static_cast<float>(labels[r]);
+    loss.correct += (x > 0) == (labels[r] > 0) ? 1 : 0;
+    loss.sum += (x < 0 ? 0.0 : static_cast<double>(x)) -
+                static_cast<double>(x) * label +
+                std::log1p(std::exp(-std::abs(static_cast<double>(x))));
+    if (dlogits != nullptr) dlogits[r] = Logistic(x) - label;
   }
   return loss;
 }

@@ -24,6 +24,13 @@ Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
 Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
                       const float* target, float* dx);
 
+// Returns the sum of the rows' losses and the number of correct rows. Writes
+// the gradient of the sum to dlogits, which may be null or equal to logits.
+// logits, labels and dlogits have the shape [rows]. The loss and the gradient
+// of a row with the label -1 are 0.
+Loss BinaryCrossEntropy(int64_t rows, const float* logits,
+                        const int32_t* labels, float* dlogits);
+
 }  // namespace tributary::cpu
 
 #endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_LOSS_H_

@@ -94,6 +94,44 @@ TRIBUTARY_INLINE float HyperbolicTangent(float x) {
   return magnitude < 0.35f ? small : (x < 0.0f ? -large : large);
 }
 
+// Returns the logistic function 1 / (1 + exp(-x)), accurate to a few units in
+// the last place for x > -87.3.
+TRIBUTARY_INLINE float Logistic(float x) { return 1.0f / (1.0f + Exp(-x)); }
+
+// Returns exp(x) - 1 for x <= 0, accurate to a few units in the last place.
+TRIBUTARY_INLINE float ExpMinusOne(float x) {
+  // Near 0, the result is computed with the Taylor series, because the
+  // difference exp(x) - 1 loses digits there.
+  float p = 1.0f / 40320;
+  p = p * x + 1.0f / 5040;
+  p = p * x + 1.0f / 720;
+  p = p * x + 1.0f / 120;
+  p = p * x + 1.0f / 24;
+  p = p * x + 1.0f / 6;
+  p = p * x + 0.5f;
+  p = p * x + 1.0f;
+  const float small = p * x;
+  return x > -0.5f ? small : Exp(x) - 1.0f;
+}
+
+// Returns ln(1 + exp(x)), accurate to a few units in the last place for x >
+// -87.3. Uses max(x, 0) + ln(1 + t), t = exp(-|x|), and ln(1 + t) = 2 artanh(z)
+// with z = t / (2 + t), at most 1/3.
+TRIBUTARY_INLINE float LogOnePlusExp(float x) {
+  const float t = Exp(x < 0.0f ? x : -x);
+  const float z = t / (2.0f + t);
+  const float s = z * z;
+  float p = 1.0f / 15;
+  p = p * s + 1.0f / 13;
+  p = p * s + 1.0f / 11;
+  p = p * s + 1.0f / 9;
+  p = p * s + 1.0f / 7;
+  p = p * s + 1.0f / 5;
+  p = p * s + 1.0f / 3;
+  p = p * s + 1.0f;
+  return (x > 0.0f ? x : 0.0f) + 2.0f * z * p;
+}
+
 }  // namespace tributary::cpu
 
 #endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_VECTOR_MATH_H_

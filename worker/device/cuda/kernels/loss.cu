@@ -316,12 +316,39 @@ void LossRunner::MeanSquaredError(Stream& stream, int64_t rows, int64_t width,
   Collect(stream, rows);
 }
 
+template <typename T>
+void LossRunner::BinaryCrossEntropy(Stream& stream, int64_t rows,
+                                    const T* logits, const int32_t* labels,
+                                    T* dlogits) {
+  RowLoss* const losses = RowLosses(rows);
+  // A row has one logit, so a thread computes a row.
+  ForEach(stream, "BinaryCrossEntropy", rows, [=] __device__(int64_t r) {
+    const int32_t label = labels[r];
+    if (label < 0) {
+      losses[r] = {0.0, 0, 0};
+      if (dlogits != nullptr) dlogits[r] = 0.0f;
+      return;
+    }
+    const float x = logits[r];
+    const double wide = x;
+    losses[r] = {
+        (x < 0.0f ? 0.0 : wide) - wide * label + log1p(exp(-fabs(wide))),
+        (x > 0.0f) == (label > 0) ? 1 : 0, 1};
+    if (dlogits != nullptr) {
+      dlogits[r] = 1.0f / (1.0f + expf(-x)) - static_cast<float>(label);
+    }
+  });
+  Collect(stream, rows);
+}
+
 #define TRIBUTARY_INSTANTIATE(T)                                              \
   template void LossRunner::SoftmaxCrossEntropy(Stream&, int64_t, int64_t,    \
                                                 const T*, const int32_t*, T*, \
                                                 float, int64_t);              \
   template void LossRunner::MeanSquaredError(Stream&, int64_t, int64_t,       \
-                                             const T*, const float*, T*);
+                                             const T*, const float*, T*);     \
+  template void LossRunner::BinaryCrossEntropy(Stream&, int64_t, const T*,    \
+                                               const int32_t*, T*);
 TRIBUTARY_INSTANTIATE(float)
 TRIBUTARY_INSTANTIATE(Bfloat16)
 #undef TRIBUTARY_INSTANTIATE

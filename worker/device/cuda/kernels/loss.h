@@ -31,6 +31,9 @@ class LossRunner {
   template <typename T>
   void MeanSquaredError(Stream& stream, int64_t rows, int64_t width, const T* x,
                         const float* target, T* dx);
+  template <typename T>
+  void BinaryCrossEntropy(Stream& stream, int64_t rows, const T* logits,
+                          const int32_t* labels, T* dlogits);
 
   // Returns the sum of the row losses of the last call. The stream must have
   // completed the operations of that call.
