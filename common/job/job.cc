@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "common/job/gpt_preset.h"
 #include "common/job/job_text.h"
 #include "common/job/resnet_preset.h"
@@ -23,6 +24,10 @@ constexpr int64_t kMaxJobBytes = 1 << 20;
 // Bounds the parser's stack. No job is nested as deeply.
 constexpr int kMaxDepth = 20;
 constexpr int64_t kMostDefaultMicroBatches = 8;
+// Little work is lost with a server, also in a short run. A longer time would
+// save nothing: small checkpoints cost next to nothing, and large ones are
+// written less often (see CheckpointSpec).
+constexpr double kDefaultCheckpointSeconds = 10;
 
 const google::protobuf::OneofDescriptor* ModelKindOneof() {
   return ModelSpec::descriptor()->FindOneofByName("kind");
@@ -140,6 +145,23 @@ JobSpec ResolveJob(JobSpec job) {
 int64_t ChunkBytes(const ExchangeSpec& exchange) {
   return exchange.has_all_reduce() ? exchange.all_reduce().chunk_bytes()
                                    : exchange.parameter_server().chunk_bytes();
+}
+
+absl::Duration CheckpointInterval(const JobSpec& job) {
+  const CheckpointSpec& checkpoint = job.checkpoint();
+  // Others would displace those that the user has asked for, or be kept
+  // forever.
+  const bool on_by_default =
+      !checkpoint.has_every_steps() && checkpoint.keep_last() != 0;
+  const double seconds = checkpoint.has_every_seconds()
+                             ? checkpoint.every_seconds()
+                             : (on_by_default ? kDefaultCheckpointSeconds : 0);
+  return seconds > 0 ? absl::Seconds(seconds) : absl::InfiniteDuration();
+}
+
+bool TakesCheckpoints(const JobSpec& job) {
+  return job.checkpoint().every_steps() > 0 ||
+         CheckpointInterval(job) < absl::InfiniteDuration();
 }
 
 std::string PrintJob(const JobSpec& job) {

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -97,6 +98,13 @@ bool SampleCountsVary(const JobSpec& job);
 
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.
 int64_t ChunkBytes(const ExchangeSpec& exchange);
+
+// Returns the time between two checkpoints (see CheckpointSpec), or
+// absl::InfiniteDuration() if no checkpoint is due by time.
+absl::Duration CheckpointInterval(const JobSpec& job);
+
+// Returns true if the job takes checkpoints, by steps or by time.
+bool TakesCheckpoints(const JobSpec& job);
 
 // Returns the job as protobuf text, from which ParseJob restores the same job.
 std::string PrintJob(const JobSpec& job);

@@ -327,6 +327,8 @@ absl::Status ValidateCheckpoint(const CheckpointSpec& checkpoint) {
   TRIBUTARY_RETURN_IF_ERROR(Between("checkpoint.every_steps",
                                     checkpoint.every_steps(), 0, kMaxSteps));
   TRIBUTARY_RETURN_IF_ERROR(
+      NotNegative("checkpoint.every_seconds", checkpoint.every_seconds()));
+  TRIBUTARY_RETURN_IF_ERROR(
       Between("checkpoint.keep_last", checkpoint.keep_last(), 0, kMaxSteps));
   return Between("checkpoint.keep_every", checkpoint.keep_every(), 0,
                  kMaxSteps);
@@ -429,11 +431,10 @@ absl::Status ValidateJob(const JobSpec& original) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
   TRIBUTARY_RETURN_IF_ERROR(Optimizer::Create(job.optimizer()).status());
   // The final average is read from the last checkpoint, which has all state.
-  if (job.optimizer().average_decay() > 0 &&
-      job.checkpoint().every_steps() == 0) {
+  if (job.optimizer().average_decay() > 0 && !TakesCheckpoints(job)) {
     return Error("optimizer.average_decay",
                  "needs checkpoints, from which the final average is read; set "
-                 "checkpoint.every_steps above 0");
+                 "checkpoint.every_steps or checkpoint.every_seconds above 0");
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateLength(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateSchedule(job));

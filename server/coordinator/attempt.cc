@@ -353,7 +353,7 @@ void Attempt::OnCheckpointCommitted(const absl::Status& status) {
 
 void Attempt::RunCheckpoints() {
   if (!checkpoints_.has_value() || !phase_.training()) return;
-  checkpoints_->Run(*progress_, mode_->earliest_checkpoint(),
+  checkpoints_->Run(*progress_, mode_->earliest_checkpoint(), clock_(),
                     [this](const ServerOrder& order) { OrderSnapshot(order); });
   const CheckpointSchedule& schedule = *checkpoints_->schedule();
   if (schedule.failures() > checkpoint_failures_) {

@@ -12,7 +12,10 @@ CheckpointSchedule::Options ScheduleOptions(const JobSpec& job,
                                             const Rounds& rounds, int servers,
                                             int64_t first, bool any) {
   CheckpointSchedule::Options schedule;
-  schedule.every = any ? rounds.RoundsFor(job.checkpoint().every_steps()) : 0;
+  if (any) {
+    schedule.every = rounds.RoundsFor(job.checkpoint().every_steps());
+    schedule.interval = CheckpointInterval(job);
+  }
   schedule.last = rounds.count();
   schedule.servers = servers;
   schedule.first = first;
@@ -43,11 +46,11 @@ void AttemptCheckpoints::OnRound(const JobProgress& progress) {
 }
 
 void AttemptCheckpoints::Run(
-    const JobProgress& progress, int64_t earliest,
+    const JobProgress& progress, int64_t earliest, absl::Time now,
     const std::function<void(const ServerOrder&)>& order) {
   const int64_t completed = progress.round();
   while (auto action =
-             schedule_.Next(completed, earliest, progress.finished())) {
+             schedule_.Next(completed, earliest, progress.finished(), now)) {
     if (const auto* begin =
             std::get_if<CheckpointSchedule::MakeFolder>(&*action)) {
       if (begin->version == completed) saved_ = progress.Save();

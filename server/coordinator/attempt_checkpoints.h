@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "absl/time/time.h"
 #include "common/job/rounds.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/checkpoint.pb.h"
@@ -37,9 +38,9 @@ class AttemptCheckpoints {
   // state for the manifest of that checkpoint.
   void OnRound(const JobProgress& progress);
   // Executes all actions of the schedule that are due. `earliest` is the first
-  // version that may be chosen for a checkpoint. `order` sends an order to all
-  // servers.
-  void Run(const JobProgress& progress, int64_t earliest,
+  // version that may be chosen for a checkpoint, and `now` the time of the
+  // attempt's clock. `order` sends an order to all servers.
+  void Run(const JobProgress& progress, int64_t earliest, absl::Time now,
            const std::function<void(const ServerOrder&)>& order);
 
   // Returns the manifest of the finished model, with an empty list of files.

@@ -27,7 +27,9 @@ CheckpointSchedule::CheckpointSchedule(const Options& options)
       version_(options.first),
       lead_(kLead),
       committed_(options.first) {
-  last_done_ = options.every == 0 || options.first >= options.last;
+  const bool disabled =
+      options.every == 0 && options.interval == absl::InfiniteDuration();
+  last_done_ = disabled || options.first >= options.last;
 }
 
 bool CheckpointSchedule::over() const {
@@ -62,8 +64,9 @@ void CheckpointSchedule::DropLaterThan(int64_t version) {
 }
 
 void CheckpointSchedule::TakeSoon() {
-  if (options_.every == 0 || last_done_) return;
+  if (last_done_) return;
   soon_ = true;
+  by_time_ = false;
   if (stage_ == Stage::kTaking && taken_ == 0) GiveUpLater();
 }
 
@@ -74,8 +77,8 @@ void CheckpointSchedule::Drain() {
 
 void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest,
                                 bool computed) {
-  if (!soon_ || stage_ == Stage::kFolder || stage_ == Stage::kCommitting ||
-      best_due_ >= 0 || takes_best_) {
+  if (!soon_ || by_time_ || stage_ == Stage::kFolder ||
+      stage_ == Stage::kCommitting || best_due_ >= 0 || takes_best_) {
     return;
   }
   constexpr char kNotEvaluated[] = "no worker is left for the last evaluation";
@@ -114,6 +117,8 @@ void CheckpointSchedule::FailWhileIdle(int64_t completed,
 
 void CheckpointSchedule::EndSoon() {
   soon_ = false;
+  by_time_ = false;
+  time_due_.reset();
   idle_tries_ = 0;
   drained_ = draining_;
 }
@@ -125,6 +130,31 @@ void CheckpointSchedule::GiveUpLater() {
   version_ = committed_;
 }
 
+int64_t CheckpointSchedule::Soonest(int64_t completed, int64_t earliest) const {
+  return std::max(earliest, completed + lead_);
+}
+
+void CheckpointSchedule::UpdateTimer(absl::Time now) {
+  if (!taken_at_.has_value() && stage_ == Stage::kTaking && taken()) {
+    taken_at_ = now;
+  }
+  if (time_due_.has_value()) return;
+  const absl::Duration writing =
+      taken_at_.has_value() ? now - *taken_at_ : absl::ZeroDuration();
+  time_due_ = now + std::max(options_.interval, kRest * writing);
+  taken_at_.reset();
+}
+
+void CheckpointSchedule::TakeIfTimeIsUp(int64_t completed, int64_t earliest,
+                                        absl::Time now) {
+  if (now < *time_due_ || soon_ || last_done_ || takes_best_) return;
+  const bool waits = stage_ == Stage::kTaking && taken_ == 0 &&
+                     version_ > Soonest(completed, earliest);
+  if (stage_ != Stage::kIdle && !waits) return;
+  TakeSoon();
+  by_time_ = true;
+}
+
 std::optional<int64_t> CheckpointSchedule::Due(int64_t completed,
                                                int64_t earliest) const {
   if (last_done_ || drained_) return std::nullopt;
@@ -133,16 +163,19 @@ std::optional<int64_t> CheckpointSchedule::Due(int64_t completed,
   }
   // After the last step no server can pass the version.
   if (completed >= options_.last) return options_.last;
-  const int64_t soonest = std::max({earliest, completed + lead_, version_ + 1});
+  const int64_t soonest = std::max(Soonest(completed, earliest), version_ + 1);
   if (soonest >= options_.last) return options_.last;
   if (soon_) return soonest;
+  if (options_.every == 0) return options_.last;
   const int64_t multiple =
       (soonest + options_.every - 1) / options_.every * options_.every;
   return std::min(multiple, options_.last);
 }
 
 std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
-    int64_t completed, int64_t earliest, bool computed) {
+    int64_t completed, int64_t earliest, bool computed, absl::Time now) {
+  UpdateTimer(now);
+  TakeIfTimeIsUp(completed, earliest, now);
   if (!discard_.empty()) return Discard{std::exchange(discard_, "")};
   if (std::exchange(warning_due_, false)) return Warn{version_, failure_};
   switch (stage_) {
@@ -181,6 +214,7 @@ CheckpointSchedule::MakeFolder CheckpointSchedule::Begin(int64_t version) {
   answered_.assign(options_.servers, false);
   missing_ = options_.servers;
   taken_ = 0;
+  taken_at_.reset();
   passed_ = false;
   error_.clear();
   files_.clear();

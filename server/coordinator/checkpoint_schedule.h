@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/rendezvous.pb.h"
 
@@ -30,17 +31,26 @@ class CheckpointSchedule {
  public:
   struct Options {
     // Checkpoints are taken at the versions that are multiples of this number.
-    // 0 disables all checkpoints, including requested ones.
+    // 0: at none because of its number.
     int64_t every = 0;
-    // The job's last version. Unless `every` is 0, this version gets a
-    // checkpoint too.
+    // The job's last version. This version gets a checkpoint too.
     int64_t last = 0;
     int servers = 1;
     // The version of the newest checkpoint when the schedule is created; 0 if
     // there is none. committed() is this version at first, and all checkpoints
     // of the schedule have later versions.
     int64_t first = 0;
+    // A checkpoint is also taken when this time has passed since the previous
+    // one was committed or has failed, or since the first call of Next.
+    // Extended to kRest times the time that servers took to write the previous
+    // one. Infinite, with `every` 0: disables all checkpoints, including
+    // requested ones, except those of TakeBest.
+    absl::Duration interval = absl::InfiniteDuration();
   };
+  // Servers spend at most about a twentieth of the time on checkpoints that are
+  // due by time.
+  static constexpr int kRest = 20;
+
   explicit CheckpointSchedule(const Options& options);
 
   // Actions for the caller. The comment after an action names the method to
@@ -75,9 +85,10 @@ class CheckpointSchedule {
   // newest version that all servers are known to have reached. `earliest` is
   // the first version that may be chosen. `computed` is true if all steps and
   // the last evaluation are done: the checkpoint of the last version is
-  // committed only then, so that it contains the last evaluation.
-  std::optional<Action> Next(int64_t completed, int64_t earliest,
-                             bool computed);
+  // committed only then, so that it contains the last evaluation. `now` never
+  // decreases from one call to the next.
+  std::optional<Action> Next(int64_t completed, int64_t earliest, bool computed,
+                             absl::Time now);
 
   void OnFolder(const absl::StatusOr<std::string>& folder);
   // Handles a server's report about its part of the checkpoint under way.
@@ -98,7 +109,8 @@ class CheckpointSchedule {
   // requested checkpoint at version `completed`, because no later version will
   // be computed. The checkpoint fails if a chunk has a newer version, or if
   // `completed` is the last version and its evaluation is missing. No effect if
-  // no checkpoint is requested. See Next for the arguments.
+  // no checkpoint is requested: one that is due by time waits for a worker. See
+  // Next for the arguments.
   void OnIdle(int64_t completed, int64_t earliest, bool computed);
 
   // Requests a checkpoint of `version`, the version with the best evaluation so
@@ -125,8 +137,8 @@ class CheckpointSchedule {
   // final checkpoint is that of the last version, or the one that Drain
   // requested. Returns false while an action is left to return.
   bool over() const;
-  // Returns true while a checkpoint that TakeSoon or Drain has requested is
-  // neither committed nor has failed.
+  // Returns true while a checkpoint that TakeSoon or Drain has requested, or
+  // that is due by time, is neither committed nor has failed.
   bool soon() const { return soon_; }
   int64_t committed() const { return committed_; }
   int64_t failures() const { return failures_; }
@@ -136,15 +148,23 @@ class CheckpointSchedule {
  private:
   enum class Stage { kIdle, kFolder, kOrder, kTaking, kCommit, kCommitting };
 
+  // Returns the first version that servers have certainly not passed when they
+  // receive an order.
+  int64_t Soonest(int64_t completed, int64_t earliest) const;
   // Returns the version of the next checkpoint, or nullopt if there is none.
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
+  // Measures the time to the next checkpoint that is due by time.
+  void UpdateTimer(absl::Time now);
+  // Requests a checkpoint, as TakeSoon does, if one is due by time, and no
+  // other comes as soon.
+  void TakeIfTimeIsUp(int64_t completed, int64_t earliest, absl::Time now);
   void Fail(const std::string& message);
   void FailWhileIdle(int64_t completed, const std::string& message);
-  // Ends the request of TakeSoon or Drain. Called when a checkpoint was
+  // Ends a request for a checkpoint soon. Called when a checkpoint was
   // committed or has failed. If Drain was called, no more checkpoints follow.
   void EndSoon();
   // Drops the checkpoint under way, so that an earlier version can be chosen
-  // for the request of TakeSoon. No effect if the version of the checkpoint
+  // for a request. No effect if the version of the checkpoint
   // under way was itself chosen for such a request, or if TakeBest has
   // requested that checkpoint. Reports about a dropped checkpoint are ignored.
   void GiveUpLater();
@@ -166,7 +186,16 @@ class CheckpointSchedule {
   std::string error_;  // A server's error for the checkpoint under way.
   std::vector<CheckpointFile> files_;
 
+  // The time at which a checkpoint becomes due by time; absent until it is
+  // measured.
+  std::optional<absl::Time> time_due_;
+  // The time at which all servers had copied the checkpoint under way.
+  std::optional<absl::Time> taken_at_;
+
   bool soon_ = false;
+  // True if the checkpoint that is wanted soon was not requested, but is due by
+  // time.
+  bool by_time_ = false;
   // True if no request of TakeSoon may replace the checkpoint under way: its
   // version was chosen for such a request, or TakeBest has requested it.
   bool chosen_soon_ = false;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
@@ -203,6 +204,31 @@ TEST(ResolveJobTest, FieldsTakePrecedenceOverAPreset) {
   EXPECT_EQ(resolved.model().gpt().layers(), 4);
   EXPECT_EQ(resolved.model().gpt().context(), 256);
   EXPECT_EQ(resolved.model().gpt().width(), 1024);
+}
+
+TEST(CheckpointIntervalTest, IsOnByDefaultUnlessStepsAreChosen) {
+  JobSpec job;
+  EXPECT_EQ(CheckpointInterval(job), absl::Seconds(10));
+  // Checkpoints by time would push the ones at these steps out of keep_last.
+  job.mutable_checkpoint()->set_every_steps(1000);
+  EXPECT_EQ(CheckpointInterval(job), absl::InfiniteDuration());
+  job.mutable_checkpoint()->set_every_seconds(0.5);
+  EXPECT_EQ(CheckpointInterval(job), absl::Milliseconds(500));
+  job.clear_checkpoint();
+  job.mutable_checkpoint()->set_keep_last(0);  // All would be kept.
+  EXPECT_EQ(CheckpointInterval(job), absl::InfiniteDuration());
+  job.clear_checkpoint();
+  job.mutable_checkpoint()->set_every_seconds(0);
+  EXPECT_EQ(CheckpointInterval(job), absl::InfiniteDuration());
+}
+
+TEST(CheckpointIntervalTest, NoCheckpointsNeedsBothToBeZero) {
+  JobSpec job;
+  EXPECT_TRUE(TakesCheckpoints(job));
+  job.mutable_checkpoint()->set_every_steps(0);
+  EXPECT_FALSE(TakesCheckpoints(job));
+  job.mutable_checkpoint()->set_every_seconds(60);
+  EXPECT_TRUE(TakesCheckpoints(job));
 }
 
 TEST(PrintJobTest, IsReadBackToTheSameJob) {

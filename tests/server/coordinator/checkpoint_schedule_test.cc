@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,7 +27,7 @@ class CheckpointScheduleTest : public testing::Test {
  protected:
   template <typename Action>
   Action Expect(int64_t completed, int64_t earliest = 0) {
-    const auto action = schedule_.Next(completed, earliest, computed_);
+    const auto action = schedule_.Next(completed, earliest, computed_, now_);
     EXPECT_TRUE(action.has_value());
     if (!action.has_value()) return Action();
     EXPECT_TRUE(std::holds_alternative<Action>(*action)) << action->index();
@@ -34,7 +35,8 @@ class CheckpointScheduleTest : public testing::Test {
     return std::get<Action>(*action);
   }
   void ExpectNothing(int64_t completed, int64_t earliest = 0) {
-    EXPECT_FALSE(schedule_.Next(completed, earliest, computed_).has_value());
+    EXPECT_FALSE(
+        schedule_.Next(completed, earliest, computed_, now_).has_value());
   }
   // Up to the order to the servers.
   int64_t Order(int64_t completed, int64_t earliest = 0) {
@@ -62,6 +64,7 @@ class CheckpointScheduleTest : public testing::Test {
   }
 
   bool computed_ = true;
+  absl::Time now_ = absl::UnixEpoch();
   Schedule schedule_{{/*every=*/10, /*last=*/25, /*servers=*/2, /*first=*/0}};
 };
 
@@ -249,19 +252,124 @@ TEST_F(CheckpointScheduleTest, ChoosesNoVersionBeforeTheEarliest) {
   EXPECT_EQ(Order(2, /*earliest=*/14), 20);
 }
 
+// Two servers, a checkpoint every ten seconds, and none because of its number.
+class CheckpointScheduleTimeTest : public CheckpointScheduleTest {
+ protected:
+  CheckpointScheduleTimeTest() {
+    schedule_ = Schedule({/*every=*/0, /*last=*/1000, /*servers=*/2,
+                          /*first=*/0, /*interval=*/absl::Seconds(10)});
+    // The last one waits until time is up.
+    EXPECT_EQ(Order(0), 1000);
+  }
+  // Drops the order of the last one, and gives one of a sooner version.
+  int64_t OrderSoon(int64_t completed) {
+    EXPECT_EQ(Expect<Schedule::Discard>(completed).folder, "folder");
+    return Order(completed);
+  }
+};
+
+TEST_F(CheckpointScheduleTimeTest, TakesOneWhenTheTimeIsUp) {
+  now_ += absl::Seconds(9);
+  ExpectNothing(8);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(OrderSoon(9), 11);
+  Complete(11);
+  // The time is measured from the commit.
+  EXPECT_EQ(Order(11), 1000);
+  now_ += absl::Seconds(9);
+  ExpectNothing(20);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(OrderSoon(21), 23);
+  Complete(23);
+  EXPECT_FALSE(schedule_.over());
+}
+
+TEST_F(CheckpointScheduleTimeTest, LeavesOneAloneThatComesAsSoon) {
+  now_ += absl::Seconds(10);
+  ExpectNothing(998);
+  Complete(1000);
+  EXPECT_TRUE(schedule_.over());
+}
+
+TEST_F(CheckpointScheduleTimeTest, WaitsLongerAfterOneThatTookLong) {
+  now_ += absl::Seconds(10);
+  const int64_t version = OrderSoon(1);
+  now_ += absl::Minutes(5);  // A slow step is not a slow disk.
+  Answer(version, SnapshotReport::TAKEN);
+  ExpectNothing(version);
+  now_ += absl::Seconds(3);
+  Answer(version, SnapshotReport::WRITTEN, "f");
+  Expect<Schedule::Commit>(version);
+  schedule_.OnCommitted(absl::OkStatus());
+  EXPECT_EQ(Order(version), 1000);
+  now_ += Schedule::kRest * absl::Seconds(3) - absl::Seconds(1);
+  ExpectNothing(50);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(OrderSoon(51), 53);
+}
+
+TEST_F(CheckpointScheduleTimeTest, TriesAgainAfterTheTimeWhereOneFailed) {
+  now_ += absl::Seconds(10);
+  const int64_t version = OrderSoon(1);
+  Answer(version, SnapshotReport::FAILED, "disk full");
+  Expect<Schedule::Discard>(version);
+  Expect<Schedule::Warn>(version);
+  EXPECT_EQ(Order(version), 1000);
+  now_ += absl::Seconds(10);
+  EXPECT_EQ(OrderSoon(50), 52);
+  EXPECT_EQ(schedule_.failures(), 1);
+}
+
+// Without workers there is nothing new to keep, and no reason to warn.
+TEST_F(CheckpointScheduleTimeTest, DoesNothingAtRest) {
+  now_ += absl::Seconds(10);
+  const int64_t version = OrderSoon(1);
+  schedule_.OnIdle(/*completed=*/1, /*earliest=*/0, computed_);
+  ExpectNothing(1);
+  Complete(version);
+  EXPECT_EQ(schedule_.failures(), 0);
+}
+
+TEST_F(CheckpointScheduleTimeTest, ADrainAtRestTakesTheVersionThatIsThere) {
+  now_ += absl::Seconds(10);
+  OrderSoon(1);
+  schedule_.Drain();
+  schedule_.OnIdle(/*completed=*/1, /*earliest=*/0, computed_);
+  Expect<Schedule::Discard>(1);
+  EXPECT_EQ(Order(1), 1);
+  Complete(1);
+  EXPECT_TRUE(schedule_.over());
+}
+
+TEST(CheckpointScheduleBothTest, TakesWhatComesFirst) {
+  Schedule schedule({/*every=*/10, /*last=*/25, /*servers=*/1, /*first=*/0,
+                     /*interval=*/absl::Seconds(10)});
+  const absl::Time start = absl::UnixEpoch();
+  const auto first = schedule.Next(0, 0, true, start);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(std::get<Schedule::MakeFolder>(*first).version, 10);
+  schedule.OnFolder(std::string("folder"));
+  ASSERT_TRUE(schedule.Next(0, 0, true, start).has_value());
+  const absl::Time up = start + absl::Seconds(10);
+  ASSERT_TRUE(schedule.Next(3, 0, true, up).has_value());
+  const auto sooner = schedule.Next(3, 0, true, up);
+  ASSERT_TRUE(sooner.has_value());
+  EXPECT_EQ(std::get<Schedule::MakeFolder>(*sooner).version, 5);
+}
+
 TEST(CheckpointScheduleOffTest, DoesNothing) {
   Schedule schedule({/*every=*/0, /*last=*/25, /*servers=*/1, /*first=*/0});
   EXPECT_TRUE(schedule.over());
   schedule.TakeSoon();
   EXPECT_FALSE(schedule.soon());
   schedule.Drain();
-  EXPECT_FALSE(schedule.Next(25, 0, true).has_value());
+  EXPECT_FALSE(schedule.Next(25, 0, true, absl::UnixEpoch()).has_value());
 }
 
 TEST(CheckpointScheduleOffTest, GoesOnFromACheckpoint) {
   Schedule schedule({/*every=*/10, /*last=*/25, /*servers=*/1, /*first=*/20});
   EXPECT_EQ(schedule.committed(), 20);
-  const auto action = schedule.Next(20, 0, true);
+  const auto action = schedule.Next(20, 0, true, absl::UnixEpoch());
   ASSERT_TRUE(action.has_value());
   EXPECT_EQ(std::get<Schedule::MakeFolder>(*action).version, 25);
   Schedule done({/*every=*/10, /*last=*/25, /*servers=*/1, /*first=*/25});

@@ -95,6 +95,19 @@ class CoordinatorCheckpointTest : public CoordinatorTest {
   FakeWorker worker_;
 };
 
+TEST_F(CoordinatorCheckpointTest, TakesOneByTimeWhereStepsAreSlow) {
+  options_.job.mutable_checkpoint()->set_every_seconds(10);
+  Begin(/*steps=*/100);
+  EXPECT_THAT(committer_.folders, ElementsAre(4));
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  now_ += absl::Seconds(10);
+  Step(0);
+  EXPECT_THAT(committer_.folders, ElementsAre(4, 3));
+  Write(3);
+  ASSERT_EQ(committer_.commits.size(), 1u);
+  EXPECT_EQ(committer_.commits[0].second.step(), 3);
+}
+
 TEST_F(CoordinatorCheckpointTest, OnlyTheLastManifestSaysComplete) {
   Begin(/*steps=*/6, /*pieces=*/1);
   EXPECT_THAT(committer_.folders, ElementsAre(4));

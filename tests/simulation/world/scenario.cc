@@ -43,6 +43,15 @@ void MaybeAllReduce(Random* random, JobSpec* job) {
       random->Chance(0.5));
 }
 
+// Half of the jobs also take checkpoints by time, and some of those take none
+// by steps. Uses a separate generator, so that the other choices do not depend
+// on this one.
+void MaybeCheckpointByTime(Random* random, CheckpointSpec* checkpoint) {
+  if (!random->Chance(0.5)) return;
+  checkpoint->set_every_seconds(0.01 * random->Uniform(1, 300));
+  if (random->Chance(0.3)) checkpoint->set_every_steps(0);
+}
+
 void SetOptimizer(Random* random, OptimizerSpec* optimizer) {
   if (random->Chance(0.5)) {
     SgdSpec* const sgd = optimizer->mutable_sgd();
@@ -57,7 +66,7 @@ void SetOptimizer(Random* random, OptimizerSpec* optimizer) {
   }
 }
 
-JobSpec MakeJob(Random* random, Random* all_reduce) {
+JobSpec MakeJob(Random* random, Random* all_reduce, Random* by_time) {
   JobSpec job;
   job.mutable_model()->mutable_synthetic()->set_parameters(64);
   job.mutable_data()->mutable_random();
@@ -84,6 +93,7 @@ JobSpec MakeJob(Random* random, Random* all_reduce) {
   }
   job.mutable_checkpoint()->set_every_steps(random->Uniform(3, 20));
   job.mutable_checkpoint()->set_keep_last(random->Uniform(0, 3));
+  MaybeCheckpointByTime(by_time, job.mutable_checkpoint());
   job.set_seed(random->Bits() >> 1);
   job.mutable_output()->set_directory("simulated");
   job = ResolveJob(job);
@@ -130,7 +140,8 @@ std::string Scenario::Describe() const {
       "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
       all_reduce() ? "all_reduce" : ScenarioConsistency(job).ShortDebugString(),
       ", steps ", job.steps(), ", micro-batches ", job.batch().micro_batches(),
-      ", checkpoint every ", job.checkpoint().every_steps(), ", pieces ",
+      ", checkpoint every ", job.checkpoint().every_steps(), " steps or ",
+      absl::FormatDuration(CheckpointInterval(job)), ", pieces ",
       facts.evaluation_pieces(), job.recovery().journal() ? ", replicas" : "");
 }
 
@@ -139,7 +150,8 @@ Scenario MakeScenario(uint64_t seed) {
   Scenario scenario;
   scenario.seed = seed;
   Random all_reduce(Mix(seed, 56));
-  scenario.job = MakeJob(&random, &all_reduce);
+  Random by_time(Mix(seed, 57));
+  scenario.job = MakeJob(&random, &all_reduce, &by_time);
   scenario.table = MakeTable(&random);
   DataFacts& facts = scenario.facts;
   // The last batch of an epoch is short, so that some micro-batches are empty.
