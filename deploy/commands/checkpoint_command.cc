@@ -36,8 +36,10 @@ constexpr char kCheckpointHelp[] =
     "      List them with step, time, size, and whether they are complete.\n"
     "  tributary checkpoint verify runs/licenses-20240501-120000\n"
     "      Read all files and compare them with their digests.\n"
-    "  tributary checkpoint diff A/checkpoints/step-00000100 B\n"
-    "      Compare two checkpoints, and list the tensors that differ.\n\n"
+    "  tributary checkpoint diff runs/a runs/b\n"
+    "      Compare their latest checkpoints, and list the tensors that "
+    "differ.\n"
+    "\n"
     "Usage: tributary checkpoint ls RUN [flags]\n"
     "       tributary checkpoint verify RUN|CHECKPOINT [flags]\n"
     "       tributary checkpoint diff A B [flags]\n\n"
@@ -332,14 +334,18 @@ int RunDiff(const std::vector<std::string>& arguments,
       "checkpoint diff", "A B",
       "Compares the weights and the optimizer state of two checkpoints of the "
       "same model, regardless of the numbers of servers and chunks. A and B "
-      "are checkpoints, or runs, for their latest checkpoints. Exits with 0 if "
+      "are checkpoints, or runs, for their latest checkpoints. The folders "
+      "`best` and `final` of a run count as checkpoints; `final` has no "
+      "optimizer state. Exits with 0 if "
       "all bits are equal, with 1 if some differ or if only one has some "
       "state, and with 2 if they cannot be compared. The step numbers are not "
       "compared.",
       {{"checkpoint diff runs/a runs/b",
         "Compare the latest checkpoints of two runs."},
-       {"checkpoint diff RUN/checkpoints/step-00000100 RUN",
-        "Show what has changed since step 100."}});
+       {"checkpoint diff runs/a/final runs/b/final",
+        "Compare the final weights of two runs."},
+       {"checkpoint diff RUN/checkpoints/step-00000500 RUN",
+        "Show what has changed since step 500."}});
   line.SetOperand(/*required=*/true, &a);
   line.SetOperand(/*required=*/true, &b);
   line.AddSwitch("json", "Print one JSON object.", &json);

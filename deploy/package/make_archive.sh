@@ -2,15 +2,13 @@
 # Packs the program with all libraries that it needs, except those of the C
 # library, into an archive that may be unpacked in any folder:
 #
-#   make_archive.sh ARCHIVE NAME PROGRAM LIBRARIES_SH HELP_PAGES FILE...
+#   make_archive.sh ARCHIVE NAME PROGRAM LIBRARIES_SH HELP_PAGES MANUAL LICENSE
 #
 # ARCHIVE is a .tar.gz with one folder, NAME. PROGRAM looks for libraries in
-# ../lib/tributary first. FILE is a job file of examples/, a page of docs/, or
-# the license.
+# ../lib/tributary first.
 set -euo pipefail
 
-archive=$1 name=$2 program=$3 libraries_sh=$4 help_pages=$5
-shift 5
+archive=$1 name=$2 program=$3 libraries_sh=$4 help_pages=$5 manual=$6 license=$7
 source "$libraries_sh"
 
 work=$(mktemp -d)
@@ -31,18 +29,11 @@ mkdir -p "$root/share/doc/tributary"
 cp -r "$work/licenses/usr/share/doc" "$root/share/doc/tributary/licenses"
 
 tar --extract --file="$help_pages" --directory="$root"
-for file in "$@"; do
-  case $file in
-    *examples/licenses.textproto) built_in_job=$file ;;&
-    *examples/data/*) folder=examples/data ;;
-    *examples/*) folder=examples ;;
-    *) folder=../doc/tributary ;;
-  esac
-  install -D --mode=644 --target-directory="$root/share/tributary/$folder" "$file"
-done
+tar --extract --file="$manual" --directory="$root"
+install --mode=644 "$license" "$root/share/doc/tributary/LICENSE"
 # The texts of the built-in job; only Debian has them.
 mkdir -p "$root/share/tributary/texts"
-grep -oE '/usr/share/common-licenses/[^"]+' "$built_in_job" |
+grep -oE '/usr/share/common-licenses/[^"]+' "$root/share/tributary/examples/licenses.textproto" |
   xargs cp --dereference --target-directory="$root/share/tributary/texts"
 
 chmod -R u=rwX,go=rX "$root"

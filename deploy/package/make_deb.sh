@@ -1,15 +1,15 @@
 #!/bin/bash
 # Makes a package for Debian from an installation:
 #
-#   make_deb.sh PACKAGE VERSION INSTALLATION FILE...
+#   make_deb.sh PACKAGE VERSION INSTALLATION MANUAL UNIT...
 #
-# INSTALLATION is //library/install:package.tar. FILE is a job file of examples/,
-# a page of docs/ or a unit of systemd. The versions of the packages that it depends on come from
+# INSTALLATION is //library/install:package.tar, and MANUAL //deploy/package:manual.tar. UNIT is a
+# unit of systemd. The versions of the packages that it depends on come from
 # the libraries of this machine.
 set -euo pipefail
 
-package=$(realpath --no-symlinks "$1") version=$2 installation=$3
-shift 3
+package=$(realpath --no-symlinks "$1") version=$2 installation=$3 manual=$4
+shift 4
 
 if ! command -v dpkg-shlibdeps >/dev/null; then
   echo "make_deb.sh: dpkg-shlibdeps is missing: apt-get install dpkg-dev" >&2
@@ -25,15 +25,11 @@ doc=$root/usr/share/doc/tributary
 
 mkdir -p "$root/usr" "$root/DEBIAN"
 tar --extract --no-same-owner --file="$installation" --directory="$root/usr"
-for file in "$@"; do
-  case $file in
-    *.service) folder=lib/systemd/system ;;
-    *examples/data/*) folder=share/tributary/examples/data ;;
-    *examples/*) folder=share/tributary/examples ;;
-    *) folder=share/doc/tributary ;;
-  esac
-  install -D --mode=644 --target-directory="$root/usr/$folder" "$file"
-done
+tar --extract --no-same-owner --file="$manual" --directory="$root/usr"
+install -D --mode=644 --target-directory="$root/usr/lib/systemd/system" "$@"
+# Jobs of the examples run from any folder.
+sed -i 's|"examples/data/|"/usr/share/tributary/examples/data/|' \
+  "$root"/usr/share/tributary/examples/*.textproto
 # What Debian expects, where it expects it.
 rm "$doc/LICENSE"
 cat >"$doc/copyright" <<'COPYRIGHT'

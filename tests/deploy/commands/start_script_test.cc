@@ -82,11 +82,27 @@ TEST_F(StartScriptTest, BuildsOnceAndRuns) {
   EXPECT_EQ(first.exit_code, 0) << first.standard_error;
   EXPECT_EQ(first.standard_output, "ran: train a b\n");
   EXPECT_THAT(first.standard_error, HasSubstr("tributary: building"));
-  const CommandResult second = Start({"--help"});
+  const CommandResult second = Start({"train", "--help"});
   EXPECT_EQ(second.exit_code, 0) << second.standard_error;
-  EXPECT_EQ(second.standard_output, "ran: --help\n");
+  EXPECT_EQ(second.standard_output, "ran: train --help\n");
   EXPECT_EQ(second.standard_error, "");
   EXPECT_EQ(BazelCalls(), kOneBuild);
+}
+
+TEST_F(StartScriptTest, ListsItsOwnCommandsAfterThoseOfTheProgram) {
+  for (const char* help : {"--help", "-h", "help"}) {
+    const CommandResult result = Start({help});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.standard_output,
+                StartsWith(std::string("ran: ") + help + "\n"));
+    for (const char* command : {"test", "install", "package", "wheel"}) {
+      EXPECT_THAT(result.standard_output,
+                  HasSubstr(std::string("\n  ") + command + " "));
+    }
+  }
+  const CommandResult none = Start({});
+  EXPECT_EQ(none.standard_output, "ran: \n");
+  EXPECT_THAT(none.standard_error, HasSubstr("\n  wheel "));
 }
 
 TEST_F(StartScriptTest, BuildsAgainWhenAFileHasChanged) {

@@ -1,4 +1,5 @@
 // The packages that `./tributary package` builds, and the pages in them.
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -177,10 +179,9 @@ TEST_F(ArchiveTest, HasTheSameBytesWhenPackedAgain) {
   Lines(absl::StrCat(
       "name=$(basename ", kPackages, "tributary-*.tar.gz .tar.gz)\n", kPackages,
       "make_archive.sh ", folder, "/again.tar.gz $name ", kPackages,
-      "tributary deploy/compose/libraries.sh ", kPackages,
-      "help_pages.tar LICENSE docs/*.md examples/data/*.csv "
-      "examples/*.textproto\n",
-      "cmp ", folder, "/again.tar.gz ", kPackages, "$name.tar.gz"));
+      "tributary deploy/compose/libraries.sh ", kPackages, "help_pages.tar ",
+      kPackages, "manual.tar LICENSE\n", "cmp ", folder, "/again.tar.gz ",
+      kPackages, "$name.tar.gz"));
 }
 
 TEST(DebTest, DeclaresWhatItNeedsAndHasTheSameBytesWhenMadeAgain) {
@@ -188,9 +189,8 @@ TEST(DebTest, DeclaresWhatItNeedsAndHasTheSameBytesWhenMadeAgain) {
   const std::string folder = MakeTestFolder();
   for (const char* name : {"/a.deb", "/b.deb"}) {
     Lines(absl::StrCat(kPackages, "make_deb.sh ", folder, name,
-                       " 1.2.3 library/install/package.tar "
-                       "examples/licenses.textproto docs/cpp.md "
-                       "deploy/systemd/tributary-server@.service"));
+                       " 1.2.3 library/install/package.tar ", kPackages,
+                       "manual.tar deploy/systemd/*.service"));
   }
   Lines(absl::StrCat("cmp ", folder, "/a.deb ", folder, "/b.deb"));
   const std::string control =
@@ -210,6 +210,45 @@ TEST(DebTest, DeclaresWhatItNeedsAndHasTheSameBytesWhenMadeAgain) {
             HasSubstr("./usr/share/tributary/examples/licenses.textproto"),
             HasSubstr("./usr/lib/systemd/system/tributary-server@.service"),
             HasSubstr("./usr/share/doc/tributary/copyright")));
+  // Jobs find the data of the package from any folder.
+  Lines(
+      absl::StrCat("cd ", folder, "\ndpkg-deb --extract a.deb .\n",
+                   "! grep -d skip '\"examples/' usr/share/tributary/examples/*\n",
+                   "test -s .$(sed -n 's|.*\"\\(/usr/.*train.csv\\)\".*|\\1|p' "
+                   "usr/share/tributary/examples/csv.textproto)"));
+}
+
+class ManualTest : public testing::Test {
+ protected:
+  ManualTest() {
+    Lines(absl::StrCat("tar -xf ", kPackages, "manual.tar -C ", folder_));
+  }
+
+  const std::string folder_ = MakeTestFolder();
+};
+
+TEST_F(ManualTest, HasTheFilesThatItsPagesLinkTo) {
+  const std::vector<std::string> links = Lines(absl::StrCat("cd ", folder_,
+                                                            R"(
+find . -name '*.md' | while read -r page; do
+  { grep -oE '\]\([^) ]+\)' "$page" || true; } | sed -E 's|^..||; s|[#)].*||' |
+    while read -r link; do
+      [[ -z $link || $link == http* ]] || echo "$(dirname "$page")/$link"
+    done
+done)"));
+  EXPECT_GT(links.size(), 150u);
+  for (const std::string& link : links) {
+    EXPECT_TRUE(std::filesystem::exists(absl::StrCat(folder_, "/", link)))
+        << link;
+  }
+}
+
+TEST_F(ManualTest, RunsTheInstalledProgram) {
+  EXPECT_THAT(
+      Lines(absl::StrCat("grep -rE '[.]/tributary( |`|$)' --include=*.md "
+                         "--include=*.textproto ",
+                         folder_, " || true")),
+      Each(ContainsRegex("[.]/tributary (install|package|test|wheel)")));
 }
 
 class UnitsTest : public testing::TestWithParam<const char*> {
