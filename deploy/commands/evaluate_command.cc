@@ -68,18 +68,18 @@ absl::Status Run(const EvaluateFlags& flags, const TrainingSources& sources) {
                                    return CreateDevice(device, precision);
                                  },
                                  sources));
-  const bool classes = job.model().loss() != ModelSpec::MEAN_SQUARED_ERROR;
   const bool text = PredictsTokens(job);
   if (flags.json) {
     nlohmann::ordered_json json = {{"samples", evaluation.samples},
                                    {"loss", evaluation.loss}};
-    if (classes) json["accuracy"] = evaluation.accuracy;
+    if (evaluation.classes) json["accuracy"] = evaluation.accuracy;
     if (text) json["perplexity"] = std::exp(evaluation.loss);
     std::printf("%s\n", json.dump().c_str());
     return absl::OkStatus();
   }
   absl::PrintF("loss %.4f", evaluation.loss);
-  if (classes) absl::PrintF(", accuracy %.2f %%", 100 * evaluation.accuracy);
+  if (evaluation.classes)
+    absl::PrintF(", accuracy %.2f %%", 100 * evaluation.accuracy);
   if (text) absl::PrintF(", perplexity %.3f", std::exp(evaluation.loss));
   absl::PrintF(" (%d %s)\n", evaluation.samples, text ? "tokens" : "samples");
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
@@ -22,6 +23,7 @@
 #include "deploy/train/inference.h"
 #include "deploy/train/run_folder.h"
 #include "worker/device/factory/device_factory.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 namespace {
@@ -30,6 +32,7 @@ struct PredictFlags {
   std::string run;
   std::string data;
   std::string out;
+  std::vector<std::string> sets;
   std::string device;
   int64_t threads = 0;
   bool probabilities = false;
@@ -43,52 +46,60 @@ std::string Quoted(const std::string& text) {
 
 // Returns a class's name in the form of a CSV column, or its number.
 std::string ClassName(const Predictions& predictions, int64_t number) {
-  if (predictions.classes.empty()) return absl::StrCat(number);
-  return Quoted(predictions.classes[static_cast<size_t>(number)]);
+  if (predictions.class_names.empty()) return absl::StrCat(number);
+  return Quoted(predictions.class_names[static_cast<size_t>(number)]);
 }
 
-// Returns a CSV table with a row for each sample.
-std::string Format(const Predictions& predictions, bool regression,
-                   bool probabilities) {
-  std::string text = absl::StrCat(predictions.names.empty() ? "" : "name,",
-                                  regression ? "value" : "class");
-  for (int64_t i = 0; probabilities && i < predictions.outputs; ++i) {
-    absl::StrAppend(&text, ",probability_", i);
+// Returns the head of the table.
+std::string Head(const Predictions& predictions, bool probabilities) {
+  std::string text = predictions.names.empty() ? "" : "name,";
+  if (predictions.classes) {
+    absl::StrAppend(&text, "class");
+  } else if (predictions.outputs == 1) {
+    absl::StrAppend(&text, "value");
   }
-  absl::StrAppend(&text, "\n");
-  for (int64_t row = 0; row < predictions.samples; ++row) {
-    const double* const begin =
-        predictions.values.data() + row * predictions.outputs;
-    const double* const end = begin + predictions.outputs;
-    if (!predictions.names.empty()) {
-      absl::StrAppend(&text,
-                      Quoted(predictions.names[static_cast<size_t>(row)]), ",");
-    }
-    if (regression) {
-      absl::StrAppendFormat(&text, "%.9g", *begin);
-    } else {
-      absl::StrAppend(
-          &text, ClassName(predictions, std::max_element(begin, end) - begin));
-    }
-    for (const double* p = begin; probabilities && p < end; ++p) {
-      absl::StrAppendFormat(&text, ",%.9g", *p);
-    }
-    absl::StrAppend(&text, "\n");
+  if (predictions.classes ? !probabilities : predictions.outputs == 1) {
+    return text;
+  }
+  for (int64_t i = 0; i < predictions.outputs; ++i) {
+    absl::StrAppend(
+        &text, predictions.classes ? ",probability_" : "value_", i,
+        predictions.classes || i + 1 == predictions.outputs ? "" : ",");
   }
   return text;
 }
 
-absl::Status Run(const PredictFlags& flags) {
-  if (flags.data.empty()) {
-    return absl::InvalidArgumentError("missing --data FILE, the inputs");
+// Returns a CSV table with a row for each sample.
+std::string Format(const Predictions& predictions, bool probabilities) {
+  std::string text = absl::StrCat(Head(predictions, probabilities), "\n");
+  for (int64_t row = 0; row < predictions.samples; ++row) {
+    const double* const begin =
+        predictions.values.data() + row * predictions.outputs;
+    const double* const end = begin + predictions.outputs;
+    std::vector<std::string> columns;
+    if (!predictions.names.empty()) {
+      columns.push_back(Quoted(predictions.names[static_cast<size_t>(row)]));
+    }
+    if (predictions.classes) {
+      columns.push_back(
+          ClassName(predictions, std::max_element(begin, end) - begin));
+    }
+    for (const double* p = begin;
+         p < end && (probabilities || !predictions.classes); ++p) {
+      columns.push_back(absl::StrFormat("%.9g", *p));
+    }
+    absl::StrAppend(&text, absl::StrJoin(columns, ","), "\n");
   }
+  return text;
+}
+
+absl::Status Run(const PredictFlags& flags, const TrainingSources& sources) {
   TRIBUTARY_ASSIGN_OR_RETURN(const RunFolder run, RunFolder::Open(flags.run));
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job,
-                             ReadJobOfRun(run.path(), /*sets=*/{}));
-  const bool regression = job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR;
-  if (regression && flags.probabilities) {
-    return absl::InvalidArgumentError(
-        "--probabilities: the model predicts numbers, not classes");
+                             ReadJobOfRun(run.path(), flags.sets));
+  if (flags.data.empty() && !job.model().has_external() &&
+      !job.data().has_external()) {
+    return absl::InvalidArgumentError("missing --data FILE, the inputs");
   }
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -98,13 +109,19 @@ absl::Status Run(const PredictFlags& flags) {
   const int64_t threads = flags.threads > 0 ? flags.threads : UsableCores();
   TRIBUTARY_ASSIGN_OR_RETURN(
       const Predictions predictions,
-      PredictFile(job, run.path(),
-                  flags.average ? FinalWeights::kAverage : FinalWeights::kLast,
-                  flags.data, static_cast<int>(threads),
-                  [&device](Precision precision) {
-                    return CreateDevice(device, precision);
-                  }));
-  const std::string text = Format(predictions, regression, flags.probabilities);
+      PredictFile(
+          job, run.path(),
+          flags.average ? FinalWeights::kAverage : FinalWeights::kLast,
+          flags.data, static_cast<int>(threads),
+          [&device](Precision precision) {
+            return CreateDevice(device, precision);
+          },
+          sources));
+  if (flags.probabilities && !predictions.classes) {
+    return absl::InvalidArgumentError(
+        "--probabilities: the model predicts numbers, not classes");
+  }
+  const std::string text = Format(predictions, flags.probabilities);
   if (!flags.out.empty()) return WriteFileAtomically(flags.out, {text});
   std::fwrite(text.data(), 1, text.size(), stdout);
   return absl::OkStatus();
@@ -113,13 +130,14 @@ absl::Status Run(const PredictFlags& flags) {
 }  // namespace
 
 int RunPredictCommand(const std::vector<std::string>& arguments,
-                      const Environment& environment) {
+                      const Environment& environment,
+                      const TrainingSources& sources) {
   PredictFlags flags;
   CommandLine line(
       "predict", "RUN",
       "Computes the outputs of the final model of the run in the folder RUN "
       "for the inputs in a file or folder, and writes a CSV table with a row "
-      "for each input. The training data are not needed.",
+      "for each input. Only networks of a program need the training data, too.",
       {{"predict RUN --data new.csv --out predictions.csv",
         "Predict a class, or a number, for each row."},
        {"predict RUN --data images-idx3-ubyte.gz --probabilities",
@@ -136,8 +154,12 @@ int RunPredictCommand(const std::vector<std::string>& arguments,
       "these, or a file in another format of data.images; for "
       "data.labeled_text, a CSV or TSV file with the header of the training "
       "data, with or without the label's column, or a .txt file with a text in "
-      "each line. A name that ends in .gz: compressed. Required.",
+      "each line. A name that ends in .gz: compressed. Required, except for "
+      "the "
+      "networks and data sets of a program (docs/cpp.md): the default is then "
+      "the held-out samples of the job's data.",
       &flags.data);
+  AddSetFlag(&line, "data.external.config={}", &flags.sets);
   line.AddText("out", "FILE", "File for the table. Default: standard output.",
                &flags.out);
   line.AddSwitch("probabilities", "Also write the probability of each class.",
@@ -154,7 +176,7 @@ int RunPredictCommand(const std::vector<std::string>& arguments,
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  const absl::Status status = Run(flags);
+  const absl::Status status = Run(flags, sources);
   return status.ok() ? kExitDone : ReportError(status);
 }
 

@@ -69,7 +69,8 @@ int RunExportCommand(const std::vector<std::string>& arguments,
 
 // `tributary predict`: computes the outputs of a trained model.
 int RunPredictCommand(const std::vector<std::string>& arguments,
-                      const Environment& environment);
+                      const Environment& environment,
+                      const TrainingSources& sources);
 
 // `tributary plan`: predicts the step time of a job on a cluster.
 int RunPlanCommand(const std::vector<std::string>& arguments,

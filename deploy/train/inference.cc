@@ -1,13 +1,14 @@
 #include "deploy/train/inference.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
@@ -15,9 +16,10 @@
 #include "common/job/job.h"
 #include "common/parameters/parameter_table.h"
 #include "common/tensor_io/tensor_files.h"
+#include "deploy/train/loaded_model.h"
 #include "deploy/train/prediction_inputs.h"
 #include "server/checkpoint/final_folder.h"
-#include "worker/models/initial_weights.h"
+#include "worker/data/data_set.h"
 #include "worker/models/model.h"
 
 namespace tributary {
@@ -78,51 +80,6 @@ absl::StatusOr<int64_t> ElementsOf(const TensorFiles& files,
   return elements;
 }
 
-// Replaces logits by the probabilities of the classes.
-void Softmax(double* row, int64_t classes) {
-  const double most = *std::max_element(row, row + classes);
-  double sum = 0;
-  for (int64_t i = 0; i < classes; ++i) sum += row[i] = std::exp(row[i] - most);
-  for (int64_t i = 0; i < classes; ++i) row[i] /= sum;
-}
-
-// A model of one thread.
-struct Instance {
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Model> model;
-  Device::Memory weights{nullptr, nullptr};
-};
-
-// Creates a model of the job for each thread, with the weights at `path`.
-absl::StatusOr<std::vector<Instance>> CreateInstances(
-    const JobSpec& job, const DataInfo& info, int64_t batch,
-    const std::string& path, int threads, const DeviceMaker& make_device) {
-  std::vector<Instance> instances(static_cast<size_t>(threads));
-  Buffer arena;
-  for (Instance& instance : instances) {
-    TRIBUTARY_ASSIGN_OR_RETURN(instance.device, make_device(PrecisionOf(job)));
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        instance.model,
-        CreateModel(job.model(), info, batch, instance.device.get()));
-    ParameterTable parameters = instance.model->table();
-    parameters.set_chunk_elements(ChunkBytes(job.exchange()) /
-                                  static_cast<int64_t>(sizeof(float)));
-    TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
-                               ArenaLayout::Create(parameters));
-    if (arena == nullptr) {
-      arena = AllocateBuffer(layout.arena_elements());
-      std::fill_n(arena.get(), layout.arena_elements(), 0.0f);
-      InitialWeightsSpec spec;
-      spec.set_path(path);
-      TRIBUTARY_RETURN_IF_ERROR(LoadInitialWeights(spec, layout, arena.get()));
-    }
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        instance.weights,
-        CopyToDevice(arena, layout.arena_elements(), instance.device.get()));
-  }
-  return instances;
-}
-
 // Returns the numbers of elements that the parameters of the job's model have
 // in the file at `path`. `info` is that of the data; sizes in it of which the
 // names of the parameters do not depend may be wrong.
@@ -167,22 +124,83 @@ int64_t BatchSize(const PredictionInputs& inputs) {
                   std::clamp<int64_t>(limit / width, 1, kMaxBatch));
 }
 
-// Computes the outputs of the samples [begin, end) and writes them to
-// `outputs`.
-absl::Status PredictBatch(const PredictionInputs& inputs, int64_t begin,
-                          int64_t end, int64_t classes, bool regression,
-                          const Instance& instance, double* outputs) {
-  Batch batch;
-  TRIBUTARY_RETURN_IF_ERROR(inputs.Read(begin, end, &batch));
-  std::vector<float> computed;
-  TRIBUTARY_RETURN_IF_ERROR(instance.model->Predict(
-      batch, static_cast<const float*>(instance.weights.get()), &computed));
-  std::copy(computed.begin(), computed.end(), outputs);
-  if (regression) return absl::OkStatus();
-  for (int64_t row = 0; row < end - begin; ++row) {
-    Softmax(outputs + row * classes, classes);
+// The held-out samples of a data set, as inputs.
+class HeldOutInputs final : public PredictionInputs {
+ public:
+  // `data` must outlive this object.
+  explicit HeldOutInputs(const DataSet* data) : data_(data) {}
+
+  int64_t samples() const override { return data_->evaluation_samples(); }
+  DataInfo info() const override { return data_->info(); }
+  absl::Status Read(int64_t begin, int64_t end, Batch* batch) const override {
+    data_->ReadEvaluation(begin, end, batch);
+    return batch->error;
   }
+
+ private:
+  const DataSet* const data_;
+};
+
+absl::Status NoHeldOutData(const JobSpec& job) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the job has no held-out data; name some with --set, such as --set ",
+      job.data().has_external()
+          ? "data.external.config=..."
+          : absl::StrCat("data.",
+                         job.data().has_labeled_text() ? "labeled_text" : "csv",
+                         ".test=FILE")));
+}
+
+// The inputs of a prediction, and the data that the network was built for.
+struct PredictionTask {
+  std::unique_ptr<DataSet> data;  // Null if it is not needed.
+  std::unique_ptr<PredictionInputs> inputs;
+  DataInfo info;
+};
+
+// Opens the inputs for a network of Tributary, without the training data.
+absl::Status OpenBuiltIn(const JobSpec& job, const std::string& run,
+                         const std::string& path, const std::string& file,
+                         PredictionTask* task) {
+  int64_t features = 0;
+  if (job.data().has_csv()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(features, FeaturesOf(job, path));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string encoding, ReadEncoding(run));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      task->inputs, OpenPredictionInputs(job, encoding, file, features));
+  task->info = task->inputs->info();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes,
+                             ParameterSizes(job, task->info, path));
+  // The bias of the last layer has an element for each class.
+  task->info.classes =
+      job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR ? 0 : sizes.back();
   return absl::OkStatus();
+}
+
+// Opens the job's data, and the inputs for a network that is built for them.
+absl::Status OpenWithData(const JobSpec& job, const std::string& run,
+                          const std::string& file,
+                          const TrainingSources& sources,
+                          PredictionTask* task) {
+  TRIBUTARY_ASSIGN_OR_RETURN(task->data, sources.open_data(job));
+  task->info = task->data->info();
+  if (file.empty()) {
+    if (task->data->evaluation_samples() == 0) return NoHeldOutData(job);
+    task->inputs = std::make_unique<HeldOutInputs>(task->data.get());
+    return absl::OkStatus();
+  }
+  const std::vector<int64_t>& shape = task->info.sample_shape;
+  const int64_t features = std::accumulate(
+      shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string encoding, ReadEncoding(run));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      task->inputs, OpenPredictionInputs(job, encoding, file, features));
+  if (task->inputs->info().sample_shape == shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      file, ": a sample has the shape [",
+      absl::StrJoin(task->inputs->info().sample_shape, ", "),
+      "], but the model was trained with [", absl::StrJoin(shape, ", "), "]"));
 }
 
 }  // namespace
@@ -194,12 +212,7 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
       const std::unique_ptr<TrainingSetup> setup,
       TrainingSetup::Create(job, threads, make_device, sources));
   const int64_t held_out = setup->data().evaluation_samples();
-  if (held_out == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the job has no held-out data; name some with --set, such as --set "
-        "data.",
-        job.data().has_labeled_text() ? "labeled_text" : "csv", ".test=FILE"));
-  }
+  if (held_out == 0) return NoHeldOutData(job);
   const int64_t elements = setup->layout().arena_elements();
   const Buffer arena = AllocateBuffer(elements);
   TRIBUTARY_RETURN_IF_ERROR(setup->MakeInitialWeights(arena.get()));
@@ -239,7 +252,14 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
   const auto counted =
       static_cast<double>(std::max<int64_t>(evaluation.samples, 1));
   evaluation.loss = loss / counted;
-  evaluation.accuracy = static_cast<double>(correct) / counted;
+  // The loss of a program's network is not in the job.
+  evaluation.classes =
+      job.model().has_external()
+          ? setup->data().info().classes > 0
+          : job.model().loss() != ModelSpec::MEAN_SQUARED_ERROR;
+  if (evaluation.classes) {
+    evaluation.accuracy = static_cast<double>(correct) / counted;
+  }
   return evaluation;
 }
 
@@ -247,56 +267,47 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
                                         const std::string& run,
                                         FinalWeights which,
                                         const std::string& data, int threads,
-                                        const DeviceMaker& make_device) {
-  if (job.model().has_external() || job.model().has_synthetic()) {
+                                        const DeviceMaker& make_device,
+                                        const TrainingSources& sources) {
+  if (job.model().has_synthetic()) {
     return absl::InvalidArgumentError(
-        "predict needs a model that is part of Tributary");
+        "predict: model.synthetic has no outputs");
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string path,
                              FinalWeightsPath(run, which));
-  int64_t features = 0;
-  if (job.data().has_csv()) {
-    TRIBUTARY_ASSIGN_OR_RETURN(features, FeaturesOf(job, path));
-  }
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string encoding, ReadEncoding(run));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<PredictionInputs> inputs,
-      OpenPredictionInputs(job, encoding, data, features));
-
-  const bool regression = job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR;
-  DataInfo info = inputs->info();
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes,
-                             ParameterSizes(job, info, path));
-  Predictions predictions;
-  predictions.samples = inputs->samples();
-  // The bias of the last layer has an element for each output.
-  predictions.outputs = sizes.back();
-  predictions.classes = inputs->classes();
-  predictions.names = inputs->names();
-  if (!predictions.classes.empty() &&
-      static_cast<int64_t>(predictions.classes.size()) != predictions.outputs) {
-    return absl::DataLossError(
-        absl::StrCat(run, ": the final model has ", predictions.outputs,
-                     " outputs, but its ", kEncodingName, " names ",
-                     predictions.classes.size(), " classes"));
-  }
-  info.classes = regression ? 0 : predictions.outputs;
-  predictions.values.resize(
-      static_cast<size_t>(predictions.samples * predictions.outputs));
-
-  const int64_t batch = BatchSize(*inputs);
-  const int64_t batches = (predictions.samples + batch - 1) / batch;
+  PredictionTask task;
+  TRIBUTARY_RETURN_IF_ERROR(job.model().has_external() || data.empty()
+                                ? OpenWithData(job, run, data, sources, &task)
+                                : OpenBuiltIn(job, run, path, data, &task));
+  const PredictionInputs& inputs = *task.inputs;
+  const int64_t samples = inputs.samples();
+  const int64_t batch = BatchSize(inputs);
+  const int64_t batches = (samples + batch - 1) / batch;
   threads = static_cast<int>(std::clamp<int64_t>(batches, 1, threads));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::vector<Instance> instances,
-      CreateInstances(job, info, batch, path, threads, make_device));
-  TRIBUTARY_RETURN_IF_ERROR(
-      OnThreads(threads, batches, [&](int thread, int64_t number) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<LoadedModel> models,
+                             LoadedModel::Load(job, task.info, batch, path,
+                                               threads, make_device, sources));
+  Predictions predictions;
+  predictions.samples = samples;
+  predictions.classes = models[0].classes();
+  predictions.outputs = models[0].outputs();
+  predictions.class_names = inputs.classes();
+  predictions.names = inputs.names();
+  const auto named = static_cast<int64_t>(predictions.class_names.size());
+  if (predictions.classes && named > 0 && named != predictions.outputs) {
+    return absl::DataLossError(absl::StrCat(
+        run, ": the final model has ", predictions.outputs,
+        " outputs, but its ", kEncodingName, " names ", named, " classes"));
+  }
+  predictions.values.resize(static_cast<size_t>(samples * predictions.outputs));
+  TRIBUTARY_RETURN_IF_ERROR(OnThreads(
+      threads, batches, [&](int thread, int64_t number) -> absl::Status {
         const int64_t begin = number * batch;
-        return PredictBatch(
-            *inputs, begin, std::min(begin + batch, predictions.samples),
-            predictions.outputs, regression, instances[thread],
-            predictions.values.data() + begin * predictions.outputs);
+        Batch read;
+        TRIBUTARY_RETURN_IF_ERROR(
+            inputs.Read(begin, std::min(begin + batch, samples), &read));
+        return models[thread].Predict(
+            read, predictions.values.data() + begin * predictions.outputs);
       }));
   return predictions;
 }

@@ -346,6 +346,12 @@ absl::StatusOr<std::unique_ptr<PredictionInputs>> OpenPredictionInputs(
     case DataSpec::kLabeledText:
       return OpenTexts(job.model().bert(), job.data().labeled_text(), encoding,
                        path);
+    case DataSpec::kExternal:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--data: the samples of the run are those of the data set \"",
+          job.data().external().name(),
+          "\" of a program; leave out --data to predict its held-out samples, "
+          "or others with --set data.external.config=..."));
     default:
       return absl::InvalidArgumentError(
           "predict needs a job whose data are data.csv, data.idx, data.images "

@@ -1,8 +1,10 @@
 // The example of docs/cpp.md: a program with a network and data of its own.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr char kProgram[] = "examples/cpp/own_network/own_network";
 constexpr char kJob[] = "examples/cpp/own_network/spirals.textproto";
@@ -48,6 +51,103 @@ TEST(OwnNetworkTest, OtherCommandsKnowTheNetwork) {
   // Two hidden layers of 32 with a slope each, and three logits.
   const int64_t parameters = 2 * 32 + 32 + 32 + 32 * 32 + 32 + 32 + 3 * 32 + 3;
   EXPECT_EQ(ParseJson(plan.standard_output)["parameters"], parameters);
+}
+
+// Trains the example with the loss of its own, and returns the run's folder.
+std::string TrainFocalLoss(const std::string& folder) {
+  const std::string run = folder + "/focal";
+  const CommandResult result =
+      RunCommand({kProgram, "train", kJob, "--output", run, "--device", "cpu",
+                  "--set", "epochs=20", "--set",
+                  R"(model.external.config={"hidden": [32, 32], "focus": 2})"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  return run;
+}
+
+TEST(OwnNetworkTest, EvaluateAndPredictKnowTheNetworkAndItsLoss) {
+  const std::string run = TrainFocalLoss(MakeTestFolder());
+  const nlohmann::json summary =
+      ParseJson(ReadWholeFile(run + "/summary.json"))["evaluation"];
+  EXPECT_GT(summary["accuracy"], 0.8);
+  const CommandResult evaluate =
+      RunCommand({kProgram, "evaluate", run, "--json", "--device", "cpu"});
+  EXPECT_EQ(evaluate.exit_code, 0) << evaluate.standard_error;
+  const nlohmann::json evaluation = ParseJson(evaluate.standard_output);
+  EXPECT_EQ(evaluation["loss"], summary["loss"]);
+  EXPECT_EQ(evaluation["accuracy"], summary["accuracy"]);
+  EXPECT_EQ(evaluation["samples"], 300);
+
+  // What the loss reads, for each of the 300 samples.
+  const CommandResult predict =
+      RunCommand({kProgram, "predict", run, "--device", "cpu"});
+  EXPECT_EQ(predict.exit_code, 0) << predict.standard_error;
+  EXPECT_THAT(predict.standard_output, StartsWith("value_0,value_1,value_2\n"));
+  const std::string& table = predict.standard_output;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 300);
+  const CommandResult others =
+      RunCommand({kProgram, "predict", run, "--device", "cpu", "--set",
+                  R"(data.external.config={"samples": 50})"});
+  EXPECT_EQ(std::count(others.standard_output.begin(),
+                       others.standard_output.end(), '\n'),
+            1 + 10);
+}
+
+TEST(OwnNetworkTest, PredictSaysWhatItNeeds) {
+  const std::string run = MakeTestFolder() + "/run";
+  const CommandResult train =
+      RunCommand({kProgram, "train", kJob, "--output", run, "--set", "steps=3",
+                  "--device", "cpu"});
+  ASSERT_EQ(train.exit_code, 0) << train.standard_error;
+  const CommandResult result =
+      RunCommand({kProgram, "predict", run, "--data", "points.csv"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("--data: the samples of the run are those of the data "
+                        "set \"spirals\" of a program"));
+  const CommandResult classes =
+      RunCommand({kProgram, "predict", run, "--device", "cpu"});
+  EXPECT_EQ(classes.exit_code, 0) << classes.standard_error;
+  EXPECT_THAT(classes.standard_output, StartsWith("class\n"));
+  const CommandResult other =
+      RunCommand({kTributary, "predict", run, "--device", "cpu"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.standard_error,
+              HasSubstr("this program has no data set \"spirals\""));
+}
+
+TEST(OwnNetworkTest, AProgramOfItsOwnLoadsTheTrainedModel) {
+  const std::string run = MakeTestFolder() + "/run";
+  const CommandResult train =
+      RunCommand({kProgram, "train", kJob, "--output", run, "--set",
+                  "epochs=20", "--device", "cpu"});
+  ASSERT_EQ(train.exit_code, 0) << train.standard_error;
+  // A point of the first spiral: Spirals::Append with the point 900 of 1500.
+  const CommandResult result = RunCommand(
+      {"examples/cpp/own_network/classify", run, "-0.485", "-0.353"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  const nlohmann::json summary =
+      ParseJson(ReadWholeFile(run + "/summary.json"));
+  EXPECT_THAT(result.standard_output,
+              StartsWith(absl::StrFormat(
+                  "loss %.4f, accuracy %.4f\nclass 0: 0.",
+                  summary["evaluation"]["loss"].get<double>(),
+                  summary["evaluation"]["accuracy"].get<double>())));
+}
+
+TEST(OwnNetworkTest, ItsGradientsAreRight) {
+  const CommandResult result =
+      RunCommand({"examples/cpp/own_network/check_gradients"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+}
+
+TEST(OwnNetworkTest, ALossOfItsOwnNeedsACpu) {
+  const CommandResult result = RunCommand(
+      {kProgram, "plan", kJob, "--set", "precision=BFLOAT16", "--set",
+       R"(model.external.config={"hidden": [], "focus": 2})"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.standard_error,
+            "error: loss: this loss computes only on CPUs and in FLOAT32; "
+            "start the job with --device cpu, and leave out precision\n");
 }
 
 // Runs `plan`, which builds the model, and expects it to refuse the job.

@@ -1,10 +1,12 @@
 // Includes all public headers, without the precompiled header. A program that
 // uses Tributary as a library must not depend on the headers of gRPC and
 // Protocol Buffers: their macros would conflict with other versions of them.
+#include "tributary/gradient_check.h"
 #include "tributary/job.h"
 #include "tributary/main.h"
 #include "tributary/nn.h"
 #include "tributary/registry.h"
+#include "tributary/trained_model.h"
 #include "tributary/worker.h"
 
 #if defined(GOOGLE_PROTOBUF_VERSION)
