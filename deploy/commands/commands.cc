@@ -9,7 +9,6 @@
 #include "common/text/nearest.h"
 #include "deploy/commands/devices_command.h"
 #include "deploy/commands/server_command.h"
-#include "deploy/commands/status_command.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/commands/version.h"
 #include "deploy/flags/exit_code.h"

@@ -22,11 +22,13 @@
 #include "deploy/flags/http_certificate.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
+#include "deploy/status/run_address.h"
 
 namespace tributary {
 namespace {
 
 constexpr int kDefaultDashboardPort = 29480;
+constexpr absl::Duration kFirstStatus = absl::Milliseconds(300);
 
 struct DashboardFlags {
   std::vector<std::string> runs;
@@ -67,7 +69,7 @@ absl::Status Run(const DashboardFlags& flags) {
       const Security security,
       ReadSecurity(flags.security,
                    {Role::kAdmin, Role::kServer, Role::kWorker}));
-  RunList runs(security);
+  RunList runs(RunAddressRules{security});
   for (const std::string& path : flags.runs) {
     TRIBUTARY_RETURN_IF_ERROR(runs.AddPath(path));
   }
@@ -88,6 +90,8 @@ absl::Status Run(const DashboardFlags& flags) {
   if (!IsLoopback(options.host)) {
     shown.tokens = [&security] { return security.Tokens(); };
   }
+  // So that the first page already shows which jobs run.
+  runs.AwaitStatuses(kFirstStatus);
   Dashboard dashboard(std::move(runs), std::move(shown));
   SignalQueue signals;
   TRIBUTARY_ASSIGN_OR_RETURN(

@@ -1,5 +1,3 @@
-#include "deploy/commands/status_command.h"
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -13,11 +11,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/os/untrusted_folder.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
 #include "deploy/launcher/status_poller.h"
+#include "deploy/runs/run_end.h"
+#include "deploy/runs/run_record.h"
+#include "deploy/status/run_address.h"
 #include "deploy/status/status_client.h"
 #include "deploy/status/status_text.h"
 #include "nlohmann/json.hpp"
@@ -27,6 +30,7 @@ namespace {
 
 struct StatusFlags {
   std::string address;
+  std::string run;  // The folder of a run, instead of an address.
   SecurityFlags security;
   double timeout_seconds = 5;
   bool ready = false;
@@ -44,8 +48,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(StatusFlags* flags) {
       "status", "[HOST[:PORT]|RUN]",
       "Shows the status of a job and of each of its processes: step, phase, "
       "time since its last heartbeat, and what it waits for. HOST is server 0, "
-      "RUN the folder of a run on this machine; default: MASTER_ADDR and "
-      "MASTER_PORT, else 127.0.0.1:29400.",
+      "RUN the folder of a run on this machine, which may have ended; default: "
+      "MASTER_ADDR and MASTER_PORT, else 127.0.0.1:29400.",
       std::vector<CommandLine::Example>{
           {"status", "Show the job of the server on this machine."},
           {"status runs/a --watch", "Show a run until it ends."},
@@ -91,7 +95,8 @@ absl::Status FillFromEnvironment(const Environment& environment,
     flags->address = launcher.Coordinator();
   } else if (std::error_code error;
              std::filesystem::is_directory(flags->address, error)) {
-    TRIBUTARY_ASSIGN_OR_RETURN(flags->address, AddressOfRun(flags->address));
+    flags->run = flags->address;
+    return absl::OkStatus();
   } else if (!absl::StrContains(flags->address, ":")) {
     flags->address = JoinHostPort(flags->address, kDefaultPort);
   }
@@ -133,12 +138,27 @@ absl::Status Watch(const StatusFlags& flags, const Security& security) {
   return absl::OkStatus();
 }
 
-// Writes results to stdout; with --ready it writes errors only.
-absl::Status Run(const StatusFlags& flags) {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const Security security,
-      ReadSecurity(flags.security,
-                   {Role::kAdmin, Role::kServer, Role::kWorker}));
+// Shows how the job of a run has ended.
+absl::Status ShowEnd(const StatusFlags& flags, const RunRecord& record) {
+  if (flags.ready) {
+    TRIBUTARY_RETURN_IF_ERROR(CheckEnd(record));
+    return absl::FailedPreconditionError("the job has ended");
+  }
+  if (flags.json) {
+    absl::PrintF("%s\n", EndJson(record).dump(
+                             -1, ' ', /*ensure_ascii=*/false,
+                             nlohmann::ordered_json::error_handler_t::replace));
+    return absl::OkStatus();
+  }
+  const absl::Status end = CheckEnd(record);
+  if (flags.watch && !end.ok()) return end;
+  absl::PrintF("%s", FormatEnd(record));
+  return absl::OkStatus();
+}
+
+// Asks the coordinator at `address`. Writes results to stdout; with --ready it
+// writes errors only.
+absl::Status Ask(const StatusFlags& flags, const Security& security) {
   TRIBUTARY_RETURN_IF_ERROR(
       CheckConnectTo(flags.address, flags.security, security));
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -154,22 +174,28 @@ absl::Status Run(const StatusFlags& flags) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status CheckReady(const StatusReply& status) {
-  switch (status.phase()) {
-    case StatusReply::WAITING:
-    case StatusReply::TRAINING:
-    case StatusReply::EVALUATING:
-    case StatusReply::RECOVERING:
-      return absl::OkStatus();
-    case StatusReply::FAILED:
-      return absl::FailedPreconditionError(
-          absl::StrCat("the job has failed: ", status.failure()));
-    default:
-      return absl::FailedPreconditionError("the job has ended");
+absl::Status Run(StatusFlags flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const Security security,
+      ReadSecurity(flags.security,
+                   {Role::kAdmin, Role::kServer, Role::kWorker}));
+  if (flags.run.empty()) return Ask(flags, security);
+  RunRecord record{UntrustedFolder(flags.run)};
+  const absl::StatusOr<std::string> address =
+      AddressOfRun(record.folder(), RunAddressRules{security});
+  absl::Status asked = address.status();
+  if (address.ok()) {
+    flags.address = *address;
+    asked = Ask(flags, security);
   }
+  // A server that was killed leaves its address behind.
+  if (!absl::IsNotFound(asked) && !absl::IsUnavailable(asked)) return asked;
+  record.Update();
+  if (!record.end().status.empty()) return ShowEnd(flags, record);
+  return address.ok() ? asked : WithoutEnd(record, asked);
 }
+
+}  // namespace
 
 int RunStatusCommand(const std::vector<std::string>& arguments,
                      const Environment& environment) {

@@ -81,6 +81,11 @@ int RunPlanCommand(const std::vector<std::string>& arguments,
 int RunSampleCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
 
+// `tributary status`: shows the status of a job to users, scripts and health
+// checks of containers.
+int RunStatusCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment);
+
 // `tributary tokenize`: converts text files to a file of token ids.
 int RunTokenizeCommand(const std::vector<std::string>& arguments,
                        const Environment& environment);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -49,6 +50,12 @@ int64_t NumberOf(const HttpRequest& request, const char* name, int64_t missing,
   int64_t value = 0;
   if (!text.has_value() || !absl::SimpleAtoi(*text, &value)) return missing;
   return std::min(std::max(value, min), max);
+}
+
+// Running jobs come first, then the run that began last.
+std::pair<bool, int64_t> OrderOf(const Json& run) {
+  return {!run["live"].get<bool>(),
+          run["began"].is_null() ? 0 : -run["began"].get<int64_t>()};
 }
 
 std::string HostWithoutPort(absl::string_view host) {
@@ -121,13 +128,15 @@ HttpResponse Dashboard::Handle(const HttpRequest& request) {
 
 HttpResponse Dashboard::Answer(const HttpRequest& request) {
   if (request.path == "/api/runs") {
-    Json runs = Json::array();
     runs_.Refresh();
+    std::vector<Json> runs;
     for (size_t i = 0; i < runs_.runs().size(); ++i) {
-      Json run = runs_.runs()[i]->Overview();
-      run["id"] = i;
-      runs.push_back(std::move(run));
+      runs.push_back(runs_.runs()[i]->Overview());
+      runs.back()["id"] = i;
     }
+    std::stable_sort(
+        runs.begin(), runs.end(),
+        [](const Json& a, const Json& b) { return OrderOf(a) < OrderOf(b); });
     return JsonResponse({{"release", options_.release}, {"runs", runs}});
   }
   if (absl::StartsWith(request.path, "/api/")) {
@@ -137,6 +146,7 @@ HttpResponse Dashboard::Answer(const HttpRequest& request) {
       return ErrorResponse(404, "there is no such run");
     }
     RunView& run = *runs_.runs()[id];
+    const absl::Cleanup used = [&] { runs_.OnUsed(run); };
     const int64_t from = NumberOf(request, "from", 0, 0, kMax);
     const int64_t to = NumberOf(request, "to", kMax, 0, kMax);
     if (request.path == "/api/series") {

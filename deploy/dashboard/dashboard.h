@@ -15,7 +15,8 @@ namespace tributary {
 // Answers the HTTP requests of the dashboard, by path:
 //
 //   /                 the page; /app.js and the other files of page/
-//   /api/runs         the runs, and this program's release
+//   /api/runs         the runs, and this program's release: running jobs first,
+//                     then the run that began last
 //   /api/series?run=  RunView::Series; also from=, to=, points=
 //   /api/lines?run=   RunView::Lines; also from=, to=, count=
 //   /api/status?run=  RunView::Status
@@ -24,7 +25,7 @@ namespace tributary {
 //   /api/events?run=  RunView::Events; also count=
 //
 // The responses of /api/ are JSON objects; errors have the member "error".
-// `run=` is the number of a run in /api/runs. Not thread-safe.
+// `run=` is the number (`id`) of a run in /api/runs. Not thread-safe.
 class Dashboard {
  public:
   struct Options {

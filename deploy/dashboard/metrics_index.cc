@@ -1,38 +1,21 @@
 #include "deploy/dashboard/metrics_index.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <utility>
 
-#include "absl/cleanup/cleanup.h"
+#include "common/base/monotonic_clock.h"
 
 namespace tributary {
 namespace {
 
 constexpr int64_t kBlockBytes = 4 << 20;
-// Longer lines are skipped: the lines of 100,000 workers are shorter.
-constexpr int64_t kMaxLineBytes = 32 << 20;
 constexpr int64_t kTailBytes = 64;
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
-
-// Reads exactly `bytes` bytes at `offset`. Returns false if it cannot.
-bool ReadAt(int fd, int64_t offset, int64_t bytes, char* to) {
-  while (bytes > 0) {
-    const ssize_t count = pread(fd, to, bytes, offset);
-    if (count <= 0) return false;
-    offset += count;
-    bytes -= count;
-    to += count;
-  }
-  return true;
-}
 
 // Finds the members of an object that are numbers, up to the first member that
 // is an object or an array. nlohmann::json is ten times as slow.
@@ -96,55 +79,61 @@ class NumberScanner {
 
 }  // namespace
 
-void MetricsIndex::Restart() {
-  if (!lines_.empty()) ++generation_;
-  lines_.clear();
+void MetricsIndex::Clear() {
+  lines_ = {};
+  kinds_ = {};
   end_ = 0;
+  skipping_ = false;
   tail_.clear();
 }
 
-bool MetricsIndex::Continues(int fd, int64_t size) const {
-  if (size < end_) return false;
-  std::string tail(tail_.size(), '\0');
-  return ReadAt(fd, end_ - static_cast<int64_t>(tail.size()),
-                static_cast<int64_t>(tail.size()), tail.data()) &&
-         tail == tail_;
+void MetricsIndex::Restart() {
+  if (!lines_.empty()) ++generation_;
+  Clear();
 }
 
-void MetricsIndex::Update() {
-  const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  const absl::Cleanup closer = [fd] { close(fd); };
-  struct stat status;
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return;
-  if (status.st_ino != inode_ || !Continues(fd, status.st_size)) Restart();
-  inode_ = status.st_ino;
+bool MetricsIndex::Continues(const InputFile& file) const {
+  if (file.facts().bytes < end_) return false;
+  const auto size = static_cast<int64_t>(tail_.size());
+  return file.Read(end_ - size, size) == tail_;
+}
+
+void MetricsIndex::Update(absl::Duration most) {
+  const absl::Time deadline = MonotonicNow() + most;
+  const absl::StatusOr<InputFile> file = open_();
+  if (!file.ok()) return;
+  if (file->facts().inode != inode_ || !Continues(*file)) Restart();
+  inode_ = file->facts().inode;
+  const int64_t bytes = file->facts().bytes;
   std::string block;
-  int64_t size = std::min<int64_t>(kBlockBytes, status.st_size - end_);
-  while (end_ < status.st_size) {
+  int64_t size = std::min(kBlockBytes, bytes - end_);
+  while (end_ < bytes) {
     block.resize(size);
-    if (!ReadAt(fd, end_, size, block.data())) return;
+    if (!file->ReadAt(end_, size, block.data())) return;
     const char* begin = block.data();
     const char* const block_end = begin + size;
     while (const void* const newline =
                std::memchr(begin, '\n', block_end - begin)) {
       const char* const end = static_cast<const char*>(newline);
-      AddLine(absl::string_view(begin, end - begin),
-              end_ + (begin - block.data()));
+      if (!std::exchange(skipping_, false)) {
+        AddLine(absl::string_view(begin, end - begin),
+                end_ + (begin - block.data()));
+      }
       begin = end + 1;
     }
+    if (block_end - begin >= kMaxLineBytes) skipping_ = true;
+    if (skipping_) begin = block_end;
     const int64_t read = begin - block.data();
     if (read > 0) {
       end_ += read;
       const int64_t tail = std::min(read, kTailBytes);
       tail_.assign(begin - tail, tail);
-      size = std::min<int64_t>(kBlockBytes, status.st_size - end_);
-    } else if (end_ + size >= status.st_size) {
+      if (MonotonicNow() >= deadline) return;
+      size = std::min(kBlockBytes, bytes - end_);
+    } else if (end_ + size >= bytes) {
       return;  // The last line is not complete.
-    } else if (size > kMaxLineBytes) {
-      return;
     } else {
-      size = std::min<int64_t>(2 * size, status.st_size - end_);
+      size = std::min(2 * size, bytes - end_);
     }
   }
 }
@@ -152,7 +141,7 @@ void MetricsIndex::Update() {
 void MetricsIndex::AddLine(absl::string_view text, int64_t offset) {
   Line line;
   line.offset = offset;
-  line.bytes = static_cast<int64_t>(text.size());
+  line.bytes = static_cast<int32_t>(text.size());
   line.values.fill(kAbsent);
   NumberScanner scanner(text);
   bool has_step = false;
@@ -164,17 +153,41 @@ void MetricsIndex::AddLine(absl::string_view text, int64_t offset) {
       continue;
     }
     const auto* const field = std::find(kFields.begin(), kFields.end(), *name);
-    if (field != kFields.end()) line.values[field - kFields.begin()] = value;
+    if (field == kFields.end()) continue;
+    line.values[field - kFields.begin()] = value;
+    if (*name == "evaluation_loss") line.is_evaluation = true;
   }
-  if (has_step) lines_.push_back(line);
+  if (!has_step) return;
+  Kind& kind = kinds_[line.is_evaluation ? 1 : 0];
+  if (kind.seen++ % kind.stride != 0) return;
+  ++kind.kept;
+  lines_.push_back(line);
+  if (lines_.size() == kMaxLines) Thin();
 }
 
-std::string MetricsIndex::Read(const Line& line) const {
-  const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return "";
-  const absl::Cleanup closer = [fd] { close(fd); };
-  std::string text(line.bytes, '\0');
-  return ReadAt(fd, line.offset, line.bytes, text.data()) ? text : "";
+void MetricsIndex::Thin() {
+  const size_t thinned = kinds_[0].kept >= kinds_[1].kept ? 0 : 1;
+  size_t ordinal = 0;
+  lines_.erase(std::remove_if(lines_.begin(), lines_.end(),
+                              [&](const Line& line) {
+                                return (line.is_evaluation ? 1U : 0U) ==
+                                           thinned &&
+                                       ordinal++ % 2 == 1;
+                              }),
+               lines_.end());
+  kinds_[thinned].kept -= kinds_[thinned].kept / 2;
+  kinds_[thinned].stride *= 2;
+}
+
+std::vector<std::string> MetricsIndex::Read(
+    const std::vector<const Line*>& lines) const {
+  std::vector<std::string> texts(lines.size());
+  const absl::StatusOr<InputFile> file = open_();
+  if (!file.ok()) return texts;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    texts[i] = file->Read(lines[i]->offset, lines[i]->bytes);
+  }
+  return texts;
 }
 
 }  // namespace tributary

@@ -45,6 +45,13 @@ RecordsCopy::~RecordsCopy() {
   if (file_ >= 0) close(file_);
 }
 
+absl::StatusOr<InputFile> RecordsCopy::OpenLines() const {
+  TRIBUTARY_RETURN_IF_ERROR(created_);
+  const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return FileError(errno, "cannot open", path_);
+  return InputFile::Of(file, path_);
+}
+
 RecordsRequest RecordsCopy::NextRequest() const {
   RecordsRequest request;
   request.set_run_id(run_);

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/os/untrusted_folder.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -15,7 +17,7 @@ namespace tributary {
 // metrics.jsonl, the newest events and the job file. Keeps the lines in an
 // unlinked temporary file, which the kernel removes when this process ends.
 // Keeps the other records in memory. Checks the coordinator's replies, because
-// the coordinator may be faulty. Not thread-safe, except path().
+// the coordinator may be faulty. Not thread-safe, except OpenLines().
 class RecordsCopy {
  public:
   // Maximum number of events that a copy keeps. Older events are dropped.
@@ -37,17 +39,16 @@ class RecordsCopy {
 
   // Adds the records of a reply. First removes the copied lines of
   // metrics.jsonl if the reply is about a different run, or if the run has
-  // removed lines (see RecordsReply.generation): path() then refers to a
+  // removed lines (see RecordsReply.generation): OpenLines() then opens a
   // different file. Returns InvalidArgument if the reply does not answer
   // NextRequest(), ResourceExhausted if the temporary file would exceed
   // kMaxBytes, or the system's error if the lines cannot be written. After an
   // error, does not add the lines of the reply.
   absl::Status Apply(const RecordsReply& reply);
 
-  // Returns the path under which this process can open the copied lines of
-  // metrics.jsonl. The path never changes. It is empty if the temporary file
-  // could not be created. Thread-safe.
-  const std::string& path() const { return path_; }
+  // Opens the copied lines of metrics.jsonl. Returns an error if the temporary
+  // file could not be created. Thread-safe.
+  absl::StatusOr<InputFile> OpenLines() const;
   // Returns the newest events of the run, oldest first.
   const std::deque<JobEvent>& events() const { return events_; }
   // Returns the text of the run's job, as ResolveJob returns it; an empty
@@ -61,7 +62,7 @@ class RecordsCopy {
 
   absl::Status created_;
   int file_ = -1;
-  std::string path_;
+  std::string path_;   // Of the temporary file in this process; never changes.
   int64_t bytes_ = 0;  // Size of the file.
   // The values run_id, generation and next_position of the newest RecordsReply.
   std::string run_;

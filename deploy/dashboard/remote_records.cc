@@ -33,7 +33,7 @@ class RemoteRecords::Impl {
     absl::MutexLock lock(&mu_);
     wanted_ = true;
   }
-  const std::string& path() const { return copy_.path(); }
+  absl::StatusOr<InputFile> OpenLines() const { return copy_.OpenLines(); }
   std::vector<JobEvent> events() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return events_;
@@ -91,7 +91,7 @@ class RemoteRecords::Impl {
 
   const std::string address_;
   const std::unique_ptr<Rendezvous::Stub> stub_;
-  RecordsCopy copy_;  // Used by `thread_` only, except path().
+  RecordsCopy copy_;  // Used by `thread_` only, except OpenLines().
   mutable absl::Mutex mu_;
   bool wanted_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
@@ -107,7 +107,9 @@ RemoteRecords::RemoteRecords(const std::string& address,
     : impl_(std::make_unique<Impl>(address, security)) {}
 RemoteRecords::~RemoteRecords() = default;
 void RemoteRecords::Poll() { impl_->Poll(); }
-const std::string& RemoteRecords::path() const { return impl_->path(); }
+absl::StatusOr<InputFile> RemoteRecords::OpenLines() const {
+  return impl_->OpenLines();
+}
 std::vector<JobEvent> RemoteRecords::events() const { return impl_->events(); }
 std::string RemoteRecords::job() const { return impl_->job(); }
 absl::Status RemoteRecords::status() const { return impl_->status(); }

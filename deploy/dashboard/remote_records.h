@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/os/untrusted_folder.h"
 #include "common/transport/security.h"
 #include "proto/rendezvous.pb.h"
 
@@ -27,10 +29,10 @@ class RemoteRecords {
   void Poll();
 
   // These methods return the results of RecordsCopy's methods of the same
-  // names, for the records that were copied so far. The file at path() may
-  // change at any time, so a line that was read before may be replaced by a
+  // names, for the records that were copied so far. The lines
+  // may change at any time, so a line that was read before may be replaced by a
   // different line.
-  const std::string& path() const;
+  absl::StatusOr<InputFile> OpenLines() const;
   std::vector<JobEvent> events() const;
   std::string job() const;
   // Returns the result of the newest call to the coordinator. Unavailable and

@@ -2,14 +2,18 @@
 #ifndef TRIBUTARY_DEPLOY_DASHBOARD_RUN_LIST_H_
 #define TRIBUTARY_DEPLOY_DASHBOARD_RUN_LIST_H_
 
+#include <cstddef>
+#include <list>
 #include <memory>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/transport/security.h"
+#include "absl/time/time.h"
 #include "deploy/dashboard/run_view.h"
+#include "deploy/runs/run_folders.h"
+#include "deploy/status/run_address.h"
 
 namespace tributary {
 
@@ -17,11 +21,15 @@ namespace tributary {
 // position in the list. Not thread-safe.
 class RunList {
  public:
-  explicit RunList(Security security) : security_(std::move(security)) {}
+  // Maximum number of lines of metrics.jsonl that all runs keep in memory.
+  static constexpr size_t kMaxIndexedLines = 1 << 20;
 
-  // Adds the run in the folder `path`. If the folder is not that of a run, adds
-  // the runs in its subfolders; Refresh then adds runs that begin there later.
-  // Returns NotFound if there is no such folder.
+  explicit RunList(RunAddressRules rules)
+      : rules_(std::make_shared<RunAddressRules>(std::move(rules))) {}
+
+  // Adds the run in the folder `path`, or the runs in its subfolders; see
+  // RunFolders::Add. Refresh then adds runs that begin there later. Returns
+  // NotFound if there is no such folder.
   absl::Status AddPath(const std::string& path);
   // Adds the run of the job whose coordinator is at `address` (host:port).
   void AddCoordinator(const std::string& address);
@@ -29,17 +37,23 @@ class RunList {
   // Adds the runs that have begun, since the last call, in the folders that
   // were passed to AddPath.
   void Refresh();
+  // Queries the status of all jobs, and waits up to `timeout` for the replies.
+  // A running job on this machine usually replies within milliseconds.
+  void AwaitStatuses(absl::Duration timeout);
 
-  bool empty() const { return runs_.empty() && parents_.empty(); }
+  bool empty() const { return runs_.empty() && folders_.empty(); }
   const std::vector<std::unique_ptr<RunView>>& runs() const { return runs_; }
 
- private:
-  void AddRun(const std::string& path);
+  // Releases the memory of other runs if, with this run, which a request has
+  // just used, all runs keep more than kMaxIndexedLines.
+  void OnUsed(const RunView& run);
 
-  const Security security_;
-  std::vector<std::string> parents_;  // Folders that may contain runs.
-  std::set<std::string> known_;       // Folders of runs_.
+ private:
+  const std::shared_ptr<RunAddressRules> rules_;
+  RunFolders folders_;
   std::vector<std::unique_ptr<RunView>> runs_;
+  // The runs that requests have used, the last one first.
+  std::list<const RunView*> used_;
 };
 
 }  // namespace tributary

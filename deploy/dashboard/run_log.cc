@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/json.h"
 #include "nlohmann/json.hpp"
@@ -19,20 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxLogBytes = 256 << 10;
-
-// Returns the last bytes of a file, from the beginning of a line.
-std::string ReadEnd(const std::string& path, int64_t most) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return "";
-  const auto size = static_cast<int64_t>(file.tellg());
-  const int64_t begin = std::max<int64_t>(0, size - most);
-  std::string text(size - begin, '\0');
-  file.seekg(begin);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(file.gcount());
-  if (begin > 0) text.erase(0, text.find('\n') + 1);
-  return text;
-}
 
 // A line of a process's log: "TIME LEVEL MESSAGE", or a JSON object.
 Json LogEntry(const std::string& line) {
@@ -54,9 +39,10 @@ Json LogEntry(const std::string& line) {
 }
 
 // Returns up to `count` of the last lines of a file.
-std::vector<std::string> LastLines(const std::string& path, int count) {
-  std::vector<std::string> lines =
-      absl::StrSplit(ReadEnd(path, kMaxLogBytes), '\n', absl::SkipEmpty());
+std::vector<std::string> LastLines(const UntrustedFolder& folder,
+                                   const char* name, int count) {
+  std::vector<std::string> lines = absl::StrSplit(
+      folder.ReadEnd(name, kMaxLogBytes).value_or(""), '\n', absl::SkipEmpty());
   const size_t extra = lines.size() - std::min<size_t>(count, lines.size());
   lines.erase(lines.begin(), lines.begin() + static_cast<ptrdiff_t>(extra));
   return lines;
@@ -64,19 +50,19 @@ std::vector<std::string> LastLines(const std::string& path, int count) {
 
 }  // namespace
 
-nlohmann::ordered_json NewestLogEntries(const std::string& folder, int count) {
+nlohmann::ordered_json NewestLogEntries(const UntrustedFolder& folder,
+                                        int count) {
   Json entries = Json::array();
   for (const std::string& line :
-       LastLines(absl::StrCat(folder, "/logs/server-0.log"), count)) {
+       LastLines(folder, "logs/server-0.log", count)) {
     entries.push_back(LogEntry(line));
   }
   return entries;
 }
 
-nlohmann::ordered_json NewestEvents(const std::string& folder, int count) {
+nlohmann::ordered_json NewestEvents(const UntrustedFolder& folder, int count) {
   Json events = Json::array();
-  for (const std::string& line :
-       LastLines(absl::StrCat(folder, "/events.jsonl"), count)) {
+  for (const std::string& line : LastLines(folder, "events.jsonl", count)) {
     Json event = ParseOrderedJson(line);
     const auto step = event.find("step");
     const auto time = event.find("time");

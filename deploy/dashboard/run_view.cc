@@ -1,9 +1,5 @@
 #include "deploy/dashboard/run_view.h"
 
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/message.h>
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,20 +8,17 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/event/job_event.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/job.h"
-#include "common/os/file.h"
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
 #include "deploy/dashboard/run_log.h"
+#include "deploy/runs/job_fields.h"
+#include "deploy/runs/run_record.h"
 #include "deploy/status/status_client.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
@@ -37,9 +30,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Line = MetricsIndex::Line;
 
-// A coordinator that has not answered for so long counts as gone.
-constexpr absl::Duration kGone = absl::Seconds(5);
-constexpr int64_t kMaxFileBytes = 16 << 20;
+constexpr int64_t kMaxSampleBytes = 1 << 20;
+// Maximum size of all lines of metrics.jsonl in one reply. Parsed JSON takes
+// ten times as much memory.
+constexpr int64_t kMaxLinesBytes = 4 << 20;
+// Time for reading new lines of one run for the list of runs.
+constexpr absl::Duration kListedTime = absl::Milliseconds(10);
 
 constexpr size_t FieldIndex(absl::string_view name) {
   size_t i = 0;
@@ -50,56 +46,6 @@ constexpr size_t kEpoch = FieldIndex("epoch");
 constexpr size_t kSeconds = FieldIndex("seconds");
 constexpr size_t kEvaluationLoss = FieldIndex("evaluation_loss");
 constexpr size_t kEvaluationAccuracy = FieldIndex("evaluation_accuracy");
-
-bool IsEvaluation(const Line& line) {
-  return !std::isnan(line.values[kEvaluationLoss]);
-}
-
-// Reads an object from a file that may not exist.
-Json ReadObject(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxFileBytes);
-  if (!text.ok()) return nullptr;
-  Json json = ParseOrderedJson(*text);
-  return json.is_object() ? json : Json(nullptr);
-}
-
-// Appends the path and the value of each field that is set.
-void Flatten(const google::protobuf::Message& message,
-             const std::string& prefix, Json* fields) {
-  std::vector<const google::protobuf::FieldDescriptor*> set;
-  const google::protobuf::Reflection& reflection = *message.GetReflection();
-  reflection.ListFields(message, &set);
-  for (const google::protobuf::FieldDescriptor* const field : set) {
-    const std::string path = absl::StrCat(prefix, field->name());
-    const bool is_message =
-        field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE;
-    if (!field->is_repeated()) {
-      if (is_message) {
-        fields->push_back({path, ""});
-        Flatten(reflection.GetMessage(message, field), absl::StrCat(path, "."),
-                fields);
-      } else {
-        std::string text;
-        google::protobuf::TextFormat::PrintFieldValueToString(message, field,
-                                                              -1, &text);
-        fields->push_back({path, text});
-      }
-      continue;
-    }
-    for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
-      const std::string element = absl::StrCat(path, "[", i, "]");
-      if (is_message) {
-        Flatten(reflection.GetRepeatedMessage(message, field, i),
-                absl::StrCat(element, "."), fields);
-      } else {
-        std::string text;
-        google::protobuf::TextFormat::PrintFieldValueToString(message, field, i,
-                                                              &text);
-        fields->push_back({element, text});
-      }
-    }
-  }
-}
 
 // 0: unknown.
 struct Scale {
@@ -204,114 +150,135 @@ struct Range {
 
 }  // namespace
 
-RunView::RunView(std::string folder, Security security)
-    : RunView(std::move(folder), std::move(security), nullptr) {}
+RunView::RunView(UntrustedFolder folder,
+                 std::shared_ptr<const RunAddressRules> rules)
+    : RunView(std::make_unique<RunWatch>(folder, std::move(rules)), nullptr,
+              nullptr, [folder] { return folder.Open("metrics.jsonl"); }) {}
 
-RunView::RunView(std::string folder, Security security,
-                 std::unique_ptr<RemoteRecords> remote)
-    : folder_(std::move(folder)),
-      security_(std::move(security)),
+RunView::RunView(std::unique_ptr<RunWatch> watch,
+                 std::unique_ptr<RemoteRecords> remote,
+                 std::unique_ptr<StatusPoller> poller,
+                 std::function<absl::StatusOr<InputFile>()> open_metrics)
+    : watch_(std::move(watch)),
       remote_(std::move(remote)),
-      index_(remote_ == nullptr ? absl::StrCat(folder_, "/metrics.jsonl")
-                                : remote_->path()) {}
+      remote_poller_(std::move(poller)),
+      index_(std::move(open_metrics)) {}
 
 std::unique_ptr<RunView> RunView::OfCoordinator(const std::string& address,
                                                 const Security& security) {
-  std::unique_ptr<RunView> view(new RunView(
-      "", security, std::make_unique<RemoteRecords>(address, security)));
+  auto remote = std::make_unique<RemoteRecords>(address, security);
+  const RemoteRecords* const records = remote.get();
+  std::unique_ptr<RunView> view(
+      new RunView(nullptr, std::move(remote),
+                  std::make_unique<StatusPoller>(address, security),
+                  [records] { return records->OpenLines(); }));
   view->coordinator_ = address;
-  view->poller_ = std::make_unique<StatusPoller>(address, security);
+  view->indexed_ = true;  // The step comes from the index.
   return view;
 }
 
 void RunView::Update() {
-  if (remote_ != nullptr) {
-    remote_->Poll();
-  } else {
-    const std::string address = AddressOfRun(folder_).value_or("");
-    if (address != coordinator_) {
-      coordinator_ = address;
-      poller_ = address.empty()
-                    ? nullptr
-                    : std::make_unique<StatusPoller>(address, security_);
-    }
+  if (watch_ != nullptr) {
+    watch_->Update();
+    return;
   }
+  remote_->Poll();
+  remote_poller_->Poll();
+}
+
+void RunView::UpdateIndex() {
+  Update();
+  indexed_ = true;
   index_.Update();
-  if (poller_ != nullptr) poller_->Poll();
+}
+
+void RunView::DropIndex() {
+  index_.Clear();
+  indexed_ = watch_ == nullptr;
+}
+
+const StatusPoller* RunView::poller() const {
+  return watch_ != nullptr ? watch_->poller() : remote_poller_.get();
+}
+
+bool RunView::Live() const {
+  return watch_ != nullptr ? watch_->live() : IsLive(remote_poller_.get());
+}
+
+void RunView::AwaitStatus(absl::Time deadline) const {
+  if (poller() != nullptr) poller()->AwaitAnswer(deadline);
 }
 
 nlohmann::ordered_json RunView::Summary() const {
-  return remote_ == nullptr ? ReadObject(absl::StrCat(folder_, "/summary.json"))
-                            : Json(nullptr);
+  return watch_ == nullptr ? Json(nullptr)
+                           : SummaryOf(watch_->record().folder());
+}
+
+absl::StatusOr<std::string> RunView::JobText() const {
+  if (watch_ != nullptr) {
+    return watch_->record().folder().Read("job.textproto",
+                                          RunRecord::kMaxJobBytes);
+  }
+  std::string text = remote_->job();
+  if (!text.empty()) return text;
+  return absl::UnavailableError(
+      "the coordinator has not sent the job file yet");
 }
 
 absl::StatusOr<JobSpec> RunView::ResolvedJob() const {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      JobSpec job, remote_ == nullptr
-                       ? LoadJob(absl::StrCat(folder_, "/job.textproto"))
-                       : ParseJob(remote_->job(), "the job"));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, JobText());
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, "the job"));
   TRIBUTARY_RETURN_IF_ERROR(ValidateJob(job));
   return ResolveJob(std::move(job));
 }
 
-nlohmann::ordered_json RunView::Overview() {
-  Update();
-  const Json summary = Summary();
-  Json run;
-  const absl::string_view path =
-      remote_ != nullptr ? coordinator_ : absl::StripSuffix(folder_, "/");
-  const std::vector<std::string> parts = absl::StrSplit(path, '/');
-  run["name"] = parts.back();
-  run["path"] = path;
-  run["problem"] = "";
-  if (remote_ != nullptr) {
-    const std::string name = poller_->latest().name();
-    if (!name.empty()) run["name"] = name;
-    const absl::Status problem = remote_->status();
-    if (!problem.ok()) run["problem"] = ProblemOf(problem);
-  }
-  run["remote"] = remote_ != nullptr;
-  const bool live = Live();
-  run["live"] = live;
-  run["step"] = index_.lines().empty() ? 0 : index_.lines().back().step;
-  if (live) {
-    const StatusReply status = poller_->latest();
-    run["state"] =
+RunEntry RunView::RemoteEntry() const {
+  RunEntry entry;
+  entry.name = entry.path = coordinator_;
+  entry.live = Live();
+  entry.step = index_.lines().empty() ? 0 : index_.lines().back().step;
+  const absl::Status problem = remote_->status();
+  if (!problem.ok()) entry.problem = ProblemOf(problem);
+  const StatusReply status = remote_poller_->latest();
+  if (!status.name().empty()) entry.name = status.name();
+  if (entry.live) {
+    entry.state =
         absl::AsciiStrToLower(StatusReply::Phase_Name(status.phase()));
-    run["step"] = status.step();
-    run["steps"] = status.steps();
-    run["unit"] = status.unit();
-    run["model"] = status.model();
+    entry.step = status.step();
+    entry.steps = status.steps();
+    entry.unit = status.unit();
+    entry.model = status.model();
+    entry.seconds = status.seconds();
+    if (status.step() > 0) entry.loss = status.loss();
   } else {
-    const std::string ended = StringMember(summary, "status");
-    const bool asked_before =
-        remote_ == nullptr || poller_->latest_time() > absl::InfinitePast();
-    run["state"] = !ended.empty() ? ended
-                   : asked_before ? "no answer"
-                                  : "connecting";
-    run["steps"] = nullptr;
-    run["unit"] = StringMember(summary, "unit");
-    run["model"] = "";
-    if (!ended.empty()) {
-      const auto steps = summary.find("steps");
-      if (steps != summary.end()) run["step"] = *steps;
-    }
+    entry.state = remote_poller_->latest_time() > absl::InfinitePast()
+                      ? kNoAnswer
+                      : "connecting";
   }
+  return entry;
+}
+
+RunEntry RunView::Entry() {
+  Update();
+  return watch_ == nullptr ? RemoteEntry() : EntryOf(*watch_);
+}
+
+nlohmann::ordered_json RunView::Overview() {
+  Json run = EntryJson(Entry());
+  // The list of runs needs no index, and must not wait for long files.
+  if (indexed_) index_.Update(kListedTime);
+  run["remote"] = remote_ != nullptr;
   run["lines"] = index_.lines().size();
   run["generation"] = index_.generation();
   return run;
 }
 
-bool RunView::Live() const {
-  return poller_ != nullptr && absl::Now() - poller_->latest_time() < kGone;
-}
-
 nlohmann::ordered_json RunView::Series(int64_t from, int64_t to, int points) {
-  Update();
+  UpdateIndex();
   std::vector<const Line*> training, evaluations;
   for (const Line& line : index_.lines()) {
     if (line.step < from || line.step > to) continue;
-    (IsEvaluation(line) ? evaluations : training).push_back(&line);
+    (line.is_evaluation ? evaluations : training).push_back(&line);
   }
   Json series;
   series["lines"] = index_.lines().size();
@@ -373,21 +340,31 @@ nlohmann::ordered_json RunView::Series(int64_t from, int64_t to, int points) {
 }
 
 nlohmann::ordered_json RunView::Lines(int64_t from, int64_t to, int count) {
-  Update();
+  UpdateIndex();
   std::vector<const Line*> found;
   for (const Line& line : index_.lines()) {
-    if (line.step >= from && line.step <= to && !IsEvaluation(line)) {
+    if (line.step >= from && line.step <= to && !line.is_evaluation) {
       found.push_back(&line);
     }
   }
   Json result;
   result["total"] = found.size();
   result["lines"] = Json::array();
-  const size_t shown = std::min<size_t>(count, found.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const Line& line = *found[(i + 1) * found.size() / shown - 1];
-    Json json = ParseOrderedJson(index_.Read(line));
-    if (json.is_object()) result["lines"].push_back(std::move(json));
+  // With thousands of workers, few lines fit.
+  for (size_t shown = std::min<size_t>(count, found.size()); shown > 0;
+       shown /= 2) {
+    std::vector<const Line*> chosen;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < shown; ++i) {
+      chosen.push_back(found[(i + 1) * found.size() / shown - 1]);
+      bytes += chosen.back()->bytes;
+    }
+    if (bytes > kMaxLinesBytes) continue;
+    for (std::string& text : index_.Read(chosen)) {
+      Json json = ParseOrderedJson(text);
+      if (json.is_object()) result["lines"].push_back(std::move(json));
+    }
+    break;
   }
   return result;
 }
@@ -398,18 +375,20 @@ nlohmann::ordered_json RunView::Status() {
   result["live"] = Live();
   result["age_seconds"] = nullptr;
   result["status"] = nullptr;
-  result["coordinator"] = coordinator_;
-  if (poller_ != nullptr && poller_->latest_time() > absl::InfinitePast()) {
+  result["coordinator"] =
+      watch_ == nullptr ? coordinator_ : watch_->coordinator();
+  const StatusPoller* const asked = poller();
+  if (asked != nullptr && asked->latest_time() > absl::InfinitePast()) {
     const absl::Time now = absl::Now();
-    result["age_seconds"] = absl::ToDoubleSeconds(now - poller_->latest_time());
-    result["status"] = StatusJson(poller_->latest(), poller_->latest_time());
+    result["age_seconds"] = absl::ToDoubleSeconds(now - asked->latest_time());
+    result["status"] = StatusJson(asked->latest(), asked->latest_time());
   }
   result["summary"] = Summary();
   result["expected"] = nullptr;
   const absl::StatusOr<JobSpec> job = ResolvedJob();
   if (!job.ok()) return result;
   if (Live()) {
-    const StatusReply status = poller_->latest();
+    const StatusReply status = asked->latest();
     result["expected"] = ExpectedTraffic(
         *job, {status.workers(), status.servers(), status.parameters()});
   } else if (result["summary"].is_object()) {
@@ -420,20 +399,11 @@ nlohmann::ordered_json RunView::Status() {
 
 nlohmann::ordered_json RunView::Job() const {
   Json result = {{"text", ""}, {"fields", Json::array()}, {"error", ""}};
-  const std::string path = remote_ == nullptr
-                               ? absl::StrCat(folder_, "/job.textproto")
-                               : coordinator_;
+  const std::string path =
+      watch_ == nullptr ? coordinator_
+                        : watch_->record().folder().PathOf("job.textproto");
   result["path"] = path;
-  absl::StatusOr<std::string> text;
-  if (remote_ == nullptr) {
-    text = ReadFile(path, kMaxFileBytes);
-  } else {
-    text = remote_->job();
-    if (text->empty()) {
-      text = absl::UnavailableError(
-          "the coordinator has not sent the job file yet");
-    }
-  }
+  const absl::StatusOr<std::string> text = JobText();
   if (!text.ok()) {
     result["error"] = text.status().message();
     return result;
@@ -441,7 +411,9 @@ nlohmann::ordered_json RunView::Job() const {
   result["text"] = *text;
   const absl::StatusOr<JobSpec> job = ParseJob(*text, path);
   if (job.ok()) {
-    Flatten(*job, "", &result["fields"]);
+    for (const JobField& field : FieldsOf(*job)) {
+      result["fields"].push_back({field.first, field.second});
+    }
   } else {
     result["error"] = job.status().message();
   }
@@ -450,16 +422,19 @@ nlohmann::ordered_json RunView::Job() const {
 
 nlohmann::ordered_json RunView::Log(int count) const {
   Json result = {{"entries", nullptr}, {"sample", nullptr}};
-  if (remote_ != nullptr) return result;
-  result["entries"] = NewestLogEntries(folder_, count);
+  if (watch_ == nullptr) return result;
+  const UntrustedFolder& folder = watch_->record().folder();
+  result["entries"] = NewestLogEntries(folder, count);
   const absl::StatusOr<std::string> sample =
-      ReadFile(absl::StrCat(folder_, "/sample.txt"), kMaxFileBytes);
+      folder.Read("sample.txt", kMaxSampleBytes);
   if (sample.ok()) result["sample"] = *sample;
   return result;
 }
 
 nlohmann::ordered_json RunView::Events(int count) const {
-  if (remote_ == nullptr) return {{"events", NewestEvents(folder_, count)}};
+  if (watch_ != nullptr) {
+    return {{"events", NewestEvents(watch_->record().folder(), count)}};
+  }
   Json events = Json::array();
   const std::vector<JobEvent> all = remote_->events();
   const size_t skipped = all.size() - std::min<size_t>(count, all.size());

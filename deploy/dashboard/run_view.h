@@ -3,15 +3,22 @@
 #ifndef TRIBUTARY_DEPLOY_DASHBOARD_RUN_VIEW_H_
 #define TRIBUTARY_DEPLOY_DASHBOARD_RUN_VIEW_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/os/untrusted_folder.h"
 #include "common/transport/security.h"
 #include "deploy/dashboard/metrics_index.h"
 #include "deploy/dashboard/remote_records.h"
 #include "deploy/launcher/status_poller.h"
+#include "deploy/runs/run_entry.h"
+#include "deploy/runs/run_watch.h"
+#include "deploy/status/run_address.h"
 #include "nlohmann/json_fwd.hpp"
 #include "proto/job.pb.h"
 
@@ -22,19 +29,20 @@ namespace tributary {
 // Not thread-safe.
 class RunView {
  public:
-  // Shows the run in `folder`. While server 0 of the run's job is running, the
-  // folder contains a file with the address of server 0; this object queries
-  // the job's status at this address.
-  RunView(std::string folder, Security security);
+  // Shows the run in `folder`; see RunWatch.
+  RunView(UntrustedFolder folder, std::shared_ptr<const RunAddressRules> rules);
   // Returns a view of the job whose coordinator is at `address` (host:port).
   // The view fetches the run's records from the coordinator instead of reading
   // them from the run's folder.
   static std::unique_ptr<RunView> OfCoordinator(const std::string& address,
                                                 const Security& security);
 
-  // Returns the entry of the run in the list of runs: name, path, state, step,
-  // number of steps, and others. "problem" is the reason why records cannot be
-  // fetched from the coordinator, or empty.
+  // Returns the entry of the run in lists of runs.
+  RunEntry Entry();
+  // Returns the entry of the run in the list of runs: EntryJson, and the number
+  // of lines of metrics.jsonl in the index of the views; 0 if there is no
+  // index. "problem" is the reason why the coordinator is not queried, or why
+  // records cannot be fetched from it, or empty.
   nlohmann::ordered_json Overview();
 
   // Returns the values of the lines of metrics.jsonl with `from` <= step <=
@@ -47,7 +55,8 @@ class RunView {
 
   // Returns up to `count` lines of metrics.jsonl with `from` <= step <= `to`,
   // unchanged, at equal distances in the file. Always includes the last of
-  // these lines. Omits the lines of evaluations.
+  // these lines. Omits the lines of evaluations. Returns fewer lines if they
+  // are so long that the reply would have more than a few megabytes.
   nlohmann::ordered_json Lines(int64_t from, int64_t to, int count);
 
   // Returns the newest status of the job, its age in seconds, the contents of
@@ -58,7 +67,7 @@ class RunView {
   nlohmann::ordered_json Status();
 
   // Returns the text of the job file, and the path and the value of each field
-  // in it.
+  // in it (FieldsOf).
   nlohmann::ordered_json Job() const;
 
   // Returns up to `count` of the newest lines of the log of server 0, and the
@@ -71,26 +80,47 @@ class RunView {
   // A view that OfCoordinator has created has at most 256 events.
   nlohmann::ordered_json Events(int count) const;
 
+  // Waits, but not beyond `deadline`, for the reply to the query of the status
+  // that is in flight.
+  void AwaitStatus(absl::Time deadline) const;
+
+  // Returns the number of lines of metrics.jsonl in memory.
+  size_t indexed_lines() const { return index_.lines().size(); }
+  // Releases the memory of the index. The next call that needs the index reads
+  // metrics.jsonl again.
+  void DropIndex();
+
  private:
-  RunView(std::string folder, Security security,
-          std::unique_ptr<RemoteRecords> remote);
+  RunView(std::unique_ptr<RunWatch> watch,
+          std::unique_ptr<RemoteRecords> remote,
+          std::unique_ptr<StatusPoller> poller,
+          std::function<absl::StatusOr<InputFile>()> open_metrics);
+  // Starts to fetch the newest status and records.
   void Update();
+  // Also reads the new lines of metrics.jsonl.
+  void UpdateIndex();
+  // Returns the object that queries the coordinator; may be null.
+  const StatusPoller* poller() const;
+  RunEntry RemoteEntry() const;
   // Returns true if the coordinator has answered a query of the status in the
   // last few seconds.
   bool Live() const;
   // Returns the contents of the run's summary.json, or null if there is no such
   // file.
   nlohmann::ordered_json Summary() const;
+  // Returns the text of the run's job file.
+  absl::StatusOr<std::string> JobText() const;
   // Returns the run's job, as ResolveJob returns it, or an error if the job is
   // missing or invalid.
   absl::StatusOr<JobSpec> ResolvedJob() const;
 
-  const std::string folder_;  // Empty in a view of OfCoordinator.
-  const Security security_;
-  std::string coordinator_;               // The address that poller_ queries.
-  std::unique_ptr<StatusPoller> poller_;  // Null if there is no address.
-  const std::unique_ptr<RemoteRecords> remote_;  // Null without OfCoordinator.
+  std::unique_ptr<RunWatch> watch_;  // Null in a view of OfCoordinator.
+  // Null except in a view of OfCoordinator.
+  std::unique_ptr<RemoteRecords> remote_;
+  std::unique_ptr<StatusPoller> remote_poller_;
+  std::string coordinator_;  // The address of remote_.
   MetricsIndex index_;
+  bool indexed_ = false;  // Whether a view needs the index.
 };
 
 }  // namespace tributary

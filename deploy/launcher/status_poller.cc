@@ -47,6 +47,15 @@ class StatusPoller::Impl {
                               });
   }
 
+  void AwaitAnswer(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    mu_.AwaitWithDeadline(
+        absl::Condition(
+            +[](const std::unique_ptr<Call>* call) { return *call == nullptr; },
+            &call_),
+        deadline);
+  }
+
   StatusReply latest() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return latest_;
@@ -74,6 +83,9 @@ StatusPoller::StatusPoller(const std::string& address, const Security& security)
     : impl_(std::make_unique<Impl>(address, security)) {}
 StatusPoller::~StatusPoller() = default;
 void StatusPoller::Poll() { impl_->Poll(); }
+void StatusPoller::AwaitAnswer(absl::Time deadline) const {
+  impl_->AwaitAnswer(deadline);
+}
 StatusReply StatusPoller::latest() const { return impl_->latest(); }
 absl::Time StatusPoller::latest_time() const { return impl_->latest_time(); }
 

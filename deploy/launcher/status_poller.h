@@ -24,6 +24,9 @@ class StatusPoller {
   // Never blocks.
   void Poll();
 
+  // Blocks until no query is in flight, but not beyond `deadline`.
+  void AwaitAnswer(absl::Time deadline) const;
+
   // Returns the latest status. Its phase is PHASE_UNSPECIFIED if none has been
   // received yet.
   StatusReply latest() const;

@@ -11,7 +11,6 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/event/job_event.h"
-#include "common/os/file.h"
 #include "common/transport/channel.h"
 #include "common/transport/diagnosis.h"
 #include "deploy/launcher/progress.h"
@@ -44,22 +43,19 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
   return reply;
 }
 
-absl::StatusOr<std::string> AddressOfRun(const std::string& folder) {
-  constexpr int64_t kMaxBytes = 4096;
-  const absl::StatusOr<std::string> text =
-      ReadFile(absl::StrCat(folder, "/server.json"), kMaxBytes);
-  if (text.ok()) {
-    const nlohmann::json json = ParseJson(*text);
-    if (json.is_object() && json.contains("address") &&
-        json["address"].is_string()) {
-      return json["address"].get<std::string>();
-    }
+absl::Status CheckReady(const StatusReply& status) {
+  switch (status.phase()) {
+    case StatusReply::WAITING:
+    case StatusReply::TRAINING:
+    case StatusReply::EVALUATING:
+    case StatusReply::RECOVERING:
+      return absl::OkStatus();
+    case StatusReply::FAILED:
+      return absl::FailedPreconditionError(
+          absl::StrCat("the job has failed: ", status.failure()));
+    default:
+      return absl::FailedPreconditionError("the job has ended");
   }
-  return absl::NotFoundError(absl::StrCat(
-      folder,
-      " has no server.json: its job does not run, or runs where server 0 does "
-      "not share this folder; `tributary dashboard` shows runs that have "
-      "ended"));
 }
 
 nlohmann::ordered_json StatusJson(const StatusReply& status, absl::Time now) {

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/transport/security.h"
@@ -21,10 +22,10 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
                                       const Security& security,
                                       absl::Duration timeout);
 
-// Returns the address of the coordinator (host:port) of the run in `folder`,
-// which server 0 keeps in the file server.json. Returns NotFound if there is no
-// such file, for example because the job runs on a different machine.
-absl::StatusOr<std::string> AddressOfRun(const std::string& folder);
+// Returns OK if `status` shows that workers may join the job;
+// FailedPrecondition, with the reason, if the job is ending, has ended or has
+// failed.
+absl::Status CheckReady(const StatusReply& status);
 
 // Returns the status of a job as the JSON object that `tributary status --json`
 // prints.

@@ -45,7 +45,7 @@ TEST(LocalHostTest, KnowsTheAddressesOfThisMachine) {
   EXPECT_TRUE(IsOfThisMachine("::1"));
   // A numeric address needs a route, but no resolver.
   const absl::StatusOr<std::string> own = LocalHostTowards("192.0.2.1:5000");
-  if (own.ok()) EXPECT_TRUE(IsOfThisMachine(*own)) << *own;
+  EXPECT_TRUE(!own.ok() || IsOfThisMachine(*own)) << *own;
   // Addresses for documentation belong to no machine.
   for (const char* const host :
        {"192.0.2.1", "2001:db8::1", "localhost", "0.0.0.0", "", "127.1"}) {

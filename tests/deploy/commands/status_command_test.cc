@@ -1,8 +1,8 @@
-#include "deploy/commands/status_command.h"
-
+// `tributary status`.
 #include <grpcpp/grpcpp.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -11,7 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/status/status_client.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.grpc.pb.h"
 
@@ -215,19 +217,86 @@ TEST(StatusCommandTest, FindsTheAddressInTheFolderOfARun) {
   const std::string folder = testing::TempDir();
   const std::string path = absl::StrCat(folder, "/server.json");
   std::ofstream(path) << "{\"address\":\"" << coordinator.address() << "\"}";
-  testing::internal::CaptureStdout();
-  EXPECT_EQ(RunStatusCommand({folder},
-                             [](const std::string&) { return absl::nullopt; }),
-            kExitDone);
-  EXPECT_TRUE(
-      absl::StrContains(testing::internal::GetCapturedStdout(), "step 5/12"));
+  const Outcome outcome = RunStatus({folder});
+  EXPECT_EQ(outcome.exit_code, kExitDone);
+  EXPECT_TRUE(absl::StrContains(outcome.output, "step 5/12"));
   std::remove(path.c_str());
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(RunStatusCommand({folder},
-                             [](const std::string&) { return absl::nullopt; }),
-            kExitUsage);
-  EXPECT_TRUE(absl::StrContains(testing::internal::GetCapturedStderr(),
+  const Outcome none = RunStatus({folder});
+  EXPECT_EQ(none.exit_code, kExitUsage);
+  EXPECT_TRUE(absl::StrContains(none.errors,
                                 "has no server.json: its job does not run"));
+}
+
+// The folder of a run that has ended.
+class EndedRunTest : public ::testing::Test {
+ protected:
+  EndedRunTest()
+      : folder_(absl::StrCat(
+            testing::TempDir(), "/",
+            testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::create_directories(folder_);
+  }
+
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(absl::StrCat(folder_, "/", name)) << text;
+  }
+
+  const std::string folder_;
+};
+
+TEST_F(EndedRunTest, SaysThatTheJobIsDone) {
+  Write("summary.json",
+        R"({"status":"done","steps":12,"final_loss":0.5,"seconds":61})");
+  // A server that was killed when it had written the summary.
+  Write("server.json", "{\"address\":\"127.0.0.1:1\"}");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{folder_}, {folder_, "--watch"}}) {
+    const Outcome outcome = RunStatus(arguments);
+    EXPECT_EQ(outcome.exit_code, kExitDone) << outcome.errors;
+    EXPECT_TRUE(absl::StartsWith(outcome.output, "the job is done: step 12\n"))
+        << outcome.output;
+    EXPECT_TRUE(absl::StrContains(outcome.output, "final loss   0.5000\n"))
+        << outcome.output;
+  }
+  const Outcome json = RunStatus({folder_, "--json"});
+  EXPECT_EQ(json.exit_code, kExitDone);
+  EXPECT_TRUE(absl::StartsWith(json.output, "{\"phase\":\"DONE\","))
+      << json.output;
+  EXPECT_TRUE(absl::StrContains(json.output, "\"final_loss\":0.5"))
+      << json.output;
+  const Outcome ready = RunStatus({folder_, "--ready"});
+  EXPECT_EQ(ready.exit_code, kExitFailed);
+  EXPECT_EQ(ready.errors, "error: the job has ended\n");
+}
+
+TEST_F(EndedRunTest, SaysWhyTheJobHasFailed) {
+  Write("summary.json",
+        R"({"status":"failed","steps":3,"failure":"the disk\u001b is full"})");
+  const Outcome outcome = RunStatus({folder_});
+  EXPECT_EQ(outcome.exit_code, kExitDone);
+  EXPECT_EQ(outcome.output,
+            "the job has failed after step 3: the disk\\x1b is full\n");
+  const Outcome watched = RunStatus({folder_, "--watch"});
+  EXPECT_EQ(watched.exit_code, kExitFailed);
+  EXPECT_TRUE(absl::StrContains(watched.errors, "the job has failed: the disk"))
+      << watched.errors;
+}
+
+TEST_F(EndedRunTest, SaysThatTheJobWasStoppedOrInterrupted) {
+  Write("metrics.jsonl", "{\"step\":7,\"loss\":0.25}\n");
+  const Outcome interrupted = RunStatus({folder_});
+  EXPECT_EQ(interrupted.exit_code, kExitFailed);
+  EXPECT_TRUE(absl::StrContains(interrupted.errors,
+                                "was interrupted after step 7 (`tributary "
+                                "train --resume "))
+      << interrupted.errors;
+  Write("summary.json", R"({"status":"stopped","steps":8})");
+  const Outcome stopped = RunStatus({folder_});
+  EXPECT_EQ(stopped.exit_code, kExitDone);
+  EXPECT_TRUE(absl::StartsWith(stopped.output,
+                               "the job was stopped after step 8; `tributary "
+                               "train --resume "))
+      << stopped.output;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "deploy/dashboard/dashboard.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -61,7 +63,7 @@ class DashboardTest : public testing::Test {
   }
 
   void Make(std::vector<std::string> tokens = {}) {
-    RunList runs{Security()};
+    RunList runs{RunAddressRules()};
     const absl::Status added = runs.AddPath(folder_.string());
     ASSERT_TRUE(added.ok()) << added;
     Dashboard::Options options;
@@ -94,23 +96,30 @@ class DashboardTest : public testing::Test {
 TEST_F(DashboardTest, ListsTheRunsOfAFolderAlsoThoseThatBeginLater) {
   WriteRun("b", 3);
   WriteRun("a", 2);
+  Write("a/events.jsonl", "{\"time\":1000}\n");
+  Write("b/events.jsonl", "{\"time\":2000}\n");
   Write("no-run/file", "");
   Make();
   auto runs = GetJson("/api/runs");
   EXPECT_EQ(runs["release"], "1.2.3");
   ASSERT_EQ(runs["runs"].size(), 2);
-  EXPECT_EQ(runs["runs"][0]["name"], "a");
-  EXPECT_EQ(runs["runs"][0]["state"], "no answer");
-  EXPECT_EQ(runs["runs"][1]["name"], "b");
-  EXPECT_EQ(runs["runs"][1]["lines"], 4);
+  EXPECT_EQ(runs["runs"][0]["name"], "b") << "it began last";
+  EXPECT_EQ(runs["runs"][0]["id"], 1);
+  EXPECT_EQ(runs["runs"][0]["step"], 5);
+  EXPECT_EQ(runs["runs"][0]["lines"], 0) << "nobody has asked for its curves";
+  EXPECT_EQ(runs["runs"][1]["name"], "a");
+  EXPECT_EQ(runs["runs"][1]["id"], 0);
+  EXPECT_EQ(runs["runs"][1]["state"], "no answer");
+  EXPECT_EQ(GetJson("/api/series", "run=1")["lines"], 4);
+  EXPECT_EQ(GetJson("/api/runs")["runs"][0]["lines"], 4);
   WriteRun("0", 1);
   Write("0/summary.json", R"({"status":"done","steps":9,"unit":"rows"})");
   runs = GetJson("/api/runs");
   ASSERT_EQ(runs["runs"].size(), 3);
-  EXPECT_EQ(runs["runs"][2]["name"], "0") << "the others keep their numbers";
-  EXPECT_EQ(runs["runs"][2]["id"], 2);
-  EXPECT_EQ(runs["runs"][2]["state"], "done");
-  EXPECT_EQ(runs["runs"][2]["step"], 9);
+  EXPECT_EQ(runs["runs"][0]["name"], "0");
+  EXPECT_EQ(runs["runs"][0]["id"], 2) << "the others keep their numbers";
+  EXPECT_EQ(runs["runs"][0]["state"], "done");
+  EXPECT_EQ(runs["runs"][0]["step"], 9);
 }
 
 TEST_F(DashboardTest, GroupsLinesAndKeepsTheirValues) {
@@ -283,8 +292,105 @@ TEST_F(DashboardTest, ShowsTheNewestEvents) {
   EXPECT_EQ(GetJson("/api/events", "run=1")["events"].size(), 0);
 }
 
+TEST_F(DashboardTest, OpensOnlyTheRegularFilesOfARun) {
+  Write("secret", "TOP SECRET");
+  Write("secrets/server-0.log", "T info TOP SECRET\n");
+  fs::create_directories(folder_ / "runs/a");
+  fs::create_directories(folder_ / "runs/b");
+  const auto link = [&](const std::string& name, const std::string& to) {
+    fs::create_symlink(folder_ / to, folder_ / "runs/a" / name);
+  };
+  link("job.textproto", "secret");
+  link("sample.txt", "secret");
+  link("summary.json", "secret");
+  link("events.jsonl", "secret");
+  link("server.json", "secret");
+  link("logs", "secrets");
+  for (const char* name : {"job.textproto", "metrics.jsonl", "summary.json",
+                           "events.jsonl", "server.json", "sample.txt"}) {
+    ASSERT_EQ(mkfifo((folder_ / "runs/b" / name).c_str(), 0600), 0);
+  }
+  // A link to a run of another user.
+  fs::create_directory_symlink(folder_ / "runs/a", folder_ / "runs/c");
+  RunList runs{RunAddressRules()};
+  ASSERT_TRUE(runs.AddPath((folder_ / "runs").string()).ok());
+  dashboard_ =
+      std::make_unique<Dashboard>(std::move(runs), Dashboard::Options());
+  EXPECT_EQ(GetJson("/api/runs")["runs"].size(), 2);
+  for (const char* run : {"run=0", "run=1"}) {
+    for (const char* path :
+         {"/api/runs", "/api/series", "/api/lines", "/api/status", "/api/job",
+          "/api/log", "/api/events"}) {
+      const HttpResponse response = Get(path, run);
+      EXPECT_EQ(response.code, 200) << path;
+      EXPECT_THAT(response.body, Not(HasSubstr("TOP SECRET"))) << path;
+    }
+  }
+  EXPECT_THAT(GetJson("/api/job", "run=0")["error"].get<std::string>(),
+              HasSubstr("is a symbolic link"));
+  EXPECT_THAT(GetJson("/api/job", "run=1")["error"].get<std::string>(),
+              HasSubstr("is a FIFO"));
+}
+
+TEST_F(DashboardTest, SurvivesJsonThatIsNestedDeeply) {
+  const std::string deep =
+      absl::StrCat(std::string(100000, '['), std::string(100000, ']'));
+  WriteRun("a", 3);
+  Write("a/metrics.jsonl",
+        absl::StrCat("{\"step\":1,\"x\":", deep, "}\n{\"step\":2}\n"));
+  Write("a/summary.json",
+        absl::StrCat("{\"status\":\"done\",\"x\":", deep, "}"));
+  Write("a/events.jsonl",
+        absl::StrCat("{\"step\":1,\"time\":1,\"kind\":\"x\",\"y\":", deep,
+                     "}\n{\"step\":2,\"time\":1,\"kind\":\"x\"}\n"));
+  Write("a/logs/server-0.log", absl::StrCat("{\"msg\":", deep, "}\n"));
+  Make();
+  EXPECT_EQ(GetJson("/api/runs")["runs"][0]["step"], 2);
+  EXPECT_EQ(GetJson("/api/lines", "run=0")["lines"].size(), 1);
+  EXPECT_EQ(GetJson("/api/status", "run=0")["summary"], nullptr);
+  EXPECT_EQ(GetJson("/api/events", "run=0")["events"].size(), 1);
+  EXPECT_EQ(GetJson("/api/log", "run=0")["entries"].size(), 1);
+}
+
+TEST_F(DashboardTest, AnswersWithAsManyLinesAsFit) {
+  std::string lines;
+  for (int step = 1; step <= 20; ++step) {
+    absl::StrAppend(&lines, "{\"step\":", step, ",\"x\":\"",
+                    std::string(1 << 20, 'x'), "\"}\n");
+  }
+  Write("a/metrics.jsonl", lines);
+  Make();
+  const HttpResponse response = Get("/api/lines", "run=0&count=200");
+  EXPECT_LT(response.body.size(), 5 << 20);
+  const auto json = ParseOrderedJson(response.body);
+  EXPECT_EQ(json["total"], 20);
+  ASSERT_EQ(json["lines"].size(), 2);
+  EXPECT_EQ(json["lines"][1]["step"], 20) << "the last one is included";
+}
+
+TEST_F(DashboardTest, ReleasesTheIndexOfRunsThatNobodyLooksAt) {
+  std::string lines;
+  for (size_t step = 1; step < MetricsIndex::kMaxLines; ++step) {
+    absl::StrAppend(&lines, "{\"step\":", step, "}\n");
+  }
+  constexpr size_t kFit = RunList::kMaxIndexedLines / MetricsIndex::kMaxLines;
+  for (size_t i = 0; i < kFit + 2; ++i) {
+    Write(absl::StrCat(100 + i, "/metrics.jsonl"), lines);
+  }
+  Make();
+  for (size_t i = 0; i < kFit + 2; ++i) {
+    GetJson("/api/series", absl::StrCat("run=", i));
+  }
+  for (const auto& run : GetJson("/api/runs")["runs"]) {
+    EXPECT_EQ(run["lines"], run["id"] < 2 ? 0 : MetricsIndex::kMaxLines - 1)
+        << run["id"];
+  }
+  EXPECT_EQ(GetJson("/api/series", "run=0")["lines"],
+            MetricsIndex::kMaxLines - 1);
+}
+
 TEST(RunListTest, RefusesAFolderThatDoesNotExist) {
-  RunList runs{Security()};
+  RunList runs{RunAddressRules()};
   const absl::Status status = runs.AddPath("/does/not/exist");
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()),

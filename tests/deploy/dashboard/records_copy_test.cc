@@ -1,8 +1,6 @@
 #include "deploy/dashboard/records_copy.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <string>
 
@@ -25,8 +23,9 @@ RecordsReply Reply(int64_t generation, int64_t position,
 }
 
 std::string Lines(const RecordsCopy& copy) {
-  std::ifstream file(copy.path(), std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  const auto file = copy.OpenLines();
+  EXPECT_TRUE(file.ok()) << file.status();
+  return file->Read(0, file->facts().bytes);
 }
 
 TEST(RecordsCopyTest, AppendsLinesAndContinuesBehindThem) {
@@ -55,7 +54,7 @@ TEST(RecordsCopyTest, SkipsLinesThatTheCoordinatorLeavesOut) {
 
 TEST(RecordsCopyTest, BeginsAgainWithANewGeneration) {
   RecordsCopy copy;
-  MetricsIndex index(copy.path());
+  MetricsIndex index([&copy] { return copy.OpenLines(); });
   ASSERT_TRUE(
       copy.Apply(Reply(1, 0, "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n"))
           .ok());
@@ -131,7 +130,7 @@ TEST(RecordsCopyTest, ReportsThatItCannotCreateTheFile) {
   } else {
     setenv("TMPDIR", folder.c_str(), 1);
   }
-  EXPECT_EQ(copy.path(), "");
+  EXPECT_FALSE(copy.OpenLines().ok());
   EXPECT_TRUE(absl::IsNotFound(copy.Apply(Reply(1, 0, "a\n"))));
 }
 
