@@ -67,6 +67,7 @@ const std::vector<Command>& Commands() {
       {"worker", "run one worker of a job on a cluster", &RunWorkerCommand},
       {"status", "show the status of a job and its processes",
        WithoutSources(&RunStatusCommand)},
+      {"runs", "list and compare runs", WithoutSources(&RunRunsCommand)},
       {"dashboard", "show runs in a browser",
        WithoutSources(&RunDashboardCommand)},
       {"sample", "generate text with a trained model",

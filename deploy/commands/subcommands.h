@@ -77,6 +77,10 @@ int RunPlanCommand(const std::vector<std::string>& arguments,
                    const Environment& environment,
                    const TrainingSources& sources);
 
+// `tributary runs`: lists and compares runs.
+int RunRunsCommand(const std::vector<std::string>& arguments,
+                   const Environment& environment);
+
 // `tributary sample`: generates text with a trained model.
 int RunSampleCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);

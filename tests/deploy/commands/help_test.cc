@@ -28,7 +28,7 @@ TEST_P(HelpTest, IsNarrowAndShowsExamplesFirst) {
 
 INSTANTIATE_TEST_SUITE_P(All, HelpTest,
                          testing::Values("train", "server", "worker", "status",
-                                         "sample", "export", "tokenize",
+                                         "runs", "sample", "export", "tokenize",
                                          "checkpoint", "compare", "plan",
                                          "certs", "bench", "devices",
                                          "conformance"));
