@@ -12,10 +12,16 @@
 namespace tributary {
 namespace {
 
-absl::Status CheckSize(absl::string_view what, size_t size, int64_t wanted) {
-  if (static_cast<int64_t>(size) == wanted) return absl::OkStatus();
+// Checks that a vector of a batch has `per_sample` elements for each sample.
+absl::Status CheckSize(absl::string_view what, size_t size, int64_t samples,
+                       int64_t per_sample) {
+  if (static_cast<int64_t>(size) == samples * per_sample) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("the batch has ", size, " ", what, ", ", wanted, " wanted"));
+      absl::StrCat("the batch of ", Counted(samples, "sample"), " has ", size,
+                   " ", what, ", expected ", samples * per_sample, " (",
+                   per_sample, " for each sample)"));
 }
 
 absl::Status CheckValues(absl::string_view what,
@@ -90,10 +96,10 @@ absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(const Batch& batch) {
   }
   MicroBatchInput micro_batch;
   micro_batch.samples = batch.samples;
-  const int64_t input_elements = batch.samples * network_->graph().values()[0];
+  const int64_t input_elements = network_->graph().values()[0];
   if (info_.kind == DataInfo::Kind::kTokens) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckSize("tokens", batch.tokens.size(), input_elements));
+    TRIBUTARY_RETURN_IF_ERROR(CheckSize("tokens", batch.tokens.size(),
+                                        batch.samples, input_elements));
     TRIBUTARY_RETURN_IF_ERROR(
         CheckValues("token", batch.tokens, /*lowest=*/0, info_.classes));
     micro_batch.input = batch.tokens.data();
@@ -101,8 +107,8 @@ absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(const Batch& batch) {
     TRIBUTARY_RETURN_IF_ERROR(PackSequences(batch));
     micro_batch.input = sequences_.data();
   } else {
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckSize("features", batch.features.size(), input_elements));
+    TRIBUTARY_RETURN_IF_ERROR(CheckSize("features", batch.features.size(),
+                                        batch.samples, input_elements));
     micro_batch.input = batch.features.data();
   }
   return micro_batch;
@@ -111,31 +117,32 @@ absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(const Batch& batch) {
 absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(const Batch& batch) {
   TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput micro_batch, FeaturesOf(batch));
   const LossSpec& loss = network_->graph().loss();
-  const int64_t targets = batch.samples * loss.TargetElements();
+  const int64_t targets = loss.TargetElements();
   if (loss.HasLabels()) {
     const int64_t classes = loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy
                                 ? loss.width - loss.padding
                                 : info_.classes;
     TRIBUTARY_RETURN_IF_ERROR(
-        CheckSize("labels", batch.labels.size(), targets));
+        CheckSize("labels", batch.labels.size(), batch.samples, targets));
     TRIBUTARY_RETURN_IF_ERROR(
         CheckValues("label", batch.labels, /*lowest=*/-1, classes));
     micro_batch.target = batch.labels.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
-        CheckSize("values", batch.values.size(), targets));
+        CheckSize("values", batch.values.size(), batch.samples, targets));
     micro_batch.target = batch.values.data();
   }
   return micro_batch;
 }
 
 absl::Status NetworkModel::PackSequences(const Batch& batch) {
-  const int64_t tokens = batch.samples * info_.sample_shape[0];
-  TRIBUTARY_RETURN_IF_ERROR(CheckSize("tokens", batch.tokens.size(), tokens));
+  const int64_t context = info_.sample_shape[0];
   TRIBUTARY_RETURN_IF_ERROR(
-      CheckSize("token types", batch.token_types.size(), tokens));
+      CheckSize("tokens", batch.tokens.size(), batch.samples, context));
+  TRIBUTARY_RETURN_IF_ERROR(CheckSize("token types", batch.token_types.size(),
+                                      batch.samples, context));
   TRIBUTARY_RETURN_IF_ERROR(
-      CheckSize("lengths", batch.lengths.size(), batch.samples));
+      CheckSize("lengths", batch.lengths.size(), batch.samples, 1));
   TRIBUTARY_RETURN_IF_ERROR(
       CheckValues("token", batch.tokens, /*lowest=*/0, info_.vocabulary));
   TRIBUTARY_RETURN_IF_ERROR(CheckValues("token type", batch.token_types,

@@ -119,8 +119,6 @@ TEST_P(DeviceConformanceTest, PositionsThatDoNotExistHaveNoEffectAndNoResult) {
   }
 }
 
-double ExactGelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-
 Doubles Map(double (*function)(double), const Doubles& x) {
   Doubles y;
   for (const double value : x) y.push_back(function(value));
@@ -146,7 +144,7 @@ TEST_P(DeviceConformanceTest, ExactGeluAndTanhMatchReference) {
   device_->ops().elementwise->TanhForward({count, device_x, y});
   const Floats tanh = y.Download();
   for (int64_t i = 0; i < count; ++i) {
-    const double wanted = ExactGelu(in[i]);
+    const double wanted = reference::ExactGelu(in[i]);
     // exp(-x^2 / 2) has the relative error of its argument, up to 100.
     EXPECT_NEAR(gelu[i], wanted,
                 (3e-5 + RealEpsilon()) * std::abs(wanted) + 1e-35)
@@ -171,7 +169,7 @@ TEST_P(DeviceConformanceTest, TheirGradientsMatchFiniteDifferences) {
   };
   device_->ops().elementwise->ExactGeluBackward(
       {count, device_x, device_dy, dx});
-  check(&ExactGelu);
+  check(&reference::ExactGelu);
   device_->ops().elementwise->TanhForward({count, device_x, y});
   device_->ops().elementwise->TanhBackward({count, y, device_dy, dx});
   check(&std::tanh);

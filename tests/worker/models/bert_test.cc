@@ -176,7 +176,9 @@ TEST_P(BertTest, InvalidBatchesAreRefused) {
   EXPECT_EQ(error(wrong), "the batch has the length 0, not from 1 to 10");
   wrong = batch_;
   wrong.lengths.pop_back();
-  EXPECT_EQ(error(wrong), "the batch has 2 lengths, 3 wanted");
+  EXPECT_EQ(
+      error(wrong),
+      "the batch of 3 samples has 2 lengths, expected 3 (1 for each sample)");
   wrong = batch_;
   wrong.token_types[0] = 2;
   EXPECT_EQ(error(wrong), "the batch has the token type 2, not from 0 to 1");
