@@ -115,6 +115,40 @@ TEST(OwnNetworkTest, PredictSaysWhatItNeeds) {
               HasSubstr("this program has no data set \"spirals\""));
 }
 
+// Points right and left of the line x = y.
+TEST(OwnNetworkTest, PredictsTheRowsOfAFile) {
+  const std::string folder = MakeTestFolder();
+  std::string rows;
+  for (int i = 0; i < 64; ++i) {
+    const int x = i % 8, y = i / 8;
+    absl::StrAppend(&rows, x, ",", y, ".5,", x > y ? 1 : 0, "\n");
+  }
+  WriteWholeFile(folder + "/train.csv", rows);
+  WriteWholeFile(folder + "/new.csv", "7,0\n0,7\n6,1\n");
+  WriteWholeFile(folder + "/job.textproto",
+                 absl::StrCat("model { external { name: \"slope_network\" } }\n"
+                              "data { csv { train: \"",
+                              folder, "/train.csv\" test: \"", folder,
+                              "/train.csv\" } }\nbatch { global: 16 }\n"
+                              "optimizer { adamw { learning_rate: 0.01 } }\n"
+                              "epochs: 50\n"));
+  const std::string run = folder + "/run";
+  const CommandResult train =
+      RunCommand({kProgram, "train", folder + "/job.textproto", "--output", run,
+                  "--device", "cpu"});
+  ASSERT_EQ(train.exit_code, 0) << train.standard_error;
+  const CommandResult predict =
+      RunCommand({kProgram, "predict", run, "--data", folder + "/new.csv",
+                  "--device", "cpu"});
+  EXPECT_EQ(predict.exit_code, 0) << predict.standard_error;
+  EXPECT_EQ(predict.standard_output, "class\n1\n0\n1\n");
+  WriteWholeFile(folder + "/wide.csv", "7,0,1,2\n");
+  const CommandResult wide =
+      RunCommand({kProgram, "predict", run, "--data", folder + "/wide.csv"});
+  EXPECT_EQ(wide.exit_code, 2);
+  EXPECT_THAT(wide.standard_error, HasSubstr("wide.csv"));
+}
+
 TEST(OwnNetworkTest, AProgramOfItsOwnLoadsTheTrainedModel) {
   const std::string run = MakeTestFolder() + "/run";
   const CommandResult train =

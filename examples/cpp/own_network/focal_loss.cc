@@ -10,6 +10,12 @@ tributary::LossFunction::Sums FocalLoss::Compute(const Arguments& args) const {
   for (int64_t sample = 0; sample < args.samples; ++sample) {
     const float* const x = args.x + sample * classes_;
     const int32_t label = args.labels[sample];
+    if (label < 0) {  // The sample does not count.
+      if (args.gradient != nullptr) {
+        std::fill_n(args.gradient + sample * classes_, classes_, 0.0f);
+      }
+      continue;
+    }
     const float* const most = std::max_element(x, x + classes_);
     double sum = 0;
     for (int64_t c = 0; c < classes_; ++c) sum += p[c] = std::exp(x[c] - *most);
