@@ -18,9 +18,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 class InstalledLibraryTest : public testing::Test {
@@ -139,11 +141,25 @@ TEST_F(InstalledLibraryTest, HeadersNeedOnlyAbseil) {
             "|^/usr/include/[^/]*-linux-gnu/"
             "|^/usr/include/(asm-generic|linux)/' || true"),
       IsEmpty());
-  for (const std::string& name : Lines("ls include include/tributary")) {
-    EXPECT_TRUE(absl::EndsWith(name, ".h") || name == "internal" ||
-                name == "tributary" || absl::EndsWith(name, ":"))
-        << name;
+  EXPECT_THAT(Lines("ls include"), ElementsAre("tributary"));
+  EXPECT_THAT(Lines("find include -type f ! -name '*.h'"), IsEmpty());
+}
+
+// Only what programs need not read is internal.
+TEST_F(InstalledLibraryTest, WhatProgramsReadIsNotInternal) {
+  for (const char* header :
+       {"nn/graph.h", "nn/layers/layer.h", "nn/layers/loss.h", "data/batch.h",
+        "data/data_set.h", "job/config.h", "models/model_registry.h",
+        "device/device.h", "device/ops/elementwise_ops.h", "device/reals.h",
+        "numerics/philox.h", "parameters/parameter_group.h"}) {
+    EXPECT_THAT(Lines(absl::StrCat("ls include/tributary/", header)),
+                SizeIs(1));
   }
+  EXPECT_THAT(
+      Lines("cd include/tributary/internal && find . -name '*.h' | sort"),
+      ElementsAre("./common/base/device_memory_handle.h",
+                  "./worker/device/capture.h", "./worker/device/copies.h",
+                  "./worker/device/ops/node_sum_ops.h"));
 }
 
 }  // namespace

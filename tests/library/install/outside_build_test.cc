@@ -98,6 +98,7 @@ TEST_F(OutsideBuildTest, CMakeBuildsTheNetworkWithTheSameResult) {
       " train app/spirals.textproto --steps 20 --output ";
   ExpectDone(absl::StrCat("app/build/own_network", arguments, "outside"));
   ExpectDone(absl::StrCat(inside, arguments, "inside"));
+  ExpectDone("app/build/check_gradients\napp/build/classify outside 0.1 0.2");
   const CommandResult sums =
       Run("sha256sum <inside/final/model.safetensors\n"
           "sha256sum <outside/final/model.safetensors");

@@ -1,5 +1,6 @@
 // The public interface is the one that public_interface.txt records, and its
 // version is raised when it changes.
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr char kScript[] = "tests/library/install/interface_version.py";
 
@@ -26,6 +28,20 @@ TEST(PublicInterfaceTest, IsTheRecordedOne) {
       RunVersionScript("check", "tests/library/install/public_interface.txt",
                        "library/install/public_interface.txt");
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+}
+
+TEST(PublicInterfaceTest, TheManualStatesTheVersionOfTheSymbols) {
+  const std::string script =
+      ReadWholeFile("library/install/version_script.lds");
+  const std::string version = script.substr(0, script.find(' '));
+  EXPECT_THAT(version, StartsWith("TRIBUTARY_"));
+  const std::string page = ReadWholeFile("docs/cpp.md");
+  const std::string statement =
+      "carry the version of the interface, which\nis `";
+  const size_t begin = page.find(statement);
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_THAT(page.substr(begin + statement.size()),
+              StartsWith(absl::StrCat(version, "`")));
 }
 
 // A library with the functions F and G.
