@@ -65,6 +65,7 @@ absl::StatusOr<HttpServer::Options> ServerOptionsOf(const DashboardFlags& flags,
 }
 
 absl::Status Run(const DashboardFlags& flags) {
+  SignalQueue signals;  // Before the threads that watch files and query jobs.
   TRIBUTARY_ASSIGN_OR_RETURN(
       const Security security,
       ReadSecurity(flags.security,
@@ -93,7 +94,6 @@ absl::Status Run(const DashboardFlags& flags) {
   // So that the first page already shows which jobs run.
   runs.AwaitStatuses(kFirstStatus);
   Dashboard dashboard(std::move(runs), std::move(shown));
-  SignalQueue signals;
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<HttpServer> server,
       HttpServer::Start(options, [&dashboard](const HttpRequest& request) {

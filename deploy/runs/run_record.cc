@@ -42,7 +42,8 @@ nlohmann::ordered_json SummaryOf(const UntrustedFolder& folder) {
       folder.Read("summary.json", RunRecord::kMaxSummaryBytes);
   if (!text.ok()) return nullptr;
   Json json = ParseOrderedJson(*text);
-  return json.is_object() ? json : Json(nullptr);
+  if (!json.is_object()) json = nullptr;
+  return json;
 }
 
 bool RunRecord::HasChanged(const char* name, InputFile::Facts* known) const {

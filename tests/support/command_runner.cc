@@ -45,6 +45,24 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+// Waits until the output that `read` returns has a line that contains `text`.
+std::string AwaitLineWith(const std::string& text,
+                          const std::function<std::string()>& read) {
+  const absl::Time deadline = absl::Now() + kCommandPatience;
+  while (absl::Now() < deadline) {
+    const std::string all = read();
+    const size_t found = all.find(text);
+    const size_t end =
+        found == std::string::npos ? found : all.find('\n', found);
+    if (end != std::string::npos) {
+      const size_t begin = all.rfind('\n', found) + 1;
+      return all.substr(begin, end - begin);
+    }
+    Pause();
+  }
+  return "";
+}
+
 }  // namespace
 
 BackgroundCommand::BackgroundCommand(
@@ -116,21 +134,14 @@ std::string BackgroundCommand::StandardError() const {
   return Contents(folder_ + "/stderr");
 }
 
+std::string BackgroundCommand::AwaitStandardOutput(
+    const std::string& text) const {
+  return AwaitLineWith(text, [this] { return StandardOutput(); });
+}
+
 std::string BackgroundCommand::AwaitStandardError(
     const std::string& text) const {
-  const absl::Time deadline = absl::Now() + kCommandPatience;
-  while (absl::Now() < deadline) {
-    const std::string all = StandardError();
-    const size_t found = all.find(text);
-    const size_t end =
-        found == std::string::npos ? found : all.find('\n', found);
-    if (end != std::string::npos) {
-      const size_t begin = all.rfind('\n', found) + 1;
-      return all.substr(begin, end - begin);
-    }
-    Pause();
-  }
-  return "";
+  return AwaitLineWith(text, [this] { return StandardError(); });
 }
 
 CommandResult RunCommand(const std::vector<std::string>& arguments,

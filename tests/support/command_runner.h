@@ -51,8 +51,9 @@ class BackgroundCommand {
   // Return what the program has written so far.
   std::string StandardOutput() const;
   std::string StandardError() const;
-  // Waits for a line on stderr that contains `text` and returns the line.
-  // Returns an empty string if there is none after kCommandPatience.
+  // Wait for a line on stdout or stderr that contains `text` and return the
+  // line. Return an empty string if there is none after kCommandPatience.
+  std::string AwaitStandardOutput(const std::string& text) const;
   std::string AwaitStandardError(const std::string& text) const;
 
  private:

@@ -94,7 +94,7 @@ class HostileRunsTest : public RunFilesTest {
     Write("list/job.textproto", absl::StrCat(list, "] } }"));
     Write("elsewhere/metrics.jsonl", "");
     Write("elsewhere/server.json", "{\"address\":\"192.0.2.1:80\"}");
-    Write("<script>alert(1)</script>\n\x1b[2J\xff/metrics.jsonl",
+    Write("<img src=x onerror=alert(1)>\n\x1b[2J\xff/metrics.jsonl",
           "{\"step\":1,\"loss\":\"<script>\"}\n");
     fs::create_directory_symlink("/etc", root_ + "/folder");
   }
