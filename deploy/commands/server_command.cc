@@ -31,6 +31,7 @@
 #include "deploy/flags/signals.h"
 #include "deploy/flags/worker_count.h"
 #include "deploy/kubeflow/progress_reporter.h"
+#include "deploy/launcher/progress_console.h"
 #include "server/process/server_process.h"
 #include "server/store/chunk_pass.h"
 #include "server/store/cuda/cuda_passes.h"
@@ -319,6 +320,19 @@ absl::Status Run(const ServerFlags& flags, const Environment& environment,
   options.coordinator = flags.coordinator;
   options.await_resume = flags.await_resume;
   options.log = log;
+  // A launcher that passes --ready-fd shows the progress itself.
+  std::unique_ptr<ProgressConsole> console;
+  if (flags.shard == 0 && flags.ready_fd < 0) {
+    console = std::make_unique<ProgressConsole>(
+        STDOUT_FILENO, flags.log.format == "json",
+        options.job.output().log_every_steps());
+    options.on_status = [&console](const StatusReply& status) {
+      console->Show(status);
+    };
+    options.on_event = [&console](const JobEvent& event) {
+      console->Tell(event);
+    };
+  }
   std::unique_ptr<ProgressReporter> reporter;
   options.on_listening = [&](const std::string& address) {
     if (flags.ready_fd >= 0) {
@@ -339,6 +353,9 @@ absl::Status Run(const ServerFlags& flags, const Environment& environment,
                    flags.security.insecure_network, &metrics, log));
   options.metrics = &metrics;
   const absl::Status status = RunServer(options, shutdown);
+  if (console != nullptr && status.ok()) {
+    console->ShowResults(options.output_directory);
+  }
   if (reporter != nullptr) reporter->Finish(/*done=*/status.ok());
   return status;
 }

@@ -18,8 +18,6 @@
 namespace tributary {
 namespace {
 
-// Minimum interval between two lines without a terminal.
-constexpr absl::Duration kLineInterval = absl::Seconds(1);
 constexpr int kDefaultWidth = 80;
 // The progress line names a straggler if waiting takes at least this share of a
 // step's time.
@@ -116,9 +114,13 @@ std::vector<Field> Fields(const StatusReply& status) {
   if (status.step_milliseconds() > 0) {
     fields.push_back(
         {5, absl::StrFormat("%.1f ms", status.step_milliseconds())});
-    fields.push_back({8, absl::StrFormat("compute %d%% exchange %d%%",
-                                         Percent(status.compute_share()),
-                                         Percent(status.exchange_share()))});
+    const int compute = Percent(status.compute_share());
+    const int exchange = Percent(status.exchange_share());
+    // Both are 0 if no worker has reported its times.
+    if (compute + exchange > 0) {
+      fields.push_back({8, absl::StrFormat("compute %d%% exchange %d%%",
+                                           compute, exchange)});
+    }
   }
   if (NamesStraggler(status)) fields.push_back({1, StragglerText(status)});
   if (status.phase() == StatusReply::TRAINING && status.seconds_left() > 0) {
@@ -244,26 +246,33 @@ ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
 }
 
 ProgressDisplay::ProgressDisplay(int fd, ProgressStyle style,
-                                 int64_t log_every_steps)
+                                 int64_t log_every_steps,
+                                 absl::Duration interval)
     : fd_(fd),
       style_(style),
-      log_every_steps_(std::max<int64_t>(1, log_every_steps)) {}
+      log_every_steps_(std::max<int64_t>(1, log_every_steps)),
+      interval_(interval) {}
 
 ProgressDisplay::~ProgressDisplay() { Finish(); }
 
 bool ProgressDisplay::LineIsDue(const StatusReply& status, absl::Time now) {
   const bool new_phase = status.phase() != last_phase_;
   const bool new_step =
-      status.step() / log_every_steps_ != last_step_ / log_every_steps_ ||
-      last_step_ < 0;
+      status.step() / log_every_steps_ != last_step_ / log_every_steps_;
   last_phase_ = status.phase();
   if (status.phase() == StatusReply::WAITING) return new_phase;
-  // The last line is always printed.
-  const bool last =
-      status.step() == status.steps() && last_step_ != status.step();
-  if (!last && (!new_step || now - last_time_ < kLineInterval)) return false;
+  if (status.step() == 0) return false;
+  const bool done = status.phase() == StatusReply::DONE;
+  if (status.step() == status.steps() && !done) return false;
+  const bool evaluated = status.evaluation_version() > 0 &&
+                         status.evaluation_version() != last_evaluation_;
+  const bool due =
+      done ? new_phase
+           : evaluated || (new_step && now - last_time_ >= interval_);
+  if (!due) return false;
   last_step_ = status.step();
-  return status.step() > 0;
+  last_evaluation_ = status.evaluation_version();
+  return true;
 }
 
 void ProgressDisplay::Update(const StatusReply& status, absl::Time now) {

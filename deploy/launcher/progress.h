@@ -52,9 +52,11 @@ ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
 class ProgressDisplay {
  public:
   // With kLines and kJson, writes at most one progress line per
-  // `log_every_steps` steps and at most one per second. Always writes the line
-  // of the last step.
-  ProgressDisplay(int fd, ProgressStyle style, int64_t log_every_steps);
+  // `log_every_steps` steps and per `interval`. Always writes the line after an
+  // evaluation. Writes the line of the last step when the phase is DONE,
+  // because its values are final only then.
+  ProgressDisplay(int fd, ProgressStyle style, int64_t log_every_steps,
+                  absl::Duration interval = absl::Seconds(1));
   // Ends the progress line that this object overwrites in place.
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
@@ -77,8 +79,10 @@ class ProgressDisplay {
   const int fd_;
   const ProgressStyle style_;
   const int64_t log_every_steps_;
+  const absl::Duration interval_;
   std::string shown_;  // The text on the terminal's current line.
-  int64_t last_step_ = -1;
+  int64_t last_step_ = 0;
+  int64_t last_evaluation_ = 0;
   StatusReply::Phase last_phase_ = StatusReply::PHASE_UNSPECIFIED;
   absl::Time last_time_ = absl::InfinitePast();
 };

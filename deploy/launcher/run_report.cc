@@ -116,6 +116,12 @@ absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
   newest.set_step(steps);
   newest.set_steps(steps);
   newest.set_loss(Number(json, "final_loss", NAN));
+  const auto evaluation = json.find("evaluation");
+  if (evaluation != json.end() && evaluation->is_object()) {
+    newest.set_evaluation_version(steps);
+    newest.set_evaluation_loss(Number(*evaluation, "loss", NAN));
+    newest.set_evaluation_accuracy(Number(*evaluation, "accuracy", 0));
+  }
   return newest;
 }
 

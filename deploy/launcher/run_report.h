@@ -18,9 +18,9 @@ absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
                                             const std::string& directory);
 
 // Returns the final status of a run, for the last line of progress: `newest`,
-// with the step and the loss that `summary` contains. `newest` is the last
-// status received. It may be empty or some steps old, because a server ends
-// without waiting for status queries. Returns the same errors as
+// with the step, the loss and the evaluation that `summary` contains. `newest`
+// is the last status received. It may be empty or some steps old, because a
+// server ends without waiting for status queries. Returns the same errors as
 // FormatRunReport.
 absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
                                         const std::string& directory,

@@ -21,17 +21,18 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/coordinator.h"
 #include "server/process/conclusion.h"
-#include "server/process/health_watch.h"
+#include "server/process/local_link.h"
 #include "server/process/local_server.h"
 #include "server/process/metrics_writer.h"
 #include "server/process/resume_check.h"
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
 #include "server/process/server_network.h"
-#include "server/process/tensorboard_log.h"
 #include "server/process/threaded_checkpoint_committer.h"
 #include "server/progress/attempt_history.h"
+#include "server/progress/health_watch.h"
 #include "server/records/run_records.h"
+#include "server/records/tensorboard_log.h"
 #include "server/replication/replica_store.h"
 #include "server/trace/trace_file.h"
 
@@ -41,37 +42,21 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 // Interval between checks for a newer attempt.
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
+constexpr absl::Duration kStatusInterval = absl::Seconds(1);
 // Start timeout of an attempt that follows the loss of a server. Workers rejoin
 // at once, or else join later while the job runs.
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
-
-// Passes the coordinator's orders to the server in the same process.
-class LocalLink final : public ServerLink {
- public:
-  explicit LocalLink(Logger* log) : log_(log) {}
-  // Call it before the first order.
-  void SetServer(LocalServer* server) { server_ = server; }
-  void Send(const ServerOrder& order) override {
-    const absl::Status status = server_->Handle(order);
-    if (status.ok()) return;
-    log_->WriteLater(LogLevel::kError,
-                     absl::StrCat("order refused: ", status.ToString()));
-  }
-  void Close(const absl::Status&) override {}
-
- private:
-  LocalServer* server_ = nullptr;
-  Logger* const log_;
-};
 
 // The state of the coordinator's process that outlives an attempt.
 class CoordinatorProcess {
  public:
   CoordinatorProcess(const ServerOptions& options, Shutdown* shutdown,
                      ServerNetwork* network, RunOutput* output)
-      : records_(
-            {[&options] { return options.make_executor(1); },
-             [this](const JobEvent& event) { metrics_.AppendEvent(event); }}),
+      : records_({[&options] { return options.make_executor(1); },
+                  [this](const JobEvent& event) {
+                    if (options_.on_event) options_.on_event(event);
+                    metrics_.AppendEvent(event);
+                  }}),
         options_(options),
         shutdown_(shutdown),
         network_(network),
@@ -117,6 +102,8 @@ class CoordinatorProcess {
       Coordinator* const* coordinator);
   // Alarms become events. Called on the writing thread.
   HealthWatch::Hooks HealthHooks();
+  // Adds an event of this process to the records, and returns it with its ID.
+  JobEvent AddEvent(JobEvent event);
   // Waits for the attempt's end. Ends it, and releases its servers and workers,
   // if another coordinator began a newer one while this process was suspended.
   Coordinator::Ending Follow(Coordinator* coordinator, LocalServer* local);
@@ -255,9 +242,15 @@ HealthWatch::Hooks CoordinatorProcess::HealthHooks() {
     event.set_severity(JobEvent::WARNING);
     event.set_kind(alarm.kind);
     event.set_message(alarm.message);
-    output_->AppendEvent(EventLine(records_.AddEvent(std::move(event))));
+    output_->AppendEvent(EventLine(AddEvent(std::move(event))));
   };
   return hooks;
+}
+
+JobEvent CoordinatorProcess::AddEvent(JobEvent event) {
+  event = records_.AddEvent(std::move(event));
+  if (options_.on_event) options_.on_event(event);
+  return event;
 }
 
 Coordinator::Options CoordinatorProcess::CoordinatorOptions(
@@ -280,7 +273,7 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.data = data_;
   job.checkpoints = checkpoints;
   job.on_event = [this](const JobEvent& event) {
-    metrics_.AppendEvent(records_.AddEvent(event));
+    metrics_.AppendEvent(AddEvent(event));
   };
   records_.SetAttempt(attempt_);
   return job;
@@ -290,6 +283,7 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator,
                                                LocalServer* local) {
   Coordinator::Ending ending = Coordinator::Ending::kNone;
   absl::Time looked = MonotonicNow();
+  absl::Time shown = absl::InfinitePast();
   while (ending == Coordinator::Ending::kNone) {
     ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
@@ -298,6 +292,10 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator,
     if (coordinator->trace_complete()) WriteTrace(coordinator);
     for (const std::string& notice : coordinator->TakeNotices()) {
       options_.log->Warning("%s", notice);
+    }
+    if (options_.on_status && MonotonicNow() - shown > kStatusInterval) {
+      shown = MonotonicNow();
+      options_.on_status(coordinator->GetStatus());
     }
     if (MonotonicNow() - looked > kFencingInterval) {
       looked = MonotonicNow();

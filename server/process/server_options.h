@@ -133,6 +133,13 @@ struct ServerOptions {
   // or after writing it failed. Calls do not overlap, and all calls have
   // returned before RunServer returns. May be null.
   std::function<void(const std::string& line)> on_metrics;
+  // Shard 0 only: called with the status of the job about once a second, by the
+  // thread that has called RunServer. Must not block. May be null.
+  std::function<void(const StatusReply&)> on_status;
+  // Shard 0 only: called with each event of the job after its ID and time have
+  // been set. May be called with locks held, on any thread: must not block and
+  // must not call the server. May be null.
+  std::function<void(const JobEvent&)> on_event;
 };
 
 // Returns InvalidArgument if the job does not support this number of servers.

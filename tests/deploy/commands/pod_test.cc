@@ -143,7 +143,14 @@ TEST_F(PodTest, AWorkerOutlivesAStoppedServerAndAReplacedToken) {
       rename((folder_ + "/token.new").c_str(), (folder_ + "/token").c_str()),
       0);
   server = StartServer(address);
-  EXPECT_EQ(server->Wait(kPatience).exit_code, 0) << server->StandardError();
+  const CommandResult served = server->Wait(kPatience);
+  EXPECT_EQ(served.exit_code, 0) << served.standard_error;
+  // What `kubectl logs -f` shows.
+  for (const char* line : {"waiting: 1 server", "worker 0", " has joined\n",
+                           "\nstep ", "\nstep 3000/3000 100% | loss ",
+                           "\nfinal loss ", "/run/final/model.safetensors\n"}) {
+    EXPECT_THAT(served.standard_output, HasSubstr(line));
+  }
   const CommandResult ended = worker->Wait(kPatience);
   EXPECT_EQ(ended.exit_code, 0) << ended.standard_error;
   EXPECT_THAT(ended.standard_error, HasSubstr("the job was stopped; joining"));

@@ -146,6 +146,14 @@ TEST(FormatProgressTest, LeavesOutWhatIsNotKnownYet) {
   EXPECT_EQ(FormatProgress(status, 0), "step 0/100 0%");
 }
 
+// It showed "compute 0% exchange 0%".
+TEST(FormatProgressTest, LeavesOutSharesThatNoWorkerHasReported) {
+  StatusReply status = Training();
+  status.clear_compute_share();
+  status.clear_exchange_share();
+  EXPECT_THAT(FormatProgress(status, 0), HasSubstr(" | 8.1 ms | ETA 0:38"));
+}
+
 TEST(FormatProgressTest, ShowsDivergence) {
   StatusReply status = Training();
   status.set_loss(std::numeric_limits<double>::quiet_NaN());
@@ -200,7 +208,7 @@ class DisplayTest : public testing::Test {
 
   static StatusReply At(int64_t step) {
     StatusReply status;
-    status.set_phase(StatusReply::TRAINING);
+    status.set_phase(step == 100 ? StatusReply::DONE : StatusReply::TRAINING);
     status.set_step(step);
     status.set_steps(100);
     status.set_evaluation_version(-1);
@@ -248,6 +256,40 @@ TEST_F(DisplayTest, LinesAreAtLeastASecondApartButForTheLast) {
   EXPECT_EQ(Written(),
             "step 1/100 1%\nstep 35/100 35%\nstep 69/100 69%\n"
             "step 100/100 100%\n");
+}
+
+// Its loss was still a mean over several steps, and the results that followed
+// showed another one.
+TEST_F(DisplayTest, TheLineOfTheLastStepWaitsForItsFinalValues) {
+  ProgressDisplay display(pipe_[1], ProgressStyle::kLines, 10);
+  StatusReply last = At(100);
+  last.set_loss(2.0754);
+  for (const auto phase : {StatusReply::TRAINING, StatusReply::EVALUATING,
+                           StatusReply::FINISHING}) {
+    last.set_phase(phase);
+    display.Update(last, now_);
+  }
+  EXPECT_EQ(Written(), "");
+  last.set_phase(StatusReply::DONE);
+  last.set_loss(2.1092);
+  display.Update(last, now_);
+  EXPECT_EQ(Written(), "step 100/100 100% | loss 2.1092\n");
+  display.Update(last, now_);
+  EXPECT_EQ(Written(), "");
+}
+
+TEST_F(DisplayTest, AnEvaluationIsShownAtOnce) {
+  ProgressDisplay display(pipe_[1], ProgressStyle::kLines, 10,
+                          /*interval=*/absl::Minutes(1));
+  display.Update(At(10), now_);
+  display.Update(At(20), now_);
+  StatusReply status = At(20);
+  status.set_evaluation_version(20);
+  status.set_evaluation_loss(1.5);
+  display.Update(status, now_);
+  status.set_step(30);
+  display.Update(status, now_);
+  EXPECT_EQ(Written(), "step 10/100 10%\nstep 20/100 20% | eval 1.5000\n");
 }
 
 TEST_F(DisplayTest, MessagesAmongJsonAreJson) {

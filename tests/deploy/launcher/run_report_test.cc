@@ -48,8 +48,10 @@ TEST(FinalStatusTest, CatchesUpWithTheSummary) {
   newest.set_loss(1.5);
   newest.set_learning_rate(1e-3);
   newest.set_samples_per_second(100);
-  const absl::StatusOr<StatusReply> end =
-      FinalStatus(R"({"steps": 600, "final_loss": 1.25})", "d", newest);
+  newest.set_evaluation_loss(2.5);
+  const absl::StatusOr<StatusReply> end = FinalStatus(
+      R"({"steps": 600, "final_loss": 1.25, "evaluation": {"loss": 1.5}})", "d",
+      newest);
   ASSERT_TRUE(end.ok()) << end.status();
   EXPECT_EQ(end->phase(), StatusReply::DONE);
   EXPECT_EQ(end->step(), 600);
@@ -57,6 +59,7 @@ TEST(FinalStatusTest, CatchesUpWithTheSummary) {
   EXPECT_EQ(end->loss(), 1.25);
   EXPECT_EQ(end->learning_rate(), 0) << "that of step 595";
   EXPECT_EQ(end->samples_per_second(), 100);
+  EXPECT_EQ(end->evaluation_loss(), 1.5);
 }
 
 TEST(FinalStatusTest, KnowsTheEndOfARunThatWasNeverAsked) {

@@ -1,4 +1,4 @@
-#include "server/process/tensorboard_log.h"
+#include "server/records/tensorboard_log.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,6 @@
 // Warns of conditions for which a user may want to stop a job.
-#ifndef TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_
-#define TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_
+#ifndef TRIBUTARY_SERVER_PROGRESS_HEALTH_WATCH_H_
+#define TRIBUTARY_SERVER_PROGRESS_HEALTH_WATCH_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -66,4 +66,4 @@ class HealthWatch {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_PROCESS_HEALTH_WATCH_H_
+#endif  // TRIBUTARY_SERVER_PROGRESS_HEALTH_WATCH_H_

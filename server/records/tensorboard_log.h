@@ -1,6 +1,6 @@
 // Writes the metrics of a run as TensorBoard event files.
-#ifndef TRIBUTARY_SERVER_PROCESS_TENSORBOARD_LOG_H_
-#define TRIBUTARY_SERVER_PROCESS_TENSORBOARD_LOG_H_
+#ifndef TRIBUTARY_SERVER_RECORDS_TENSORBOARD_LOG_H_
+#define TRIBUTARY_SERVER_RECORDS_TENSORBOARD_LOG_H_
 
 #include <cstdint>
 #include <memory>
@@ -51,4 +51,4 @@ class TensorBoardLog {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_PROCESS_TENSORBOARD_LOG_H_
+#endif  // TRIBUTARY_SERVER_RECORDS_TENSORBOARD_LOG_H_

@@ -1,4 +1,4 @@
-#include "server/process/health_watch.h"
+#include "server/progress/health_watch.h"
 
 #include <algorithm>
 #include <filesystem>
