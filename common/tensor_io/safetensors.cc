@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/digest.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors_header.h"
@@ -33,6 +34,7 @@ constexpr size_t kLengthBytes = 8;
 // The limit that the format defines.
 constexpr uint64_t kMaxHeaderBytes = 100000000;
 constexpr size_t kMaxTransferBytes = size_t{1} << 30;
+constexpr int64_t kVerifiedBytes = int64_t{1} << 20;
 
 int64_t ElementsOf(const NamedTensor& tensor) {
   int64_t elements = 1;
@@ -67,6 +69,12 @@ absl::Status ReadAt(int file, const std::string& path, int64_t offset, char* to,
     count -= static_cast<size_t>(got);
   }
   return absl::OkStatus();
+}
+
+// Adds a tensor's name to the digest of a file's tensors. The bytes follow.
+void AddName(absl::string_view name, Sha256* digest) {
+  digest->Update(name);
+  digest->Update(absl::string_view("\0", 1));
 }
 
 }  // namespace
@@ -120,13 +128,19 @@ absl::Status WriteSafetensors(
             [](const NamedTensor& a, const NamedTensor& b) {
               return a.name < b.name;
             });
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string header,
-                             MakeSafetensorsHeader(sorted, metadata));
-  std::vector<absl::string_view> pieces = {header};
+  std::vector<absl::string_view> pieces(1);  // The first is the header.
+  Sha256 digest;
   for (const NamedTensor& tensor : sorted) {
     pieces.emplace_back(reinterpret_cast<const char*>(tensor.data),
                         ElementsOf(tensor) * sizeof(float));
+    AddName(tensor.name, &digest);
+    digest.Update(pieces.back());
   }
+  std::map<std::string, std::string> described = metadata;
+  described[kTensorsDigestKey] = digest.FinishHex();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string header,
+                             MakeSafetensorsHeader(sorted, described));
+  pieces[0] = header;
   return WriteFileAtomically(path, pieces, files);
 }
 
@@ -195,6 +209,27 @@ absl::StatusOr<const TensorEntry*> SafetensorsFile::Find(
   }
   return absl::NotFoundError(
       absl::StrCat(path_, ": has no tensor called ", name));
+}
+
+absl::Status SafetensorsFile::Verify() const {
+  const auto expected = metadata_.find(kTensorsDigestKey);
+  if (expected == metadata_.end()) return absl::OkStatus();
+  Sha256 digest;
+  std::vector<char> bytes(kVerifiedBytes);
+  for (const TensorEntry& tensor : tensors_) {
+    AddName(tensor.name, &digest);
+    for (int64_t begin = tensor.begin; begin < tensor.end;
+         begin += kVerifiedBytes) {
+      const size_t count =
+          static_cast<size_t>(std::min(kVerifiedBytes, tensor.end - begin));
+      TRIBUTARY_RETURN_IF_ERROR(
+          ReadAt(file_, path_, data_offset_ + begin, bytes.data(), count));
+      digest.Update({bytes.data(), count});
+    }
+  }
+  if (digest.FinishHex() == expected->second) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      path_, ": the tensors do not match their digest; the file is damaged"));
 }
 
 absl::Status SafetensorsFile::ReadFloats(const TensorEntry& tensor,

@@ -36,8 +36,13 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(
     absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata);
 
-// Writes the tensors in the order of their names. Replaces `path` atomically
-// (see WriteFileAtomically). Does not copy the tensors. See
+// Key of the metadata with the digest of a file's tensors, which
+// WriteSafetensors adds: the SHA-256, in hexadecimal, of each tensor's name, a
+// zero byte and the tensor's bytes, in the order of the file.
+inline constexpr char kTensorsDigestKey[] = "tensors_sha256";
+
+// Writes the tensors in the order of their names, and their digest. Replaces
+// `path` atomically (see WriteFileAtomically). Does not copy the tensors. See
 // MakeSafetensorsHeader for the rules for names and metadata. Returns the
 // errors of MakeSafetensorsHeader and WriteFileAtomically.
 absl::Status WriteSafetensors(
@@ -76,6 +81,11 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const {
     return metadata_;
   }
+
+  // Reads all tensors and compares them with the digest in the metadata.
+  // Returns DataLoss, naming the file, if they differ, and OK if the metadata
+  // contain no digest. Fails and blocks as ReadFloats does.
+  absl::Status Verify() const;
 
   // Offset of the data in bytes from the start of the file.
   int64_t data_offset() const { return data_offset_; }

@@ -62,6 +62,13 @@ absl::StatusOr<TensorFiles> TensorFiles::Open(const std::string& path) {
       "directory of a run that is done"));
 }
 
+absl::Status TensorFiles::Verify() const {
+  for (const SafetensorsFile& file : files_) {
+    TRIBUTARY_RETURN_IF_ERROR(file.Verify());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TensorFiles::AddFile(const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(path));
   for (const TensorEntry& entry : file.tensors()) {

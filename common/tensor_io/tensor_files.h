@@ -31,6 +31,9 @@ class TensorFiles {
   // the start of the data in the file that contains the tensor.
   const std::map<std::string, TensorEntry>& tensors() const { return tensors_; }
 
+  // Returns the first error of SafetensorsFile::Verify.
+  absl::Status Verify() const;
+
   // Reads the elements of the tensor `name`, which must exist, and converts
   // them to float32. Float64 values are rounded to nearest. Returns
   // InvalidArgument unless the tensor is of type F32, F16, BF16 or F64 and has

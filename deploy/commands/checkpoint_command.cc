@@ -23,6 +23,7 @@
 #include "deploy/flags/exit_code.h"
 #include "server/checkpoint/checkpoint_diff.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 
@@ -77,6 +78,22 @@ absl::StatusOr<std::vector<std::string>> FindCheckpoints(
     return absl::NotFoundError(
         absl::StrCat(folder, " is not a checkpoint and contains none"));
   }
+  return paths;
+}
+
+// Returns the folders that `verify` reads: the results of FindCheckpoints and,
+// if `path` is a run's folder, those of the best and the final weights.
+absl::StatusOr<std::vector<std::string>> FindVerifiable(
+    const std::string& path) {
+  std::vector<std::string> more;
+  const std::string best = BestFolder(path), model = FinalFolder(path);
+  if (IsThere(absl::StrCat(best, "/", kManifestName))) more.push_back(best);
+  if (IsThere(absl::StrCat(model, "/", kFinalModelName))) {
+    more.push_back(model);
+  }
+  absl::StatusOr<std::vector<std::string>> paths = FindCheckpoints(path);
+  if (absl::IsNotFound(paths.status()) && !more.empty()) return more;
+  if (paths.ok()) paths->insert(paths->end(), more.begin(), more.end());
   return paths;
 }
 
@@ -230,9 +247,10 @@ int RunVerify(const std::vector<std::string>& arguments,
   bool json = false;
   CommandLine line(
       "checkpoint verify", "RUN|CHECKPOINT",
-      "Reads one checkpoint, or all checkpoints in a run's folder, and "
-      "compares them with the digests taken when they were written. Exits with "
-      "1 if one is damaged, and names the file and the position.",
+      "Reads one checkpoint, or all checkpoints and the final model in a run's "
+      "folder, and compares them with the digests taken when they were "
+      "written. "
+      "Exits with 1 if one is damaged, and names the file and the position.",
       {{"checkpoint verify runs/licenses-20240501-120000",
         "Verify all of them."},
        {"checkpoint verify RUN/checkpoints/step-00000100",
@@ -242,13 +260,14 @@ int RunVerify(const std::vector<std::string>& arguments,
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  const absl::StatusOr<std::vector<std::string>> paths = FindCheckpoints(path);
+  const absl::StatusOr<std::vector<std::string>> paths = FindVerifiable(path);
   if (!paths.ok()) return ReportError(paths.status());
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   size_t damaged = 0;
   for (const std::string& one : *paths) {
     Summary summary = Summarize(one);
-    summary.whole = VerifyCheckpoint(one);
+    summary.whole = one == FinalFolder(path) ? VerifyFinalFolder(one)
+                                             : VerifyCheckpoint(one);
     if (!summary.whole.ok()) ++damaged;
     if (json) {
       list.push_back(ToJson(summary));

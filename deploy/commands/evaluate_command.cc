@@ -119,7 +119,7 @@ int RunEvaluateCommand(const std::vector<std::string>& arguments,
     return *code;
   }
   const absl::Status status = Run(flags, sources);
-  return status.ok() ? kExitDone : ReportError(status);
+  return status.ok() ? kExitDone : ReportFileError(status);
 }
 
 }  // namespace tributary

@@ -108,7 +108,7 @@ int RunExportCommand(const std::vector<std::string>& arguments,
   const absl::Status status =
       Export(run, average ? FinalWeights::kAverage : FinalWeights::kLast,
              format, output);
-  if (!status.ok()) return ReportError(status);
+  if (!status.ok()) return ReportFileError(status);
   std::printf("wrote %s\n", output.c_str());
   return kExitDone;
 }

@@ -177,7 +177,7 @@ int RunPredictCommand(const std::vector<std::string>& arguments,
     return *code;
   }
   const absl::Status status = Run(flags, sources);
-  return status.ok() ? kExitDone : ReportError(status);
+  return status.ok() ? kExitDone : ReportFileError(status);
 }
 
 }  // namespace tributary

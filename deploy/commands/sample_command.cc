@@ -114,13 +114,13 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
   };
   request.weights = average ? FinalWeights::kAverage : FinalWeights::kLast;
   const absl::StatusOr<RunFolder> run = RunFolder::Open(folder);
-  if (!run.ok()) return ReportError(run.status());
+  if (!run.ok()) return ReportFileError(run.status());
   const absl::Status status =
       SampleTrainedModel(run->path(), request, *device, write);
   if (begun && terminal) std::fputc('\n', stdout);
   if (!status.ok()) {
     std::fflush(stdout);
-    return ReportError(status);
+    return ReportFileError(status);
   }
   if (!begun)
     std::fwrite(request.prompt.data(), 1, request.prompt.size(), stdout);

@@ -44,6 +44,11 @@ int ReportError(const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
+int ReportFileError(const absl::Status& status) {
+  return ReportError(
+      status, absl::IsDataLoss(status) ? kExitUsage : ExitCodeOf(status));
+}
+
 void EndProcess(int exit_code) {
   std::fflush(nullptr);
 #ifdef __SANITIZE_ADDRESS__

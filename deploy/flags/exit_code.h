@@ -27,6 +27,10 @@ int ExitCodeOf(const absl::Status& status);
 int ReportError(const absl::Status& status);
 int ReportError(const absl::Status& status, int exit_code);
 
+// Like ReportError(status), for commands that read files which the user has
+// named: a damaged file (DataLoss) has the exit code kExitUsage, too.
+int ReportFileError(const absl::Status& status);
+
 // Flushes the standard streams and ends the process without running exit
 // handlers or static destructors. main must end this way, because gRPC's
 // threads live as long as the process (see KeepGrpc in

@@ -41,6 +41,7 @@ absl::StatusOr<std::map<std::string, RunTensor>> ReadFinalModel(
                              FinalWeightsPath(folder, which));
   TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile file,
                              SafetensorsFile::Open(path));
+  TRIBUTARY_RETURN_IF_ERROR(file.Verify());
   std::map<std::string, RunTensor> tensors;
   for (const TensorEntry& entry : file.tensors()) {
     RunTensor& tensor = tensors[entry.name];

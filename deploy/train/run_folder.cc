@@ -58,6 +58,10 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   folder.path_ = path;
   if (PathExists(absl::StrCat(path, "/job.textproto")) ||
       !PathExists(absl::StrCat(path, "/", kManifestName))) {
+    const std::string model = FinalFolder(path);
+    if (PathExists(absl::StrCat(model, "/", kManifestName))) {
+      TRIBUTARY_RETURN_IF_ERROR(VerifyCheckpoint(model));
+    }
     return folder;
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,

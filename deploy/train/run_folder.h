@@ -16,9 +16,11 @@ namespace tributary {
 // weights. The destructor removes the temporary folder.
 class RunFolder {
  public:
-  // `path` is the folder of a run or a checkpoint. Does not check the folder of
-  // a run. Reads and verifies a checkpoint, and returns DataLoss if it is
-  // damaged, and the system's error if it cannot be copied.
+  // `path` is the folder of a run or a checkpoint. Reads the final model of a
+  // run, or the checkpoint, and compares it with the digests in its manifest.
+  // Returns DataLoss, naming the file, if it is damaged, and the system's error
+  // if a checkpoint cannot be copied. Checks nothing else in the folder of a
+  // run.
   static absl::StatusOr<RunFolder> Open(const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -83,6 +83,7 @@ absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
                          float* arena) {
   TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile file,
                              SafetensorsFile::Open(path));
+  TRIBUTARY_RETURN_IF_ERROR(file.Verify());
   const size_t expected = layout.parameters().size();
   if (file.tensors().size() != expected) {
     return absl::DataLossError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -111,7 +112,7 @@ def load(run: Union[str, os.PathLike],
         arrays.
 
     Raises:
-        Error: if there is no model, or if it does not fit the module.
+        Error: if there is no model, if it is damaged, or if it does not fit the module.
     """
     path = os.fspath(run)
     if os.path.isdir(path):
@@ -146,12 +147,20 @@ def _read_safetensors(path: str) -> dict[str, np.ndarray]:
         begin = 8 + int.from_bytes(content[:8], 'little')
         header = json.loads(content[8:begin])
         tensors = {}
+        spans = []
         for name, entry in header.items():
             if name == '__metadata__':
                 continue
             first, last = (begin + offset for offset in entry['data_offsets'])
+            spans.append((first, last, name))
             values = np.frombuffer(content[first:last], _DTYPES[entry['dtype']])
             tensors[name] = values.reshape(entry['shape']).copy()
-        return tensors
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Error(f'{path} is not a safetensors file: {error!r}') from error
+    expected = header.get('__metadata__', {}).get('tensors_sha256')
+    digest = hashlib.sha256()
+    for first, last, name in sorted(spans) if expected else ():
+        digest.update(name.encode() + b'\0' + content[first:last])
+    if expected and digest.hexdigest() != expected:
+        raise Error(f'{path}: the tensors do not match their digest; the file is damaged')
+    return tensors

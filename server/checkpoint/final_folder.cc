@@ -3,13 +3,30 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
+#include "common/tensor_io/safetensors.h"
 #include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
 #include "server/checkpoint/verified_file.h"
 
 namespace tributary {
 
 std::string FinalFolder(absl::string_view run) {
   return absl::StrCat(run, "/final");
+}
+
+absl::Status VerifyFinalFolder(const std::string& folder) {
+  if (PathExists(absl::StrCat(folder, "/", kManifestName))) {
+    TRIBUTARY_RETURN_IF_ERROR(VerifyCheckpoint(folder));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const SafetensorsFile model,
+      SafetensorsFile::Open(absl::StrCat(folder, "/", kFinalModelName)));
+  TRIBUTARY_RETURN_IF_ERROR(model.Verify());
+  const std::string average = absl::StrCat(folder, "/", kFinalAverageName);
+  if (!PathExists(average)) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile averaged,
+                             SafetensorsFile::Open(average));
+  return averaged.Verify();
 }
 
 absl::Status WriteFinalManifest(const std::string& folder,

@@ -29,6 +29,12 @@ inline constexpr int64_t kMaxEncodingFileBytes = int64_t{3} << 20;
 // shapes as those in the model file.
 inline constexpr char kFinalAverageName[] = "average.safetensors";
 
+// Reads all files in `folder` (see FinalFolder) that have digests, in the
+// manifest or in the file, and compares them. Returns DataLoss, which names the
+// first damaged file, NotFound if the folder has no model, and the system's
+// error if a file cannot be read.
+absl::Status VerifyFinalFolder(const std::string& folder);
+
 // Writes a manifest for the model file in `folder`. The new manifest is a copy
 // of `manifest` (the manifest of the job's last version), except that it names
 // only the model file, states one server and no optimizer state, and is marked

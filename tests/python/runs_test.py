@@ -33,6 +33,13 @@ class RunsTest(support.JobTest):
         np.testing.assert_allclose(weights['weight'], [1.5, -2, 0.5], atol=0.1)
         file = os.path.join(run, 'final', 'model.safetensors')
         np.testing.assert_array_equal(tributary.load(file)['bias'], weights['bias'])
+        with open(file, 'r+b') as model:
+            model.seek(-1, os.SEEK_END)
+            last = model.read(1)[0]
+            model.seek(-1, os.SEEK_END)
+            model.write(bytes([last ^ 1]))
+        with self.assertRaisesRegex(tributary.Error, 'model.safetensors.* damaged'):
+            tributary.load(run)
 
     def test_a_failure_has_the_error_and_the_exit_code(self):
         with self.assertRaises(tributary.JobFailed) as raised:

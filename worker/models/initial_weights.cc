@@ -167,6 +167,19 @@ absl::Status CheckAllUsed(const TensorFiles& files, const std::string& path,
       "false"));
 }
 
+// Damage is an error of the user's files: starting a worker again would not
+// help.
+absl::StatusOr<TensorFiles> OpenVerified(const std::string& path) {
+  absl::StatusOr<TensorFiles> files = TensorFiles::Open(path);
+  absl::Status status = files.status();
+  if (status.ok()) status = files->Verify();
+  if (absl::IsDataLoss(status)) {
+    return absl::InvalidArgumentError(status.message());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(status);
+  return files;
+}
+
 // Reads the values of one parameter.
 absl::Status Read(const TensorFiles& files, const Match& match,
                   float* weights) {
@@ -192,7 +205,9 @@ absl::Status Read(const TensorFiles& files, const Match& match,
 absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
                                 const ArenaLayout& layout, float* weights) {
   const std::string& path = spec.path();
-  TRIBUTARY_ASSIGN_OR_RETURN(const TensorFiles files, TensorFiles::Open(path));
+  const absl::StatusOr<TensorFiles> opened = OpenVerified(path);
+  TRIBUTARY_RETURN_IF_ERROR(opened.status());
+  const TensorFiles& files = *opened;
   const bool transposed = StoresConv1dTransposed(files);
   std::set<std::string> used, names;
   std::vector<std::string> missing;

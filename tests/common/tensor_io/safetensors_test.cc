@@ -50,7 +50,9 @@ TEST(SafetensorsTest, ReadsWhatItWrote) {
   const auto file = SafetensorsFile::Open(path);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_THAT(file->metadata(),
-              ElementsAre(Pair("format", "pt"), Pair("step", "30")));
+              ElementsAre(Pair("format", "pt"), Pair("step", "30"),
+                          Pair(kTensorsDigestKey, testing::SizeIs(64))));
+  EXPECT_TRUE(file->Verify().ok()) << file->Verify();
   ASSERT_EQ(file->tensors().size(), 3);
   EXPECT_EQ(file->tensors()[0].name, "empty");
   EXPECT_EQ(file->tensors()[1].name, "layer.bias");
@@ -66,6 +68,30 @@ TEST(SafetensorsTest, ReadsWhatItWrote) {
   EXPECT_EQ(file->Find("nothing").status().code(), absl::StatusCode::kNotFound);
 }
 
+// A program trained, evaluated and exported with weights of which one bit had
+// changed.
+TEST(SafetensorsTest, FindsAChangedBitAnywhereInTheTensors) {
+  const std::string path = PathOf("changed.safetensors");
+  const std::vector<float> w = {1, 2, 3}, b = {-1.5f};
+  ASSERT_TRUE(
+      WriteSafetensors(path, {{"w", {3}, w.data()}, {"b", {}, b.data()}}, {})
+          .ok());
+  const std::string whole = *ReadFile(path, 10000);
+  const auto verified = [](const std::string& bytes) {
+    const auto file = OpenBytes(bytes);
+    return file.ok() ? file->Verify() : file.status();
+  };
+  EXPECT_TRUE(verified(whole).ok());
+  for (size_t i = whole.size() - 16; i < whole.size(); ++i) {
+    std::string bytes = whole;
+    bytes[i] = static_cast<char>(bytes[i] ^ 0x10);
+    EXPECT_EQ(verified(bytes).code(), absl::StatusCode::kDataLoss) << i;
+  }
+  std::string renamed = whole;
+  renamed[renamed.find("\"w\"") + 1] = 'v';
+  EXPECT_EQ(verified(renamed).code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(SafetensorsTest, TheHeaderIsPaddedAndBeginsWithMetadata) {
   const std::string path = PathOf("padded.safetensors");
   const float one = 1;
@@ -74,7 +100,8 @@ TEST(SafetensorsTest, TheHeaderIsPaddedAndBeginsWithMetadata) {
     const std::string bytes = *ReadFile(path, 10000);
     EXPECT_EQ((bytes.size() - 4) % 8, 0);
     EXPECT_THAT(bytes.substr(8),
-                StartsWith("{\"__metadata__\":{\"format\":\"pt\"},\""));
+                AllOf(StartsWith("{\"__metadata__\":{\""),
+                      HasSubstr("\"format\":\"pt\"},\"")));
   }
 }
 

@@ -174,6 +174,23 @@ TEST_F(CheckpointCommandTest, VerifiesAll) {
   EXPECT_THAT(RunCheckpoint({"ls", run_}).output, Not(HasSubstr("damaged")));
 }
 
+TEST_F(CheckpointCommandTest, VerifiesTheFinalModelOfARun) {
+  Save(FactsOf(10));
+  ASSERT_EQ(mkdir((run_ + "/final").c_str(), 0755), 0);
+  CheckpointFacts facts = FactsOf(20, /*servers=*/1);
+  facts.state.clear();
+  ASSERT_TRUE(WriteCheckpointFiles(facts, run_ + "/final").ok());
+  Outcome outcome = RunCheckpoint({"verify", run_});
+  EXPECT_EQ(outcome.exit_code, kExitDone);
+  EXPECT_THAT(outcome.output, HasSubstr(run_ + "/final: whole"));
+  Damage(run_ + "/final/model.safetensors");
+  outcome = RunCheckpoint({"verify", run_});
+  EXPECT_EQ(outcome.exit_code, kExitFailed);
+  EXPECT_THAT(outcome.output,
+              HasSubstr(run_ + "/final: damaged: " + run_ +
+                        "/final/model.safetensors: bytes 0 to "));
+}
+
 TEST_F(CheckpointCommandTest, VerifiesOne) {
   Save(FactsOf(10));
   Save(FactsOf(20));

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -74,6 +75,16 @@ def png(pixels):
     return (b'\x89PNG\r\n\x1a\n' +
             chunk(b'IHDR', struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0)) +
             chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))
+
+
+def flip(name):
+    """Changes a bit in the middle of a file."""
+    with open(path(name), 'r+b') as file:
+        middle = os.path.getsize(path(name)) // 4 * 3
+        file.seek(middle)
+        byte = file.read(1)[0]
+        file.seek(middle)
+        file.write(bytes([byte ^ 1]))
 
 
 def write_file(name, content):
@@ -385,6 +396,47 @@ class InferenceTest(unittest.TestCase):
         self.assertGreater(json.loads(other.stdout)['samples'], 2000)
         self.check_error('data.csv, data.idx, data.images or data.labeled_text', 'predict', 'gpt', '--data',
                          'text.txt')
+
+    def test_damaged_weights(self):
+        with open(path('words.txt'), 'w', encoding='utf-8') as file:
+            file.write('the dog ran from the cat. ' * 200)
+        train('whole', '''
+            model { gpt { layers: 1 heads: 2 width: 16 context: 16 } }
+            data { text { path: "words.txt" } }''',
+            '--set', 'optimizer.average_decay=0.9')
+        train('table', '''
+            model { mlp { hidden: 8 } }
+            data { csv { train: "train.csv" test: "test.csv" } }''')
+        export = ('--format', 'safetensors', '--output', 'never')
+        for file, commands in (
+                ('whole/final/model.safetensors',
+                 [['evaluate', 'whole'], ['sample', 'whole'],
+                  ['export', 'whole', *export],
+                  ['evaluate', 'gpt2', '--weights', 'whole'],
+                  ['train', 'whole.textproto', '--output', 'tuned', '--set',
+                   'model.initial_weights.path=whole']]),
+                ('whole/final/average.safetensors',
+                 [['evaluate', 'whole', '--average'], ['sample', 'whole', '--average'],
+                  ['export', 'whole', '--average', *export]]),
+                ('table/final/model.safetensors',
+                 [['predict', 'table', '--data', 'test.csv']])):
+            if 'gpt2' not in os.listdir(FOLDER):
+                shutil.copytree(path('whole'), path('gpt2'))
+            flip(file)
+            for command in commands:
+                result = run(*command)
+                self.assertEqual(result.returncode, 2, (command, result.stderr))
+                self.assertEqual(result.stdout, '')
+                errors = [line for line in result.stderr.splitlines()
+                          if line.startswith('error: ')]
+                self.assertEqual(len(errors), 1, result.stderr)
+                self.assertIn(os.path.basename(file), errors[0])
+                self.assertIn('damaged', errors[0])
+            result = run('checkpoint', 'verify', file.split('/')[0])
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn(file + ': ', result.stdout)
+            flip(file)
+        self.assertEqual(run('checkpoint', 'verify', 'whole').returncode, 0)
 
     def test_wrong_inputs(self):
         with open(path('narrow.csv'), 'w', encoding='utf-8') as file:
