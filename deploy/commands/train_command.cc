@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -39,6 +40,7 @@
 #include "deploy/train/trained_model.h"
 #include "nlohmann/json.hpp"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/process/finished_run.h"
 #include "server/process/resume_check.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/training/training_sources.h"
@@ -260,9 +262,29 @@ absl::Status ClaimOutput(const TrainFlags& flags, LocalTraining* plan,
   return WriteMetricsTargets(*plan);
 }
 
+// Shows the results of a run that has nothing left to do.
+int ShowFinishedRun(const LocalTraining& plan, int64_t steps) {
+  std::printf("%s is already done, after %s; to train longer, add --steps N\n",
+              plan.output.c_str(), Counted(steps, "step").c_str());
+  const absl::StatusOr<std::string> summary = ReadRunSummary(plan.output);
+  if (!summary.ok()) return ReportError(summary.status());
+  const absl::StatusOr<std::string> report =
+      FormatRunReport(*summary, plan.output);
+  if (!report.ok()) return ReportError(report.status());
+  std::fputs(report->c_str(), stdout);
+  return kExitDone;
+}
+
 int Train(const TrainFlags& flags, const TrainPlan& all,
           const std::string& worker_remark, const Environment& environment) {
   LocalTraining plan = all.training;
+  if (!flags.resume.empty()) {
+    const std::optional<ResumePoint> finished =
+        FindFinishedRun(plan.job, plan.output);
+    if (finished.has_value()) {
+      return ShowFinishedRun(plan, finished->manifest.step());
+    }
+  }
   SignalQueue signals(/*with_children=*/true);
   std::unique_ptr<OutputDirectory> output;
   const absl::Status claimed = ClaimOutput(flags, &plan, &output);

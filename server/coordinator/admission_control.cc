@@ -36,6 +36,7 @@ AdmissionControl::AdmissionControl(Attempt* attempt)
 
 absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
                                                     WorkerLink* link) {
+  if (attempt_.phase().finishing()) ++workers_told_done_;
   TRIBUTARY_RETURN_IF_ERROR(attempt_.phase().CheckWorkerMayJoin());
   Membership& membership = attempt_.membership();
   // A worker that takes over a rank does not increase the number of members.
@@ -270,6 +271,7 @@ absl::Status AdmissionControl::AddServer(const Enlist& enlist,
   TRIBUTARY_RETURN_IF_ERROR(
       attempt_.servers().Add(enlist, link, attempt_.now()));
   if (attempt_.complete() && attempt_.servers().all_there()) {
+    workers_told_done_ += attempt_.membership().count();
     attempt_.FinishComplete();
   }
   AdmitWaiting();

@@ -97,6 +97,9 @@ class AdmissionControl {
   // data, it failed before it was ready, or its device failed. Returns an empty
   // text if no worker was removed for these reasons.
   const std::string& last_refusal() const { return last_refusal_; }
+  // Returns the number of workers that came when the job was done before the
+  // attempt began, and were told so.
+  int64_t workers_told_done() const { return workers_told_done_; }
   // Adds a notice that the peer `who` was refused, because the peer broke the
   // protocol or may not join. `status` states the reason. No effect if `status`
   // means that the peer may join again or that training is complete, or if 100
@@ -136,6 +139,7 @@ class AdmissionControl {
   absl::Time first_synced_ = absl::InfiniteFuture();
   std::vector<std::string> notices_;
   std::string last_refusal_;
+  int64_t workers_told_done_ = 0;
 };
 
 }  // namespace tributary

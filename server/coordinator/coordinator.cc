@@ -272,6 +272,11 @@ int Coordinator::workers_at_ending() const {
   return attempt_.workers_at_ending();
 }
 
+int64_t Coordinator::workers_told_done() const {
+  absl::MutexLock lock(&mu_);
+  return admission_.workers_told_done();
+}
+
 bool Coordinator::memory_failed() const {
   absl::MutexLock lock(&mu_);
   return admission_.memory_failed();

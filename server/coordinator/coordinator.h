@@ -106,6 +106,8 @@ class Coordinator {
   // back, or was overtaken by a newer coordinator (see Overtaken). Returns 0 if
   // neither has happened, for example if the job failed.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
+  // See AdmissionControl::workers_told_done.
+  int64_t workers_told_done() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas
   // (copies of a server's state in the memory of a different server).
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);

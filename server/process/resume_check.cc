@@ -89,6 +89,11 @@ absl::Status CheckResumeRequest(const ResumeRequest& request) {
              : absl::OkStatus();
 }
 
+bool IsOfJob(const CheckpointManifest& manifest, const JobSpec& job) {
+  const absl::StatusOr<JobSpec> was = ParseJob(manifest.job(), "manifest");
+  return was.ok() && SameEnd(*was, job) && ResultChanges(*was, job).empty();
+}
+
 absl::Status NoCheckpointIn(const std::string& resume_from) {
   return absl::NotFoundError(absl::StrCat("no checkpoint that can be used in ",
                                           resume_from,

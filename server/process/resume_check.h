@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -26,6 +27,11 @@ struct ResumeRequest {
 // yet. Returns NotFound if `resume_from` is set, and neither it nor the output
 // folder has a checkpoint. ResumeChooser handles damaged checkpoints.
 absl::Status CheckResumeRequest(const ResumeRequest& request);
+
+// Returns true if the job of the checkpoint with this manifest has the same
+// length (steps or epochs) as `job`, stops early in the same cases, and does
+// not differ from it in fields that change the result (see ResultChanges).
+bool IsOfJob(const CheckpointManifest& manifest, const JobSpec& job);
 
 // Returns the NotFound error for a folder `resume_from` (see ServerOptions)
 // that has no checkpoint.

@@ -62,7 +62,7 @@ std::optional<ResumePoint> ResumeChooser::Try(const std::string& folder) {
   absl::StatusOr<CheckpointManifest> manifest = ReadManifest(folder);
   absl::Status status = manifest.status();
   if (status.ok()) {
-    if (!IsOfThisJob(*manifest)) manifest->set_complete(false);
+    if (!IsOfJob(*manifest, options_.job)) manifest->set_complete(false);
     WarnOfAnotherResult(folder, *manifest);
     // If the job is complete, no server reads the checkpoint, so it is verified
     // here.
@@ -81,16 +81,11 @@ std::optional<ResumePoint> ResumeChooser::TryFinal() {
   const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(final_);
   // A longer job cannot resume from the final model, which lacks the optimizer
   // state.
-  if (manifest.ok() && !(manifest->complete() && IsOfThisJob(*manifest))) {
+  if (manifest.ok() &&
+      !(manifest->complete() && IsOfJob(*manifest, options_.job))) {
     return std::nullopt;
   }
   return Try(final_);
-}
-
-bool ResumeChooser::IsOfThisJob(const CheckpointManifest& manifest) const {
-  const absl::StatusOr<JobSpec> was = ParseJob(manifest.job(), "manifest");
-  return was.ok() && SameEnd(*was, options_.job) &&
-         ResultChanges(*was, options_.job).empty();
 }
 
 void ResumeChooser::WarnOfAnotherResult(

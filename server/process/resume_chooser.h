@@ -48,10 +48,6 @@ class ResumeChooser {
   // Returns the run's final model, or nullopt if it does not exist, is damaged
   // or is not of this job.
   std::optional<ResumePoint> TryFinal();
-  // Returns true if the checkpoint's job has the same length (steps or epochs)
-  // as this job, stops early in the same cases, and does not differ from it in
-  // fields that change the result (see ResultChanges).
-  bool IsOfThisJob(const CheckpointManifest& manifest) const;
   void WarnOfAnotherResult(const std::string& folder,
                            const CheckpointManifest& manifest) const;
 

@@ -99,6 +99,17 @@ class ResumeTest : public testing::TestWithParam<const char*> {
     return files;
   }
 
+  // Maps the path of each file and folder to the time of its last change.
+  static std::map<std::string, std::filesystem::file_time_type> TimesIn(
+      const std::string& folder) {
+    std::map<std::string, std::filesystem::file_time_type> times;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(folder)) {
+      times[entry.path()] = entry.last_write_time();
+    }
+    return times;
+  }
+
   // Returns the folder of the last checkpoint but one. Its step depends on the
   // machine's load.
   std::string CheckpointBeforeTheLast(const std::string& output) {
@@ -258,6 +269,52 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
               HasSubstr("final/model.safetensors: bytes 0 to "));
   EXPECT_EQ(Summary("run")["weights_sha256"], summary["weights_sha256"]);
   EXPECT_TRUE(std::filesystem::exists(run + "/checkpoints/step-00001500"));
+}
+
+// A scheduler runs the same command again, and a cluster starts the same
+// processes again.
+TEST_F(ResumeTest, AFinishedRunIsAlreadyDoneAndChangesNothing) {
+  WriteJob("synchronous");
+  ASSERT_EQ(RunCommand(Train("run", 1, 1)).exit_code, 0);
+  const std::string run = folder_ + "/run";
+  const auto before = FilesIn(run);
+  const auto times = TimesIn(run);
+  for (const auto& command :
+       {Train("run", 2, 2, {"--resume", "auto"}),
+        std::vector<std::string>{kTributary, "train", "--resume", run}}) {
+    const CommandResult again = RunCommand(command);
+    EXPECT_EQ(again.exit_code, 0) << again.standard_error;
+    EXPECT_THAT(again.standard_output, HasSubstr("already done"));
+  }
+  const std::vector<std::string> server = {
+      kTributary, "server",   job_,         "--output", run,
+      "--resume", "auto",     "--workers",  "2",        "--servers",
+      "2",        "--listen", "127.0.0.1:0"};
+  BackgroundCommand coordinator(server);
+  const std::string kListens = "coordinator listens on ";
+  const std::string line = coordinator.AwaitStandardError(kListens);
+  const std::string address =
+      line.substr(line.find(kListens) + kListens.size());
+  BackgroundCommand second({kTributary, "server", "--servers", "2", "--shard",
+                            "1", "--coordinator", address});
+  BackgroundCommand first_worker(
+      {kTributary, "worker", "--coordinator", address});
+  BackgroundCommand second_worker(
+      {kTributary, "worker", "--coordinator", address});
+  for (BackgroundCommand* process :
+       {&first_worker, &second_worker, &second, &coordinator}) {
+    const CommandResult ended = process->Wait();
+    EXPECT_EQ(ended.exit_code, 0) << ended.standard_error;
+  }
+  EXPECT_THAT(coordinator.StandardError(), HasSubstr("already done"));
+  EXPECT_EQ(FilesIn(run), before);
+  EXPECT_EQ(TimesIn(run), times);
+
+  // There is more to do.
+  const CommandResult longer = RunCommand(
+      {kTributary, "train", "--resume", run, "--steps", "1510", "--quiet"});
+  EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
+  EXPECT_EQ(Summary("run")["steps"], 1510);
 }
 
 TEST_F(ResumeTest, RefusesWhatDoesNotFit) {
