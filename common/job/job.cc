@@ -53,8 +53,12 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
   parser.SetRecursionLimit(kMaxDepth);
   JobSpec job;
   if (!parser.ParseFromString(std::string(text), &job)) {
+    const std::string hint = FormatHint(text);
     return absl::InvalidArgumentError(
-        absl::StrCat(file_name, errors.message()));
+        absl::StrCat(file_name,
+                     hint.empty() ? errors.message()
+                                  : absl::StripSuffix(errors.message(), "."),
+                     hint));
   }
   return job;
 }

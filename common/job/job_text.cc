@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "common/text/nearest.h"
 #include "proto/job.pb.h"
@@ -119,7 +122,41 @@ std::string Explain(const std::string& message) {
   return message;
 }
 
+// Returns true if a line ends after a key and a colon, and the next line does
+// not open a block. Protobuf text has a value there.
+bool LooksLikeYaml(absl::string_view text) {
+  if (absl::StartsWith(text, "---")) return true;
+  bool after_key = false;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    if (after_key && line[0] != '{' && line[0] != '<' && line[0] != '[') {
+      return true;
+    }
+    after_key = line.back() == ':' &&
+                std::all_of(line.begin(), line.end() - 1, [](char c) {
+                  return absl::ascii_isalnum(c) || c == '_';
+                });
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string FormatHint(absl::string_view text) {
+  const absl::string_view stripped = absl::StripAsciiWhitespace(text);
+  const char* format = "";
+  if (absl::StartsWith(stripped, "{") || absl::StartsWith(stripped, "[")) {
+    format = "JSON";
+  } else if (LooksLikeYaml(stripped)) {
+    format = "YAML";
+  } else {
+    return "";
+  }
+  return absl::StrCat(
+      "; this looks like ", format,
+      ", but a job file is protobuf text, as in: model { gpt { layers: 2 } }");
+}
 
 void FirstError::AddError(int line, int column, const std::string& message) {
   if (!message_.empty()) return;

@@ -38,6 +38,10 @@ class FirstError : public ::google::protobuf::io::ErrorCollector {
   std::string what_;
 };
 
+// Returns a text that can follow an error in `text`: it names the format of job
+// files if `text` looks like JSON or YAML, and is empty otherwise.
+std::string FormatHint(absl::string_view text);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_JOB_JOB_TEXT_H_

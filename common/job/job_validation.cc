@@ -378,7 +378,8 @@ absl::Status ValidateStop(const JobSpec& job) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateTrace(const OutputSpec& output) {
+absl::Status ValidateTrace(const JobSpec& job) {
+  const OutputSpec& output = job.output();
   if (!output.has_trace()) return absl::OkStatus();
   constexpr int64_t kMostTracedSteps = 1000;
   const TraceSpec& trace = output.trace();
@@ -391,16 +392,22 @@ absl::Status ValidateTrace(const OutputSpec& output) {
                  ", expected begin_step and end_step with 1 to ",
                  kMostTracedSteps, " steps between them");
   }
+  if (job.has_steps() && trace.begin_step() >= job.steps()) {
+    return Error("output.trace.begin_step", trace.begin_step(),
+                 " is not a step of this job, whose last step is ",
+                 job.steps() - 1, " (counted from 0)");
+  }
   return absl::OkStatus();
 }
 
-absl::Status ValidateOutput(const OutputSpec& output) {
+absl::Status ValidateOutput(const JobSpec& job) {
+  const OutputSpec& output = job.output();
   if (output.has_directory() && output.directory().empty()) {
     return Error("output.directory", "is empty; leave it out for the default");
   }
   TRIBUTARY_RETURN_IF_ERROR(Between("output.log_every_steps",
                                     output.log_every_steps(), 1, kMaxSteps));
-  TRIBUTARY_RETURN_IF_ERROR(ValidateTrace(output));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateTrace(job));
   return Between("output.sample_bytes", output.sample_bytes(), 0,
                  kMaxSampleBytes);
 }
@@ -460,7 +467,7 @@ absl::Status ValidateJob(const JobSpec& original) {
                  "SKIP does not work with exchange.compression, which keeps "
                  "what it left out of a gradient for the next; use STOP");
   }
-  return ValidateOutput(job.output());
+  return ValidateOutput(job);
 }
 
 }  // namespace tributary

@@ -194,9 +194,14 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     if (absl::IsFailedPrecondition(connected)) return connected;
     if (stop()) return absl::CancelledError("stopped by request");
   } while (MonotonicNow() < deadline);
+  const std::string name_problem = NameProblem(address);
   return absl::UnavailableError(absl::StrCat(
       "no coordinator at ", address, " within ", absl::FormatDuration(timeout),
-      ": start `tributary server` there, or correct --coordinator"));
+      ": ",
+      name_problem.empty()
+          ? std::string("start `tributary server` there, or correct")
+          : absl::StrCat(name_problem, "; correct"),
+      " --coordinator"));
 }
 
 void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder) {

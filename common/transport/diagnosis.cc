@@ -12,6 +12,7 @@
 
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace tributary {
@@ -29,15 +30,20 @@ struct FreeCertificate {
   void operator()(X509* certificate) const { X509_free(certificate); }
 };
 
+// Returns the host of host:port, without the brackets of an IPv6 address.
+std::string HostIn(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host.size() > 2 && host.front() == '['
+             ? host.substr(1, host.size() - 2)
+             : host;
+}
+
 class Connection {
  public:
   explicit Connection(const std::string& address) {
     const size_t colon = address.rfind(':');
     if (colon == std::string::npos) return;
-    std::string host = address.substr(0, colon);
-    if (host.size() > 2 && host.front() == '[') {
-      host = host.substr(1, host.size() - 2);
-    }
+    const std::string host = HostIn(address);
     addrinfo hints = {};
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
@@ -178,6 +184,18 @@ absl::Status AskJudgement(const std::string& address, const Security& security,
 }
 
 }  // namespace
+
+std::string NameProblem(const std::string& address) {
+  const std::string host = HostIn(address);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error == 0) freeaddrinfo(found);
+  if (error == 0 || absl::StartsWith(address, "unix:")) return "";
+  return absl::StrCat("the name ", host, " does not resolve (",
+                      gai_strerror(error), ")");
+}
 
 absl::Status Diagnose(const std::string& address, const Security& security) {
   const SigpipeBlocker blocker;

@@ -20,6 +20,11 @@ namespace tributary {
 // all.
 absl::Status Diagnose(const std::string& address, const Security& security);
 
+// Returns a text that can follow an error about `address` (host:port) if its
+// host is a name that does not resolve, and an empty text otherwise. Blocks
+// while the name is resolved.
+std::string NameProblem(const std::string& address);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_TRANSPORT_DIAGNOSIS_H_

@@ -102,6 +102,9 @@ int RunCommandLine(const std::vector<std::string>& arguments,
     return kExitUsage;
   }
   const std::string& name = arguments[0];
+  if (name == "help" && arguments.size() > 1) {
+    return RunCommandLine({arguments[1], "--help"}, environment, sources);
+  }
   if (name == "--help" || name == "-h" || name == "help") {
     std::fputs(Help().c_str(), stdout);
     return kExitDone;

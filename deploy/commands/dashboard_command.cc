@@ -94,13 +94,17 @@ absl::Status Run(const DashboardFlags& flags) {
   // So that the first page already shows which jobs run.
   runs.AwaitStatuses(kFirstStatus);
   Dashboard dashboard(std::move(runs), std::move(shown));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<HttpServer> server,
+  const absl::StatusOr<std::unique_ptr<HttpServer>> server =
       HttpServer::Start(options, [&dashboard](const HttpRequest& request) {
         return dashboard.Handle(request);
-      }));
-  std::printf("%s://%s\n", options.certificate ? "https" : "http",
-              JoinHostPort(options.host, server->port()).c_str());
+      });
+  if (!server.ok()) {
+    return absl::Status(server.status().code(),
+                        absl::StrCat("--listen: ", server.status().message()));
+  }
+  std::printf("%s://%s
+", options.certificate ? "https" : "http",
+              JoinHostPort(options.host, (*server)->port()).c_str());
   std::fflush(stdout);
   while (signals.Wait(absl::InfiniteDuration()) == 0) {
   }

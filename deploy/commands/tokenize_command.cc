@@ -60,14 +60,14 @@ int RunTokenizeCommand(const std::vector<std::string>& arguments,
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const absl::StatusOr<TokenizeProgress> done =
       TokenizeFiles(options, [&](const TokenizeProgress& now) {
-        absl::FPrintF(stderr, "%s%s: %.1f MB, %d tokens%s",
-                      terminal ? "\r\033[K" : "", now.file, now.bytes / 1e6,
+        absl::FPrintF(stderr, "%s%s: %s, %d tokens%s",
+                      terminal ? "\r\033[K" : "", now.file, TextSize(now.bytes),
                       now.tokens, terminal ? "" : "\n");
       });
   if (terminal) std::fputs("\r\033[K", stderr);
   if (!done.ok()) return ReportError(done.status());
-  absl::PrintF("%s: %d tokens from %.1f MB of text\n", options.output,
-               done->tokens, done->bytes / 1e6);
+  absl::PrintF("%s: %d tokens from %s of text\n", options.output, done->tokens,
+               TextSize(done->bytes));
   return kExitDone;
 }
 

@@ -36,6 +36,7 @@
 #include "deploy/slurm/allocation.h"
 #include "deploy/slurm/requeue.h"
 #include "deploy/slurm/slurm_training.h"
+#include "deploy/train/local_data.h"
 #include "deploy/train/local_training.h"
 #include "deploy/train/trained_model.h"
 #include "nlohmann/json.hpp"
@@ -276,7 +277,8 @@ int ShowFinishedRun(const LocalTraining& plan, int64_t steps) {
 }
 
 int Train(const TrainFlags& flags, const TrainPlan& all,
-          const std::string& worker_remark, const Environment& environment) {
+          const std::string& worker_remark, const TrainingSources& sources,
+          const Environment& environment) {
   LocalTraining plan = all.training;
   if (!flags.resume.empty()) {
     const std::optional<ResumePoint> finished =
@@ -284,6 +286,11 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
     if (finished.has_value()) {
       return ShowFinishedRun(plan, finished->manifest.step());
     }
+  }
+  // Workers on other nodes, and programs of the user's, read data of their own.
+  if (!all.slurm.has_value() && plan.worker_command.empty()) {
+    const absl::Status readable = CheckLocalData(plan.job, sources);
+    if (!readable.ok()) return ReportError(readable);
   }
   SignalQueue signals(/*with_children=*/true);
   std::unique_ptr<OutputDirectory> output;
@@ -377,7 +384,7 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
     PrintConfig(*line, flags, plan->training);
     return kExitDone;
   }
-  return Train(flags, *plan, worker_remark, environment);
+  return Train(flags, *plan, worker_remark, sources, environment);
 }
 
 }  // namespace tributary

@@ -47,8 +47,15 @@ absl::StatusOr<std::unique_ptr<MetricsExporter>> StartMetrics(
           "pass --tls-dir, or --insecure-network if the network is trusted"));
     }
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<MetricsExporter> exporter,
-                             MetricsExporter::Start(options, registry, log));
+  absl::StatusOr<std::unique_ptr<MetricsExporter>> started =
+      MetricsExporter::Start(options, registry, log);
+  if (!started.ok()) {
+    return absl::Status(
+        started.status().code(),
+        absl::StrCat(options.listens ? "--metrics-listen: " : "",
+                     started.status().message()));
+  }
+  std::unique_ptr<MetricsExporter> exporter = *std::move(started);
   if (options.listens) {
     log->Info("metrics at %s://%s/metrics", security.tls() ? "https" : "http",
               JoinHostPort(options.http.host, exporter->port()));

@@ -36,6 +36,11 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
   }
   if (!status.ok()) {
     TRIBUTARY_RETURN_IF_ERROR(Diagnose(address, security));
+    const std::string name_problem = NameProblem(address);
+    if (!name_problem.empty()) {
+      return absl::UnavailableError(
+          absl::StrCat(name_problem, "; correct the address ", address));
+    }
     return absl::UnavailableError(absl::StrCat(
         "no response from a server at ", address, " (", status.error_message(),
         "); check that server 0 is running and that this is its address"));

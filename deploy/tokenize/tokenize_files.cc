@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread.h"
@@ -184,6 +185,15 @@ absl::StatusOr<bool> NeedsWide(const TokenizeOptions& options,
 }
 
 }  // namespace
+
+std::string TextSize(int64_t bytes) {
+  if (bytes < 1000) {
+    return absl::StrCat(bytes, bytes == 1 ? " byte" : " bytes");
+  }
+  const double kilobytes = static_cast<double>(bytes) / 1e3;
+  return kilobytes < 999.95 ? absl::StrFormat("%.1f kB", kilobytes)
+                            : absl::StrFormat("%.1f MB", kilobytes / 1e3);
+}
 
 absl::StatusOr<TokenizeProgress> TokenizeFiles(
     const TokenizeOptions& options,

@@ -33,6 +33,10 @@ struct TokenizeProgress {
   int64_t tokens = 0;  // Tokens so far.
 };
 
+// Returns the size of a text for display: "1 byte", "950 bytes", "12.3 kB" or
+// "4.5 MB".
+std::string TextSize(int64_t bytes);
+
 // Tokenizes the text files, one after another, with several threads. The token
 // ids do not depend on the number of threads. Keeps one whole file in memory.
 // Calls `progress` on the calling thread each time that about 4 MiB of text per

@@ -202,6 +202,14 @@ absl::Status Read(const TensorFiles& files, const Match& match,
 
 }  // namespace
 
+absl::Status CheckInitialWeights(const InitialWeightsSpec& spec) {
+  const absl::Status status = OpenVerified(spec.path()).status();
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat("model.initial_weights.path: ", status.message()));
+}
+
 absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
                                 const ArenaLayout& layout, float* weights) {
   const std::string& path = spec.path();

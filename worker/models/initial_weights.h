@@ -39,6 +39,11 @@ namespace tributary {
 absl::Status LoadInitialWeights(const InitialWeightsSpec& spec,
                                 const ArenaLayout& layout, float* weights);
 
+// Returns InvalidArgument, naming the field and the file, if the files that
+// `spec` names are damaged, and NotFound if they do not exist. Reads the files
+// if they contain a digest. Blocks on the disk.
+absl::Status CheckInitialWeights(const InitialWeightsSpec& spec);
+
 // Returns the positions in `table`, in ascending order, of the parameters whose
 // name matches one of `patterns`, in the syntax of fnmatch: `*` stands for any
 // characters. Returns InvalidArgument, naming the pattern and `field`, the

@@ -66,6 +66,9 @@ TEST(ParseJobTest, NamesFileLineColumnAndWhatIsWrong) {
       {"name: 5", "job.textproto:1:7: Expected string"},
       {"evaluation { disabled: 7 }", "job.textproto:1:24: "},
       {"{\"steps\": 1}", "job.textproto:1:1: Expected identifier"},
+      {"{\"steps\": 1}", "this looks like JSON, but a job file is protobuf"},
+      {"model:\n  gpt: {}\n", "this looks like YAML"},
+      {"---\nsteps: 1\n", "this looks like YAML"},
       {"\x01", "job.textproto:1:1: Invalid control characters"},
   };
   for (const BadText& bad : cases) {
@@ -76,6 +79,12 @@ TEST(ParseJobTest, NamesFileLineColumnAndWhatIsWrong) {
     EXPECT_THAT(std::string(job.status().message()),
                 StartsWith("job.textproto:"));
   }
+}
+
+TEST(ParseJobTest, TakesOnlyOtherFormatsForThem) {
+  const auto job = ParseJob("model:\n{ mlp { hiden: 5 } }\nsteps: 1", "job");
+  EXPECT_THAT(std::string(job.status().message()),
+              testing::Not(HasSubstr("looks like")));
 }
 
 // No message holds one of its own kind: what is nested deeper than any job is

@@ -1,7 +1,9 @@
 // What a person can get wrong: flags, environment, job files, data files and
 // peers. Each must end with the documented exit code and one line that says
 // what is wrong, without a stack dump.
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -257,7 +259,8 @@ std::vector<BadInput> BadDataAndModels() {
     input.data = csv;
     return input;
   };
-  BadInput missing = data("no_data_file", "", 2, "DIR/none.csv");
+  BadInput missing =
+      data("no_data_file", "", 2, "data.csv.train: DIR/none.csv: No such file");
   missing.arguments = Train({"--set", "data.csv.train=DIR/none.csv"});
   BadInput folder = data("data_is_a_folder", "", 2, "DIR");
   folder.arguments = Train({"--set", "data.csv.train=DIR"});
@@ -269,7 +272,8 @@ std::vector<BadInput> BadDataAndModels() {
       folder,
       text,
       data("empty_data", "", 2, "DIR/train.csv"),
-      data("no_numbers", "a,b,c\n1,2,0\n1,x,0\n", 2, "DIR/train.csv:3"),
+      data("no_numbers", "a,b,c\n1,2,0\n1,x,0\n", 2,
+           "data.csv.train: DIR/train.csv:3"),
       data("ragged_rows", "1,2,0\n1,2\n", 2, "DIR/train.csv:2"),
       data("label_not_whole", "1,2,0\n1,2,0.5\n", 2, "DIR/train.csv:2"),
       {"sample_no_run", {"sample", "DIR/none"}, 2, "DIR/none/job.textproto"},
@@ -283,7 +287,59 @@ std::vector<BadInput> BadDataAndModels() {
        2,
        "the model is written when a run ends"},
       {"export_without_output", {"export", "DIR"}, 2, "--output is required"},
+      {"no_initial_weights",
+       Train({"--set", "model.initial_weights.path=DIR/none"}), 2,
+       "model.initial_weights.path: DIR/none: contains no weights"},
   };
+}
+
+// Each of the workers said it, and server 0 once more.
+TEST(BadDataTest, IsSaidOnceAndBeforeAnythingIsWritten) {
+  const std::string folder = MakeTestFolder();
+  WriteWholeFile(folder + "/job.textproto",
+                 absl::StrReplaceAll(kJob, {{"DIR", folder}}));
+  WriteWholeFile(folder + "/train.csv", "1,2,0\n1,x,0\n");
+  const CommandResult result =
+      RunCommand({kTributary, "train", folder + "/job.textproto", "--output",
+                  folder + "/run"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.standard_error,
+              StartsWith(absl::StrCat("error: data.csv.train: ", folder,
+                                      "/train.csv:2: ")));
+  EXPECT_EQ(result.standard_error.find('\n'), result.standard_error.size() - 1);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/run"));
+}
+
+// The second server said the address, but not which flag.
+TEST(UsedPortTest, IsSaidWithItsFlag) {
+  const std::string folder = MakeTestFolder();
+  WriteWholeFile(folder + "/job.textproto",
+                 absl::StrReplaceAll(kJob, {{"DIR", folder}}));
+  const std::vector<std::string> server = {kTributary, "server",
+                                           folder + "/job.textproto",
+                                           "--listen", "127.0.0.1:0"};
+  auto first = server;
+  first.insert(first.end(), {"--metrics-listen", "127.0.0.1:0", "--output",
+                             folder + "/first"});
+  const BackgroundCommand running(first);
+  const std::string kBefore = "metrics at http://";
+  const std::string line = running.AwaitStandardError(kBefore);
+  const size_t begin = line.find(kBefore) + kBefore.size();
+  const std::string used = line.substr(begin, line.find('/', begin) - begin);
+  auto second = server;
+  second.insert(second.end(),
+                {"--metrics-listen", used, "--output", folder + "/second"});
+  for (const auto& [command, flag] :
+       {std::make_pair(second, "--metrics-listen"),
+        std::make_pair(std::vector<std::string>{kTributary, "dashboard", folder,
+                                                "--listen", used},
+                       "--listen")}) {
+    const CommandResult result = RunCommand(command);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(
+        result.standard_error,
+        HasSubstr(absl::StrCat("error: ", flag, ": cannot listen on ", used)));
+  }
 }
 
 std::vector<BadInput> BadPeers() {
@@ -296,7 +352,11 @@ std::vector<BadInput> BadPeers() {
        {"worker", "--coordinator", "no-such-host.invalid:1",
         "--connect-timeout", "0.2"},
        1,
-       "no-such-host.invalid:1"},
+       "the name no-such-host.invalid does not resolve"},
+      {"status_of_a_name_without_address",
+       {"status", "no-such-host.invalid:1"},
+       1,
+       "the name no-such-host.invalid does not resolve"},
       {"foreign_listen",
        {"server", "DIR/job.textproto", "--listen", "192.0.2.1:0",
         "--insecure-network", "--output", "DIR/out"},

@@ -80,6 +80,14 @@ TEST(TopLevelTest, WithoutArgumentsHelpsOnStderrAndFails) {
   EXPECT_THAT(result.standard_error, HasSubstr("Usage: tributary COMMAND"));
 }
 
+TEST(TopLevelTest, HelpDescribesACommand) {
+  const CommandResult result = RunCommand({kTributary, "help", "train"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.standard_output,
+            RunCommand({kTributary, "train", "--help"}).standard_output);
+  EXPECT_EQ(RunCommand({kTributary, "help", "trian"}).exit_code, 2);
+}
+
 TEST(TopLevelTest, TellsItsVersion) {
   const CommandResult result = RunCommand({kTributary, "--version"});
   EXPECT_EQ(result.exit_code, 0);

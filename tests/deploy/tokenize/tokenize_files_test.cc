@@ -118,5 +118,15 @@ TEST(TokenizeFilesTest, AnErrorLeavesTheOutputAsItWas) {
   EXPECT_EQ(Read(options.output), "old");
 }
 
+// A short text had "0.0 MB".
+TEST(TextSizeTest, ChoosesTheUnit) {
+  EXPECT_EQ(TextSize(0), "0 bytes");
+  EXPECT_EQ(TextSize(1), "1 byte");
+  EXPECT_EQ(TextSize(999), "999 bytes");
+  EXPECT_EQ(TextSize(12345), "12.3 kB");
+  EXPECT_EQ(TextSize(999960), "1.0 MB");
+  EXPECT_EQ(TextSize(4500000), "4.5 MB");
+}
+
 }  // namespace
 }  // namespace tributary
