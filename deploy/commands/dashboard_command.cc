@@ -102,8 +102,7 @@ absl::Status Run(const DashboardFlags& flags) {
     return absl::Status(server.status().code(),
                         absl::StrCat("--listen: ", server.status().message()));
   }
-  std::printf("%s://%s
-", options.certificate ? "https" : "http",
+  std::printf("%s://%s\n", options.certificate ? "https" : "http",
               JoinHostPort(options.host, (*server)->port()).c_str());
   std::fflush(stdout);
   while (signals.Wait(absl::InfiniteDuration()) == 0) {

@@ -324,8 +324,7 @@ absl::Status Run(const ServerFlags& flags, const Environment& environment,
   std::unique_ptr<ProgressConsole> console;
   if (flags.shard == 0 && flags.ready_fd < 0) {
     console = std::make_unique<ProgressConsole>(
-        STDOUT_FILENO, flags.log.format == "json",
-        options.job.output().log_every_steps());
+        STDOUT_FILENO, /*json=*/flags.log.format == "json");
     options.on_status = [&console](const StatusReply& status) {
       console->Show(status);
     };

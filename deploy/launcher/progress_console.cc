@@ -26,11 +26,11 @@ bool AcceptsLine(int fd, absl::Duration patience) {
 
 }  // namespace
 
-ProgressConsole::ProgressConsole(int fd, bool json, int64_t log_every_steps)
+ProgressConsole::ProgressConsole(int fd, bool json)
     : fd_(fd),
       json_(json),
       display_(fd, json ? ProgressStyle::kJson : ProgressStyle::kLines,
-               log_every_steps, kLineInterval),
+               /*log_every_steps=*/1, kLineInterval),
       thread_([this] { WriteUntilStopped(); }) {}
 
 ProgressConsole::~ProgressConsole() {

@@ -3,7 +3,6 @@
 #define TRIBUTARY_DEPLOY_LAUNCHER_PROGRESS_CONSOLE_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <string>
 #include <variant>
@@ -35,8 +34,8 @@ class ProgressConsole {
   static constexpr size_t kMostWaiting = 256;
 
   // Writes JSON objects instead of text if `json` is true. `fd` must stay open
-  // while this object exists. See ProgressDisplay for `log_every_steps`.
-  ProgressConsole(int fd, bool json, int64_t log_every_steps);
+  // while this object exists.
+  ProgressConsole(int fd, bool json);
   // Writes what waits.
   ~ProgressConsole();
 

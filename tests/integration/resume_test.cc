@@ -277,6 +277,9 @@ TEST_F(ResumeTest, AFinishedRunIsAlreadyDoneAndChangesNothing) {
   WriteJob("synchronous");
   ASSERT_EQ(RunCommand(Train("run", 1, 1)).exit_code, 0);
   const std::string run = folder_ + "/run";
+  // `train` shows the progress; its server does not.
+  EXPECT_THAT(ReadWholeFile(run + "/logs/server-0.log"),
+              testing::Not(HasSubstr("step 1500/1500")));
   const auto before = FilesIn(run);
   const auto times = TimesIn(run);
   for (const auto& command :

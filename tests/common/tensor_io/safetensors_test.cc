@@ -99,9 +99,8 @@ TEST(SafetensorsTest, TheHeaderIsPaddedAndBeginsWithMetadata) {
     ASSERT_TRUE(WriteSafetensors(path, {{name, {1}, &one}}, {}).ok());
     const std::string bytes = *ReadFile(path, 10000);
     EXPECT_EQ((bytes.size() - 4) % 8, 0);
-    EXPECT_THAT(bytes.substr(8),
-                AllOf(StartsWith("{\"__metadata__\":{\""),
-                      HasSubstr("\"format\":\"pt\"},\"")));
+    EXPECT_THAT(bytes.substr(8), AllOf(StartsWith("{\"__metadata__\":{\""),
+                                       HasSubstr("\"format\":\"pt\"},\"")));
   }
 }
 

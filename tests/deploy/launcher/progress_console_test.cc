@@ -54,7 +54,7 @@ class ProgressConsoleTest : public testing::Test {
 
 TEST_F(ProgressConsoleTest, WritesStepsAndEvents) {
   {
-    ProgressConsole console(pipe_[1], /*json=*/false, /*log_every_steps=*/1);
+    ProgressConsole console(pipe_[1], /*json=*/false);
     console.Tell(Event(JobEvent::INFO, "worker_joined", "worker 0 has joined"));
     console.Show(At(1));
     console.Tell(Event(JobEvent::WARNING, "worker_lost", "worker 0: \x1b[0m"));
@@ -69,7 +69,7 @@ TEST_F(ProgressConsoleTest, WritesStepsAndEvents) {
 
 TEST_F(ProgressConsoleTest, NamesOneCheckpointPerMinute) {
   {
-    ProgressConsole console(pipe_[1], /*json=*/false, /*log_every_steps=*/1);
+    ProgressConsole console(pipe_[1], /*json=*/false);
     for (int i = 1; i <= 3; ++i) {
       console.Tell(
           Event(JobEvent::INFO, "checkpoint", absl::StrCat("checkpoint ", i)));
@@ -83,13 +83,13 @@ TEST_F(ProgressConsoleTest, EndsWithTheResults) {
   std::ofstream(folder + "/summary.json")
       << R"({"steps": 100, "final_loss": 1.5})";
   {
-    ProgressConsole console(pipe_[1], /*json=*/false, /*log_every_steps=*/1);
+    ProgressConsole console(pipe_[1], /*json=*/false);
     console.ShowResults(folder);
   }
   EXPECT_THAT(Written(), StartsWith("step 100/100 100% | loss 1.5000\n"
                                     "final loss   1.5000\n"));
   {
-    ProgressConsole console(pipe_[1], /*json=*/true, /*log_every_steps=*/1);
+    ProgressConsole console(pipe_[1], /*json=*/true);
     console.ShowResults(folder);
   }
   EXPECT_EQ(nlohmann::json::parse(Written())["step"], 100);
@@ -100,7 +100,7 @@ TEST_F(ProgressConsoleTest, DoesNotWaitForAReaderThatDoesNotRead) {
   while (write(pipe_[1], block.data(), block.size()) > 0) {
   }
   ASSERT_EQ(fcntl(pipe_[1], F_SETFL, 0), 0);  // Writing blocks.
-  ProgressConsole console(pipe_[1], /*json=*/false, /*log_every_steps=*/1);
+  ProgressConsole console(pipe_[1], /*json=*/false);
   for (size_t i = 0; i <= 2 * ProgressConsole::kMostWaiting; ++i) {
     console.Tell(Event(JobEvent::WARNING, "worker_lost", block));
   }

@@ -211,11 +211,11 @@ TEST(DebTest, DeclaresWhatItNeedsAndHasTheSameBytesWhenMadeAgain) {
             HasSubstr("./usr/lib/systemd/system/tributary-server@.service"),
             HasSubstr("./usr/share/doc/tributary/copyright")));
   // Jobs find the data of the package from any folder.
-  Lines(
-      absl::StrCat("cd ", folder, "\ndpkg-deb --extract a.deb .\n",
-                   "! grep -d skip '\"examples/' usr/share/tributary/examples/*\n",
-                   "test -s .$(sed -n 's|.*\"\\(/usr/.*train.csv\\)\".*|\\1|p' "
-                   "usr/share/tributary/examples/csv.textproto)"));
+  Lines(absl::StrCat(
+      "cd ", folder, "\ndpkg-deb --extract a.deb .\n",
+      "! grep -d skip '\"examples/' usr/share/tributary/examples/*\n",
+      "test -s .$(sed -n 's|.*\"\\(/usr/.*train.csv\\)\".*|\\1|p' "
+      "usr/share/tributary/examples/csv.textproto)"));
 }
 
 class ManualTest : public testing::Test {
