@@ -6,6 +6,8 @@
 #include "absl/time/time.h"
 #include "common/base/limits.h"
 #include "common/base/monotonic_clock.h"
+#include "common/base/status_macros.h"
+#include "common/transport/security.h"
 #include "library/job_worker.h"
 #include "server/process/server_process.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
@@ -44,6 +46,9 @@ JobRun::JobRun(const JobPlan& plan, const Job::Options& options,
 }
 
 absl::Status JobRun::Run(Shutdown* stop) {
+  // Servers and workers connect over loopback, where other users of the machine
+  // can connect, too.
+  TRIBUTARY_ASSIGN_OR_RETURN(token_, MakeToken());
   {
     const Shutdown::Registration stopping =
         stop->OnRequest([this] { servers_[0]->shutdown.Request(); });
@@ -79,6 +84,8 @@ ServerOptions JobRun::OptionsOfServer(int shard) {
   ServerOptions server;
   server.shard = shard;
   server.servers = plan_.servers;
+  server.security.role = Role::kServer;
+  server.security.token = token_;
   server.threads = plan_.server_threads;
   server.limits = ForWorkers(plan_.workers);
   server.expected_workers = plan_.workers;
@@ -110,6 +117,7 @@ void JobRun::StartServer(int shard) {
 WorkerOptions JobRun::OptionsOfWorker(int rank) {
   WorkerOptions worker;
   worker.rank = rank;
+  worker.security.token = token_;
   worker.threads = plan_.worker_threads;
   worker.sources = sources_;
   if (!plan_.devices.empty()) {

@@ -72,6 +72,7 @@ class JobRun {
   const std::string& folder_;
   const TrainingSources sources_;
   JobMetrics metrics_;
+  std::string token_;  // The token of this job.
   std::vector<std::unique_ptr<Logger>> logs_;
 
   absl::Mutex mu_;

@@ -5,8 +5,8 @@
 #
 #   run_long.sh [PART...]
 #
-# Runs all parts by default: faults kills python strangers simulation fuzz
-# mutations.
+# Runs all parts by default: faults kills python stops strangers simulation
+# fuzz mutations.
 # The first line names the folder to which each part writes its log and files.
 set -euo pipefail
 
@@ -38,6 +38,12 @@ run_python_part() {
     "$work/venv/bin/python" tests/python/plain_pytorch_test.py
 }
 
+# Takes about ten minutes.
+run_stops_part() {
+  python3 tests/faults/stop_loop.py bazel-bin/deploy/tributary \
+    "$folder/stops.d" --runs 200
+}
+
 run_strangers_part() {
   TRIBUTARY_STRANGERS=5000 bazel test //tests/faults:strangers_test \
     --test_output=all --test_env=TRIBUTARY_STRANGERS --test_timeout=1800 \
@@ -62,18 +68,18 @@ run_mutations_part() {
 
 parts=("$@")
 if ((${#parts[@]} == 0)); then
-  parts=(faults kills python strangers simulation fuzz mutations)
+  parts=(faults kills python stops strangers simulation fuzz mutations)
 fi
 for part in "${parts[@]}"; do
   if ! declare -F "run_${part}_part" >/dev/null; then
     echo "usage: ./tributary test --long" \
-      "[faults|kills|python|strangers|simulation|fuzz|mutations]..." >&2
+      "[faults|kills|python|stops|strangers|simulation|fuzz|mutations]..." >&2
     exit 2
   fi
 done
 
 third_party/system/install_packages.sh
-bazel build //tests/faults/... //tests/simulation/...
+bazel build //deploy:tributary //tests/faults/... //tests/simulation/...
 echo "writing logs to $folder"
 passed=0
 failed=0

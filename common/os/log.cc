@@ -216,6 +216,10 @@ void Logger::Flush() {
   WriteWaiting();
 }
 
+void Logger::Notify(absl::string_view notice) const {
+  if (warning_fd_ >= 0) Pass(warning_fd_, notice);
+}
+
 Logger::Line Logger::MakeLine(LogLevel level, absl::string_view message) {
   if (warning_fd_ >= 0 && level >= LogLevel::kWarning) {
     Pass(warning_fd_, message);

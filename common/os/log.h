@@ -46,6 +46,13 @@ struct LogOptions {
   int warning_fd = -1;
 };
 
+// Lines that a process passes to its launcher with Logger::Notify. The first
+// says that the process is past its start: a worker has completed a step, a
+// server has weights. With the second, server 0 says that it is still busy
+// stopping the job.
+inline constexpr char kStepNotice[] = "notice: completed a step";
+inline constexpr char kStoppingNotice[] = "notice: stopping the job";
+
 // Writes log lines, in the order of the calls. Owned by main, which passes it
 // to the classes that log. Thread-safe. Each line reaches the kernel before
 // Write returns, so a crash of the process loses no line. If the disk is full,
@@ -89,6 +96,10 @@ class Logger {
   // Blocks until all lines that WriteLater has queued are written. Required
   // only before the process ends without destroying this object.
   void Flush() ABSL_LOCKS_EXCLUDED(writing_mu_, mu_);
+
+  // Writes `notice`, a line that is not a log line, to LogOptions::warning_fd
+  // only, if it is set. Never blocks.
+  void Notify(absl::string_view notice) const;
 
   template <typename... Args>
   void Debug(const absl::FormatSpec<Args...>& format, const Args&... args) {

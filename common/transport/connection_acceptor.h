@@ -54,6 +54,10 @@ class ConnectionAcceptor {
   // Closes the listeners but not the accepted connections. Idempotent.
   void Stop();
 
+  // Ends all accepted connections without waiting for their peers. Call it
+  // after Stop, from any thread.
+  void ShutDownConnections() const { table_.ShutDownAll(); }
+
   // The maximum number of concurrent connections: Limits::connections, or, if
   // smaller, the number of descriptors that the process may open beyond those
   // it needs for other purposes.
@@ -89,7 +93,8 @@ class ConnectionAcceptor {
   std::vector<Door> doors_;
   std::thread thread_;
 
-  // The members below are accessed only by `thread_`.
+  // The members below are accessed only by `thread_`, and after its end by
+  // ShutDownConnections.
   ConnectionTable table_;
   absl::Time warned_ = absl::InfinitePast();
   int64_t refused_ = 0;  // Number of refusals since the last warning.

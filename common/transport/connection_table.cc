@@ -99,6 +99,14 @@ void ConnectionTable::DropSilent(const std::string& peer, absl::Time now) {
   Remove(oldest);
 }
 
+void ConnectionTable::ShutDownAll() const {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const int socket = static_cast<int>(i);
+    // As in DropSilent, the connection may have been closed in the meantime.
+    if (!slots_[i].peer.empty() && IsOpen(socket)) shutdown(socket, SHUT_RDWR);
+  }
+}
+
 ConnectionTable::Answer ConnectionTable::Add(int socket, absl::string_view peer,
                                              absl::Time now) {
   if (static_cast<size_t>(socket) >= slots_.size()) slots_.resize(socket + 1);

@@ -39,6 +39,10 @@ class ConnectionTable {
   // `now` must never decrease.
   Answer Add(int socket, absl::string_view peer, absl::Time now);
 
+  // Shuts all connections down, which ends reads and writes that wait for the
+  // peer. gRPC still owns and closes the sockets.
+  void ShutDownAll() const;
+
   // Number of connections, including closed ones that were not detected yet.
   int size() const { return size_; }
 

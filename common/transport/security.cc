@@ -128,6 +128,15 @@ absl::StatusOr<Security> WithTexts(Security security) {
   return security;
 }
 
+absl::StatusOr<std::string> MakeToken() {
+  unsigned char token[32];
+  if (RAND_bytes(token, sizeof(token)) != 1) {
+    return absl::InternalError("OpenSSL cannot create random bytes");
+  }
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(token), sizeof(token)));
+}
+
 absl::StatusOr<std::map<Role, Security>> MakeJobSecurity(absl::Time not_before,
                                                          absl::Time not_after) {
   CertificateRequest request;
@@ -136,10 +145,7 @@ absl::StatusOr<std::map<Role, Security>> MakeJobSecurity(absl::Time not_before,
   request.common_name = "Tributary job authority";
   TRIBUTARY_ASSIGN_OR_RETURN(const CertificateAndKey authority,
                              MakeAuthority(request));
-  unsigned char token[32];
-  if (RAND_bytes(token, sizeof(token)) != 1) {
-    return absl::InternalError("OpenSSL cannot create random bytes");
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string token, MakeToken());
   std::map<Role, Security> result;
   for (const Role role : kAllRoles) {
     request.common_name = absl::StrCat("Tributary ", RoleName(role));
@@ -150,8 +156,7 @@ absl::StatusOr<std::map<Role, Security>> MakeJobSecurity(absl::Time not_before,
     security.role = role;
     security.tls_texts = {authority.certificate, issued.certificate,
                           issued.key};
-    security.token = absl::BytesToHexString(
-        absl::string_view(reinterpret_cast<const char*>(token), sizeof(token)));
+    security.token = token;
   }
   return result;
 }

@@ -82,6 +82,9 @@ absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
 // empty `tls_directory`. Returns the system's error if a file cannot be read.
 absl::StatusOr<Security> WithTexts(Security security);
 
+// Returns a random token for one job. Returns an error only if OpenSSL fails.
+absl::StatusOr<std::string> MakeToken();
+
 // Creates a certificate authority for one job, and returns the credentials of
 // each role: a certificate that this authority has issued, and a token that is
 // the same for all roles. The authority's key exists only within this function.

@@ -18,6 +18,7 @@
 #include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/local_job.h"
 #include "deploy/launcher/local_processes.h"
+#include "deploy/launcher/run_token.h"
 #include "deploy/launcher/status_poller.h"
 #include "nlohmann/json.hpp"
 
@@ -108,6 +109,10 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
   local.worker_device = processes.worker_device;
   local.log.level = "warning";
   TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(local.output, job));
+  Security own_security;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<RunToken> token,
+      RunToken::Create(local.output, &local.security, &own_security));
 
   std::unique_ptr<StatusPoller> poller;
   CpuWatch watch;
@@ -116,7 +121,7 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
   options.fewest_workers = options.workers;  // Fewer would be another result.
   options.tick = kTick;
   options.on_started = [&](const std::string& coordinator) {
-    poller = std::make_unique<StatusPoller>(coordinator);
+    poller = std::make_unique<StatusPoller>(coordinator, own_security);
   };
   options.on_tick = [&] {
     const StatusReply status = poller->latest();

@@ -17,6 +17,7 @@
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
+#include "deploy/launcher/run_token.h"
 #include "deploy/launcher/status_poller.h"
 #include "deploy/runs/run_end.h"
 #include "deploy/runs/run_record.h"
@@ -181,12 +182,13 @@ absl::Status Run(StatusFlags flags) {
                    {Role::kAdmin, Role::kServer, Role::kWorker}));
   if (flags.run.empty()) return Ask(flags, security);
   RunRecord record{UntrustedFolder(flags.run)};
+  const Security own = CredentialsOfRun(record.folder(), security);
   const absl::StatusOr<std::string> address =
-      AddressOfRun(record.folder(), RunAddressRules{security});
+      AddressOfRun(record.folder(), RunAddressRules{own});
   absl::Status asked = address.status();
   if (address.ok()) {
     flags.address = *address;
-    asked = Ask(flags, security);
+    asked = Ask(flags, own);
   }
   // A server that was killed leaves its address behind.
   if (!absl::IsNotFound(asked) && !absl::IsUnavailable(asked)) return asked;

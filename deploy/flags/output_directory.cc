@@ -31,15 +31,12 @@ namespace fs = std::filesystem;
 
 // The files of a run. Only these are removed, because a folder may contain
 // other files of its owner.
-constexpr const char* kFilesOfARun[] = {"summary.json",
-                                        "metrics.jsonl",
-                                        "job.textproto",
-                                        "prometheus-targets.json",
-                                        "server.json",
-                                        "sample.txt",
-                                        "trace.json",
-                                        "final/manifest.json",
-                                        "final/model.safetensors"};
+constexpr const char* kFilesOfARun[] = {
+    "summary.json",        "metrics.jsonl",
+    "job.textproto",       "prometheus-targets.json",
+    "server.json",         "token",
+    "sample.txt",          "trace.json",
+    "final/manifest.json", "final/model.safetensors"};
 
 // The folders of a run, and the files of a run that grow; all other files are
 // replaced as a whole, which replaces a link and not what it refers to.
@@ -152,6 +149,29 @@ absl::Status RemoveRun(const std::string& path) {
   return absl::OkStatus();
 }
 
+// True if a process that was killed has left this file or folder unfinished.
+bool IsLeftover(const std::string& name) {
+  const size_t mark = name.rfind(".tmp-");
+  return mark != std::string::npos && mark > 0 &&
+         IsUnfinished(name, name.substr(0, mark));
+}
+
+// Removes the leftovers in the folders of a run. No process may use them.
+void RemoveLeftovers(const std::string& path) {
+  for (const std::string& folder :
+       {path, absl::StrCat(path, "/logs"), absl::StrCat(path, "/final"),
+        CheckpointsFolder(path)}) {
+    const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
+    if (!names.ok()) continue;
+    for (const std::string& name : *names) {
+      std::error_code error;  // A leftover only takes up space.
+      if (IsLeftover(name)) {
+        fs::remove_all(absl::StrCat(folder, "/", name), error);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::string OutputDirectoryOfRun(const std::string& job_name,
@@ -186,7 +206,15 @@ void AddAllowJobChangesFlag(CommandLine* line, bool* allow) {
 OutputDirectory::OutputDirectory(std::string path, int fd)
     : path_(std::move(path)), fd_(fd) {}
 
-OutputDirectory::~OutputDirectory() { close(fd_); }
+OutputDirectory::~OutputDirectory() {
+  if (held_) RemoveLeftovers(path_);
+  close(fd_);
+}
+
+void OutputDirectory::Hold() {
+  held_ = true;
+  RemoveLeftovers(path_);
+}
 
 std::string FreshOutputDirectory(const std::string& job_name) {
   const std::string base =
@@ -215,7 +243,10 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
     return FileError(errno, "cannot write to folder", path);
   }
   TRIBUTARY_RETURN_IF_ERROR(RefuseLinks(path));
-  if (earlier == Earlier::kResume) return claimed;
+  if (earlier == Earlier::kResume) {
+    claimed->Hold();
+    return claimed;
+  }
   if (earlier == Earlier::kRefuse) {
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string valuable, ValuableIn(path));
     if (!valuable.empty()) {
@@ -229,6 +260,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
     }
   }
   TRIBUTARY_RETURN_IF_ERROR(RemoveRun(path));
+  claimed->Hold();
   return claimed;
 }
 

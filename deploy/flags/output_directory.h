@@ -28,7 +28,10 @@ std::string OutputDirectoryOfRun(const std::string& job_name,
 std::string FreshOutputDirectory(const std::string& job_name);
 
 // An exclusive claim on an output folder. No other process that uses this class
-// can claim the folder until this object is destroyed or this process ends.
+// can claim the folder until this object is destroyed or this process ends. At
+// both times, temporary files (see UnfinishedName) that processes of this run
+// or of an earlier one have left are removed, so destroy this object after the
+// processes of the run have ended.
 class OutputDirectory {
  public:
   // What to do if the folder contains results of an earlier run.
@@ -65,9 +68,12 @@ class OutputDirectory {
 
  private:
   OutputDirectory(std::string path, int fd);
+  // Called when nothing prevents the run any more.
+  void Hold();
 
   const std::string path_;
   const int fd_;
+  bool held_ = false;
 };
 
 // Declares --overwrite, which replaces the results of an earlier run, for

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/os/log.h"
 #include "common/text/counted.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/launcher/supervisor.h"
@@ -20,14 +21,31 @@ namespace {
 // Limits the warnings shown on the terminal; the logs contain all of them.
 constexpr size_t kMostWarnings = 100;
 
-// Replaces stop_timeout if a scheduler sends SIGKILL soon after SIGTERM.
-constexpr absl::Duration kShortStopTimeout = absl::Seconds(5);
+// Replaces stop_timeout on a cluster, where signals may be late.
+constexpr absl::Duration kClusterStopTimeout = absl::Seconds(5);
 
 // True if the machine or a user ended the process by a signal, or if a worker's
 // device has failed.
 bool WasStopped(const ProcessExit& exit) {
   return exit.killed_by_signal() ||
          WEXITSTATUS(exit.wait_status) == kExitPreempted;
+}
+
+// True if the process itself is the reason of its end. A process that a
+// different one has killed said nothing about it.
+bool Crashed(const ProcessExit& exit) {
+  if (!exit.killed_by_signal()) {
+    return WEXITSTATUS(exit.wait_status) != kExitPreempted;
+  }
+  switch (WTERMSIG(exit.wait_status)) {
+    case SIGKILL:
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP:
+      return false;
+    default:
+      return true;
+  }
 }
 
 // True if a worker cannot take part, for example because its machine lacks the
@@ -43,13 +61,15 @@ LocalJob::LocalJob(LocalJobOptions options, SignalQueue* signals)
     : options_(std::move(options)),
       signals_(signals),
       own_processes_(std::make_unique<Supervisor>()),
-      supervisor_(*own_processes_) {}
+      supervisor_(*own_processes_),
+      restarts_(options_.max_restarts) {}
 
 LocalJob::LocalJob(LocalJobOptions options, SignalQueue* signals,
                    ProcessControl* processes)
     : options_(std::move(options)),
       signals_(signals),
-      supervisor_(*processes) {}
+      supervisor_(*processes),
+      restarts_(options_.max_restarts) {}
 
 LocalJobResult LocalJob::Run() {
   absl::optional<LocalJobResult> failure = StartAll();
@@ -58,6 +78,7 @@ LocalJobResult LocalJob::Run() {
     Pump(options_.tick);
     if (absl::Now() >= refusals_due_) ShowRefusals();
     if (options_.on_tick) options_.on_tick();
+    CheckEarlyEnds();
   }
   if (!result_.has_value()) {
     ShowRefusals();
@@ -89,16 +110,18 @@ absl::optional<LocalJobResult> LocalJob::StartProcess(Role role, int number,
 }
 
 bool LocalJob::StartAgain(const ProcessExit& exit) {
-  if (restarts_ >= options_.max_restarts || servers_done_ > 0) return false;
+  const std::string name = supervisor_.spec(exit.process).name;
+  restarts_.OnFailure(name, exit.wait_status);
+  if (servers_done_ > 0 || !restarts_.Restart(name)) return false;
   const Place place = places_[exit.process];
   ProcessSpec spec = place.role == Role::kServer
                          ? options_.server(place.number, coordinator_)
                          : options_.worker(place.number, coordinator_);
   spec.append = true;
-  ++restarts_;
   Warn(place, "process_restarted",
        absl::StrCat(spec.name, " ", Describe(exit), "; restarting it (restart ",
-                    restarts_, " of ", options_.max_restarts, ")"));
+                    restarts_.restarts(), " of ", restarts_.most_restarts(),
+                    ")"));
   const absl::optional<LocalJobResult> failure =
       StartProcess(place.role, place.number, spec);
   if (failure.has_value()) result_ = failure;
@@ -169,6 +192,9 @@ void LocalJob::PassWarnings() {
     const ProcessSpec& spec = supervisor_.spec(static_cast<int>(i));
     for (const std::string& line :
          supervisor_.TakeWarnings(static_cast<int>(i))) {
+      if (line == kStepNotice) restarts_.OnStepNotice(spec.name);
+      if (line == kStoppingNotice) last_sign_ = absl::Now();
+      if (line == kStepNotice || line == kStoppingNotice) continue;
       const bool failed =
           result_.has_value() && !result_->status.ok() && signal_ == 0;
       if (failed || warnings_.size() > kMostWarnings ||
@@ -230,8 +256,12 @@ void LocalJob::HandleServerExit(const ProcessExit& exit) {
 }
 
 void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
-  // The coordinator has released the worker, or is ending the job without it.
-  if (exit.succeeded() || servers_done_ > 0) return;
+  // The coordinator is ending the job without the worker.
+  if (servers_done_ > 0) return;
+  if (exit.succeeded()) {
+    early_ends_.emplace_back(exit, absl::Now());
+    return;
+  }
   const bool stopped = WasStopped(exit);
   if (stopped && StartAgain(exit)) return;
   const bool refused = CannotTakePart(exit);
@@ -253,6 +283,29 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   }
   Fail(exit, prefix);
   explanation_awaited_ = !stopped;
+}
+
+void LocalJob::CheckEarlyEnds() {
+  if (!options_.needs_workers || result_.has_value()) return;
+  std::vector<std::pair<ProcessExit, absl::Time>> ends;
+  ends.swap(early_ends_);
+  for (auto& [exit, time] : ends) {
+    const absl::optional<bool> needed = options_.needs_workers(time);
+    if (!needed.has_value()) early_ends_.emplace_back(exit, time);
+    // In all other cases, the coordinator has released the worker.
+    if (!needed.value_or(false) || servers_done_ > 0 || result_.has_value()) {
+      continue;
+    }
+    const bool worked =
+        restarts_.IsPastStart(supervisor_.spec(exit.process).name);
+    exit.reason =
+        worked ? "exited with code 0 before the end of the job"
+               : "exited with code 0 before it completed a step; a worker's "
+                 "command must run until the job ends";
+    if (worked && StartAgain(exit)) continue;
+    Fail(exit, "");
+    if (!worked) result_->exit_code = kExitUsage;
+  }
 }
 
 void LocalJob::ContinueWithout(const ProcessExit& exit, int left) {
@@ -290,13 +343,24 @@ void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {
 }
 
 std::string LocalJob::Describe(const ProcessExit& exit) const {
-  if (!exit.reason.empty()) return exit.reason;
-  const std::string reason =
-      LastErrorIn(supervisor_.spec(exit.process).log_path,
-                  supervisor_.log_begin(exit.process));
-  return reason.empty() || exit.killed_by_signal()
-             ? DescribeExit(exit.wait_status)
-             : absl::StrCat("failed: ", reason);
+  const ProcessSpec& spec = supervisor_.spec(exit.process);
+  const int64_t begin = supervisor_.log_begin(exit.process);
+  std::string text = exit.reason;
+  if (text.empty() && !exit.killed_by_signal()) {
+    const std::string error = LastErrorIn(spec.log_path, begin);
+    if (!error.empty()) text = absl::StrCat("failed: ", error);
+  }
+  if (text.empty()) {
+    text = DescribeExit(exit.wait_status);
+    const std::string words =
+        Crashed(exit) ? LastWordsIn(spec.log_path, begin) : std::string();
+    if (!words.empty()) absl::StrAppend(&text, ": ", words);
+  }
+  if (restarts_.FailsAtStart(spec.name)) {
+    absl::StrAppend(&text, ", ", RestartPolicy::kMostFailuresAtStart,
+                    " times in a row before it completed a step");
+  }
+  return text;
 }
 
 void LocalJob::Message(const std::string& text) const {
@@ -335,11 +399,22 @@ bool LocalJob::Ended() const {
   return servers_done_ == options_.servers || supervisor_.running_count() == 0;
 }
 
+void LocalJob::Terminate(int process) {
+  supervisor_.Signal(process, SIGTERM);
+  supervisor_.Signal(process, SIGCONT);
+}
+
 void LocalJob::Drain() {
   if (signal_ == 0 || coordinator_.empty()) return;
   const int server = servers_[0];
-  supervisor_.Signal(server, SIGTERM);
-  while (supervisor_.running(server) && absl::Now() < drain_deadline_) {
+  // For its checkpoint, server 0 needs the other processes.
+  supervisor_.SignalAll(SIGCONT);
+  Terminate(server);
+  last_sign_ = absl::Now();
+  const bool may_be_silent = options_.sigterm_drain_timeout.has_value();
+  while (
+      supervisor_.running(server) && absl::Now() < drain_deadline_ &&
+      (may_be_silent || absl::Now() - last_sign_ < options_.silence_timeout)) {
     Pump(absl::Milliseconds(100));
     if (options_.on_tick) options_.on_tick();
   }
@@ -357,10 +432,16 @@ void LocalJob::StopRemaining() {
     if (pointless && !terminated) deadline = absl::Now();
     if (absl::Now() >= deadline) {
       explanation_awaited_ = false;
-      supervisor_.SignalAll(terminated ? SIGKILL : SIGTERM);
+      for (int i = 0; i < supervisor_.size(); ++i) {
+        if (terminated) {
+          supervisor_.Signal(i, SIGKILL);
+        } else {
+          Terminate(i);
+        }
+      }
       terminated = true;
       deadline = absl::Now() + (options_.sigterm_drain_timeout.has_value()
-                                    ? kShortStopTimeout
+                                    ? kClusterStopTimeout
                                     : options_.stop_timeout);
     }
     Pump(std::min(deadline - absl::Now(), absl::Milliseconds(100)));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "absl/types/optional.h"
 #include "deploy/flags/signals.h"
 #include "deploy/launcher/process_control.h"
+#include "deploy/launcher/restart_policy.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -48,6 +50,12 @@ struct LocalJobOptions {
   // it. May be null. Must not block.
   std::function<void(const JobEvent&)> on_event;
 
+  // Returns whether the job needs its workers, because steps are left, as far
+  // as the coordinator was asked after `since`; nullopt if it has not answered
+  // yet. Called after a worker has exited with 0. If null, LocalJob relies on
+  // such a worker: the coordinator has released it. Must not block.
+  std::function<absl::optional<bool>(absl::Time since)> needs_workers;
+
   // Maximum number of restarts of all processes of the job together; see
   // LocalJob.
   int max_restarts = 0;
@@ -63,10 +71,15 @@ struct LocalJobOptions {
   // the first signal kills no process: it only limits the remaining time to
   // this timeout.
   absl::optional<absl::Duration> sigterm_drain_timeout;
+  // After a signal, how long server 0 may be silent (see kStoppingNotice in
+  // common/os/log.h) before it is stopped like the other processes. Not used if
+  // sigterm_drain_timeout is set, because notices may be late on a cluster.
+  absl::Duration silence_timeout = absl::Seconds(3);
   // Time between SIGTERM and SIGKILL for all processes except server 0, and for
   // server 0 if the job fails. If sigterm_drain_timeout is set, five seconds
-  // replace this time.
-  absl::Duration stop_timeout = absl::Seconds(10);
+  // replace this time. Together with silence_timeout less than five seconds,
+  // after which users and schedulers lose their patience.
+  absl::Duration stop_timeout = absl::Milliseconds(1500);
   // Time after the job's end in which the remaining processes can write their
   // logs and exit. Processes that still run after it are stopped. Also how
   // long the warning of a worker that cannot take part is held back: most often
@@ -91,12 +104,16 @@ struct LocalJobResult {
 // worker exits with an error, with the following exceptions:
 // - A process that a signal ended, or that exits with kExitPreempted (such as a
 //   worker whose device has failed), is reported and restarted, up to
-//   max_restarts times in total. No process is restarted after a server has
+//   max_restarts times in total, but not if it fails at its start again and
+//   again (see RestartPolicy). No process is restarted after a server has
 //   succeeded. If a process is not restarted, the job fails when the process is
 //   a server, or when fewer than fewest_workers workers remain.
 // - A worker that exits with kExitUsage cannot take part, for example because
 //   its machine lacks the data. It is reported, and the job continues unless
 //   fewer than fewest_workers workers remain.
+// - A worker that exits with 0 although steps are left (see needs_workers) is
+//   restarted like a process that a signal ended, if it has completed a step.
+//   Otherwise the job fails: the program that was started is no worker.
 // The exits of workers have no effect once a server has succeeded. If a worker
 // fails with an error and server 0 then reports an error, too, the result is
 // the error of server 0, because server 0 learns of errors first and reports
@@ -109,7 +126,8 @@ struct LocalJobResult {
 // stands out.
 //
 // The first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 stops all processes
-// gracefully: first server 0, which writes a checkpoint, and then all others. A
+// gracefully: first server 0, which writes a checkpoint, and then all others.
+// Processes that are suspended (SIGSTOP) continue, so that they can end. A
 // later signal kills all processes if EndsImmediately (deploy/flags/signals.h)
 // is true for the first signal and the later one. Not thread-safe. Call Run
 // from a thread that outlives the processes (see Supervisor). The destructor
@@ -159,10 +177,13 @@ class LocalJob {
   void HandleExit(const ProcessExit& exit);
   void HandleServerExit(const ProcessExit& exit);
   void HandleWorkerExit(const ProcessExit& exit);
+  // Decides about the workers that have exited with 0.
+  void CheckEarlyEnds();
   void Fail(const ProcessExit& exit, const std::string& prefix);
   // Describes how a process ended, as the end of a sentence that begins with
   // the process's name: `exit.reason`; without it, the signal that killed the
-  // process, the last error in its log, or its exit code.
+  // process, the last error in its log, or its exit code. If the process has
+  // crashed without an error in its log, adds the log's last line.
   std::string Describe(const ProcessExit& exit) const;
   void Message(const std::string& text) const;
   // Reports `text` to the user as a warning, and to the coordinator as an
@@ -184,6 +205,8 @@ class LocalJob {
   // If a signal ends the job, sends SIGTERM to server 0, which then writes a
   // checkpoint, and waits for its exit, for at most drain_timeout.
   void Drain();
+  // Sends SIGTERM to the process, which receives it also if it is suspended.
+  void Terminate(int process);
   // Waits until the remaining processes have ended. Stops them after a signal,
   // when no server is left to finish the job, or after settle_timeout.
   void StopRemaining();
@@ -198,14 +221,18 @@ class LocalJob {
   std::map<int, int> servers_;
   std::map<int, int> workers_;
   std::string coordinator_;  // Address of the coordinator.
-  int restarts_ = 0;
+  RestartPolicy restarts_;
   int servers_done_ = 0;
+  // Workers that have exited with 0, and when.
+  std::vector<std::pair<ProcessExit, absl::Time>> early_ends_;
   std::set<std::string> warnings_;  // Warnings that were reported.
   // Warnings of workers that cannot take part, to be shown at refusals_due_.
   std::vector<std::string> refusals_;
   absl::Time refusals_due_ = absl::InfiniteFuture();
   int signal_ = 0;             // The first signal received.
   absl::Time drain_deadline_;  // Set by the first signal.
+  // When server 0 has last shown that it is busy stopping the job.
+  absl::Time last_sign_ = absl::InfinitePast();
   // True if a worker has failed and server 0 may still report the cause.
   bool explanation_awaited_ = false;
   absl::optional<LocalJobResult> result_;

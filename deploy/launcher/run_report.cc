@@ -97,6 +97,15 @@ absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
     }
     AppendLine("time", text, &report);
   }
+  const auto failures =
+      static_cast<int64_t>(Number(json, "checkpoint_failures", 0));
+  if (failures > 0) {
+    AppendLine(
+        "checkpoints",
+        absl::StrCat(Counted(failures, "checkpoint"), " could not be saved: ",
+                     json.value("checkpoint_failure", "see the log")),
+        &report);
+  }
   AppendLine("model", absl::StrCat(directory, "/final/model.safetensors"),
              &report);
   return report;

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <memory>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -12,18 +13,19 @@
 
 namespace tributary {
 
-class StatusPoller::Impl {
+// Lives until no call is in flight: the end of a call must not be waited for,
+// because gRPC may have been unable to start the thread that would report it.
+class StatusPoller::Impl
+    : public std::enable_shared_from_this<StatusPoller::Impl> {
  public:
   Impl(const std::string& address, const Security& security)
       : stub_(Rendezvous::NewStub(CreateChannel(address, security))) {}
 
-  ~Impl() {
+  void Cancel() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     // Safe under the lock, because gRPC runs the callback on a thread of its
     // own.
     if (call_ != nullptr) call_->context.TryCancel();
-    mu_.Await(absl::Condition(
-        +[](std::unique_ptr<Call>* call) { return *call == nullptr; }, &call_));
   }
 
   void Poll() ABSL_LOCKS_EXCLUDED(mu_) {
@@ -32,19 +34,16 @@ class StatusPoller::Impl {
       absl::MutexLock lock(&mu_);
       if (call_ != nullptr) return;
       call_ = std::make_unique<Call>();
+      call_->asked = absl::Now();
       call = call_.get();
     }
     call->context.set_deadline(std::chrono::system_clock::now() +
                                std::chrono::seconds(1));
-    stub_->async()->GetStatus(&call->context, &call->request, &call->reply,
-                              [this](const grpc::Status& status) {
-                                absl::MutexLock lock(&mu_);
-                                if (status.ok()) {
-                                  latest_ = call_->reply;
-                                  latest_time_ = absl::Now();
-                                }
-                                call_.reset();
-                              });
+    stub_->async()->GetStatus(
+        &call->context, &call->request, &call->reply,
+        [self = shared_from_this()](const grpc::Status& status) {
+          self->OnDone(status);
+        });
   }
 
   void AwaitAnswer(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_) {
@@ -64,29 +63,46 @@ class StatusPoller::Impl {
     absl::MutexLock lock(&mu_);
     return latest_time_;
   }
+  absl::Time latest_asked() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return latest_asked_;
+  }
 
  private:
   struct Call {
+    absl::Time asked;
     grpc::ClientContext context;
     StatusRequest request;
     StatusReply reply;
   };
+
+  void OnDone(const grpc::Status& status) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    if (status.ok()) {
+      latest_ = call_->reply;
+      latest_time_ = absl::Now();
+      latest_asked_ = call_->asked;
+    }
+    call_.reset();
+  }
 
   const std::unique_ptr<Rendezvous::Stub> stub_;
   mutable absl::Mutex mu_;
   std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mu_);
   StatusReply latest_ ABSL_GUARDED_BY(mu_);
   absl::Time latest_time_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  absl::Time latest_asked_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 };
 
 StatusPoller::StatusPoller(const std::string& address, const Security& security)
-    : impl_(std::make_unique<Impl>(address, security)) {}
-StatusPoller::~StatusPoller() = default;
+    : impl_(std::make_shared<Impl>(address, security)) {}
+StatusPoller::~StatusPoller() { impl_->Cancel(); }
 void StatusPoller::Poll() { impl_->Poll(); }
 void StatusPoller::AwaitAnswer(absl::Time deadline) const {
   impl_->AwaitAnswer(deadline);
 }
 StatusReply StatusPoller::latest() const { return impl_->latest(); }
 absl::Time StatusPoller::latest_time() const { return impl_->latest_time(); }
+absl::Time StatusPoller::latest_asked() const { return impl_->latest_asked(); }
 
 }  // namespace tributary

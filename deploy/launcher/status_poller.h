@@ -17,7 +17,7 @@ class StatusPoller {
   // `address` is the coordinator's host:port.
   explicit StatusPoller(const std::string& address,
                         const Security& security = {});
-  // Cancels the query in flight and blocks until it has ended.
+  // Cancels the query in flight. Never blocks.
   ~StatusPoller();
 
   // Starts a query unless one is in flight. A query times out after one second.
@@ -32,10 +32,12 @@ class StatusPoller {
   StatusReply latest() const;
   // Returns when latest() was received; InfinitePast if nothing was.
   absl::Time latest_time() const;
+  // Returns when latest() was asked for; InfinitePast if nothing was received.
+  absl::Time latest_asked() const;
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace tributary

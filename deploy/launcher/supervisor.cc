@@ -16,11 +16,13 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/text/escape.h"
 
 namespace tributary {
 namespace {
@@ -32,6 +34,8 @@ constexpr size_t kMaxReadyBytes = 1024;
 constexpr size_t kMaxWarningBytes = 1 << 20;
 // Number of bytes at the end of a log that are searched for an error.
 constexpr int64_t kLogTailBytes = 64 << 10;
+// See LastWordsIn.
+constexpr size_t kMostLastWords = 300;
 // The exit code of a shell that does not find the program to run.
 constexpr int kNotFoundByShell = 127;
 constexpr char kEmptyInput[] = "/dev/null";
@@ -130,6 +134,20 @@ int FileInMemory(const std::string& text) {
 absl::Status StartError(const ProcessSpec& spec, const char* what, int error) {
   return absl::InternalError(absl::StrCat("cannot start ", spec.name, ": ",
                                           what, ": ", strerror(error)));
+}
+
+// Returns the end of a log, from byte `begin` at the earliest.
+std::string TailOf(const std::string& log_path, int64_t begin) {
+  std::ifstream file(log_path, std::ios::binary | std::ios::ate);
+  if (!file) return std::string();
+  const int64_t size = file.tellg();
+  begin = std::max(begin, size - kLogTailBytes);
+  if (begin >= size) return std::string();
+  std::string tail(size - begin, '\0');
+  file.seekg(begin);
+  file.read(&tail[0], static_cast<std::streamsize>(tail.size()));
+  tail.resize(file.gcount());
+  return tail;
 }
 
 const char* SignalAbbreviation(int signal) {
@@ -299,20 +317,22 @@ std::string DescribeExit(int wait_status) {
 }
 
 std::string LastErrorIn(const std::string& log_path, int64_t begin) {
-  std::ifstream file(log_path, std::ios::binary | std::ios::ate);
-  if (!file) return std::string();
-  const int64_t size = file.tellg();
-  begin = std::max(begin, size - kLogTailBytes);
-  if (begin >= size) return std::string();
-  std::string tail(size - begin, '\0');
-  file.seekg(begin);
-  file.read(&tail[0], static_cast<std::streamsize>(tail.size()));
-  tail.resize(file.gcount());
   std::string last;
-  for (absl::string_view line : absl::StrSplit(tail, '\n')) {
+  for (absl::string_view line : absl::StrSplit(TailOf(log_path, begin), '\n')) {
     if (absl::ConsumePrefix(&line, "error: ")) last = std::string(line);
   }
   return last;
+}
+
+std::string LastWordsIn(const std::string& log_path, int64_t begin) {
+  std::string error = LastErrorIn(log_path, begin);
+  if (!error.empty()) return error;
+  std::string last;
+  for (absl::string_view line : absl::StrSplit(TailOf(log_path, begin), '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!line.empty()) last = std::string(line.substr(0, kMostLastWords));
+  }
+  return EscapeForTerminal(last);
 }
 
 }  // namespace tributary

@@ -87,6 +87,10 @@ std::string DescribeExit(int wait_status);
 // is no such line near the end of the log.
 std::string LastErrorIn(const std::string& log_path, int64_t begin = 0);
 
+// Like LastErrorIn, but if there is no such line, returns the last line that is
+// not blank, in a form that is safe to print; at most 300 bytes of it.
+std::string LastWordsIn(const std::string& log_path, int64_t begin = 0);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_DEPLOY_LAUNCHER_SUPERVISOR_H_

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
+#include "deploy/launcher/run_token.h"
 
 namespace tributary {
 namespace {
@@ -22,18 +23,21 @@ void RunWatch::Update() {
   record_.Update();
   // The address is checked before each query, because another process may have
   // taken the port.
+  RunAddressRules rules = *rules_;
+  rules.security = CredentialsOfRun(record_.folder(), rules_->security);
   const absl::StatusOr<std::string> address =
-      AddressOfRun(record_.folder(), *rules_);
+      AddressOfRun(record_.folder(), rules);
   problem_ = absl::IsFailedPrecondition(address.status())
                  ? std::string(address.status().message())
                  : "";
   // If a server that was asked is gone, its last status remains for a while.
   if (absl::IsUnavailable(address.status())) return;
-  if (address.value_or("") != coordinator_) {
+  if (address.value_or("") != coordinator_ || rules.security.token != token_) {
     coordinator_ = address.value_or("");
+    token_ = rules.security.token;
     poller_ = coordinator_.empty() ? nullptr
                                    : std::make_unique<StatusPoller>(
-                                         coordinator_, rules_->security);
+                                         coordinator_, rules.security);
   }
   if (poller_ == nullptr) return;
   run_id_ = record_.folder().Read("run-id", kMaxRunIdBytes).value_or("");

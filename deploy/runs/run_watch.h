@@ -48,6 +48,7 @@ class RunWatch {
   RunRecord record_;
   const std::shared_ptr<const RunAddressRules> rules_;
   std::string coordinator_;
+  std::string token_;  // The token that is sent to it.
   std::string problem_;
   std::string run_id_;  // Of the run in the folder; empty if unknown.
   std::unique_ptr<StatusPoller> poller_;

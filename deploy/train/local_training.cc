@@ -1,5 +1,7 @@
 #include "deploy/train/local_training.h"
 
+#include <unistd.h>
+
 #include <memory>
 #include <utility>
 
@@ -11,11 +13,13 @@
 #include "common/job/rounds.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
+#include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/flags/thread_counts.h"
 #include "deploy/launcher/event_reporter.h"
 #include "deploy/launcher/local_processes.h"
 #include "deploy/launcher/run_report.h"
+#include "deploy/launcher/run_token.h"
 #include "deploy/launcher/status_poller.h"
 #include "deploy/launcher/supervisor.h"
 #include "deploy/plan/local_timing.h"
@@ -27,6 +31,19 @@ namespace {
 
 std::string SummaryPath(const std::string& output) {
   return absl::StrCat(output, "/summary.json");
+}
+
+// True if steps, or evaluations, are left.
+bool NeedsWorkers(const StatusReply& status) {
+  switch (status.phase()) {
+    case StatusReply::WAITING:
+    case StatusReply::TRAINING:
+    case StatusReply::EVALUATING:
+    case StatusReply::RECOVERING:
+      return true;
+    default:
+      return false;
+  }
 }
 
 // The job may have completed some steps since the last query.
@@ -43,6 +60,15 @@ void ShowEnd(const std::string& output, const StatusReply& newest,
 
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
                             ProgressDisplay* display) {
+  SecurityFlags security = training.security;
+  Security own_security = training.own_security;
+  std::unique_ptr<RunToken> token;
+  if (training.processes == nullptr) {
+    absl::StatusOr<std::unique_ptr<RunToken>> created =
+        RunToken::Create(training.output, &security, &own_security);
+    if (!created.ok()) return {created.status(), kExitFailed, /*signal=*/0};
+    token = *std::move(created);
+  }
   LocalProcesses processes;
   processes.output = training.output;
   processes.servers = training.servers;
@@ -57,7 +83,7 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   processes.resume = training.resume;
   processes.allow_job_changes = training.allow_job_changes;
   processes.log = training.log;
-  processes.security = training.security;
+  processes.security = security;
   processes.place_server = training.place_server;
   processes.place_worker = training.place_worker;
   LocalJobOptions options = MakeLocalJob(processes);
@@ -66,9 +92,8 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   std::unique_ptr<StatusPoller> poller;
   std::unique_ptr<EventReporter> reporter;
   options.on_started = [&](const std::string& coordinator) {
-    poller = std::make_unique<StatusPoller>(coordinator, training.own_security);
-    reporter =
-        std::make_unique<EventReporter>(coordinator, training.own_security);
+    poller = std::make_unique<StatusPoller>(coordinator, own_security);
+    reporter = std::make_unique<EventReporter>(coordinator, own_security);
   };
   options.on_event = [&reporter](const JobEvent& event) {
     // Before the start, there is no coordinator.
@@ -78,6 +103,12 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
     poller->Poll();
     display->Update(poller->latest(), absl::Now());
   };
+  options.needs_workers = [&poller](absl::Time since) -> absl::optional<bool> {
+    if (poller == nullptr || poller->latest_asked() <= since) {
+      return absl::nullopt;
+    }
+    return NeedsWorkers(poller->latest());
+  };
   options.on_message = [display](const std::string& text) {
     display->Message(text);
   };
@@ -85,6 +116,10 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   LocalJob job(std::move(options), signals,
                training.processes == nullptr ? &here : training.processes);
   LocalJobResult result = job.Run();
+  // A server that was killed has left the file.
+  if (training.processes == nullptr) {
+    unlink(absl::StrCat(training.output, "/server.json").c_str());
+  }
   if (result.status.ok()) ShowEnd(training.output, poller->latest(), display);
   return result;
 }

@@ -45,7 +45,9 @@ struct LocalTraining {
   bool allow_job_changes = false;
   int max_restarts = 0;
   LogFlags log;
-  SecurityFlags security;  // Flags for servers and workers.
+  // Flags for servers and workers. If they name no credentials, and
+  // `processes` is null, the job gets a token of its own (see RunToken).
+  SecurityFlags security;
   // Credentials of this process, which queries the job's status and reports
   // events to the coordinator.
   Security own_security;

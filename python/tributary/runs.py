@@ -89,12 +89,23 @@ def read_metrics(run: Union[str, os.PathLike]) -> dict[str, np.ndarray]:
         raise Error(f'{path} does not exist: {run} is not the folder of a run',
                     NOT_FOUND)
     with open(path, encoding='utf-8') as file:
-        # The last line may be incomplete while the run writes it.
-        rows = [json.loads(line) for line in file if line.endswith('\n')]
+        rows = [row for row in map(_parse, file) if row is not None]
     names = dict.fromkeys(name for row in rows for name, value in row.items()
                           if isinstance(value, (int, float)))
     return {name: np.array([row.get(name, np.nan) for row in rows], np.float64)
             for name in names}
+
+
+def _parse(line: str) -> Optional[dict[str, Any]]:
+    # The last line may be incomplete while the run writes it, and a full disk may
+    # have cut a line of an older release.
+    if not line.endswith('\n'):
+        return None
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def load(run: Union[str, os.PathLike],

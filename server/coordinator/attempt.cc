@@ -14,6 +14,11 @@ namespace {
 // Assignments of jobs with at most this many workers are never delayed.
 constexpr int kManyWorkers = 64;
 
+// The longest lease while a job is being stopped. Processes send a heartbeat
+// every second. With a longer lease, a worker that is suspended would hold up
+// the end of the job for so long that the sender of SIGTERM ends it by SIGKILL.
+constexpr absl::Duration kDrainLease = absl::Seconds(2);
+
 }  // namespace
 
 Attempt::Attempt(const AttemptOptions& options, Clock clock,
@@ -175,7 +180,7 @@ void Attempt::OnWorkerExpired(const Member& member) {
   ++lease_expiries_;
   const absl::Status reason = absl::DeadlineExceededError(
       absl::StrCat(member.Name(), " was silent for longer than its lease of ",
-                   absl::FormatDuration(options_.lease)));
+                   absl::FormatDuration(lease())));
   Note(JobEvent::WARNING, "lease_expired", std::string(reason.message()),
        "worker", member.rank);
   RemoveWorker(member.incarnation, reason);
@@ -322,7 +327,7 @@ void Attempt::OnServerExpired(int shard) {
   ++lease_expiries_;
   const absl::Status reason = absl::DeadlineExceededError(absl::StrCat(
       "server ", shard, " was silent for longer than its lease of ",
-      absl::FormatDuration(options_.lease)));
+      absl::FormatDuration(lease())));
   Note(JobEvent::WARNING, "lease_expired", std::string(reason.message()),
        "server", shard);
   servers_.servers()[shard].link->Close(JoinAgain(reason));
@@ -439,9 +444,14 @@ void Attempt::SendAway(const absl::Status& reason) {
   servers_.Close(JoinAgain(reason));
 }
 
+absl::Duration Attempt::lease() const {
+  return draining_ ? std::min(options_.lease, kDrainLease) : options_.lease;
+}
+
 void Attempt::Drain() {
   if (draining_) return;
   draining_ = true;
+  membership_.ShortenLease(lease());
   if (phase_.training()) {
     checkpoints_->schedule()->Drain();
     RunCheckpoints();

@@ -107,6 +107,9 @@ class Attempt {
   int64_t workers_lost() const { return workers_lost_; }
   // Returns the number of leases of workers and servers that have expired.
   int64_t lease_expiries() const { return lease_expiries_; }
+  // Returns the lease of workers and servers, which is short while the job is
+  // being stopped.
+  absl::Duration lease() const;
   // Returns true if servers keep in-memory replicas of each other's state.
   bool keeps_replicas() const { return options_.job.recovery().journal(); }
   // The layout of the model's parameters and the progress of the job are absent

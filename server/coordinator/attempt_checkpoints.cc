@@ -1,5 +1,7 @@
 #include "server/coordinator/attempt_checkpoints.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <variant>
 
 #include "common/job/job.h"
@@ -9,6 +11,7 @@ namespace tributary {
 namespace {
 
 CheckpointSchedule::Options ScheduleOptions(const JobSpec& job,
+                                            const Ready& ready,
                                             const Rounds& rounds, int servers,
                                             int64_t first, bool any) {
   CheckpointSchedule::Options schedule;
@@ -19,6 +22,8 @@ CheckpointSchedule::Options ScheduleOptions(const JobSpec& job,
   schedule.last = rounds.count();
   schedule.servers = servers;
   schedule.first = first;
+  schedule.holders = static_cast<int>(std::min<int64_t>(
+      servers, ArenaLayout::Create(ready.table())->chunk_count()));
   return schedule;
 }
 
@@ -31,8 +36,8 @@ AttemptCheckpoints::AttemptCheckpoints(const JobSpec& job, const Ready& ready,
       rounds_(job, ready.data().steps()),
       servers_(servers),
       committer_(committer),
-      schedule_(
-          ScheduleOptions(job, rounds_, servers, first, committer != nullptr)) {
+      schedule_(ScheduleOptions(job, ready, rounds_, servers, first,
+                                committer != nullptr)) {
   common_.set_format(1);
   common_.set_job(PrintJob(job));
   *common_.mutable_table() = ready.table();

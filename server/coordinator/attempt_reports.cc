@@ -55,6 +55,7 @@ std::string Attempt::Summary(const std::string& weights_sha256) const {
   facts.attempt = options_.attempt;
   if (checkpoints_.has_value()) {
     facts.checkpoint_failures = checkpoints_->schedule().failures();
+    facts.checkpoint_failure = checkpoints_->schedule().failure();
   }
   if (progress_.has_value()) facts.skipped_steps = progress_->skipped_steps();
   facts.progress = progress_.has_value() ? &*progress_ : nullptr;

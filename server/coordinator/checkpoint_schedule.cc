@@ -67,7 +67,7 @@ void CheckpointSchedule::TakeSoon() {
   if (last_done_) return;
   soon_ = true;
   by_time_ = false;
-  if (stage_ == Stage::kTaking && taken_ == 0) GiveUpLater();
+  if (stage_ == Stage::kTaking && taken_by_holders_ == 0) GiveUpLater();
 }
 
 void CheckpointSchedule::Drain() {
@@ -90,7 +90,7 @@ void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest,
   }
   // All servers have reached this version, so their answers will come.
   if (stage_ == Stage::kTaking && version_ <= completed) return;
-  const bool torn = stage_ == Stage::kTaking && taken_ > 0;
+  const bool torn = stage_ == Stage::kTaking && taken_by_holders_ > 0;
   if (stage_ != Stage::kIdle) discard_ = std::exchange(folder_, "");
   stage_ = Stage::kIdle;
   if (completed <= committed_) {
@@ -148,7 +148,7 @@ void CheckpointSchedule::UpdateTimer(absl::Time now) {
 void CheckpointSchedule::TakeIfTimeIsUp(int64_t completed, int64_t earliest,
                                         absl::Time now) {
   if (now < *time_due_ || soon_ || last_done_ || takes_best_) return;
-  const bool waits = stage_ == Stage::kTaking && taken_ == 0 &&
+  const bool waits = stage_ == Stage::kTaking && taken_by_holders_ == 0 &&
                      version_ > Soonest(completed, earliest);
   if (stage_ != Stage::kIdle && !waits) return;
   TakeSoon();
@@ -213,7 +213,7 @@ CheckpointSchedule::MakeFolder CheckpointSchedule::Begin(int64_t version) {
   version_ = version;
   answered_.assign(options_.servers, false);
   missing_ = options_.servers;
-  taken_ = 0;
+  taken_ = taken_by_holders_ = 0;
   taken_at_.reset();
   passed_ = false;
   error_.clear();
@@ -239,8 +239,12 @@ void CheckpointSchedule::OnReport(int shard, const SnapshotReport& report) {
       answered_[shard]) {
     return;
   }
-  if (report.outcome() == SnapshotReport::TAKEN) {
+  const auto take = [&] {
     ++taken_;
+    if (shard < options_.holders) ++taken_by_holders_;
+  };
+  if (report.outcome() == SnapshotReport::TAKEN) {
+    take();
     return;
   }
   answered_[shard] = true;
@@ -251,7 +255,7 @@ void CheckpointSchedule::OnReport(int shard, const SnapshotReport& report) {
       break;
     case SnapshotReport::PASSED:
       passed_ = true;
-      ++taken_;
+      take();
       break;
     default:
       error_ = absl::StrCat("server ", shard, ": ", report.message());

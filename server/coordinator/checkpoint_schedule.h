@@ -3,6 +3,7 @@
 #define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -46,6 +47,10 @@ class CheckpointSchedule {
     // one. Infinite, with `every` 0: disables all checkpoints, including
     // requested ones, except those of TakeBest.
     absl::Duration interval = absl::InfiniteDuration();
+    // The servers whose shard is less than this number hold chunks. The others
+    // can save every version at once, which says nothing about the version's
+    // existence.
+    int holders = std::numeric_limits<int>::max();
   };
   // Servers spend at most about a twentieth of the time on checkpoints that are
   // due by time.
@@ -181,6 +186,7 @@ class CheckpointSchedule {
   // files, has passed version_, or has failed.
   std::vector<bool> answered_;
   int taken_ = 0;
+  int taken_by_holders_ = 0;
   int missing_ = 0;
   bool passed_ = false;
   std::string error_;  // A server's error for the checkpoint under way.

@@ -75,6 +75,10 @@ std::vector<int64_t> Membership::Expired(absl::Time now) const {
   return expired;
 }
 
+void Membership::ShortenLease(absl::Duration lease) {
+  lease_ = std::min(lease_, lease);
+}
+
 void Membership::Forgive(absl::Duration gap) {
   for (auto& [incarnation, member] : members_) member.last_heard += gap;
 }

@@ -94,6 +94,8 @@ class Membership {
   // Returns the incarnations (numbers from Add) of the members whose lease has
   // expired.
   std::vector<int64_t> Expired(absl::Time now) const;
+  // Makes all leases at most this long.
+  void ShortenLease(absl::Duration lease);
   // Extends the leases of all members by `gap`.
   void Forgive(absl::Duration gap);
 
@@ -154,7 +156,7 @@ class Membership {
                     absl::Time now) const;
 
   const int micro_batches_;
-  const absl::Duration lease_;
+  absl::Duration lease_;
   std::map<int64_t, Member> members_;
   int64_t next_incarnation_ = 1;
   int64_t generation_ = 0;

@@ -81,6 +81,14 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
 
 }  // namespace
 
+absl::Status StoppedAt(int64_t checkpoint_step) {
+  return absl::CancelledError(
+      checkpoint_step < 0
+          ? std::string("stopped by request")
+          : absl::StrCat("stopped by request at step ", checkpoint_step,
+                         "; --resume auto resumes from there"));
+}
+
 absl::Status Conclude(bool trained, bool begun, const EndedAttempt& attempt) {
   Coordinator* const coordinator = attempt.coordinator;
   absl::Status status = coordinator->status();
@@ -104,7 +112,7 @@ absl::Status Conclude(bool trained, bool begun, const EndedAttempt& attempt) {
       attempt.local->Statistics();
   (void)coordinator->OnServerReport(0, farewell);
   coordinator->ServerGone(0);
-  if (!coordinator->AwaitServersGone(kDrainTimeout)) {
+  if (!coordinator->AwaitServersGone(DrainTimeout(*attempt.shutdown))) {
     attempt.options->log->Warning("some servers did not disconnect in time");
   }
   // When summary.json exists, metrics.jsonl must be complete.

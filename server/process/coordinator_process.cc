@@ -17,6 +17,7 @@
 #include "common/event/job_event.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/job.h"
+#include "common/os/log.h"
 #include "common/transport/channel.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/coordinator.h"
@@ -181,6 +182,7 @@ absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
 
 void CoordinatorProcess::OnBegin(const Beginning& beginning,
                                  Coordinator* coordinator) {
+  options_.log->Notify(kStepNotice);
   if (options_.on_begin) options_.on_begin(attempt_, beginning);
   std::string from;
   if (beginning.resumes()) {
@@ -304,6 +306,7 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator,
     }
     if (shutdown_->requested()) {
       FailpointOrDie("S18");
+      options_.log->Notify(kStoppingNotice);
       coordinator->Drain();
     }
   }
@@ -431,11 +434,11 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     end.status = Conclude(end.ending == Coordinator::Ending::kTrained,
                           has_begun_ || !resumes,
                           {attempt_, &local, &options_, network_, &coordinator,
-                           output_, &metrics_});
+                           output_, &metrics_, shutdown_});
     tensorboard_.End(end.status.ok());
   }
   local.EndReplication();
-  services->ShutDown(rolled_back ? kCutTimeout : kDrainTimeout);
+  services->ShutDown(rolled_back ? kCutTimeout : DrainTimeout(*shutdown_));
   // After the last records of the other servers, which precede their farewells.
   WriteTrace(&coordinator);
   return end;
@@ -459,12 +462,7 @@ absl::Status CoordinatorProcess::Run() {
                               std::string(end.status.message()));
         break;
       case Coordinator::Ending::kDrained:
-        return absl::CancelledError(
-            end.checkpoint_step < 0
-                ? std::string("stopped by request")
-                : absl::StrCat("stopped by request at step ",
-                               end.checkpoint_step,
-                               "; --resume auto resumes from there"));
+        return StoppedAt(end.checkpoint_step);
       default:
         return end.status;
     }

@@ -4,8 +4,10 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -155,9 +157,7 @@ absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
   }
   TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(path, {kept}, files_));
   absl::MutexLock lock(&mu_);
-  metrics_.stream = std::ofstream(path, std::ios::app);
-  if (!metrics_.stream) return FileError(errno, "cannot write", path);
-  return absl::OkStatus();
+  return metrics_.lines.Open(path);
 }
 
 void RunOutput::AppendMetrics(const std::string& line) {
@@ -167,23 +167,20 @@ void RunOutput::AppendMetrics(const std::string& line) {
 
 void RunOutput::AppendEvent(const std::string& line) {
   absl::MutexLock lock(&mu_);
-  if (!events_.stream.is_open()) {
-    events_.stream.open(absl::StrCat(directory_, "/", events_.name),
-                        std::ios::app);
-  }
   Append(line, &events_);
 }
 
-void RunOutput::Append(const std::string& line, LineFile* file) {
-  file->stream << line << std::endl;
-  if (!file->stream && !file->failed) {
-    log_->Warning(
-        "%s in %s is incomplete because a write failed: check the disk's free "
-        "space",
-        file->name, directory_);
-    file->failed = true;
+void RunOutput::Append(const std::string& line, RecordFile* file) {
+  absl::Status status;
+  if (!file->lines.is_open()) {
+    status = file->lines.Open(absl::StrCat(directory_, "/", file->name));
   }
-  file->stream.clear();
+  if (status.ok()) status = file->lines.Append(line);
+  if (status.ok() || std::exchange(file->failed, true)) return;
+  log_->Warning(
+      "%s in %s is incomplete because a write failed: check the disk's free "
+      "space",
+      file->name, directory_);
 }
 
 absl::StatusOr<std::string> RunOutput::WriteModel(const std::string& name,

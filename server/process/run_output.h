@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/records/line_file.h"
 
 namespace tributary {
 
@@ -98,13 +98,13 @@ class RunOutput {
       : directory_(std::move(directory)), log_(log), files_(files) {}
 
   // A file in `directory_` to which lines are added.
-  struct LineFile {
+  struct RecordFile {
     const char* name;
-    std::ofstream stream;
+    LineFile lines;
     bool failed = false;  // A write has failed, which was logged.
   };
 
-  void Append(const std::string& line, LineFile* file)
+  void Append(const std::string& line, RecordFile* file)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::string directory_;
@@ -115,8 +115,8 @@ class RunOutput {
   // disk. 0 if there is none.
   std::atomic<int64_t> unsynced_attempt_{0};
   absl::Mutex mu_;
-  LineFile metrics_ ABSL_GUARDED_BY(mu_) = {"metrics.jsonl", {}, false};
-  LineFile events_ ABSL_GUARDED_BY(mu_) = {"events.jsonl", {}, false};
+  RecordFile metrics_ ABSL_GUARDED_BY(mu_) = {"metrics.jsonl"};
+  RecordFile events_ ABSL_GUARDED_BY(mu_) = {"events.jsonl"};
 };
 
 }  // namespace tributary

@@ -12,6 +12,7 @@
 #include "common/base/pulse.h"
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
+#include "common/os/log.h"
 #include "common/transport/channel.h"
 #include "server/process/conclusion.h"
 #include "server/process/local_server.h"
@@ -92,8 +93,12 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   enlistment->Begin(std::move(stream), enlist);
   facts->enlisted = true;
   services->SetReady(true);
-  const Pulse pulse(kHeartbeat, [&] {
-    enlistment->Send(local.Heartbeat());
+  const Pulse pulse(kHeartbeat, [&, noticed = false]() mutable {
+    const ServerReport heartbeat = local.Heartbeat();
+    if (heartbeat.heartbeat().version() >= 0 && !std::exchange(noticed, true)) {
+      options.log->Notify(kStepNotice);
+    }
+    enlistment->Send(heartbeat);
     local.BeatTrace();
   });
   // After this report the coordinator writes a checkpoint and ends the attempt.
@@ -104,7 +109,8 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   });
   const absl::Status ended = enlistment->AwaitDone();
   local.EndReplication();
-  services->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
+  services->ShutDown(enlistment->finished() ? DrainTimeout(*shutdown)
+                                            : kCutTimeout);
   if (enlistment->stopped()) {
     facts->over = true;
     return absl::CancelledError("the job was stopped");

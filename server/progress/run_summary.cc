@@ -128,6 +128,9 @@ std::string SummaryJson(const RunFacts& facts) {
   summary["attempt"] = facts.attempt;
   summary["skipped_steps"] = facts.skipped_steps;
   summary["checkpoint_failures"] = facts.checkpoint_failures;
+  if (facts.checkpoint_failures > 0) {
+    summary["checkpoint_failure"] = facts.checkpoint_failure;
+  }
   summary["workers"] = facts.workers;
   summary["workers_lost"] = facts.workers_lost;
   summary["deals_by_speed"] = facts.reassignments_by_speed;

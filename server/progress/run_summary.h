@@ -34,6 +34,7 @@ struct RunFacts {
   bool stopped = false;
   int64_t attempt = 1;  // Number of the last attempt.
   int64_t checkpoint_failures = 0;
+  std::string checkpoint_failure;  // The reason of the newest failure.
   // Number of steps skipped because the gradient was not finite.
   int64_t skipped_steps = 0;
   // Null if the run ended before its model and data were known.

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/base/thread.h"
 #include "common/os/shared_memory.h"
 #include "common/transport/authorization.h"
 #include "common/transport/channel.h"
@@ -20,6 +22,10 @@ namespace tributary {
 namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
+
+// Time in which gRPC writes the last messages of calls that are cancelled. A
+// peer that runs reads them within milliseconds.
+constexpr absl::Duration kCancelTime = absl::Milliseconds(500);
 
 // Returns a handler that passes accepted sockets to gRPC. Shared by the sockets
 // of one kind.
@@ -110,7 +116,17 @@ void Listener::SetReady(bool ready) {
 void Listener::ShutDown(absl::Duration timeout) {
   if (acceptor_ != nullptr) acceptor_->Stop();
   if (server_ == nullptr) return;
+  // After the timeout, gRPC cancels the calls, but then waits until their last
+  // messages are written: to a peer that is suspended, until its keepalive
+  // timeout.
+  absl::Notification done;
+  Thread cut([&] {
+    if (done.WaitForNotificationWithTimeout(timeout + kCancelTime)) return;
+    acceptor_->ShutDownConnections();
+  });
   server_->Shutdown(absl::ToChronoTime(absl::Now() + timeout));
+  done.Notify();
+  cut.Join();
 }
 
 }  // namespace tributary

@@ -66,7 +66,8 @@ class Listener {
   void SetReady(bool ready);
 
   // Stops accepting connections and waits for calls to end. Cancels calls that
-  // are still open after `timeout`.
+  // are still open after `timeout`, and soon ends the connections of peers that
+  // do not read.
   void ShutDown(absl::Duration timeout);
 
  private:

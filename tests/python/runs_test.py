@@ -57,7 +57,8 @@ class RunsTest(support.JobTest):
     def test_metrics_that_are_being_written_are_read_as_far_as_they_are_complete(self):
         with open(os.path.join(self.folder, 'metrics.jsonl'), 'w',
                   encoding='utf-8') as file:
-            file.write('{"step": 1, "loss": 2.5}\n{"step": 2}\n{"step": 3, "lo')
+            file.write('{"step": 1, "loss": 2.5}\n{"st{"step": 9}\n{"step": 2}\n'
+                       '{"step": 3, "lo')
         metrics = tributary.read_metrics(self.folder)
         self.assertEqual(metrics['step'].tolist(), [1, 2])
         np.testing.assert_array_equal(metrics['loss'], [2.5, np.nan])

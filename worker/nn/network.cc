@@ -6,6 +6,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/crash_context.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/philox.h"
@@ -207,6 +208,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     if (observer != nullptr) observer->GradientsReady(0);
     return LossSums();
   }
+  const CrashScopeOfMicroBatch crash_scope(step, micro_batch_number);
   BeginCall();
   CopyIn(micro_batch);
   for (const Range& gap : gaps_) {
@@ -443,6 +445,7 @@ void Network::Forward(int node, const LayerCall& call,
   const Graph::Node& layer = graph_.nodes()[node];
   if (!call.training && layer.spec.identity_in_evaluation) return;
   if (plan_.nodes[node].forward_elsewhere) return;
+  const CrashScopeOfLayer crash_scope(layer.name.c_str(), /*backward=*/false);
   layer.layer->Forward(call, TensorsOf(node, call.training, weights));
 }
 
@@ -464,6 +467,7 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
     tensors.weight_gradients[i] =
         gradients + layout_.parameters()[layer.parameters[i]].offset;
   }
+  const CrashScopeOfLayer crash_scope(layer.name.c_str(), /*backward=*/true);
   layer.layer->Backward(call, tensors);
   for (size_t i = 0; i < layer.inputs.size(); ++i) {
     if (planned.scratch[i] < 0) continue;

@@ -312,7 +312,10 @@ absl::Status TakePart(const WorkerOptions& options,
     hooks.warn = [log = options.log](const std::string& line) {
       log->Warning("%s", line);
     };
-    hooks.step_done = [&pulse] { pulse->BeatEarly(); };
+    hooks.step_done = [&pulse, log = options.log, notified = false]() mutable {
+      pulse->BeatEarly();
+      if (!std::exchange(notified, true)) log->Notify(kStepNotice);
+    };
     hooks.clock = options.clock;
     hooks.trace = recorder;
     Trainer trainer(setup.get(), state.get(), exchange.get(), hooks);

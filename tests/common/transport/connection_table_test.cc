@@ -52,6 +52,24 @@ TEST_F(ConnectionTableTest, LimitsEachPeer) {
   EXPECT_EQ(table.size(), 3);
 }
 
+TEST_F(ConnectionTableTest, ShutsDownTheConnectionsThatAreOpen) {
+  ConnectionTable table(Most(100, 100));
+  int ends[2][2];
+  for (auto& pair : ends) {
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    sockets_.insert(sockets_.end(), {pair[0], pair[1]});
+  }
+  EXPECT_EQ(table.Add(ends[0][0], "a", now_), Answer::kWelcome);
+  const int closed = NewSocket();
+  EXPECT_EQ(table.Add(closed, "a", now_), Answer::kWelcome);
+  Close(closed);
+  table.ShutDownAll();
+  char byte = 0;
+  EXPECT_EQ(recv(ends[0][1], &byte, 1, MSG_DONTWAIT), 0);
+  // Not a connection of the table.
+  EXPECT_EQ(recv(ends[1][1], &byte, 1, MSG_DONTWAIT), -1);
+}
+
 TEST_F(ConnectionTableTest, LimitsAll) {
   ConnectionTable table(Most(2, 2));
   EXPECT_EQ(table.Add(NewSocket(), "a", now_), Answer::kWelcome);

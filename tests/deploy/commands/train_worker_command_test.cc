@@ -46,6 +46,27 @@ class TrainWorkerCommandTest : public testing::Test {
   const std::string job_ = folder_ + "/job.textproto";
 };
 
+TEST_F(TrainWorkerCommandTest, ACommandThatIsNoWorkerFailsAtOnce) {
+  const CommandResult result = Train("run", {"--worker-command", "true"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.standard_error,
+              ContainsRegex("error: worker-[01] exited with code 0 before it "
+                            "completed a step; "));
+}
+
+TEST_F(TrainWorkerCommandTest, ACommandThatCrashesIsNotRestartedForever) {
+  const CommandResult result =
+      Train("run", {"--workers", "1", "--worker-command",
+                    "sh -c 'echo no memory for rows >&2; kill -SEGV $$'"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("restarting it (restart 2 of 10)"));
+  EXPECT_THAT(result.standard_error, Not(HasSubstr("restart 3 of 10")));
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("worker-0 was killed by SIGSEGV: no memory for rows, "
+                        "3 times in a row"));
+}
+
 TEST_F(TrainWorkerCommandTest, TheProgramFindsTheFlagsInItsEnvironment) {
   const std::string token = folder_ + "/token";
   WriteWholeFile(token, "a-token-of-this-test-only-0123456789\n");

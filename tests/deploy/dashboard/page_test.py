@@ -167,7 +167,7 @@ class PageTest(PageCase):
                     contrast(colors['alert-background'], colors['text']), 4.5)
 
     def test_a_live_job_with_kills(self):
-        train, run, address = self.train()
+        train, run, _ = self.train()
         url = self.dashboard(run)
         with Chromium() as browser:
             self.show(browser, url, 'cluster')
@@ -175,7 +175,7 @@ class PageTest(PageCase):
                              '.length === 3', 60)
             # The page's step lies between those of two answers of `status`.
             def status():
-                return self.status(address)
+                return self.status(run)
             def step():
                 return status()['step']
             self.check_processes(browser, status)

@@ -125,13 +125,14 @@ class RemotePageTest(PageCase):
                 '<img src=x onerror=document.title=1>')
         train, run, address = self.train(name)
         def status():
-            return self.status(address)
+            return self.status(run)
         def event_rows():
             return [row[1:4] + row[5:] for row in self.values(browser, 'events')]
         def wait_for_event(kind):
             browser.wait_for('document.querySelector("#events tr[data-kind='
                              f'{kind}]") !== null', 60)
-        url = self.dashboard('--coordinator', address)
+        url = self.dashboard('--coordinator', address, '--token-file',
+                             os.path.join(run, 'token'))
         with Chromium() as browser:
             self.show(browser, url, 'cluster')
             browser.wait_for('document.querySelectorAll("#processes tbody tr")'

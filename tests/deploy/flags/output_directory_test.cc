@@ -177,6 +177,45 @@ TEST(OutputDirectoryTest, RefusesLinksToOtherPlaces) {
   }
 }
 
+TEST(OutputDirectoryTest, RemovesWhatKilledProcessesHaveLeft) {
+  const std::string path = Fresh("leftovers");
+  const std::string checkpoints = path + "/checkpoints";
+  std::filesystem::create_directories(checkpoints);
+  std::filesystem::create_directories(path + "/logs");
+  const std::string mark = ".tmp-0123456789abcdef";
+  const auto leave = [&] {
+    Touch(path + "/summary.json" + mark);
+    Touch(path + "/logs/job.textproto" + mark);
+    std::filesystem::create_directories(checkpoints + "/step-1" + mark);
+    Touch(checkpoints + "/step-1" + mark + "/shard-0");
+  };
+  const auto left = [&] {
+    int count = 0;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(path)) {
+      if (entry.path().string().find(mark) != std::string::npos) ++count;
+    }
+    return count;
+  };
+  Touch(path + "/mine.tmp-1");
+  std::filesystem::create_directories(checkpoints + "/step-2");
+  leave();
+  // A run that is refused changes nothing.
+  EXPECT_FALSE(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).ok());
+  EXPECT_EQ(left(), 4);
+  {
+    const auto claimed =
+        OutputDirectory::Claim(path, OutputDirectory::Earlier::kResume);
+    ASSERT_TRUE(claimed.ok()) << claimed.status();
+    EXPECT_EQ(left(), 0);
+    leave();
+  }
+  EXPECT_EQ(left(), 0);
+  EXPECT_TRUE(std::filesystem::exists(path + "/mine.tmp-1"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints + "/step-2"));
+}
+
 TEST(OutputDirectoryTest, NamesThePathThatCannotBeAFolder) {
   const std::string path = Fresh("file");
   std::filesystem::create_directories(Fresh(""));

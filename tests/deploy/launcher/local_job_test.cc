@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/deploy/launcher/local_job_fixture.h"
 
 namespace tributary {
 namespace {
@@ -20,77 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// Shell scripts play servers and workers. A server that is to end waits until
-// the file `done` of the test's folder is there.
-class LocalJobTest : public testing::Test {
- protected:
-  LocalJobTest() : folder_(absl::StrCat(testing::TempDir(), "/job-XXXXXX")) {
-    EXPECT_NE(mkdtemp(&folder_[0]), nullptr);
-    options_.servers = 1;
-    options_.workers = 2;
-    options_.tick = absl::Milliseconds(10);
-    options_.stop_timeout = absl::Seconds(20);
-    options_.settle_timeout = absl::Milliseconds(200);
-    options_.server = [this](int shard, const std::string& coordinator) {
-      coordinators_.push_back(coordinator);
-      return Shell(
-          absl::StrCat("server-", shard),
-          absl::StrCat("echo here:", shard, " >&3; ", servers_[shard]));
-    };
-    options_.worker = [this](int rank, const std::string& coordinator) {
-      coordinators_.push_back(coordinator);
-      return Shell(absl::StrCat("worker-", rank), workers_[rank]);
-    };
-    options_.on_message = [this](const std::string& text) {
-      messages_.push_back(text);
-    };
-    options_.on_event = [this](const JobEvent& event) {
-      events_.push_back(absl::StrCat(event.kind(), " ", event.role(), " ",
-                                     event.number(), ": ", event.message()));
-    };
-  }
-
-  ProcessSpec Shell(const std::string& name, const std::string& script) {
-    ProcessSpec spec;
-    spec.name = name;
-    spec.arguments = {"/bin/sh", "-c", script};
-    spec.environment = {"PATH=/usr/bin:/bin", "DIR=" + folder_};
-    spec.log_path = absl::StrCat(folder_, "/", name, ".log");
-    return spec;
-  }
-
-  // Sends SIGINT to this process once the file `trapped` is there.
-  void InterruptWhenTrapped() {
-    options_.on_tick = [this, sent = false]() mutable {
-      const std::string path = absl::StrCat(folder_, "/trapped");
-      if (sent || access(path.c_str(), F_OK) != 0) return;
-      sent = true;
-      kill(getpid(), SIGINT);
-    };
-  }
-
-  void WriteFile(const std::string& name) const {
-    EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/", name).c_str()), 0);
-  }
-
-  LocalJobResult Run() {
-    LocalJob job(options_, &signals_);
-    return job.Run();
-  }
-
-  SignalQueue signals_{/*with_children=*/true};
-  std::string folder_;
-  LocalJobOptions options_;
-  std::vector<std::string> servers_ = std::vector<std::string>(2, kUntilDone);
-  std::vector<std::string> workers_ = std::vector<std::string>(2, kUntilDone);
-  std::vector<std::string> coordinators_;
-  std::vector<std::string> messages_;
-  std::vector<std::string> events_;
-  static constexpr const char* kUntilDone =
-      "while [ ! -e $DIR/done ]; do sleep 0.01; done";
-  static constexpr const char* kForever = "exec sleep 100";
-};
 
 TEST_F(LocalJobTest, IsDoneWhenAllServersAre) {
   options_.servers = 2;

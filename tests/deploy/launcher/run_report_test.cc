@@ -62,6 +62,18 @@ TEST(FinalStatusTest, CatchesUpWithTheSummary) {
   EXPECT_EQ(end->evaluation_loss(), 1.5);
 }
 
+TEST(RunReportTest, SaysThatCheckpointsCouldNotBeSaved) {
+  const absl::StatusOr<std::string> report = FormatRunReport(
+      R"({"final_loss": 1, "checkpoint_failures": 3,
+          "checkpoint_failure": "No space left on device"})",
+      "d");
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_NE(report->find("checkpoints  3 checkpoints could not be saved: No "
+                         "space left on device\n"),
+            std::string::npos)
+      << *report;
+}
+
 TEST(FinalStatusTest, KnowsTheEndOfARunThatWasNeverAsked) {
   const absl::StatusOr<StatusReply> end =
       FinalStatus(R"({"steps": 20, "final_loss": 2.5})", "d", StatusReply());

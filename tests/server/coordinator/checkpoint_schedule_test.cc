@@ -152,6 +152,23 @@ TEST_F(CheckpointScheduleTest, ADrainDoesNotWaitForAMultiple) {
   EXPECT_TRUE(schedule_.over());
 }
 
+TEST_F(CheckpointScheduleTest, ADrainDoesNotWaitForAServerWithoutChunks) {
+  Schedule::Options options{/*every=*/10, /*last=*/25, /*servers=*/2,
+                            /*first=*/0};
+  options.holders = 1;
+  schedule_ = Schedule(options);
+  EXPECT_EQ(Order(0), 10);
+  schedule_.OnReport(1, Report(10, SnapshotReport::TAKEN));
+  schedule_.OnReport(1, Report(10, SnapshotReport::WRITTEN, "f"));
+  schedule_.Drain();
+  Expect<Schedule::Discard>(1);
+  const int64_t soon = Order(1);
+  EXPECT_EQ(soon, 3);
+  Complete(soon);
+  ExpectNothing(soon);
+  EXPECT_TRUE(schedule_.over());
+}
+
 TEST_F(CheckpointScheduleTest, OneThatIsWantedSoonIsNotTheLast) {
   EXPECT_EQ(Order(0), 10);
   schedule_.TakeSoon();

@@ -71,6 +71,18 @@ TEST_F(CoordinatorEventsTest, TellsOfLeasesThatExpire) {
   EXPECT_THAT(page.text(), HasSubstr("\ntributary_lease_expiries_total 1\n"));
 }
 
+TEST_F(CoordinatorEventsTest, LeasesAreShortWhileTheJobIsStopped) {
+  Make(/*servers=*/1, /*expected_workers=*/2);
+  FakeWorker heard, silent;
+  EnterAll({&heard, &silent});
+  Pass(absl::Seconds(3), {&heard});
+  events_.clear();
+  coordinator_->Drain();
+  Pass(absl::Seconds(1), {&heard});
+  EXPECT_THAT(TakeKinds(), ElementsAre("lease_expired"));
+  EXPECT_EQ(silent.closed.code(), absl::StatusCode::kAborted);
+}
+
 TEST_F(CoordinatorEventsTest, TellsOfAServerThatIsLost) {
   Make(/*servers=*/2, /*expected_workers=*/1);
   FakeWorker worker;

@@ -247,10 +247,8 @@ TEST_F(RunOutputTest, AFullDiskCostsLinesAndOneWarning) {
     output_->AppendMetrics(R"({"step":4})");
   }
   output_->AppendMetrics(R"({"step":5})");
-  const std::vector<std::string> metrics = Metrics();
-  EXPECT_THAT(metrics, Contains(line));
-  EXPECT_THAT(metrics, Contains("{\"step\":2}"));
-  EXPECT_THAT(metrics, Contains("{\"step\":5}"));
+  // No part of the lines that were lost is left.
+  EXPECT_THAT(Metrics(), ElementsAre(line, "{\"step\":2}", "{\"step\":5}"));
   EXPECT_THAT(Lines(folder_ + "/log"),
               ElementsAre(HasSubstr("metrics.jsonl in " + run_ +
                                     " is incomplete because a write failed")));
@@ -268,13 +266,24 @@ TEST_F(RunOutputTest, AFullDiskCostsEventsAndOneWarning) {
     output_->AppendEvent(R"({"id":4})");
   }
   output_->AppendEvent(R"({"id":5})");
-  const std::vector<std::string> events = Lines(run_ + "/events.jsonl");
-  EXPECT_THAT(events, Contains(line));
-  EXPECT_THAT(events, Contains("{\"id\":2}"));
-  EXPECT_THAT(events, Contains("{\"id\":5}"));
+  EXPECT_THAT(Lines(run_ + "/events.jsonl"),
+              ElementsAre(line, "{\"id\":2}", "{\"id\":5}"));
   EXPECT_THAT(Lines(folder_ + "/log"),
               ElementsAre(HasSubstr("events.jsonl in " + run_ +
                                     " is incomplete because a write failed")));
+}
+
+TEST_F(RunOutputTest, ALineThatAKilledServerHasCutIsRemoved) {
+  for (const std::string& whole :
+       {std::string(), std::string("{\"id\":1}\n")}) {
+    Write("events.jsonl", whole + "{\"id\":2,\"mess" + std::string(5000, 'x'));
+    const auto output = RunOutput::Create(run_, log_.get());
+    ASSERT_TRUE(output.ok());
+    (*output)->AppendEvent(R"({"id":3})");
+    std::vector<std::string> expected = {"{\"id\":3}"};
+    if (!whole.empty()) expected.insert(expected.begin(), "{\"id\":1}");
+    EXPECT_EQ(Lines(run_ + "/events.jsonl"), expected);
+  }
 }
 
 TEST_F(RunOutputTest, EventsThatCannotBeWrittenCostOneWarning) {

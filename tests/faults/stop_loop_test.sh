@@ -1,0 +1,5 @@
+#!/bin/bash
+# A short run of stop_loop.py, with the system's Python.
+set -euo pipefail
+exec /usr/bin/python3 tests/faults/stop_loop.py deploy/tributary \
+  "$TEST_TMPDIR" --runs 12 --seed 41
