@@ -80,7 +80,7 @@ TEST_F(CoordinatorEventsTest, LeasesAreShortWhileTheJobIsStopped) {
   coordinator_->Drain();
   Pass(absl::Seconds(1), {&heard});
   EXPECT_THAT(TakeKinds(), ElementsAre("lease_expired"));
-  EXPECT_EQ(silent.closed.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(silent.closed.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
 TEST_F(CoordinatorEventsTest, TellsOfAServerThatIsLost) {
