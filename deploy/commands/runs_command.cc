@@ -1,6 +1,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/text/escape.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/environment.h"
@@ -106,6 +108,11 @@ absl::Status ListTo(const RunsFlags& flags) {
           : std::vector<std::string>(absl::StrSplit(flags.fields, ','));
   absl::PrintF("%s", FormatRuns(runs, fields,
                                 flags.fields.empty() ? TerminalWidth() : 0));
+  std::fflush(stdout);
+  for (const RunEntry& run : runs) {
+    if (run.problem.empty()) continue;
+    absl::FPrintF(stderr, "warning: %s\n", EscapeForTerminal(run.problem));
+  }
   return absl::OkStatus();
 }
 

@@ -77,6 +77,15 @@ TEST_F(RunsCommandTest, WritesJson) {
   EXPECT_EQ(json["differing_fields"][0], "optimizer.sgd.learning_rate");
 }
 
+TEST_F(RunsCommandTest, SaysWhyAServerIsNotAsked) {
+  Write("two/server.json", "{\"address\":\"192.0.2.1:80\"}");
+  EXPECT_EQ(Run({}), kExitDone);
+  EXPECT_THAT(output_, HasSubstr("\none "));
+  EXPECT_THAT(errors_, StartsWith("warning: "));
+  EXPECT_THAT(errors_, HasSubstr("two/server.json names 192.0.2.1:80, which is "
+                                 "not an address of this machine"));
+}
+
 TEST_F(RunsCommandTest, RefusesWrongArguments) {
   EXPECT_EQ(Run({"--where", "x"}), kExitUsage);
   EXPECT_THAT(errors_, HasSubstr("'x' is not FIELD=VALUE"));
