@@ -1,6 +1,9 @@
 #include "common/base/digest.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
 
 #include <cstdlib>
 
@@ -9,8 +12,9 @@
 namespace tributary {
 namespace {
 
-// SHA-256 of bytes in memory fails only if OpenSSL is broken or out of memory.
-// No later result could be trusted then, so the process ends.
+// These functions fail only if OpenSSL is broken, out of memory or without a
+// source of randomness. No later result could be trusted then, so the process
+// ends.
 void Require(bool ok) {
   if (!ok) std::abort();
 }
@@ -43,6 +47,27 @@ std::string Sha256Hex(absl::string_view bytes) {
   Sha256 digest;
   digest.Update(bytes);
   return digest.FinishHex();
+}
+
+std::string HmacSha256(absl::string_view key, absl::string_view text) {
+  unsigned char code[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  Require(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+               reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+               code, &size) != nullptr);
+  return std::string(reinterpret_cast<const char*>(code), size);
+}
+
+bool EqualSecrets(absl::string_view a, absl::string_view b) {
+  return a.size() == b.size() &&
+         CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string RandomBytes(int count) {
+  std::string bytes(count, '\0');
+  Require(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), count) ==
+          1);
+  return bytes;
 }
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), computed by OpenSSL.
+// SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random bytes, from OpenSSL.
 #ifndef TRIBUTARY_COMMON_BASE_DIGEST_H_
 #define TRIBUTARY_COMMON_BASE_DIGEST_H_
 
@@ -32,6 +32,16 @@ class Sha256 {
 
 // Returns the digest of `bytes` as 64 lower-case hex digits.
 std::string Sha256Hex(absl::string_view bytes);
+
+// Returns the 32 bytes of HMAC-SHA-256 of `text`. Without the key, nobody can
+// compute them for a further text.
+std::string HmacSha256(absl::string_view key, absl::string_view text);
+
+// Compares two secrets, in a time that depends only on their sizes.
+bool EqualSecrets(absl::string_view a, absl::string_view b);
+
+// Returns bytes that nobody can predict.
+std::string RandomBytes(int count);
 
 }  // namespace tributary
 

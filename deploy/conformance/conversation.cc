@@ -223,6 +223,12 @@ void Conversation::CheckHello(const Hello& hello) {
           };
   check("attempt", hello.attempt(), admission.attempt());
   check("incarnation", hello.incarnation(), admission.incarnation());
+  if (hello.secret() != admission.secret()) {
+    Add("Hello.secret is not that of its newest Admission",
+        absl::StrCat(kJobRule,
+                     "all fields of Hello except the signature come "
+                     "from the worker's Admission (item 5)"));
+  }
   check("job_id", hello.job_id(), admission.job_id());
 }
 

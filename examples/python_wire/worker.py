@@ -163,6 +163,7 @@ class Membership:
             elif kind == 'deal':
                 if self.deal is None or order.deal.generation > self.deal.generation:
                     self.deal = order.deal
+                    self.show(order.deal)
                 self.evaluated = max(self.evaluated, order.deal.evaluated_version)
             elif kind == 'evaluated':
                 self.evaluated = max(self.evaluated, order.evaluated.version)
@@ -174,6 +175,15 @@ class Membership:
                 if order.finished.stopped:
                     self.error = Ended(grpc.StatusCode.CANCELLED, 'the job was stopped')
             self.changed.notify_all()
+
+    def show(self, deal):
+        """Shows the servers which micro-batches are assigned to this worker."""
+        if self.mode == 'asynchronous':
+            return
+        for exchange in self.exchanges:
+            exchange.send(PS.WorkerMessage(assigned=PS.Assigned(
+                generation=deal.generation, leaf_begin=deal.leaf_begin,
+                leaf_end=deal.leaf_end, secret=deal.secret)))
 
     def on_server_message(self, message):
         with self.changed:
@@ -292,7 +302,8 @@ class Membership:
                             self.on_end(f'server {address or "0"}'))
             self.exchanges.append(exchange)
             exchange.send(PS.WorkerMessage(hello=PS.Hello(
-                incarnation=admission.incarnation, signature=self.layout.signature,
+                incarnation=admission.incarnation, secret=admission.secret,
+                signature=self.layout.signature,
                 attempt=admission.attempt, job_id=admission.job_id)))
         if order.initialize:
             arena = mlp.initial_values(self.job.seed, self.layout, self.fan_in)

@@ -19,9 +19,15 @@ namespace {
 constexpr size_t kMostNotices = 100;
 
 BeginningOptions BeginningOf(const AttemptOptions& options) {
-  return {options.job,    JobId(options.job),
-          options.resume, options.resume_from_memory,
-          options.run,    options.attempt};
+  return {options.job,       JobId(options.job),
+          options.resume,    options.resume_from_memory,
+          options.run,       options.attempt,
+          options.secret_key};
+}
+
+// Returns the line about a worker that is removed for this reason.
+std::string CannotTakePart(const Member& member, const absl::Status& reason) {
+  return absl::StrCat(member.Name(), " cannot take part: ", reason.message());
 }
 
 }  // namespace
@@ -91,7 +97,7 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
   if (fits.ok()) fits = CheckFacts(ready.data(), attempt_.options().job);
   if (!fits.ok()) {
     // The returned error closes the worker's connection.
-    RefuseWorker(member->incarnation, fits, std::string(fits.message()));
+    RefuseWorker(member->incarnation, fits, CannotTakePart(*member, fits));
     return fits;
   }
   if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
@@ -133,7 +139,9 @@ absl::Status AdmissionControl::PrepareIfDue() {
   TRIBUTARY_RETURN_IF_ERROR(Prepare(decision.ready));
   for (const auto& [incarnation, ready] : decision.outvoted) {
     const absl::Status outvoted = CheckReady(ready);
-    RefuseWorker(incarnation, outvoted, std::string(outvoted.message()));
+    RefuseWorker(
+        incarnation, outvoted,
+        CannotTakePart(*attempt_.membership().Find(incarnation), outvoted));
   }
   OpenWaiting();
   return absl::OkStatus();
@@ -152,7 +160,9 @@ absl::Status AdmissionControl::Prepare(const Ready& ready) {
   if (attempt_.options().on_begin) attempt_.options().on_begin(*beginning);
   attempt_.Prepare(std::move(layout), ready, *beginning);
   from_memory_ = !beginning->holders.empty();
-  initialized_ = beginning->resumes() || attempt_.mode().workers_load_state();
+  if (beginning->resumes() || attempt_.mode().workers_load_state()) {
+    SetInitialized();
+  }
   const auto order = [&](int shard) {
     return ConfigureOrder(beginning_, ready, *beginning, servers.servers(),
                           shard);
@@ -166,12 +176,62 @@ absl::Status AdmissionControl::Prepare(const Ready& ready) {
 
 void AdmissionControl::RefuseWorker(int64_t incarnation,
                                     const absl::Status& told,
-                                    const std::string& reason) {
+                                    const std::string& line) {
   const Member& member = *attempt_.membership().Find(incarnation);
-  last_refusal_ = absl::StrCat(member.Name(), " cannot take part: ", reason);
+  last_refusal_ = line;
   if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
   quorum_.Refuse(member);
   attempt_.RemoveWorker(incarnation, told);
+}
+
+void AdmissionControl::Expel(int64_t incarnation, const absl::Status& reason) {
+  ServerOrder order;
+  order.mutable_revoke()->set_incarnation(incarnation);
+  attempt_.servers().Send(order);
+  const Member* const member = attempt_.membership().Find(incarnation);
+  if (member == nullptr) return;
+  RefuseWorker(incarnation, reason,
+               absl::StrCat(member->Name(), " is refused: ", reason.message()));
+}
+
+void AdmissionControl::Dismiss(int64_t incarnation, const std::string& line) {
+  last_refusal_ = line;
+  if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
+  attempt_.RemoveWorker(incarnation, absl::DeadlineExceededError(line));
+}
+
+void AdmissionControl::EndWaits() {
+  if (!attempt_.phase().under_way() || !attempt_.layout().has_value()) return;
+  const absl::Time now = attempt_.now();
+  const absl::Duration timeout = attempt_.options().stall_timeout;
+  const std::string within =
+      absl::StrCat(" within ", absl::FormatDuration(timeout));
+  if (!initialized_ && attempt_.servers().all_have(0)) SetInitialized();
+  if (!initialized_) {
+    if (initializer_ != 0 && now - initializer_since_ > timeout) {
+      Dismiss(initializer_,
+              absl::StrCat(attempt_.membership().Find(initializer_)->Name(),
+                           " has not sent the initial weights", within));
+    }
+    return;
+  }
+  if (!attempt_.phase().waiting() || has_trained()) return;
+  std::vector<int64_t> late;
+  for (const auto& [incarnation, member] : attempt_.membership().members()) {
+    if (now - std::max(member.opened_since, initialized_since_) > timeout) {
+      late.push_back(incarnation);
+    }
+  }
+  for (const int64_t incarnation : late) {
+    Dismiss(incarnation,
+            absl::StrCat(attempt_.membership().Find(incarnation)->Name(),
+                         " has not reported Synced", within));
+  }
+}
+
+void AdmissionControl::SetInitialized() {
+  initialized_ = true;
+  initialized_since_ = attempt_.now();
 }
 
 void AdmissionControl::NoteRefusal(const std::string& who,
@@ -194,9 +254,13 @@ void AdmissionControl::OpenWaiting() {
     if (!listed.ready) continue;
     const bool initialize = !initialized_ && initializer_ == 0;
     if (listed.opened && !initialize) continue;
-    if (initialize) initializer_ = incarnation;
+    if (initialize) {
+      initializer_ = incarnation;
+      initializer_since_ = attempt_.now();
+    }
     Member* const member = attempt_.membership().Find(incarnation);
     member->opened = true;
+    member->opened_since = attempt_.now();
     CoordinatorOrder order = open_;
     order.mutable_open()->set_initialize(initialize);
     member->link->Send(order);
@@ -209,7 +273,9 @@ absl::Status AdmissionControl::OnSynced(Member* member) {
   }
   if (member->synced) return absl::OkStatus();
   member->synced = true;
-  initialized_ = true;
+  // A worker has received the weights only if the servers have them. The one
+  // that has to send them first may claim it, too.
+  if (!initialized_ && member->incarnation != initializer_) SetInitialized();
   first_synced_ = std::min(first_synced_, attempt_.now());
   if (attempt_.phase().training()) {
     attempt_.AssignWork();
@@ -242,7 +308,7 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
     // The worker cannot open the data or build the model. If no worker can, the
     // job is at fault; otherwise the worker's machine is.
     RefuseWorker(member.incarnation, absl::AbortedError(reason),
-                 failure.message());
+                 CannotTakePart(member, absl::AbortedError(failure.message())));
     if (!attempt_.phase().waiting()) return;
     if (attempt_.membership().count() == 0 && quorum_.all_refused()) {
       attempt_.FailAsReported(failure, reason);

@@ -60,6 +60,14 @@ class AdmissionControl {
   //   has not begun, no other worker is left, and all expected workers were
   //   refused.
   void OnFailure(const Member& member, const Failure& failure);
+  // Removes a worker that has violated the protocol, with `reason`. Servers
+  // drop its contributions to steps that are not complete, and other workers
+  // compute its micro-batches. Only tells the servers if the worker is no
+  // longer a member.
+  void Expel(int64_t incarnation, const absl::Status& reason);
+  // Removes a worker because others have waited for it for too long. The worker
+  // may join again. `line`, which names the worker, is for the log.
+  void Dismiss(int64_t incarnation, const std::string& line);
   // Discards the state of a worker that is no longer a member. If this worker
   // had to initialize the weights and has not done so, orders a different
   // worker to do it.
@@ -81,6 +89,11 @@ class AdmissionControl {
   // different data. If it returns an error, it has failed the job with this
   // error.
   absl::Status PrepareIfDue();
+  // Dismisses the worker that was asked to initialize the weights if it has not
+  // done so within the stall timeout. If the servers have the weights, but no
+  // worker has reported Synced within the stall timeout, dismisses the workers
+  // that were asked to fetch them.
+  void EndWaits();
   // Begins training if it has not begun, and enough workers are synced (have
   // all weights) or the time to wait for more has passed; see item 4 of the
   // class comment.
@@ -94,7 +107,8 @@ class AdmissionControl {
   bool memory_failed() const { return memory_failed_; }
   // Returns a text that names the last worker that was removed for one of the
   // following reasons, and the reason: it had a different model or different
-  // data, it failed before it was ready, or its device failed. Returns an empty
+  // data, it failed before it was ready, its device failed, it violated the
+  // protocol, or others waited for it for too long. Returns an empty
   // text if no worker was removed for these reasons.
   const std::string& last_refusal() const { return last_refusal_; }
   // Returns the number of workers that came when the job was done before the
@@ -116,10 +130,12 @@ class AdmissionControl {
   // differ from the job's. Returns OK if the job's are not known yet.
   absl::Status CheckReady(const Ready& ready) const;
   absl::Status Prepare(const Ready& ready);
-  // Removes the worker and closes its connection with status `told`. `reason`
-  // is the text for the log. The job continues without the worker.
+  void SetInitialized();
+  // Removes the worker and closes its connection with status `told`. `line`,
+  // which names the worker and the reason, is for the log. The job continues
+  // without the worker.
   void RefuseWorker(int64_t incarnation, const absl::Status& told,
-                    const std::string& reason);
+                    const std::string& line);
 
   Attempt& attempt_;
   const BeginningOptions beginning_;
@@ -133,7 +149,11 @@ class AdmissionControl {
   // Incarnation (the result of AddWorker) of the worker that initializes the
   // weights (version 0), or 0 if there is none.
   int64_t initializer_ = 0;
+  absl::Time initializer_since_;
+  // True if the servers have the weights that training begins with, as their
+  // heartbeats, or a worker that did not initialize them, report.
   bool initialized_ = false;
+  absl::Time initialized_since_;
   bool from_memory_ = false;
   bool memory_failed_ = false;
   absl::Time first_synced_ = absl::InfiniteFuture();

@@ -31,6 +31,7 @@ Attempt::Attempt(const AttemptOptions& options, Clock clock,
                   options.lease),
       servers_(options.servers),
       mode_(CreateRunMode(options_.job, &membership_, &servers_)),
+      secrets_(options.secret_key),
       alone_since_(clock_()) {}
 
 void Attempt::Prepare(ArenaLayout layout, const Ready& ready,
@@ -126,7 +127,9 @@ void Attempt::AssignWorkNow() {
     const Member* const member = membership_.Find(incarnation);
     for (CoordinatorOrder& order : list) {
       if (order.has_deal()) {
-        order.mutable_deal()->set_evaluated_version(announced_version_);
+        Deal* const deal = order.mutable_deal();
+        deal->set_evaluated_version(announced_version_);
+        deal->set_secret(secrets_.OfAssignment(incarnation, *deal));
       }
       member->link->Send(order);
     }
@@ -236,17 +239,14 @@ void Attempt::OnRound(int64_t step, const GradientNorm& norm) {
   FlushMetrics();
   checkpoints_->OnRound(*progress_);
   RunCheckpoints();
-  if (const auto loss = progress_->TakeNanLoss()) OnNanLoss(*loss);
-}
-
-void Attempt::OnNanLoss(const JobProgress::NanLoss& loss) {
-  const Member* const member = membership_.Find(loss.contributor);
-  if (member == nullptr) return;
-  const absl::Status refusal = absl::InvalidArgumentError(absl::StrCat(
-      "step ", loss.step + 1, ": the loss_sum of ", member->Name(),
-      " is nan, expected a number, because the gradient is finite"));
-  notices_.push_back(std::string(refusal.message()));
-  RemoveWorker(loss.contributor, refusal);
+  if (const auto loss = progress_->TakeNonfiniteLoss()) {
+    offender_ = Offender{
+        loss->contributor,
+        absl::InvalidArgumentError(absl::StrCat(
+            "step ", loss->step + 1,
+            ": its loss_sum is nan or infinite, expected a number, because the "
+            "gradient is finite"))};
+  }
 }
 
 void Attempt::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +20,7 @@
 #include "server/coordinator/attempt_checkpoints.h"
 #include "server/coordinator/attempt_phase.h"
 #include "server/coordinator/beginning.h"
+#include "server/membership/member_secrets.h"
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 #include "server/progress/job_progress.h"
@@ -47,6 +49,8 @@ struct AttemptOptions {
   // the job, even if all processes send heartbeats.
   absl::Duration stall_timeout = absl::Minutes(10);
   int64_t attempt = 1;
+  // The key of the attempt's MemberSecrets, which must differ in each attempt.
+  std::string secret_key;
   std::optional<ResumePoint> resume;
   // True if the attempt may begin from this run's in-memory replicas (copies of
   // a server's state in the memory of a different server). It does so if the
@@ -153,7 +157,8 @@ class Attempt {
   absl::Status OnStepRequest(const Member& member);
   absl::Status OnWorkerSums(int64_t incarnation, const StepSums& sums);
   void OnSaved(int64_t incarnation, const Saved& saved);
-  absl::Status OnEvaluation(const EvaluationReport& report);
+  absl::Status OnEvaluation(const Member& member,
+                            const EvaluationReport& report);
   void OnFarewell(const ProcessReport& process) {
     farewells_.push_back(process);
   }
@@ -180,10 +185,16 @@ class Attempt {
   // ---- Servers.
 
   absl::Status OnSums(int shard, const StepSums& sums);
-  // Returns the lines for the log that were added since the last call. Each
-  // names a worker that was removed because its loss was NaN although the
-  // gradient was finite.
-  std::vector<std::string> TakeNotices();
+  // A worker that the caller must expel (see AdmissionControl::Expel), because
+  // its loss was not finite although the gradient was.
+  struct Offender {
+    int64_t incarnation = 0;
+    absl::Status reason;
+  };
+  // Returns the worker that OnSums or OnWorkerSums has found, once.
+  std::optional<Offender> TakeOffender() {
+    return std::exchange(offender_, std::nullopt);
+  }
   absl::Status OnSnapshot(int shard, const SnapshotReport& report);
   // Handles an error from which a server cannot recover. If the checkpoint that
   // the attempt began from is damaged, ends the attempt, and later attempts do
@@ -291,9 +302,6 @@ class Attempt {
   // Fails the job or, with on_nonfinite: SKIP, adds a line about the skipped
   // step to metrics.jsonl.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient);
-  // Removes the worker that reported the NaN loss, and adds a line for the log
-  // (see TakeNotices).
-  void OnNanLoss(const JobProgress::NanLoss& loss);
   void FinishIfDue();
   // Returns true if waiting longer cannot make the final version safer: no
   // checkpoint is pending and, with recovery.journal, a checkpoint or all
@@ -320,6 +328,7 @@ class Attempt {
   Membership membership_;
   ServerRoster servers_;
   const std::unique_ptr<RunMode> mode_;
+  const MemberSecrets secrets_;
 
   // Prepare sets the next three fields; FinishComplete sets layout_ and
   // progress_ only.
@@ -330,7 +339,7 @@ class Attempt {
   // The newest version for which workers were told that its evaluation is
   // complete.
   int64_t announced_version_ = 0;
-  std::vector<std::string> notices_;
+  std::optional<Offender> offender_;
   bool draining_ = false;
   std::optional<int> leaving_;  // Shard of the server that was asked to stop.
   absl::Time alone_since_;

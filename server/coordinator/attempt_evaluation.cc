@@ -1,16 +1,32 @@
 // What an Attempt does when an evaluation is complete: keeps the best version,
 // stops the job early, and lets the workers continue.
 #include <algorithm>
+#include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/rounds.h"
 #include "server/coordinator/attempt.h"
 
 namespace tributary {
 
-absl::Status Attempt::OnEvaluation(const EvaluationReport& report) {
+absl::Status Attempt::OnEvaluation(const Member& member,
+                                   const EvaluationReport& report) {
   if (!progress_.has_value()) {
     return absl::FailedPreconditionError("evaluation before the start");
+  }
+  if (!member.WasAssignedPiece(report.piece())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation piece ", report.piece(),
+                     " was not assigned to the worker, which has pieces [",
+                     member.pieces.begin, ", ", member.pieces.end, ")"));
+  }
+  // Weights that have diverged have such a loss, so it is no violation.
+  if (!std::isfinite(report.loss_sum())) {
+    Note(JobEvent::WARNING, "nonfinite_evaluation",
+         absl::StrCat("the evaluation loss of ", member.Name(), ", piece ",
+                      report.piece(), ", is ", report.loss_sum()),
+         "worker", member.rank);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,
                              progress_->AddEvaluation(report, clock_()));

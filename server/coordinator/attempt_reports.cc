@@ -1,6 +1,4 @@
 // What an attempt tells about itself: events, status, summary and manifest.
-#include <utility>
-
 #include "common/job/job.h"
 #include "server/coordinator/attempt.h"
 #include "server/coordinator/job_status.h"
@@ -20,10 +18,6 @@ void Attempt::Note(JobEvent::Severity severity, const std::string& kind,
   event.set_role(role);
   event.set_number(number);
   options_.on_event(event);
-}
-
-std::vector<std::string> Attempt::TakeNotices() {
-  return std::exchange(notices_, {});
 }
 
 void Attempt::FlushMetrics() {

@@ -6,6 +6,7 @@
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/parameters/parameter_table.h"
+#include "server/membership/member_secrets.h"
 #include "server/membership/peer_checks.h"
 #include "server/replication/replica_store.h"
 
@@ -91,6 +92,8 @@ CoordinatorOrder AdmissionOrder(
   admission->set_job_id(options.job_id);
   admission->set_lease_ms(absl::ToInt64Milliseconds(lease));
   admission->set_attempt(options.attempt);
+  admission->set_secret(
+      MemberSecrets(options.secret_key).OfMember(member.incarnation));
   return order;
 }
 
@@ -107,6 +110,7 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
   configure->set_steps(ready.data().steps());
   configure->set_train_samples(ready.data().train_samples());
   configure->set_attempt(options.attempt);
+  configure->set_secret_key(options.secret_key);
   configure->set_checkpoint(beginning.checkpoint);
   if (ResolveExchange(options.job).servers_hold_replicas) {
     *configure->mutable_journal_scope() =

@@ -57,6 +57,7 @@ struct BeginningOptions {
   bool from_memory = false;
   std::string run;  // ID of the run; see JournalScope.
   int64_t attempt = 1;
+  std::string secret_key;  // Configure.secret_key.
 };
 
 // Chooses the version and the state at which an attempt (one run of the

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
+#include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/job_metrics.h"
 #include "server/membership/peer_checks.h"
@@ -48,11 +49,22 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
   member->last_heard = attempt_.now();
   const std::string name = member->Name();
   const absl::Status status = Handle(member, report);
+  ExpelOffender();
   // Otherwise it was removed, and that is noted.
   if (!status.ok() && attempt_.membership().Find(incarnation) != nullptr) {
-    admission_.NoteRefusal(name, status);
+    if (IsTransient(status)) {
+      admission_.NoteRefusal(name, status);
+    } else {
+      admission_.Expel(incarnation, status);
+    }
   }
   return status;
+}
+
+void Coordinator::ExpelOffender() {
+  if (const auto offender = attempt_.TakeOffender()) {
+    admission_.Expel(offender->incarnation, offender->reason);
+  }
 }
 
 absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
@@ -63,12 +75,14 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
     case WorkerReport::kSynced:
       return admission_.OnSynced(member);
     case WorkerReport::kHeartbeat:
+      TRIBUTARY_RETURN_IF_ERROR(
+          CheckStatistics(report.heartbeat().statistics()));
       attempt_.OnHeartbeat(member, report.heartbeat());
       return absl::OkStatus();
     case WorkerReport::kClaim:
       return attempt_.OnStepRequest(*member);
     case WorkerReport::kEvaluation:
-      return attempt_.OnEvaluation(report.evaluation());
+      return attempt_.OnEvaluation(*member, report.evaluation());
     case WorkerReport::kSums:
       return attempt_.OnWorkerSums(incarnation, report.sums());
     case WorkerReport::kPublication:
@@ -80,6 +94,8 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
       admission_.OnFailure(*member, report.failure());
       return absl::OkStatus();
     case WorkerReport::kFarewell:
+      TRIBUTARY_RETURN_IF_ERROR(
+          CheckStatistics(report.farewell().statistics()));
       attempt_.OnFarewell({"worker", member->rank,
                            report.farewell().statistics(), member->host,
                            member->pid, member->release, member->device});
@@ -166,8 +182,11 @@ absl::Status Coordinator::OnServerReport(int shard,
       admission_.OnReplicationFailure(shard,
                                       report.replication_failure().message());
       return absl::OkStatus();
-    case ServerReport::kSums:
-      return attempt_.OnSums(shard, report.sums());
+    case ServerReport::kSums: {
+      const absl::Status added = attempt_.OnSums(shard, report.sums());
+      ExpelOffender();
+      return added;
+    }
     case ServerReport::kSnapshot:
       return attempt_.OnSnapshot(shard, report.snapshot());
     case ServerReport::kHeartbeat:
@@ -175,7 +194,16 @@ absl::Status Coordinator::OnServerReport(int shard,
         attempt_.servers().SetStatistics(shard,
                                          report.heartbeat().statistics());
       }
+      attempt_.servers().SetMissing(
+          shard, report.heartbeat().has_missing()
+                     ? std::optional<MissingWork>(report.heartbeat().missing())
+                     : std::nullopt);
       attempt_.OnServerVersion(shard, report.heartbeat().version());
+      return absl::OkStatus();
+    case ServerReport::kViolation:
+      admission_.Expel(
+          report.violation().incarnation(),
+          absl::InvalidArgumentError(report.violation().message()));
       return absl::OkStatus();
     case ServerReport::kLeaving:
       attempt_.OnLeaving(shard);
@@ -290,16 +318,12 @@ std::optional<DataFacts> Coordinator::data() const {
 
 std::vector<std::string> Coordinator::TakeNotices() {
   absl::MutexLock lock(&mu_);
-  std::vector<std::string> notices = admission_.TakeNotices();
-  for (std::string& notice : attempt_.TakeNotices()) {
-    notices.push_back(std::move(notice));
-  }
-  return notices;
+  return admission_.TakeNotices();
 }
 
 bool Coordinator::has_trained() const {
   absl::MutexLock lock(&mu_);
-  return admission_.has_trained();
+  return admission_.has_trained() && !watchdog_.stalled();
 }
 
 absl::Status Coordinator::status() const {

@@ -118,7 +118,8 @@ class Coordinator {
   // names a worker that was refused or removed, and the reason.
   std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if at least one worker has reported Synced in this attempt,
-  // which means that the worker has all weights.
+  // which means that the worker has all weights, unless the attempt has ended
+  // because no step was completed.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the trace records that were received from each process, and removes
   // them from this object. Returns an empty list unless the job traces steps.
@@ -165,6 +166,9 @@ class Coordinator {
   // the member may not take part.
   absl::Status Handle(Member* member, const WorkerReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // Expels the worker that Attempt::TakeOffender returns, if there is one.
+  void ExpelOffender() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // Returns the name of the worker in the trace: its role and its rank.
   static TracedName TracedNameOf(const Member& member);

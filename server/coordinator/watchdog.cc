@@ -13,6 +13,9 @@ namespace {
 // that are missing when nothing is left to compute.
 constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
 
+// A step that stalls so often does not end with other workers either.
+constexpr int kMostStalls = 3;
+
 }  // namespace
 
 Watchdog::Watchdog(Attempt* attempt, AdmissionControl* admission)
@@ -30,6 +33,7 @@ void Watchdog::Tick() {
   admission_.PrepareIfDue()
       .IgnoreError();  // An error has already failed the job.
   admission_.StartIfDue();
+  admission_.EndWaits();
   attempt_.RunCheckpointsWhileIdle();
   EndStall(now);
   if (attempt_.phase().finishing() &&
@@ -98,29 +102,55 @@ void Watchdog::AwaitWorkers(absl::Time now) {
 }
 
 void Watchdog::EndStall(absl::Time now) {
-  if (!attempt_.phase().training() || !attempt_.progress()->measured()) return;
+  if (!attempt_.phase().training()) return;
   const JobProgress& progress = *attempt_.progress();
-  const Membership& membership = attempt_.membership();
   const absl::Duration timeout = attempt_.options().stall_timeout;
-  const absl::Duration stalled = progress.Stalled(now);
+  if (begun_round_ < 0) begun_round_ = progress.round();
+  if (progress.round() != stalled_round_) {
+    stalled_round_ = progress.round();
+    stalls_ = 0;
+  }
+  const std::optional<int64_t> piece = progress.MissingPiece();
+  // Each piece that is reported shows that an evaluation goes on.
+  const absl::Duration stalled = piece.has_value()
+                                     ? now - progress.last_progress()
+                                     : progress.Stalled(now);
   if (stalled < timeout || now - stall_ended_ < timeout) return;
-  for (const auto& [incarnation, member] : membership.members()) {
-    if (member.heartbeat.phase() == "evaluate") return;
+  const Member* culprit = nullptr;
+  if (piece.has_value()) {
+    culprit = attempt_.membership().WorkerOfPiece(*piece);
+  } else {
+    culprit = attempt_.mode().Awaited(progress.round());
+    if (culprit == nullptr) {
+      culprit = attempt_.membership().Straggler(progress.round());
+    }
+    // How long the job's steps take is not known yet.
+    if (!progress.measured() &&
+        now - (culprit != nullptr ? culprit->last_computed
+                                  : attempt_.membership().last_computed()) <
+            timeout) {
+      return;
+    }
   }
   stall_ended_ = now;
-  const std::string step = absl::StrCat(
-      "step ", progress.completed_steps() + 1, " has not ended for ",
+  const std::string what = absl::StrCat(
+      piece.has_value() ? "the evaluation after step " : "step ",
+      progress.completed_steps() + (piece.has_value() ? 0 : 1),
+      " has not ended for ",
       absl::FormatDuration(absl::Trunc(stalled, absl::Seconds(1))));
-  const Member* const straggler = membership.Straggler(progress.round());
-  if (straggler != nullptr && membership.synced_count() > 1) {
-    attempt_.RemoveWorker(straggler->incarnation,
-                          absl::DeadlineExceededError(absl::StrCat(
-                              step, ": the others wait for ", straggler->Name(),
-                              ", ", straggler->heartbeat.phase())));
+  const std::string reason =
+      culprit == nullptr
+          ? absl::StrCat(what, ", and no worker reports a reason")
+          : absl::StrCat(what, ": the others wait for ", culprit->Name(), ", ",
+                         culprit->heartbeat.phase());
+  if (++stalls_ >= kMostStalls) {
+    attempt_.Fail(absl::DeadlineExceededError(reason), /*exit_code=*/1);
+  } else if (culprit != nullptr) {
+    admission_.Dismiss(culprit->incarnation, reason);
   } else {
+    stalled_ = progress.round() == begun_round_;
     attempt_.RollBack(AttemptEnding::kRolledBack,
-                      absl::DeadlineExceededError(absl::StrCat(
-                          step, ", and no worker reports a reason")));
+                      absl::DeadlineExceededError(reason));
   }
 }
 

@@ -2,6 +2,8 @@
 #ifndef TRIBUTARY_SERVER_COORDINATOR_WATCHDOG_H_
 #define TRIBUTARY_SERVER_COORDINATOR_WATCHDOG_H_
 
+#include <cstdint>
+
 #include "absl/time/time.h"
 #include "server/coordinator/admission_control.h"
 #include "server/coordinator/attempt.h"
@@ -25,15 +27,19 @@ class Watchdog {
   // Attempt::RunCheckpointsWhileIdle.
   void Tick();
 
+  // Returns true if the attempt was ended because it completed no step, and no
+  // worker could be identified that delayed it.
+  bool stalled() const { return stalled_; }
+
  private:
   void ForgivePause(absl::Time now);
   void ExpireServers(absl::Time now);
   void AwaitServers(absl::Time now);
   void ExpireWorkers(absl::Time now);
   void AwaitWorkers(absl::Time now);
-  // Removes the worker that delays a step for too long. If no such worker can
-  // be identified, or no other worker is left, ends the attempt, so that a new
-  // attempt begins. Does nothing while a worker evaluates.
+  // Removes the worker that delays a step or an evaluation for too long. If no
+  // such worker can be identified, ends the attempt, so that a new attempt
+  // begins. Fails the job when the same step has stalled several times.
   void EndStall(absl::Time now);
 
   Attempt& attempt_;
@@ -41,6 +47,11 @@ class Watchdog {
   absl::Time last_tick_;
   absl::Time servers_missing_since_;
   absl::Time stall_ended_;
+  // How often the step with this number has stalled.
+  int64_t stalled_round_ = -1;
+  int stalls_ = 0;
+  int64_t begun_round_ = -1;  // The round that training has begun with.
+  bool stalled_ = false;
 };
 
 }  // namespace tributary

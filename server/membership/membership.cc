@@ -8,6 +8,9 @@
 namespace tributary {
 namespace {
 
+// Beyond that, a worker's earlier pieces are forgotten, the oldest first.
+constexpr size_t kMostEarlierPieces = 64;
+
 std::optional<double> Median(std::vector<double> values) {
   if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
@@ -18,6 +21,14 @@ std::optional<double> Median(std::vector<double> values) {
 
 std::string Member::Name() const {
   return absl::StrCat("worker ", rank, " (host ", host, ", process ", pid, ")");
+}
+
+bool Member::WasAssignedPiece(int64_t piece) const {
+  const auto has = [piece](const Pieces& range) {
+    return range.begin <= piece && piece < range.end;
+  };
+  return has(pieces) ||
+         std::any_of(earlier_pieces.begin(), earlier_pieces.end(), has);
 }
 
 Membership::Membership(int micro_batches, absl::Duration lease)
@@ -113,6 +124,10 @@ bool Membership::AllFresh() const {
 
 void Membership::AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                               double waiting_seconds, absl::Time now) {
+  if (heartbeat.statistics().leaves() >
+      member->heartbeat.statistics().leaves()) {
+    member->last_computed = now;
+  }
   member->heartbeat = heartbeat;
   // Only the histogram in the Farewell is used. Without it, a status stays
   // small.
@@ -185,6 +200,11 @@ std::map<int64_t, Deal> Membership::AssignWork(int64_t pieces, absl::Time now,
     assignment.set_leaf_end(micro_batch += member.micro_batches);
     assignment.set_piece_begin(piece);
     assignment.set_piece_end(piece += piece_assignment[i]);
+    if (member.earlier_pieces.size() >= kMostEarlierPieces) {
+      member.earlier_pieces.erase(member.earlier_pieces.begin());
+    }
+    member.earlier_pieces.push_back(member.pieces);
+    member.pieces = {assignment.piece_begin(), assignment.piece_end()};
   }
   return assignments;
 }
@@ -197,6 +217,47 @@ bool Membership::AssignmentIsSlow(absl::Time now) const {
     assignment.push_back(member->micro_batches);
   }
   return IsSlowAssignment(assignment, CostsOf(active, now));
+}
+
+absl::Time Membership::last_computed() const {
+  absl::Time last = absl::InfinitePast();
+  for (const auto& [incarnation, member] : members_) {
+    last = std::max(last, member.last_computed);
+  }
+  return last;
+}
+
+const Member* Membership::LastInSteps() const {
+  const Member* last = nullptr;
+  int64_t most = 0;
+  for (const Member* member : Active()) {
+    if (member->micro_batches == 0) continue;
+    const int64_t steps = member->heartbeat.statistics().steps();
+    most = std::max(most, steps);
+    if (last == nullptr || steps < last->heartbeat.statistics().steps()) {
+      last = member;
+    }
+  }
+  return last != nullptr && last->heartbeat.statistics().steps() < most
+             ? last
+             : nullptr;
+}
+
+const Member* Membership::WorkerOf(int micro_batch) const {
+  for (const Member* member : Active()) {
+    const int place = micro_batch - member->first_micro_batch;
+    if (0 <= place && place < member->micro_batches) return member;
+  }
+  return nullptr;
+}
+
+const Member* Membership::WorkerOfPiece(int64_t piece) const {
+  for (const Member* member : Active()) {
+    if (member->pieces.begin <= piece && piece < member->pieces.end) {
+      return member;
+    }
+  }
+  return nullptr;
 }
 
 const Member* Membership::Straggler(int64_t step) const {

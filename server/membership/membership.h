@@ -46,19 +46,33 @@ struct Member {
   bool admitted = false;  // The coordinator has sent the order Admission.
   bool ready = false;     // The worker has sent the report Ready.
   bool opened = false;    // The coordinator has sent the order Open.
+  absl::Time opened_since = absl::InfiniteFuture();
   // True if the worker has a complete version of the weights, so that
   // micro-batches can be assigned to it.
   bool synced = false;
   Heartbeat heartbeat;  // The newest heartbeat, without its chunk_latency.
+  // When a heartbeat has last reported that a further micro-batch was computed.
+  absl::Time last_computed = absl::InfinitePast();
   WorkerSpeed speed;
   // The micro-batches that are assigned to the worker: the number of the first
   // one within the step, and how many there are.
   int first_micro_batch = 0;
   int micro_batches = 0;
+  // The pieces of the held-out data that are assigned to the worker, and those
+  // that were assigned to it before, whose reports may be in flight when work
+  // is reassigned.
+  struct Pieces {
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
+  Pieces pieces;
+  std::vector<Pieces> earlier_pieces;
   // Number of contributions (gradient sums) that the worker sends per chunk and
   // step, for the micro-batches that are assigned to it.
   int contributions = 0;
 
+  // Returns true if the piece is, or was before, assigned to the worker.
+  bool WasAssignedPiece(int64_t piece) const;
   // Returns, for example, "worker 3 (host alpha, process 4711)".
   std::string Name() const;
 };
@@ -139,6 +153,17 @@ class Membership {
   // all members while each member sends one heartbeat.
   static constexpr int kLooksPerRound = 16;
 
+  // Returns when a heartbeat of any member has last reported that a further
+  // micro-batch was computed.
+  absl::Time last_computed() const;
+  // Returns a member with micro-batches that, according to the newest
+  // heartbeats, has computed fewer steps than another one; null if there is
+  // none.
+  const Member* LastInSteps() const;
+  // Returns the member that the micro-batch is assigned to, or null.
+  const Member* WorkerOf(int micro_batch) const;
+  // Returns the member that the piece of an evaluation is assigned to, or null.
+  const Member* WorkerOfPiece(int64_t piece) const;
   // Returns the member that, according to the newest heartbeats, has not
   // finished its micro-batches of `step` although other members have finished
   // theirs. If there are several such members, returns the one with the lowest

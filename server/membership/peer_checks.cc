@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -115,6 +116,24 @@ absl::Status CheckProtocol(int32_t version) {
   return absl::FailedPreconditionError(absl::StrCat(
       "this process speaks protocol version ", version, ", the coordinator ",
       kProtocolVersion, ": use the same release everywhere"));
+}
+
+absl::Status CheckStatistics(const ProcessStatistics& statistics) {
+  const std::pair<absl::string_view, double> times[] = {
+      {"compute_seconds", statistics.compute_seconds()},
+      {"exchange_seconds", statistics.exchange_seconds()},
+      {"data_seconds", statistics.data_seconds()},
+      {"evaluation_seconds", statistics.evaluation_seconds()},
+      {"cpu_seconds", statistics.cpu_seconds()},
+      {"forward_seconds", statistics.forward_seconds()},
+      {"backward_seconds", statistics.backward_seconds()},
+      {"leaf_seconds", statistics.leaf_seconds()}};
+  for (const auto& [name, seconds] : times) {
+    if (std::isfinite(seconds)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ProcessStatistics.", name, " is ", seconds, ", expected a number"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job) {

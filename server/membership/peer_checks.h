@@ -30,6 +30,10 @@ absl::Status CheckJob(const std::string& worker, const std::string& server);
 // differs from the coordinator's.
 absl::Status CheckProtocol(int32_t version);
 
+// Returns InvalidArgument if a time in the statistics of a process is NaN or
+// infinite.
+absl::Status CheckStatistics(const ProcessStatistics& statistics);
+
 // Returns FailedPrecondition, naming the first difference, if `table`, a
 // worker's model, differs from the job's model. Returns InvalidArgument if
 // `table` itself is invalid.

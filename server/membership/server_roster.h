@@ -54,9 +54,10 @@ class ServerRoster {
     // in the coordinator's own process, whose lease never expires.
     absl::Time last_heard;
     // The contents of the server's newest heartbeat. Before the first
-    // heartbeat, `version` is -1 and `statistics` is absent.
+    // heartbeat, `version` is -1, and `statistics` and `missing` are absent.
     int64_t version = -1;
     std::optional<ProcessStatistics> statistics;
+    std::optional<MissingWork> missing;
   };
 
   explicit ServerRoster(int servers) : servers_(servers) {}
@@ -71,6 +72,9 @@ class ServerRoster {
   }
   void SetStatistics(int shard, const ProcessStatistics& statistics) {
     servers_[shard].statistics = statistics;
+  }
+  void SetMissing(int shard, const std::optional<MissingWork>& missing) {
+    servers_[shard].missing = missing;
   }
   // Returns the shards of the servers that have sent nothing for `lease`.
   std::vector<int> Expired(absl::Time now, absl::Duration lease) const;

@@ -269,6 +269,7 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.no_server_timeout = options_.no_server_timeout;
   job.stall_timeout = options_.stall_timeout;
   job.attempt = attempt_;
+  job.secret_key = options_.make_secret_key();
   job.resume = std::move(resume);
   job.resume_from_memory = chooser_.uses_own() && history_.trusts_memory();
   job.run = run_;
@@ -399,7 +400,6 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     metrics_.Flush();
     return opened;
   }
-
   AttemptEnd end;
   end.ending = Follow(&coordinator, &local);
   services->SetReady(false);

@@ -100,6 +100,9 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
       return OnReplicate(order.replicate());
     case ServerOrder::kFinish:
       return absl::OkStatus();
+    case ServerOrder::kRevoke:
+      if (store() != nullptr) store()->Revoke(order.revoke().incarnation());
+      return absl::OkStatus();
     case ServerOrder::kClockReading:
       if (trace() != nullptr) trace()->OnReading(order.clock_reading());
       return absl::OkStatus();
@@ -180,7 +183,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   base_version_ = options.first_version;
   store_ = std::move(store);
   servers_ = configure.servers();
-  service_->Serve(store_.get(), configure.job_id(), configure.attempt());
+  service_->Serve(ServedBy(store_.get(), configure, report_));
   return absl::OkStatus();
 }
 
@@ -459,8 +462,8 @@ void LocalServer::ReportSnapshot(int64_t version,
 ServerReport LocalServer::Heartbeat() const {
   ServerReport report;
   ParameterStore* const from = store();
-  report.mutable_heartbeat()->set_version(
-      from == nullptr ? -1 : from->CompleteVersion());
+  report.mutable_heartbeat()->set_version(-1);
+  if (from != nullptr) from->FillHeartbeat(report.mutable_heartbeat());
   *report.mutable_heartbeat()->mutable_statistics() = Statistics();
   return report;
 }

@@ -17,6 +17,7 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/coordinator/beginning.h"
+#include "server/membership/member_secrets.h"
 #include "server/service/listener.h"
 #include "server/store/block_pass.h"
 #include "server/store/chunk_pass.h"
@@ -99,6 +100,9 @@ struct ServerOptions {
   // Creates the implementation, on the CPU or a GPU, that sums the gradients of
   // chunks and updates their weights.
   ChunkPassMaker make_passes = &MakeBlockPasses;
+
+  // Shard 0 only: returns the key of an attempt's MemberSecrets.
+  std::function<std::string()> make_secret_key = &MemberSecrets::NewKey;
 
   // How this server and the other processes reach each other. Null selects
   // gRPC. Must outlive the call of RunServer.

@@ -119,7 +119,7 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
   if (shard == 0) {
     open.sample_count = sums.weight();
     open.loss_sum = sums.loss_sum();
-    open.nan_loss_contributor = sums.nan_loss_contributor();
+    open.nonfinite_loss_contributor = sums.nonfinite_loss_contributor();
   }
   if (--open.missing > 0) return std::optional<GradientNorm>();
   const OpenRound closed = std::move(open);
@@ -147,8 +147,9 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
     }
   } else {
     last_norm_ = norm.norm();
-    if (open.nan_loss_contributor != 0) {
-      nan_loss_ = NanLoss{rounds_.StepsAfter(round), open.nan_loss_contributor};
+    if (open.nonfinite_loss_contributor != 0) {
+      nonfinite_loss_ = NonfiniteLoss{rounds_.StepsAfter(round),
+                                      open.nonfinite_loss_contributor};
     } else {
       if (open.sample_count > 0) {
         last_loss_ = open.loss_sum / static_cast<double>(open.sample_count);
@@ -309,7 +310,7 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
     evaluating_version_ = report.version();
     pieces_.clear();
   }
-  pieces_.emplace(report.piece(), report);
+  if (pieces_.emplace(report.piece(), report).second) last_piece_ = now;
   if (static_cast<int64_t>(pieces_.size()) < facts_.evaluation_pieces()) {
     return false;
   }
@@ -368,8 +369,8 @@ double JobProgress::samples_per_second() const {
   return seconds > 0 ? static_cast<double>(total_sample_count_) / seconds : 0;
 }
 
-std::optional<JobProgress::NanLoss> JobProgress::TakeNanLoss() {
-  return std::exchange(nan_loss_, std::nullopt);
+std::optional<JobProgress::NonfiniteLoss> JobProgress::TakeNonfiniteLoss() {
+  return std::exchange(nonfinite_loss_, std::nullopt);
 }
 
 std::optional<JobProgress::NonfiniteGradient> JobProgress::TakeNonfinite() {
@@ -378,6 +379,18 @@ std::optional<JobProgress::NonfiniteGradient> JobProgress::TakeNonfinite() {
 
 std::vector<std::string> JobProgress::TakeMetrics() {
   return std::exchange(metrics_, {});
+}
+
+std::optional<int64_t> JobProgress::MissingPiece() const {
+  if (!EvaluationDue(completed_rounds_) ||
+      completed_rounds_ <= evaluated_version_) {
+    return std::nullopt;
+  }
+  int64_t piece = 0;
+  if (evaluating_version_ == completed_rounds_) {
+    while (pieces_.count(piece) > 0) ++piece;
+  }
+  return piece;
 }
 
 absl::Duration JobProgress::Stalled(absl::Time now) const {

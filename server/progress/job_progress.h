@@ -3,6 +3,7 @@
 #ifndef TRIBUTARY_SERVER_PROGRESS_JOB_PROGRESS_H_
 #define TRIBUTARY_SERVER_PROGRESS_JOB_PROGRESS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -69,6 +70,11 @@ class JobProgress {
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
+  // Returns a piece of the evaluation of version round() that was not reported;
+  // nullopt if no evaluation of this version is due.
+  std::optional<int64_t> MissingPiece() const;
+  // Returns the time of the last step, evaluation or report of a piece.
+  absl::Time last_progress() const { return std::max(last_, last_piece_); }
   // Returns the number of completed steps of the job.
   int64_t completed_steps() const {
     return rounds_.StepsAfter(completed_rounds_);
@@ -124,16 +130,16 @@ class JobProgress {
   // round, once. Otherwise returns nullopt.
   std::optional<NonfiniteGradient> TakeNonfinite();
   // A round (one step; with local SGD, several) whose gradient was finite
-  // although a worker's loss was NaN.
-  struct NanLoss {
+  // although a worker's loss was NaN or infinite.
+  struct NonfiniteLoss {
     int64_t step = 0;  // First step of the round.
     // The worker that reported the loss: its incarnation, which is the number
     // that a worker gets when it joins.
     int64_t contributor = 0;
   };
   // If the gradient of the last completed round was finite but a worker's loss
-  // was NaN, returns that round, once. Otherwise returns nullopt.
-  std::optional<NanLoss> TakeNanLoss();
+  // was NaN or infinite, returns that round, once. Otherwise returns nullopt.
+  std::optional<NonfiniteLoss> TakeNonfiniteLoss();
   // Returns the number of steps of the job whose update was skipped because the
   // gradient was not finite.
   int64_t skipped_steps() const { return skipped_steps_; }
@@ -163,7 +169,7 @@ class JobProgress {
     int64_t sample_count = 0;
     double loss_sum = 0;
     std::optional<StepSums::Nonfinite> nonfinite;
-    int64_t nan_loss_contributor = 0;
+    int64_t nonfinite_loss_contributor = 0;
   };
   // Returns InvalidArgument, with the value and the expected value, if a report
   // about a piece of an evaluation (a part of the held-out data) states an
@@ -207,7 +213,7 @@ class JobProgress {
   int64_t all_complete_below_ = 0;
   std::set<int64_t> complete_beyond_;
   std::optional<NonfiniteGradient> nonfinite_;
-  std::optional<NanLoss> nan_loss_;
+  std::optional<NonfiniteLoss> nonfinite_loss_;
   int64_t skipped_steps_ = 0;
   double last_loss_ = 0;
   double last_norm_ = 0;
@@ -233,6 +239,7 @@ class JobProgress {
   int64_t final_version_;
   int64_t evaluating_version_ = 0;
   std::map<int64_t, EvaluationReport> pieces_;
+  absl::Time last_piece_ = absl::InfinitePast();
 
   std::vector<std::string> metrics_;
 };

@@ -64,6 +64,7 @@ absl::Status AllReduceGroup::Publish(int64_t incarnation,
     return absl::FailedPreconditionError(
         "a publication from a worker that is in no all-reduce");
   }
+  published_.insert(incarnation);
   CoordinatorOrder order;
   *order.mutable_publication() = publication;
   Send(order);
@@ -102,6 +103,26 @@ bool AllReduceGroup::Kept(int64_t version) const {
   return begun() &&
          std::all_of(saved_.begin(), saved_.end(),
                      [version](int64_t saved) { return saved >= version; });
+}
+
+int64_t AllReduceGroup::Silent() const {
+  for (const int64_t member : members_) {
+    if (!published_.empty() && published_.count(member) == 0) return member;
+  }
+  return 0;
+}
+
+int64_t AllReduceGroup::LateSaver(int64_t version) const {
+  int64_t late = 0;
+  bool any_saved = false;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (saved_[i] >= version) {
+      any_saved = true;
+    } else if (late == 0) {
+      late = members_[i];
+    }
+  }
+  return any_saved || members_.size() == 1 ? late : 0;
 }
 
 std::optional<ServerOrder> AllReduceGroup::TakeKept(int64_t completed) {

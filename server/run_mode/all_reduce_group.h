@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -62,6 +63,13 @@ class AllReduceGroup {
   // Returns true if every member's part of the state at `version`, or at a
   // newer version, has arrived.
   bool Kept(int64_t version) const;
+  // Returns the incarnation of a member that has published nothing although
+  // another member has; 0 if there is none.
+  int64_t Silent() const;
+  // Returns the incarnation of a member whose part of the state at `version`
+  // has not arrived although that of another member has, or of the only member;
+  // 0 if there is none.
+  int64_t LateSaver(int64_t version) const;
   // If all parts of the snapshot from OrderSave have arrived, and its version
   // is at most `completed` (the number of steps known to be done), returns the
   // order that makes the server write the snapshot. Otherwise, and once it has
@@ -79,6 +87,7 @@ class AllReduceGroup {
   // Newest version of each member's part of the state that has arrived, in the
   // order of members_.
   std::vector<int64_t> saved_;
+  std::set<int64_t> published_;  // Members that have published something.
   std::optional<TakeSnapshot> awaited_;
 };
 

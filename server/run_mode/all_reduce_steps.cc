@@ -18,6 +18,15 @@ std::map<int64_t, std::vector<CoordinatorOrder>> AllReduceSteps::Assign(
   return orders;
 }
 
+const Member* AllReduceSteps::Awaited(int64_t step) const {
+  const Member* const silent = membership().Find(group_.Silent());
+  if (silent != nullptr) return silent;
+  const Member* const late = membership().Find(group_.LateSaver(step));
+  if (late != nullptr) return late;
+  const Member* const straggler = membership().Straggler(step);
+  return straggler != nullptr ? straggler : membership().LastInSteps();
+}
+
 absl::Status AllReduceSteps::CheckReportsSums(int64_t worker) const {
   return group_.Reports(worker) ? absl::OkStatus()
                                 : RunMode::CheckReportsSums(worker);

@@ -34,6 +34,11 @@ class AllReduceSteps final : public RunMode {
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
 
+  // Returns a member that has published nothing although others have, that has
+  // not saved its state of `step` although others
+  // have, that has not finished its micro-batches, or that has computed fewer
+  // steps than others, according to the heartbeats.
+  const Member* Awaited(int64_t step) const override;
   absl::Status CheckReportsSums(int64_t worker) const override;
   absl::Status Publish(int64_t worker, const Publication& publication) override;
 

@@ -27,6 +27,10 @@ void LeasedSteps::GrantSteps(int64_t limit) {
   }
 }
 
+const Member* LeasedSteps::Awaited(int64_t) const {
+  return membership().Find(step_leases_.OldestHolder());
+}
+
 absl::Status LeasedSteps::RequestStep(const Member& worker) {
   if (!worker.synced) return RunMode::RequestStep(worker);
   if (!step_leases_.Request(worker.incarnation)) {

@@ -27,6 +27,7 @@ class LeasedSteps final : public RunMode {
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
   void GrantSteps(int64_t limit) override;
+  const Member* Awaited(int64_t step) const override;
   void OnStepComplete(int64_t step) override { step_leases_.Complete(step); }
   absl::Status RequestStep(const Member& worker) override;
   void RemoveWorker(int64_t worker) override { step_leases_.Remove(worker); }

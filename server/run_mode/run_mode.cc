@@ -9,6 +9,15 @@ std::map<int64_t, std::vector<CoordinatorOrder>> RunMode::Assign(
   return OrdersFor(membership_.AssignWork(pieces, now));
 }
 
+const Member* RunMode::Awaited(int64_t step) const {
+  for (const ServerRoster::Server& server : servers_.servers()) {
+    if (!server.missing.has_value() || server.missing->step() != step) continue;
+    const Member* const worker = membership_.WorkerOf(server.missing->leaf());
+    if (worker != nullptr) return worker;
+  }
+  return nullptr;
+}
+
 bool RunMode::workers_load_state() const {
   return !ResolveExchange(job_).servers_update;
 }

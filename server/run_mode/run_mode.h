@@ -65,6 +65,9 @@ class RunMode {
   // Gives leases (rights to compute a step) for steps below `limit` to workers
   // that have requested a step.
   virtual void GrantSteps(int64_t /*limit*/) {}
+  // Returns the worker whose part of a step the servers, or other workers, wait
+  // for. Returns null if it is not known.
+  virtual const Member* Awaited(int64_t step) const;
   // Called when `step` has been applied to all chunks.
   virtual void OnStepComplete(int64_t /*step*/) {}
   // Returns true if servers wait for the norm of each round's gradient before

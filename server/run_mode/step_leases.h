@@ -33,6 +33,10 @@ class StepLeases {
   // Ends the leases and requests of a worker that has left.
   void Remove(int64_t worker);
 
+  // Returns the worker that has the oldest lease, or 0 if there is none.
+  int64_t OldestHolder() const {
+    return leased_.empty() ? 0 : leased_.begin()->second;
+  }
   // Returns the first step that has never been leased.
   int64_t next() const { return next_; }
 

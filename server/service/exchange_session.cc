@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/failpoint.h"
+#include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "common/codec/top_k.h"
 #include "common/stream/notices.h"
@@ -61,7 +62,7 @@ ExchangeSession::ExchangeSession(Served served, TransportCounters* counters,
                                  StepArrivals* arrivals,
                                  ServerStream<ServerMessage>* stream)
     : served_(std::move(served)),
-      store_(served_.store),
+      store_(served_.weights.store),
       counters_(counters),
       arrivals_(arrivals),
       stream_(stream),
@@ -115,6 +116,12 @@ void ExchangeSession::OnMessage(const WorkerMessage& message,
   const absl::Status status = Handle(message, std::move(payload));
   if (status.ok()) return;
   if (served_.on_refusal) served_.on_refusal(incarnation_, status);
+  if (welcomed_ && incarnation_ != 0 && !IsTransient(status)) {
+    store_->Revoke(incarnation_);
+    if (served_.weights.on_violation) {
+      served_.weights.on_violation(incarnation_, status);
+    }
+  }
   stream_->Close(status);
 }
 
@@ -187,6 +194,8 @@ absl::Status ExchangeSession::Handle(const WorkerMessage& message,
       return OnContributionsInMemory(message.in_memory());
     case WorkerMessage::kMemoryAnswer:
       return OnMemoryAnswer(message.memory_answer());
+    case WorkerMessage::kAssigned:
+      return OnAssigned(message.assigned());
     case WorkerMessage::kHello:
     case WorkerMessage::MESSAGE_NOT_SET:
       break;
@@ -228,6 +237,10 @@ absl::Status ExchangeSession::AddReceived(const Contribution& c,
 absl::Status ExchangeSession::AddContribution(
     const Contribution& c, std::shared_ptr<const GradientSource> gradient) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S4"));
+  if (served_.weights.secrets != nullptr && !store_->whole_batches()) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        assignments_.Check(c.step(), c.node(), store_->leaves()));
+  }
   arrivals_->Add(c.step(), incarnation_);
   NodeSum sum;
   sum.step = c.step();
@@ -288,8 +301,11 @@ ExchangeSession::GradientOf(const Contribution& c) const {
 }
 
 absl::Status ExchangeSession::OnHello(const Hello& hello) {
-  if (!welcomed_) incarnation_ = hello.incarnation();
-  TRIBUTARY_RETURN_IF_ERROR(CheckJob(hello.job_id(), served_.job_id));
+  const ServedWeights& served = served_.weights;
+  const bool proved =
+      served.secrets == nullptr || served.secrets->Proves(hello);
+  if (!welcomed_ && proved) incarnation_ = hello.incarnation();
+  TRIBUTARY_RETURN_IF_ERROR(CheckJob(hello.job_id(), served.job_id));
   const std::string& expected = store_->layout().signature();
   if (hello.signature() != expected) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -297,13 +313,20 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
         " at the worker, ", expected.substr(0, 12), " at server ",
         served_.shard, ": use the same job and release everywhere"));
   }
-  if (hello.attempt() != served_.attempt) {
+  if (hello.attempt() != served.attempt) {
     return absl::AbortedError(
         absl::StrCat("the worker belongs to attempt ", hello.attempt(),
                      " of the job, server ", served_.shard, " to ",
-                     served_.attempt, ": join again"));
+                     served.attempt, ": join again"));
   }
   if (welcomed_) return absl::FailedPreconditionError("a second Hello");
+  // Last, because each attempt has other secrets.
+  if (!proved) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "Hello.secret is not that of incarnation ", hello.incarnation(),
+        ": send the incarnation and the secret of the worker's Admission"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(store_->CheckNotRevoked(incarnation_));
   welcomed_ = true;
   ServerMessage welcome;
   welcome.mutable_welcome()->set_shard(served_.shard);
@@ -316,6 +339,18 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
   stream_->Send(welcome, /*priority=*/-1);
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
   if (memory_ == nullptr) Subscribe(ParameterStore::Place::kStream);
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeSession::OnAssigned(const Assigned& assigned) {
+  if (served_.weights.secrets == nullptr) return absl::OkStatus();
+  if (!served_.weights.secrets->Proves(incarnation_, assigned)) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "Assigned.secret does not prove that micro-batches ",
+        assigned.leaf_begin(), " to ", assigned.leaf_end(),
+        " are assigned to the worker: copy the fields of its Deal"));
+  }
+  assignments_.Add(assigned, store_->NewestPossibleStep());
   return absl::OkStatus();
 }
 

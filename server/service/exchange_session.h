@@ -20,7 +20,10 @@
 #include "common/stream/message_stream.h"
 #include "common/stream/received_floats.h"
 #include "proto/parameter_server.pb.h"
+#include "server/membership/member_secrets.h"
 #include "server/progress/step_arrivals.h"
+#include "server/service/shown_assignments.h"
+#include "server/service/weights_service.h"
 #include "server/store/aggregation/gradient_source.h"
 #include "server/store/device_share.h"
 #include "server/store/parameter_store.h"
@@ -44,7 +47,8 @@ struct TransportCounters {
 // and outcomes to the worker:
 //
 // 1. The worker sends Hello. The session refuses a different job, model or
-//    attempt; otherwise it answers with Welcome. If the worker has offered
+//    attempt, and an incarnation that is not the worker's; otherwise it answers
+//    with Welcome. If the worker has offered
 //    shared memory that the session can map, gradients stay in that memory from
 //    then on, Welcome offers the store's shared memory, and the worker answers
 //    with MemoryAnswer. If the worker has mapped the store's memory, weights
@@ -55,8 +59,11 @@ struct TransportCounters {
 //    chunk: older versions first, and within a version the first layers first.
 //    It removes from the queue the versions that the worker no longer needs,
 //    which bounds the queue.
-// 3. The session passes contributions to the store. If the store returns an
-//    error for a contribution, the session closes the stream.
+// 3. The worker shows its assignments (Assigned). The session passes its
+//    contributions to the store. If a contribution is outside of its
+//    assignments, or the store returns an error for it, the session drops the
+//    worker's other contributions to steps that are not complete, reports the
+//    worker, and closes the stream.
 class ExchangeSession final
     : public ServerSession<WorkerMessage, ServerMessage>,
       public WeightsSubscriber {
@@ -64,16 +71,14 @@ class ExchangeSession final
   // What a server serves to workers, or the status with which it refuses them.
   struct Served {
     int shard = 0;
-    // The weights to serve. If null, the call is refused with `refusal`.
-    ParameterStore* store = nullptr;
-    std::string job_id;
-    int64_t attempt = 0;
-    // The status for workers while `store` is null.
+    // If the store is null, the call is refused with `refusal`.
+    ServedWeights weights;
+    // The status for workers while there is no store.
     absl::Status refusal =
         absl::UnavailableError("this server does not know the model yet");
     // Called when a worker is refused after it has sent a message.
     // `incarnation` is the number that the worker got when it joined, or 0 if
-    // the worker has not sent it. May be null.
+    // the worker has not proved it. May be null.
     std::function<void(int64_t incarnation, const absl::Status&)> on_refusal;
   };
 
@@ -99,6 +104,7 @@ class ExchangeSession final
  private:
   absl::Status Handle(const WorkerMessage& message, ReceivedPayload payload);
   absl::Status OnHello(const Hello& hello);
+  absl::Status OnAssigned(const Assigned& assigned);
   // Maps the worker's shared memory, and offers the store's shared memory in
   // `*welcome`. If either fails, or if the job uses compression, leaves
   // `*welcome` unchanged, and payloads are sent in the stream. In modes in
@@ -143,11 +149,13 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // The next six members are accessed only in calls that the stream makes. The
-  // store also reads incarnation_, on any thread, but only after the session
-  // has subscribed.
+  // The next seven members are accessed only in calls that the stream makes.
+  // The store also reads incarnation_, on any thread, but only after the
+  // session has subscribed.
   bool welcomed_ = false;
+  // Set when the worker has proved it.
   int64_t incarnation_ = 0;
+  ShownAssignments assignments_;
   bool subscribed_ = false;
   // The worker's shared memory, which holds its gradients. Null if gradients
   // are sent in the stream.

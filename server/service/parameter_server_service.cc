@@ -29,12 +29,9 @@ ParameterServerService::ParameterServerService(int shard, Logger* log)
 
 ParameterServerService::~ParameterServerService() = default;
 
-void ParameterServerService::Serve(ParameterStore* store,
-                                   const std::string& job_id, int64_t attempt) {
+void ParameterServerService::Serve(const ServedWeights& weights) {
   absl::MutexLock lock(&mu_);
-  served_.store = store;
-  served_.job_id = job_id;
-  served_.attempt = attempt;
+  served_.weights = weights;
 }
 
 void ParameterServerService::Refuse(const absl::Status& status) {

@@ -35,9 +35,7 @@ class ParameterServerService final
   ParameterServerService(int shard, Logger* log);
   ~ParameterServerService() override;
 
-  // Implements WeightsService::Serve. `store` must outlive the gRPC server.
-  void Serve(ParameterStore* store, const std::string& job_id,
-             int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
+  void Serve(const ServedWeights& weights) override ABSL_LOCKS_EXCLUDED(mu_);
   void Refuse(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
   void TakeArrivals(int64_t step, StepSums* sums) override {
     arrivals_.Take(step, sums);

@@ -8,7 +8,7 @@ namespace tributary {
 WeightsReadSession::WeightsReadSession(const ExchangeSession::Served& served,
                                        TransportCounters* counters,
                                        ServerStream<ServerMessage>* stream)
-    : store_(served.store),
+    : store_(served.weights.store),
       refusal_(served.refusal),
       counters_(counters),
       stream_(stream) {}

@@ -4,6 +4,8 @@
 #define TRIBUTARY_SERVER_SERVICE_WEIGHTS_SERVICE_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -12,19 +14,39 @@
 
 namespace tributary {
 
+class MemberSecrets;
 class ParameterStore;
+
+// What a server serves to the workers of a job, in one attempt (one run of the
+// protocol).
+struct ServedWeights {
+  // Must outlive all streams.
+  ParameterStore* store = nullptr;
+  std::string job_id;
+  int64_t attempt = 0;
+  // Checks which worker sends a message, and which micro-batches are assigned
+  // to it. If null, workers prove neither.
+  std::shared_ptr<const MemberSecrets> secrets;
+  // Called when a worker has sent a message that no correct worker sends, after
+  // the store has revoked the worker (see ParameterStore::Revoke). Must not
+  // block. May be null.
+  std::function<void(int64_t incarnation, const absl::Status&)> on_violation;
+};
+
+// Returns what a configured server serves. Reports a worker that has sent a
+// message that no correct worker sends to `report`.
+ServedWeights ServedBy(ParameterStore* store, const Configure& configure,
+                       const std::function<void(const ServerReport&)>& report);
 
 // Serves a ParameterStore to workers. Thread-safe; no method blocks.
 class WeightsService {
  public:
   virtual ~WeightsService() = default;
 
-  // Serves `store` to the workers of this job and attempt (one run of the
-  // protocol), and refuses other workers. Before this call, all workers are
-  // refused with UNAVAILABLE; they then try again. `store` must outlive all
-  // streams.
-  virtual void Serve(ParameterStore* store, const std::string& job_id,
-                     int64_t attempt) = 0;
+  // Serves the weights to the workers of their job and attempt, and refuses
+  // other workers. Before this call, all workers are refused with UNAVAILABLE;
+  // they then try again.
+  virtual void Serve(const ServedWeights& weights) = 0;
 
   // Refuses all workers with this status, because this server has no weights.
   // Call it instead of Serve.

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
-#include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/numerics/streaming_copy.h"
 #include "common/parameters/reduction_tree.h"
@@ -54,7 +53,7 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
       leaves_(static_cast<int>(options.job.batch().micro_batches())),
       policy_(std::move(policy)),
       recipe_(options.job, options.steps, StatisticsRate(options.job)),
-      awaits_norm_(ResolveExchange(options.job).updates_await_norm),
+      traits_(ResolveExchange(options.job)),
       layout_(std::move(layout)),
       check_(layout_, leaves_, options.steps, options.sample_counts),
       // With compression, the weights are read again at once, so they should
@@ -230,6 +229,7 @@ absl::Status ParameterStore::AddContribution(int number, NodeSum sum) {
   const int node = sum.node;
   {
     absl::MutexLock lock(&chunk->mu);
+    TRIBUTARY_RETURN_IF_ERROR(CheckNotRevoked(sum.contributor));
     const absl::Status status =
         chunk->contributions->Add(chunk->weights.version(), std::move(sum));
     if (!status.ok()) {
@@ -306,7 +306,8 @@ void ParameterStore::EndBurst() {
 }
 
 void ParameterStore::OnTaken(absl::Span<Chunk* const> chunks, bool more) {
-  if (!awaits_norm_) return Update(chunks, /*norm=*/std::nullopt, more);
+  if (!traits_.updates_await_norm)
+    return Update(chunks, /*norm=*/std::nullopt, more);
   std::vector<ChunkPassGroup::SumItem> items;
   for (Chunk* const chunk : chunks) {
     items.push_back({chunk->pass.get(), &chunk->update.sum});
@@ -341,7 +342,7 @@ void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
 }
 
 void ParameterStore::SetGradientNorm(int64_t step, double norm) {
-  if (!awaits_norm_) return;
+  if (!traits_.updates_await_norm) return;
   for (const auto& chunk : chunks_) {
     {
       absl::MutexLock lock(&chunk->mu);
@@ -421,7 +422,7 @@ void ParameterStore::EndRun(std::unique_ptr<ChunkRun> run, double squares,
   run->weights->Complete(&run->next);
   // In synchronous mode no chunk can be summed for the next step before the new
   // version is published, so reports are made in the order of steps.
-  if (!awaits_norm_) ReportSum(*chunk, squares);
+  if (!traits_.updates_await_norm) ReportSum(*chunk, squares);
   if (run->capture != nullptr) run->capture->Put(chunk->place, *run->copy);
   FailpointOrDie("S9");
   LedgerEntry(options_.attempt, chunk->number, chunk->update.step,

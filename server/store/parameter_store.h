@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/executor.h"
 #include "common/codec/encoding.h"
+#include "common/job/exchange_traits.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/update_recipe.h"
 #include "common/os/shared_memory.h"
@@ -171,6 +173,10 @@ class ParameterStore {
 
   const ArenaLayout& layout() const { return layout_; }
   const ExchangeSpec& exchange() const { return options_.job.exchange(); }
+  // Returns the number of micro-batches of a step.
+  int leaves() const { return leaves_; }
+  // Returns true if each worker computes whole steps; see ExchangeTraits.
+  bool whole_batches() const { return traits_.whole_batches; }
   // Returns the names of the optimizer's state arrays.
   std::vector<std::string> slot_names() const {
     return optimizer_->slot_names();
@@ -219,6 +225,23 @@ class ParameterStore {
   // that were applied to all chunks. Returns -1 if some chunk has no version,
   // and Options::steps if this server has no chunks.
   int64_t CompleteVersion() const;
+
+  // Drops the contributions of the worker with this incarnation to steps that
+  // are not complete, and refuses all later ones with Aborted.
+  void Revoke(int64_t incarnation) ABSL_LOCKS_EXCLUDED(revoked_mu_);
+  // Returns Aborted if the worker was revoked.
+  absl::Status CheckNotRevoked(int64_t incarnation) const
+      ABSL_LOCKS_EXCLUDED(revoked_mu_);
+  // Sets the version, and the missing work, of a server's heartbeat.
+  void FillHeartbeat(ServerHeartbeat* heartbeat) const;
+  // Returns a micro-batch that the oldest of the chunks waits for; nullopt if
+  // it waits for none, or in mode `asynchronous`.
+  std::optional<MissingWork> FindMissingWork() const;
+  // Returns the newest step that a worker may have begun to compute. A worker
+  // that has received a version of one chunk may compute from it before this
+  // server's chunks have it.
+  int64_t NewestPossibleStep() const;
+
   // Returns the number of chunks that have all gradients of a step and wait for
   // a thread of the pool. For metrics.
   int QueuedUpdates() const { return queue_.size(); }
@@ -391,7 +414,7 @@ class ParameterStore {
   const int leaves_;
   const std::unique_ptr<const ConsistencyPolicy> policy_;
   const UpdateRecipe recipe_;
-  const bool awaits_norm_;  // True if updates wait for SetGradientNorm.
+  const ExchangeTraits traits_;
   const ArenaLayout layout_;
   const ContributionCheck check_;
   // True if new weights are written with non-temporal stores.
@@ -419,6 +442,12 @@ class ParameterStore {
 
   absl::Mutex subscribers_mu_;
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);
+
+  // Acquired last.
+  mutable absl::Mutex revoked_mu_;
+  // Incarnations. A worker that is to blame for an entry is removed, and must
+  // join again before it can cause a further one.
+  std::set<int64_t> revoked_ ABSL_GUARDED_BY(revoked_mu_);
 
   absl::Mutex capture_mu_;  // Held during a call of TakeSnapshot.
 

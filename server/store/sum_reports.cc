@@ -28,7 +28,8 @@ std::optional<StepSums> SumReports::Add(const ChunkReport& chunk) {
   }
   if (chunk.number == 0) {
     open.sums.set_loss_sum(chunk.sum->loss_sum());
-    open.sums.set_nan_loss_contributor(chunk.sum->nan_loss_contributor());
+    open.sums.set_nonfinite_loss_contributor(
+        chunk.sum->nonfinite_loss_contributor());
   }
   if (--open.missing > 0) return std::nullopt;
   StepSums complete = std::move(open.sums);

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "proto/rendezvous.grpc.pb.h"
+#include "server/membership/member_secrets.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
 
@@ -93,7 +94,23 @@ class BadPeerTest : public ::testing::Test {
     WorkerMessage hello;
     hello.mutable_hello()->set_signature(Signature());
     hello.mutable_hello()->set_attempt(Attempt());
+    hello.mutable_hello()->set_incarnation(kNobody);
+    hello.mutable_hello()->set_secret(secrets_.OfMember(kNobody));
     return hello;
+  }
+
+  // Sends the contribution after the messages of a correct worker that computes
+  // all micro-batches.
+  grpc::Status Contribute(const WorkerMessage& contribution) {
+    Deal deal;
+    deal.set_generation(1);
+    deal.set_leaf_end(
+        static_cast<int>(ResolveJob(*job_).batch().micro_batches()));
+    WorkerMessage all;
+    all.mutable_assigned()->set_generation(1);
+    all.mutable_assigned()->set_leaf_end(deal.leaf_end());
+    all.mutable_assigned()->set_secret(secrets_.OfAssignment(kNobody, deal));
+    return Exchange({GoodHello(), all, contribution});
   }
 
   // The output folder counts attempts, and each test adds one.
@@ -134,6 +151,10 @@ class BadPeerTest : public ::testing::Test {
     EXPECT_THAT(status.error_message(), HasSubstr(part));
   }
 
+  // No worker of the job has this incarnation.
+  static constexpr int64_t kNobody = 1000;
+
+  const MemberSecrets secrets_{kClusterSecretKey};
   static JobSpec* job_;
   static std::string* digest_;
   LocalCluster cluster_;
@@ -224,15 +245,14 @@ TEST_F(BadPeerTest, ChunkThatIsNotThere) {
   WorkerMessage contribution;
   contribution.mutable_contribution()->set_chunk(99);
   contribution.mutable_contribution()->set_payload(std::string(4096, '\0'));
-  ExpectRefusal(Exchange({GoodHello(), contribution}),
-                grpc::StatusCode::INVALID_ARGUMENT, "chunk 99 is not one of");
+  ExpectRefusal(Contribute(contribution), grpc::StatusCode::INVALID_ARGUMENT,
+                "chunk 99 is not one of");
 }
 
 TEST_F(BadPeerTest, PayloadOfTheWrongLength) {
   WorkerMessage contribution;
   contribution.mutable_contribution()->set_payload(std::string(4092, '\0'));
-  ExpectRefusal(Exchange({GoodHello(), contribution}),
-                grpc::StatusCode::INVALID_ARGUMENT,
+  ExpectRefusal(Contribute(contribution), grpc::StatusCode::INVALID_ARGUMENT,
                 "payload of 4092 bytes, expected 4096");
 }
 
@@ -240,8 +260,7 @@ TEST_F(BadPeerTest, EncodingThatIsNotTheJobs) {
   WorkerMessage contribution;
   contribution.mutable_contribution()->set_encoding(BFLOAT16);
   contribution.mutable_contribution()->set_payload(std::string(2048, '\0'));
-  ExpectRefusal(Exchange({GoodHello(), contribution}),
-                grpc::StatusCode::INVALID_ARGUMENT,
+  ExpectRefusal(Contribute(contribution), grpc::StatusCode::INVALID_ARGUMENT,
                 "a contribution in encoding BFLOAT16; the job's is FLOAT32");
 }
 
@@ -249,8 +268,8 @@ TEST_F(BadPeerTest, NodeThatIsNotInTheTree) {
   WorkerMessage contribution;
   contribution.mutable_contribution()->set_node(16);
   contribution.mutable_contribution()->set_payload(std::string(4096, '\0'));
-  ExpectRefusal(Exchange({GoodHello(), contribution}),
-                grpc::StatusCode::INVALID_ARGUMENT, "node 16 is not in");
+  ExpectRefusal(Contribute(contribution), grpc::StatusCode::INVALID_ARGUMENT,
+                "node 16 is not in");
 }
 
 TEST_F(BadPeerTest, StepOfTheFuture) {
@@ -258,8 +277,7 @@ TEST_F(BadPeerTest, StepOfTheFuture) {
   contribution.mutable_contribution()->set_step(1000000);
   contribution.mutable_contribution()->set_node(1);
   contribution.mutable_contribution()->set_payload(std::string(4096, '\0'));
-  ExpectRefusal(Exchange({GoodHello(), contribution}),
-                grpc::StatusCode::FAILED_PRECONDITION,
+  ExpectRefusal(Contribute(contribution), grpc::StatusCode::FAILED_PRECONDITION,
                 "step 1000000 comes too early");
 }
 
@@ -271,10 +289,24 @@ TEST_F(BadPeerTest, SampleCountThatIsNotTheMicroBatchs) {
       static_cast<int>(job.batch().micro_batches()));
   sum.mutable_contribution()->set_weight(samples - 1);
   sum.mutable_contribution()->set_payload(std::string(4096, '\0'));
-  ExpectRefusal(Exchange({GoodHello(), sum}),
-                grpc::StatusCode::INVALID_ARGUMENT,
+  ExpectRefusal(Contribute(sum), grpc::StatusCode::INVALID_ARGUMENT,
                 absl::StrCat("has sample count (weight) ", samples - 1,
                              ", expected ", samples));
+}
+
+TEST_F(BadPeerTest, IncarnationOfAnotherWorker) {
+  WorkerMessage hello = GoodHello();
+  hello.mutable_hello()->set_incarnation(1);
+  ExpectRefusal(Exchange({hello}), grpc::StatusCode::PERMISSION_DENIED,
+                "Hello.secret is not that of incarnation 1");
+}
+
+TEST_F(BadPeerTest, MicroBatchesThatWereNotAssigned) {
+  WorkerMessage contribution;
+  contribution.mutable_contribution()->set_node(1);
+  contribution.mutable_contribution()->set_payload(std::string(4096, '\0'));
+  ExpectRefusal(Exchange({GoodHello(), contribution}),
+                grpc::StatusCode::INVALID_ARGUMENT, "sent Assigned");
 }
 
 TEST_F(BadPeerTest, StepBeforeTheFirst) {
@@ -282,8 +314,8 @@ TEST_F(BadPeerTest, StepBeforeTheFirst) {
   contribution.mutable_contribution()->set_step(-1);
   contribution.mutable_contribution()->set_node(1);
   contribution.mutable_contribution()->set_payload(std::string(4096, '\0'));
-  ExpectRefusal(Exchange({GoodHello(), contribution}),
-                grpc::StatusCode::INVALID_ARGUMENT, "steps count from 0");
+  ExpectRefusal(Contribute(contribution), grpc::StatusCode::INVALID_ARGUMENT,
+                "steps count from 0");
 }
 
 TEST_F(BadPeerTest, BytesThatAreNoMessage) {

@@ -44,6 +44,7 @@ void LocalCluster::StartServer(const JobSpec& job, int shard, int servers,
   options.output_directory = directory_;
   options.security = security_.servers;
   options.make_passes = how_.make_passes;
+  options.make_secret_key = [] { return std::string(kClusterSecretKey); };
   options.resume = !how_.resume_from.empty();
   options.resume_from = how_.resume_from;
   options.on_listening = [this, shard, listening](const std::string& address) {
@@ -51,6 +52,7 @@ void LocalCluster::StartServer(const JobSpec& job, int shard, int servers,
     if (shard == 0) coordinator_ = address;
     listening->Notify();
   };
+  if (how_.change) how_.change(&options);
   process->thread = std::thread([process, options, listening] {
     process->status = RunServer(options, &process->shutdown);
     if (listening->HasBeenNotified()) return;
@@ -101,6 +103,13 @@ int LocalCluster::StartWorkerOfRank(int rank) {
   WorkerOptions options;
   options.rank = rank;
   options.security = security_.workers;
+  return Start(options);
+}
+
+int LocalCluster::StartWorkerOver(WorkerNetwork* network, int rank) {
+  WorkerOptions options;
+  options.rank = rank;
+  options.network = network;
   return Start(options);
 }
 

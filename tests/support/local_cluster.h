@@ -4,6 +4,7 @@
 #define TRIBUTARY_TESTS_SUPPORT_LOCAL_CLUSTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.grpc.pb.h"
+#include "server/process/server_options.h"
 #include "server/store/block_pass.h"
 #include "server/store/chunk_pass.h"
 #include "worker/process/worker_process.h"
@@ -34,7 +36,12 @@ struct ClusterSecurity {
 struct ClusterServers {
   ChunkPassMaker make_passes = &MakeBlockPasses;
   std::string resume_from;  // See ServerOptions; empty to begin at step 0.
+  // Changes the options of each server; may be null.
+  std::function<void(ServerOptions*)> change;
 };
+
+// The key of the cluster's MemberSecrets, for tests that play a worker.
+inline constexpr char kClusterSecretKey[] = "key";
 
 // Runs one job on a cluster of threads. Not thread-safe.
 class LocalCluster {
@@ -61,6 +68,9 @@ class LocalCluster {
   int StartSlowWorker(double slowness);
   // Like StartWorker, but the worker requests this rank.
   int StartWorkerOfRank(int rank);
+  // Like StartWorkerOfRank, but the worker uses `network`, which must outlive
+  // the worker.
+  int StartWorkerOver(WorkerNetwork* network, int rank);
   // Like StartWorker, but with `security` instead of ClusterSecurity::workers.
   int StartWorkerWith(const Security& security);
   // Disconnects the worker at once, as if its process had failed, and waits for

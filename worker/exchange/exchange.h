@@ -81,6 +81,10 @@ class Exchange {
   // which can therefore read it at full speed.
   virtual bool DeviceWeightsAreLocal() const { return false; }
 
+  // Shows the servers the worker's assignment. The membership client calls this
+  // before the WorkState receives the assignment.
+  virtual void ShowAssignment(const Deal& /*assignment*/) {}
+
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
   // Sends the gradient sum of one node of the reduction tree for one chunk,

@@ -53,8 +53,8 @@ struct AllReducePartOptions {
 // the weights are complete, waits without a time limit until the coordinator
 // has formed the group, and connects to the members.
 //
-// On failure, returns OutOfRange if the job finished without this worker, or
-// else the first error. `setup`, `membership`, `state` and the objects that
+// On failure, returns JobDoneStatus() if the job finished without this worker,
+// or else the first error. `setup`, `membership`, `state` and the objects that
 // `options` points to must outlive the exchange, which receives the
 // coordinator's Save orders until it is destroyed.
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(

@@ -2,10 +2,26 @@
 
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/monotonic_clock.h"
 
 namespace tributary {
+namespace {
+
+constexpr char kJobDone[] = "tributary/job_done";
+
+}  // namespace
+
+absl::Status JobDoneStatus() {
+  absl::Status status = absl::OutOfRangeError("the job is done");
+  status.SetPayload(kJobDone, absl::Cord());
+  return status;
+}
+
+bool IsJobDone(const absl::Status& status) {
+  return status.GetPayload(kJobDone).has_value();
+}
 
 void MembershipClient::Begin(std::unique_ptr<MembershipStream> stream,
                              const std::string& address, const Join& join) {
@@ -55,7 +71,7 @@ absl::StatusOr<Group> MembershipClient::AwaitGroup() {
   absl::MutexLock lock(&mu_);
   Await(&mu_, absl::Condition(&settled));
   if (group_.has_value()) return *group_;
-  if (finished_) return absl::OutOfRangeError("the job is done");
+  if (finished_) return JobDoneStatus();
   return stopped_ ? absl::CancelledError("the job was stopped") : ended_;
 }
 
@@ -77,6 +93,11 @@ void MembershipClient::SetSave(std::function<void(int64_t version)> save) {
   if (!save_) return;
   for (const int64_t version : saves_) save_(version);
   saves_.clear();
+}
+
+void MembershipClient::SetDeal(std::function<void(const Deal&)> deal) {
+  absl::MutexLock lock(&mu_);
+  deal_ = std::move(deal);
 }
 
 void MembershipClient::SetReading(
@@ -136,6 +157,7 @@ bool MembershipClient::OnMessage(const CoordinatorOrder& order,
       if (reading_) reading_(order.clock_reading());
       break;
     case CoordinatorOrder::kDeal:
+      if (deal_) deal_(order.deal());
       state_->SetAssignment(order.deal());
       break;
     case CoordinatorOrder::kEvaluated:
@@ -166,10 +188,12 @@ void MembershipClient::OnGone(const absl::Status& status) {
                        : absl::Status(status.code(),
                                       absl::StrCat("coordinator ", address_,
                                                    ": ", status.message()));
+  // The coordinator ends a stream with this code for no other reason.
+  if (absl::IsOutOfRange(status)) ended_ = JobDoneStatus();
   if (state_ == nullptr) return;
   // A worker that has received Finished must not look for servers that have
   // already exited.
-  state_->Fail(finished_ ? absl::OutOfRangeError("the job is done") : ended_);
+  state_->Fail(finished_ ? JobDoneStatus() : ended_);
 }
 
 }  // namespace tributary

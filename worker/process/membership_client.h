@@ -20,6 +20,12 @@
 
 namespace tributary {
 
+// Marks a status that says that the job is done, so that the worker has nothing
+// left to do. The mark, not the code, has this meaning: other errors of a
+// worker may have the same code.
+absl::Status JobDoneStatus();
+bool IsJobDone(const absl::Status& status);
+
 using MembershipStream = ClientStream<CoordinatorOrder, WorkerReport>;
 
 // Joins the job, passes the coordinator's orders to the WorkState, and sends
@@ -27,7 +33,9 @@ using MembershipStream = ClientStream<CoordinatorOrder, WorkerReport>;
 // may be silent before the coordinator treats it as lost; the caller must send
 // heartbeats in time. If the connection ends, the methods that wait return
 // Unavailable or the code with which the coordinator ended the stream; the
-// message names the coordinator. Must stay alive until AwaitDone has returned.
+// message names the coordinator. If
+// the coordinator ends the stream because the job is done, they return
+// JobDoneStatus(). Must stay alive until AwaitDone has returned.
 // Thread-safe.
 class MembershipClient final
     : private ClientSession<CoordinatorOrder, WorkerReport> {
@@ -60,9 +68,9 @@ class MembershipClient final
   absl::StatusOr<Open> AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- All-reduce only.
-  // Blocks until this worker is a member of a group. Returns OutOfRange if the
-  // job finishes without this worker, Cancelled if the job is stopped, and the
-  // connection's error if it ends first.
+  // Blocks until this worker is a member of a group. Returns JobDoneStatus() if
+  // the job finishes without this worker, Cancelled if the job is stopped, and
+  // the connection's error if it ends first.
   absl::StatusOr<Group> AwaitGroup() ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until a member of the all-reduce group, possibly this one, publishes
   // a value, such as its address, under `name`, and returns the value. Returns
@@ -76,6 +84,11 @@ class MembershipClient final
   // returned.
   void SetSave(std::function<void(int64_t version)> save)
       ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Sets the callback that receives each assignment before the WorkState does.
+  // It must not block; of this object's methods, it may call only Send. Null
+  // removes the callback, which no longer runs once SetDeal has returned.
+  void SetDeal(std::function<void(const Deal&)> deal) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Sets the callback for readings of the coordinator's clock, which answer the
   // ClockProbe reports. It must not block; of this object's methods, it may
@@ -107,6 +120,7 @@ class MembershipClient final
   std::optional<Group> group_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string> published_ ABSL_GUARDED_BY(mu_);
   std::function<void(int64_t)> save_ ABSL_GUARDED_BY(mu_);
+  std::function<void(const Deal&)> deal_ ABSL_GUARDED_BY(mu_);
   std::function<void(const ClockReading&)> reading_ ABSL_GUARDED_BY(mu_);
   // Versions of the Save orders received while save_ was null, which SetSave
   // delivers.

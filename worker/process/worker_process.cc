@@ -41,7 +41,6 @@ namespace {
 constexpr int kBeatsPerLease = 10;
 // Interval while the lease is unknown. The shortest lease is one second.
 constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
-
 // Longest time that a server still answers after it has stopped the job.
 constexpr absl::Duration kStopTime = absl::Seconds(30);
 
@@ -127,6 +126,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
   exchange_options.shared_arenas = static_cast<int>(
       open_steps * admission.job().batch().micro_batches() + 2);
   exchange_options.incarnation = admission.incarnation();
+  exchange_options.secret = admission.secret();
   exchange_options.attempt = admission.attempt();
   exchange_options.job_id = admission.job_id();
   exchange_options.connect_timeout = options.connect_timeout;
@@ -211,6 +211,7 @@ struct StayFacts {
   // A device has failed. This process cannot use it again, so the worker must
   // not join again.
   bool device_failed = false;
+  bool failed_here = false;  // The error is not one of a connection.
 };
 
 // Takes part in a job from Admission to Farewell.
@@ -246,6 +247,7 @@ absl::Status TakePart(const WorkerOptions& options,
       admission.job(), options.threads, options.make_device, options.sources);
   // Internal is the error of a device; see Device::Synchronize.
   stay->device_failed = absl::IsInternal(made.status());
+  stay->failed_here = !made.ok();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
                              std::move(made));
   options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
@@ -289,7 +291,6 @@ absl::Status TakePart(const WorkerOptions& options,
     }
     membership->Send(ready);
     TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
-
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
     const std::unique_ptr<TraceSender> trace =
         MakeTrace(admission.job(), membership);
@@ -304,7 +305,12 @@ absl::Status TakePart(const WorkerOptions& options,
     if (!joined.ok()) check_devices();
     TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange,
                                std::move(joined));
-    const absl::Cleanup forget = [&] { membership->SetSave(nullptr); };
+    const absl::Cleanup forget = [&] {
+      membership->SetSave(nullptr);
+      membership->SetDeal(nullptr);
+    };
+    membership->SetDeal(
+        [&exchange](const Deal& deal) { exchange->ShowAssignment(deal); });
     Trainer::Hooks hooks;
     hooks.report = [membership](const WorkerReport& report) {
       membership->Send(report);
@@ -343,6 +349,7 @@ absl::Status TakePart(const WorkerOptions& options,
           if (!gpu.empty()) AddGpuMetrics(gpu, page);
         });
     const absl::Status trained = trainer.Run();
+    stay->failed_here = !trained.ok() && state->status().ok();
     pulse.reset();
     if (!trained.ok()) check_devices();
     if (!trained.ok() && exchange->device() != nullptr &&
@@ -412,7 +419,7 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
   stay->admitted = membership.admitted();
   stay->over = membership.stopped();
   if (stay->over) status = absl::CancelledError("the job was stopped");
-  if (absl::IsOutOfRange(status)) {
+  if (IsJobDone(status)) {
     // The other workers have finished the job.
     options.log->Info("%s", std::string(status.message()));
     status = absl::OkStatus();
@@ -421,6 +428,10 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
     status.SetPayload(kDeviceFailure, absl::Cord());
   }
   const bool token_changes = absl::IsUnauthenticated(status) && stay->admitted;
+  // An unknown error of the system, such as that of a disk, would come back.
+  if (stay->failed_here && absl::IsUnknown(status)) {
+    status = absl::FailedPreconditionError(status.message());
+  }
   const bool rejoins =
       (IsTransient(status) || token_changes) && !stay->device_failed;
   if (!status.ok() && !shutdown->requested() && !rejoins) {

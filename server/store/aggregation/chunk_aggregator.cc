@@ -88,47 +88,91 @@ ChunkAggregator::ChunkAggregator(int leaves, WireDtype dtype)
 
 bool ChunkAggregator::Add(NodeSum sum) {
   const int node = sum.node;
-  for (int n = node; n >= 1; n /= 2) {
-    if (covered_[n]) return false;
+  for (int n = node / 2; n >= 1; n /= 2) {
+    if (Has(n, sum.contributor)) return false;
   }
-  DropUnder(node);
-  sums_[node] = std::move(sum);
+  if (Covers(node, sum.contributor)) return false;
+  DropUnder(node, sum.contributor);
+  sums_[node].push_back(std::move(sum));
   covered_[node] = true;
-  for (int n = node; n > 1 && covered_[n] && covered_[n ^ 1]; n /= 2) {
-    covered_[n / 2] = true;
-  }
+  CoverAbove(node);
   return true;
 }
 
-// Drops contributions of nodes below `node`, which `node` covers.
-void ChunkAggregator::DropUnder(int node) {
+bool ChunkAggregator::Has(int node, int64_t contributor) const {
+  return std::any_of(sums_[node].begin(), sums_[node].end(),
+                     [contributor](const NodeSum& sum) {
+                       return sum.contributor == contributor;
+                     });
+}
+
+bool ChunkAggregator::Covers(int node, int64_t contributor) const {
+  return Has(node, contributor) ||
+         (node < leaves_ && Covers(2 * node, contributor) &&
+          Covers(2 * node + 1, contributor));
+}
+
+void ChunkAggregator::CoverAbove(int node) {
+  for (int n = node / 2; n >= 1; n /= 2) {
+    covered_[n] = !sums_[n].empty() || (covered_[2 * n] && covered_[2 * n + 1]);
+  }
+}
+
+void ChunkAggregator::DropUnder(int node, int64_t contributor) {
   if (node >= leaves_) return;
   for (const int child : {2 * node, 2 * node + 1}) {
-    DropUnder(child);
-    sums_[child].reset();
-    covered_[child] = false;
+    DropUnder(child, contributor);
+    auto& sums = sums_[child];
+    sums.erase(std::remove_if(sums.begin(), sums.end(),
+                              [contributor](const NodeSum& sum) {
+                                return sum.contributor == contributor;
+                              }),
+               sums.end());
   }
+}
+
+void ChunkAggregator::DropFrom(int64_t contributor) {
+  // Node 0 does not exist; its child is the root.
+  DropUnder(1, contributor);
+  auto& root = sums_[1];
+  root.erase(std::remove_if(root.begin(), root.end(),
+                            [contributor](const NodeSum& sum) {
+                              return sum.contributor == contributor;
+                            }),
+             root.end());
+  for (int n = 2 * leaves_ - 1; n >= 1; --n) {
+    covered_[n] = !sums_[n].empty() ||
+                  (n < leaves_ && covered_[2 * n] && covered_[2 * n + 1]);
+  }
+}
+
+std::optional<int> ChunkAggregator::FirstMissing() const {
+  if (covered_[1]) return std::nullopt;
+  int node = 1;
+  while (node < leaves_) node = covered_[2 * node] ? 2 * node + 1 : 2 * node;
+  return node - leaves_;
 }
 
 TreeSum ChunkAggregator::Take() {
   TreeSum total;
   total.dtype_ = dtype_;
   total.loss_sum_ = TakeUnder(1, /*height=*/1, &total);
-  for (auto& sum : sums_) sum.reset();
+  for (auto& sums : sums_) sums.clear();
   covered_.assign(covered_.size(), false);
   return total;
 }
 
 double ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
-  if (sums_[node].has_value()) {
-    sum->steps_.push_back(std::move(sums_[node]->gradient));
-    sum->contributors_.push_back(sums_[node]->contributor);
-    if (std::isnan(sums_[node]->loss_sum)) {
-      sum->nan_loss_contributor_ = sums_[node]->contributor;
+  if (!sums_[node].empty()) {
+    NodeSum& first = sums_[node].front();
+    sum->steps_.push_back(std::move(first.gradient));
+    sum->contributors_.push_back(first.contributor);
+    if (!std::isfinite(first.loss_sum)) {
+      sum->nonfinite_loss_contributor_ = first.contributor;
     }
     sum->depth_ = std::max(sum->depth_, height);
-    sum->sample_count_ += sums_[node]->sample_count;
-    return sums_[node]->loss_sum;
+    sum->sample_count_ += first.sample_count;
+    return first.loss_sum;
   }
   const double left = TakeUnder(2 * node, height, sum);
   const double right = TakeUnder(2 * node + 1, height + 1, sum);

@@ -55,8 +55,10 @@ class TreeSum {
   int64_t sample_count() const { return sample_count_; }
   double loss_sum() const { return loss_sum_; }
   // Returns the incarnation (the number that a worker got when it joined) of a
-  // worker whose loss is NaN, or 0 if there is none.
-  int64_t nan_loss_contributor() const { return nan_loss_contributor_; }
+  // worker whose loss is NaN or infinite, or 0 if there is none.
+  int64_t nonfinite_loss_contributor() const {
+    return nonfinite_loss_contributor_;
+  }
   bool empty() const { return steps_.empty(); }
 
   // Sums elements [begin, begin + count), where count is at most kBlock. The
@@ -102,16 +104,18 @@ class TreeSum {
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t sample_count_ = 0;
   double loss_sum_ = 0;
-  int64_t nan_loss_contributor_ = 0;
+  int64_t nonfinite_loss_contributor_ = 0;
 };
 
 // Collects the contributions to one chunk in one step. Not thread-safe. Holds
-// at most one contribution per leaf (micro-batch).
+// at most one contribution of each worker per leaf (micro-batch).
 //
 // Contributions of different nodes may overlap if leaves were reassigned during
 // the step and two workers computed the same leaves. Both computed the same
-// bits, so either contribution may be used. A contribution whose leaves are
-// already covered by other contributions is a duplicate.
+// bits, so either contribution may be used. Both are kept, because the
+// contributions of one of the workers may still be dropped (see DropFrom), and
+// a worker sends each node only once. A contribution whose leaves are already
+// covered by contributions of the same worker is a duplicate.
 class ChunkAggregator {
  public:
   // `leaves` must be a power of two. Sums are rounded to `dtype`. Contributions
@@ -121,6 +125,11 @@ class ChunkAggregator {
   // Adds a contribution and returns true. Drops a duplicate and returns false.
   // `sum.node` must be a node of the reduction tree.
   bool Add(NodeSum sum);
+  // Drops all contributions of this worker.
+  void DropFrom(int64_t contributor);
+  // Returns the first leaf that no contribution covers; nullopt if there is
+  // none.
+  std::optional<int> FirstMissing() const;
 
   // Returns true if the contributions cover every leaf (micro-batch of the
   // step), so that Take may be called.
@@ -136,14 +145,23 @@ class ChunkAggregator {
   // `node` on top. Returns the sum of their losses, added in the order of the
   // reduction tree.
   double TakeUnder(int node, int height, TreeSum* sum);
-  void DropUnder(int node);
+  // Returns true if the worker has contributed to `node`.
+  bool Has(int node, int64_t contributor) const;
+  // Returns true if the worker has contributed to `node`, or to nodes below it
+  // that cover it.
+  bool Covers(int node, int64_t contributor) const;
+  // Drops the worker's contributions to nodes below `node`.
+  void DropUnder(int node, int64_t contributor);
+  // Updates covered_ of the nodes above `node`.
+  void CoverAbove(int node);
 
   const int leaves_;
   const WireDtype dtype_;
   // The next two fields are indexed by node of the reduction tree; index 0 is
-  // unused. covered_[n] is true if a contribution for node n was added or both
-  // children of n are covered.
-  std::vector<std::optional<NodeSum>> sums_;
+  // unused. sums_[n] has at most one contribution of each worker, and rarely
+  // more than one at all. covered_[n] is true if there is a contribution to
+  // node n or both children of n are covered.
+  std::vector<std::vector<NodeSum>> sums_;
   std::vector<bool> covered_;
 };
 

@@ -68,6 +68,18 @@ class AsynchronousQueue final : public ContributionQueue {
     return absl::OkStatus();
   }
 
+  void DropFrom(int64_t contributor) override {
+    waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(),
+                                  [contributor](const NodeSum& sum) {
+                                    return sum.contributor == contributor;
+                                  }),
+                   waiting_.end());
+  }
+
+  std::optional<int> FirstMissing(int64_t) const override {
+    return std::nullopt;
+  }
+
   Decision Next(int64_t version) override {
     if (waiting_.empty()) return std::monostate();
     NodeSum sum = std::move(waiting_.front());

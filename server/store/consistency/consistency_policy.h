@@ -62,6 +62,11 @@ class ContributionQueue {
   // contribution that is invalid for every step, and ResourceExhausted if the
   // queue contains too many contributions.
   virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
+  // Drops the contributions of this contributor that no update contains yet.
+  virtual void DropFrom(int64_t contributor) = 0;
+  // Returns a micro-batch that the step after `version` waits for; nullopt if
+  // there is none, or if steps have no order.
+  virtual std::optional<int> FirstMissing(int64_t version) const = 0;
 
   // What the caller must do next: apply an update, send the outcome of a
   // contribution that causes no update, or nothing until the next Add.

@@ -30,6 +30,16 @@ class OrderedQueue final : public ContributionQueue {
     return absl::OkStatus();
   }
 
+  void DropFrom(int64_t contributor) override {
+    for (auto& [step, sums] : open_) sums.DropFrom(contributor);
+  }
+
+  std::optional<int> FirstMissing(int64_t version) const override {
+    if (version < next_ || version >= steps_) return std::nullopt;
+    const auto found = open_.find(version);
+    return found == open_.end() ? 0 : found->second.FirstMissing();
+  }
+
   Decision Next(int64_t version) override {
     const auto oldest = open_.begin();
     if (oldest == open_.end() || oldest->first != version ||

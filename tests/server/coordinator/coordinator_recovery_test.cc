@@ -13,6 +13,7 @@ namespace tributary {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST_F(CoordinatorTest, GoesBackWhenAServerIsGone) {
@@ -110,6 +111,12 @@ class StallTest : public CoordinatorTest {
     }
   }
 
+  void SayServerHas(int64_t version) {
+    ServerReport beat;
+    beat.mutable_heartbeat()->set_version(version);
+    ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, beat).ok());
+  }
+
   Coordinator::Ending Ending() {
     return coordinator_->AwaitEnding(absl::ZeroDuration());
   }
@@ -144,10 +151,147 @@ TEST_F(StallTest, BeginsAgainWhereNobodyCanBeBlamed) {
   EXPECT_EQ(first_.closed.code(), absl::StatusCode::kAborted);
 }
 
-TEST_F(StallTest, WaitsForLongEvaluations) {
+TEST_F(StallTest, DoesNotBelieveThatAWorkerEvaluatesWhenNothingIsDue) {
   Begin("exchange", "evaluate");
-  PassAlive(3 * options_.stall_timeout);
+  PassAlive(options_.stall_timeout + absl::Seconds(1));
+  EXPECT_EQ(second_.closed.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(first_.closed.ok());
+}
+
+// What servers say about a step counts, not what workers say about themselves.
+TEST_F(StallTest, RemovesTheWorkerWhoseMicroBatchIsMissing) {
+  Begin("backward", "exchange");
+  ServerReport beat;
+  beat.mutable_heartbeat()->set_version(1);
+  beat.mutable_heartbeat()->mutable_missing()->set_step(1);
+  beat.mutable_heartbeat()->mutable_missing()->set_leaf(3);
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, beat).ok());
+  PassAlive(options_.stall_timeout + absl::Seconds(1));
+  EXPECT_EQ(second_.closed.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(first_.closed.ok());
+}
+
+TEST_F(StallTest, FailsTheJobIfAStepStallsWithoutEnd) {
+  Begin("exchange", "backward");
+  for (int stall = 0; stall < 3; ++stall) {
+    PassAlive(options_.stall_timeout + absl::Seconds(1));
+    if (Ending() == Coordinator::Ending::kNone && !second_.closed.ok()) {
+      phases_.erase(&second_);
+      second_ = FakeWorker();
+      ASSERT_TRUE(Join(&second_).ok());
+      ASSERT_TRUE(SayReady(&second_).ok());
+      SaySynced(&second_);
+      phases_[&second_] = "backward";
+    }
+  }
+  EXPECT_EQ(Ending(), Coordinator::Ending::kFailed);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("the others wait for worker 1"));
+}
+
+TEST_F(StallTest, RemovesAWorkerThatContributesNothingToTheFirstStep) {
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/9);
+  EnterAll({&first_, &second_});
+  phases_ = {{&first_, "exchange"}, {&second_, "forward"}};
+  PassAlive(options_.stall_timeout + absl::Seconds(1));
+  EXPECT_EQ(second_.closed.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(coordinator_->TakeNotices(),
+              ElementsAre(AllOf(HasSubstr("step 1 has not ended for 10m"),
+                                HasSubstr("the others wait for worker 1"))));
+  EXPECT_EQ(first_.last_assignment().leaf_end(), 4);
+}
+
+// The first steps may take long, because nothing is known about the job.
+TEST_F(StallTest, WaitsForALongFirstStepOfAWorkerThatComputes) {
+  Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/9);
+  Enter(&first_);
+  SayServerHas(0);
+  WorkerReport beat;
+  beat.mutable_heartbeat()->set_phase("forward");
+  for (int64_t leaves = 1; leaves < 4; ++leaves) {
+    beat.mutable_heartbeat()->mutable_statistics()->set_leaves(leaves);
+    for (absl::Duration t; t < options_.stall_timeout - absl::Seconds(9);
+         t += absl::Seconds(1)) {
+      now_ += absl::Seconds(1);
+      ASSERT_TRUE(Say(&first_, beat).ok());
+      coordinator_->Tick();
+    }
+  }
+  EXPECT_TRUE(first_.closed.ok());
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+}
+
+TEST_F(StallTest, RemovesAWorkerThatDoesNotEvaluate) {
+  options_.job.mutable_evaluation()->set_batch(10);
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/1, /*pieces=*/4);
+  EnterAll({&first_, &second_});
+  ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
+  phases_ = {{&first_, "exchange"}, {&second_, "evaluate"}};
+  const auto evaluate = [&](int64_t piece) {
+    WorkerReport report;
+    report.mutable_evaluation()->set_version(1);
+    report.mutable_evaluation()->set_piece(piece);
+    report.mutable_evaluation()->set_weight(10);
+    EXPECT_TRUE(Say(&first_, report).ok());
+  };
+  // Each piece shows that the evaluation goes on.
+  for (const int64_t piece : {0, 1}) {
+    PassAlive(options_.stall_timeout - absl::Seconds(5));
+    EXPECT_TRUE(second_.closed.ok());
+    evaluate(piece);
+  }
+  PassAlive(options_.stall_timeout + absl::Seconds(1));
+  EXPECT_EQ(second_.closed.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(second_.closed.message()),
+              HasSubstr("the evaluation after step 1 has not ended"));
+  EXPECT_EQ(first_.last_assignment().piece_end(), 4);
+}
+
+// The job waits for what one worker was asked for.
+class InitialWeightsTest : public StallTest {
+ protected:
+  void Open() {
+    Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/9);
+    for (FakeWorker* worker : {&first_, &second_}) {
+      ASSERT_TRUE(Join(worker).ok());
+      ASSERT_TRUE(SayReady(worker).ok());
+    }
+    SayConfigured();
+    ASSERT_TRUE(first_.Got(CoordinatorOrder::kOpen));
+    phases_ = {{&first_, "exchange"}, {&second_, "exchange"}};
+  }
+};
+
+TEST_F(InitialWeightsTest, RemovesAWorkerThatDoesNotSendThem) {
+  Open();
+  SayServerHas(-1);
+  SaySynced(&first_);  // It claims to have received them.
+  PassAlive(options_.stall_timeout + absl::Seconds(1));
+  EXPECT_EQ(first_.closed.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(coordinator_->TakeNotices(),
+              ElementsAre(HasSubstr("worker 0 (host , process 0) has not sent "
+                                    "the initial weights within 10m")));
+  EXPECT_TRUE(second_.closed.ok());
+  EXPECT_TRUE(second_.orders.back().open().initialize());
+}
+
+TEST_F(InitialWeightsTest, RemovesWorkersThatDoNotFetchThem) {
+  Open();
+  SayServerHas(0);
+  PassAlive(options_.stall_timeout + absl::Seconds(2));
+  for (const FakeWorker* worker : {&first_, &second_}) {
+    EXPECT_EQ(worker->closed.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(worker->closed.message()),
+                HasSubstr("has not reported Synced within 10m"));
+  }
+}
+
+TEST_F(InitialWeightsTest, WaitsForTheOthersNoLongerThanTheStartTimeout) {
+  Open();
+  SayServerHas(0);
+  SaySynced(&first_);
+  PassAlive(options_.start_timeout + absl::Seconds(1));
+  EXPECT_EQ(first_.last_assignment().leaf_end(), 4);
   EXPECT_TRUE(second_.closed.ok());
 }
 

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
+#include "server/membership/member_secrets.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -36,6 +37,15 @@ class CoordinatorRefusalTest : public CoordinatorTest {
     for (FakeWorker* worker : {&first_, &second_, &third_}) {
       ASSERT_TRUE(Join(worker).ok());
     }
+  }
+
+  // Returns the incarnation that the server's last order revokes, or 0.
+  int64_t Revoked(int shard = 0) const {
+    int64_t revoked = 0;
+    for (const ServerOrder& order : servers_[shard].orders) {
+      if (order.has_revoke()) revoked = order.revoke().incarnation();
+    }
+    return revoked;
   }
 
   Coordinator::Ending Ending() {
@@ -257,7 +267,7 @@ TEST_F(CoordinatorRefusalTest, ARefusedWorkerLeavesANotice) {
                                     "Synced before Open")));
 }
 
-TEST_F(CoordinatorRefusalTest, RefusesAWorkerWhoseLossIsNanForAFiniteGradient) {
+TEST_F(CoordinatorRefusalTest, RefusesAWorkerWhoseLossIsNotFinite) {
   Make(/*servers=*/1, /*expected_workers=*/2);
   EnterAll({&first_, &second_});
   ServerReport report;
@@ -266,25 +276,85 @@ TEST_F(CoordinatorRefusalTest, RefusesAWorkerWhoseLossIsNanForAFiniteGradient) {
     report.mutable_sums()->add_sum_of_squares(1);
   }
   report.mutable_sums()->set_weight(8);
-  report.mutable_sums()->set_loss_sum(std::nan(""));
-  report.mutable_sums()->set_nan_loss_contributor(second_.incarnation);
+  report.mutable_sums()->set_loss_sum(INFINITY);
+  report.mutable_sums()->set_nonfinite_loss_contributor(second_.incarnation);
   ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
   EXPECT_EQ(second_.closed.code(), absl::StatusCode::kInvalidArgument);
-  const std::string expected =
-      "step 1: the loss_sum of worker 1 (host , process 0) is nan, expected a "
-      "number";
-  EXPECT_THAT(std::string(second_.closed.message()), HasSubstr(expected));
-  EXPECT_THAT(coordinator_->TakeNotices(), ElementsAre(HasSubstr(expected)));
+  EXPECT_THAT(std::string(second_.closed.message()),
+              HasSubstr("step 1: its loss_sum is nan or infinite"));
+  EXPECT_THAT(coordinator_->TakeNotices(),
+              ElementsAre(HasSubstr("worker 1 (host , process 0) is refused: "
+                                    "step 1: its loss_sum is")));
   EXPECT_EQ(first_.last_assignment().leaf_end(), 4);
+  EXPECT_EQ(Revoked(), second_.incarnation);
+}
+
+TEST_F(CoordinatorRefusalTest, RemovesAWorkerThatAServerReports) {
+  Make(/*servers=*/2, /*expected_workers=*/2);
+  EnterAll({&first_, &second_});
+  ServerReport report;
+  report.mutable_violation()->set_incarnation(second_.incarnation);
+  report.mutable_violation()->set_message("node 9 is not its own");
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/1, report).ok());
+  EXPECT_EQ(second_.closed.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(coordinator_->TakeNotices(),
+              ElementsAre(HasSubstr("worker 1 (host , process 0) is refused: "
+                                    "node 9 is not its own")));
+  EXPECT_EQ(first_.last_assignment().leaf_end(), 4);
+  EXPECT_EQ(Revoked(/*shard=*/0), second_.incarnation);
+  EXPECT_EQ(Revoked(/*shard=*/1), second_.incarnation);
+}
+
+TEST_F(CoordinatorRefusalTest, NamesTheOnlyWorkerIfItWasRefused) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  Enter(&first_);
+  ServerReport report;
+  report.mutable_violation()->set_incarnation(first_.incarnation);
+  report.mutable_violation()->set_message("node 9 is not its own");
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
+  Pass(options_.no_worker_timeout + absl::Seconds(1));
+  EXPECT_EQ(Ending(), Coordinator::Ending::kFailed);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("worker 0 (host , process 0) is refused: node 9"));
+}
+
+TEST_F(CoordinatorRefusalTest, RefusesTimesThatAreNoNumbers) {
+  Make(/*servers=*/1, /*expected_workers=*/2);
+  EnterAll({&first_, &second_});
+  WorkerReport beat;
+  beat.mutable_heartbeat()->mutable_statistics()->set_leaf_seconds(INFINITY);
+  EXPECT_THAT(Say(&second_, beat),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("ProcessStatistics.leaf_seconds is inf")));
+  EXPECT_EQ(first_.last_assignment().leaf_end(), 4);
+}
+
+// Each worker has a secret of its own, and so has each of its assignments.
+TEST_F(CoordinatorRefusalTest, GivesEachWorkerItsSecrets) {
+  options_.secret_key = "key";
+  Make(/*servers=*/1, /*expected_workers=*/2);
+  EnterAll({&first_, &second_});
+  const MemberSecrets secrets("key");
+  for (const FakeWorker* worker : {&first_, &second_}) {
+    ASSERT_TRUE(worker->orders[0].has_admission());
+    Hello hello;
+    hello.set_incarnation(worker->incarnation);
+    hello.set_secret(worker->orders[0].admission().secret());
+    EXPECT_TRUE(secrets.Proves(hello));
+    const Deal& deal = worker->last_assignment();
+    EXPECT_EQ(deal.secret(), secrets.OfAssignment(worker->incarnation, deal));
+  }
+  EXPECT_EQ(servers_[0].orders[0].configure().secret_key(), "key");
 }
 
 TEST_F(CoordinatorRefusalTest, RefusesEvaluationsThatCannotBe) {
   options_.job.mutable_evaluation()->set_batch(10);
-  Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1, /*pieces=*/2);
-  Enter(&first_);
-  ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
   const auto report = [&](int64_t piece, int64_t sample_count,
                           int64_t correct) {
+    Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1, /*pieces=*/2);
+    first_ = FakeWorker();
+    Enter(&first_);
+    EXPECT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
     WorkerReport evaluation;
     evaluation.mutable_evaluation()->set_version(1);
     evaluation.mutable_evaluation()->set_piece(piece);
@@ -299,9 +369,9 @@ TEST_F(CoordinatorRefusalTest, RefusesEvaluationsThatCannotBe) {
   EXPECT_THAT(report(1, 11, 0),
               HasSubstr("weight is 11, expected from 1 to 10"));
   EXPECT_THAT(report(1, 3, 4), HasSubstr("correct is 4, expected from 0 to 3"));
+  EXPECT_THAT(report(2, 10, 0), HasSubstr("piece 2 was not assigned"));
   EXPECT_EQ(report(0, 10, 10), "");
   EXPECT_EQ(report(1, 3, 0), "");
-  EXPECT_TRUE(first_.Got(CoordinatorOrder::kEvaluated));
 }
 
 TEST_F(CoordinatorRefusalTest, TheOddOneOutIsRefusedWhereItComesLast) {

@@ -80,7 +80,7 @@ class FakeServices final : public AttemptServices,
   void ShutDown(absl::Duration) override {}
 
  private:
-  void Serve(ParameterStore*, const std::string&, int64_t) override {}
+  void Serve(const ServedWeights&) override {}
   void Refuse(const absl::Status&) override {}
   void TakeArrivals(int64_t, StepSums*) override {}
   Traffic traffic() const override { return {}; }

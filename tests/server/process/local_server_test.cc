@@ -43,9 +43,7 @@ class Queue final : public Executor {
 
 class NoStreams final : public WeightsService {
  public:
-  void Serve(ParameterStore* store, const std::string&, int64_t) override {
-    served = store;
-  }
+  void Serve(const ServedWeights& weights) override { served = weights.store; }
   void Refuse(const absl::Status& status) override { refused = status; }
   void TakeArrivals(int64_t, StepSums*) override {}
   Traffic traffic() const override { return bytes; }

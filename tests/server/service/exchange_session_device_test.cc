@@ -118,8 +118,8 @@ class ExchangeSessionDeviceTest : public testing::Test {
     store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
                                      &pool_, [](const StepSums&) {});
     session_ = std::make_unique<ExchangeSession>(
-        ExchangeSession::Served{/*shard=*/0, store_.get(), "job",
-                                /*attempt=*/3},
+        ExchangeSession::Served{/*shard=*/0,
+                                {store_.get(), "job", /*attempt=*/3}},
         &counters_, &arrivals_, &stream_);
   }
 

@@ -10,6 +10,7 @@
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/membership/member_secrets.h"
 #include "tests/server/service/small_store.h"
 #include "tests/support/executors.h"
 #include "tests/support/fake_streams.h"
@@ -38,7 +39,10 @@ class ExchangeSessionTest : public testing::Test {
     ParameterStore::Options options = SmallStoreOptions();
     store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
                                      &pool_, [](const StepSums&) {});
-    served_ = {/*shard=*/2, store_.get(), "job", /*attempt=*/3};
+    served_.shard = 2;
+    served_.weights.store = store_.get();
+    served_.weights.job_id = "job";
+    served_.weights.attempt = 3;
   }
 
   void Start() {
@@ -107,7 +111,7 @@ class ExchangeSessionTest : public testing::Test {
 using P = std::pair<int64_t, int>;
 
 TEST_F(ExchangeSessionTest, RefusesWorkersBeforeTheModelIsKnown) {
-  served_.store = nullptr;
+  served_.weights.store = nullptr;
   Start();
   ExpectClosed(absl::StatusCode::kUnavailable, "does not know the model yet");
 }
@@ -148,6 +152,103 @@ TEST_F(ExchangeSessionTest, RefusesAContributionInAnotherEncoding) {
   Receive(message, Bytes(0));
   ExpectClosed(absl::StatusCode::kInvalidArgument,
                "a contribution in encoding BFLOAT16; the job's is FLOAT32");
+}
+
+// The session of a worker that must prove its incarnation and its assignment.
+class ProvingSessionTest : public ExchangeSessionTest {
+ protected:
+  ProvingSessionTest() {
+    served_.weights.secrets = std::make_shared<const MemberSecrets>(secrets_);
+    served_.weights.on_violation = [this](int64_t incarnation,
+                                          const absl::Status&) {
+      violators_.push_back(incarnation);
+    };
+  }
+
+  WorkerMessage HelloFrom(int64_t incarnation) const {
+    WorkerMessage hello = HelloOf(3);
+    hello.mutable_hello()->set_incarnation(incarnation);
+    hello.mutable_hello()->set_secret(secrets_.OfMember(incarnation));
+    return hello;
+  }
+  WorkerMessage AssignedTo(int64_t incarnation, int begin, int end) {
+    Deal deal;
+    deal.set_generation(++generation_);
+    deal.set_leaf_begin(begin);
+    deal.set_leaf_end(end);
+    WorkerMessage message;
+    Assigned* const assigned = message.mutable_assigned();
+    assigned->set_generation(deal.generation());
+    assigned->set_leaf_begin(begin);
+    assigned->set_leaf_end(end);
+    assigned->set_secret(secrets_.OfAssignment(incarnation, deal));
+    return message;
+  }
+
+  const MemberSecrets secrets_{"key"};
+  std::vector<int64_t> violators_;
+  int64_t generation_ = 0;
+};
+
+TEST_F(ProvingSessionTest, RefusesTheIncarnationOfAnotherWorker) {
+  Start();
+  WorkerMessage hello = HelloFrom(5);
+  hello.mutable_hello()->set_incarnation(6);
+  Receive(hello);
+  ExpectClosed(absl::StatusCode::kPermissionDenied,
+               "Hello.secret is not that of incarnation 6");
+  // It is nobody's violation: who has sent it is not known.
+  EXPECT_EQ(session_->incarnation(), 0);
+  EXPECT_THAT(violators_, ElementsAre());
+}
+
+TEST_F(ProvingSessionTest, AcceptsOnlyTheAssignedMicroBatches) {
+  Start();
+  Receive(HelloFrom(5));
+  Initialize();
+  Receive(AssignedTo(5, 0, 4));
+  Contribute(0, 0);
+  EXPECT_FALSE(stream_.closed().has_value());
+  Receive(AssignedTo(5, 0, 2));
+  // The earlier assignment holds for the steps that were open.
+  Contribute(1, 0);
+  Contribute(2, 0);
+  EXPECT_FALSE(stream_.closed().has_value());
+  Contribute(3, 0);  // Node 1: micro-batches 0 to 3.
+  ExpectClosed(absl::StatusCode::kInvalidArgument, "micro-batch 2");
+  EXPECT_THAT(violators_, ElementsAre(5));
+}
+
+TEST_F(ProvingSessionTest, RefusesAnAssignmentOfAnotherWorker) {
+  Start();
+  Receive(HelloFrom(5));
+  Receive(AssignedTo(6, 0, 4));
+  ExpectClosed(absl::StatusCode::kPermissionDenied, "micro-batches 0 to 4");
+  EXPECT_THAT(violators_, ElementsAre(5));
+}
+
+TEST_F(ProvingSessionTest, DropsWhatAViolatorHasSentForTheOpenStep) {
+  Start();
+  Receive(HelloFrom(5));
+  Initialize();
+  Receive(AssignedTo(5, 0, 2));
+  WorkerMessage half;
+  half.mutable_contribution()->set_node(2);
+  half.mutable_contribution()->set_weight(2);
+  half.mutable_contribution()->set_encoding(FLOAT32);
+  Receive(half, Bytes(100));
+  ASSERT_FALSE(stream_.closed().has_value());
+  EXPECT_EQ(store_->FindMissingWork()->leaf(), 2);
+  half.mutable_contribution()->set_encoding(BFLOAT16);
+  Receive(half, Bytes(100));
+  ExpectClosed(absl::StatusCode::kInvalidArgument, "encoding BFLOAT16");
+  EXPECT_EQ(store_->FindMissingWork()->leaf(), 0);
+  // Its second call is refused, too.
+  FakeServerStream<ServerMessage> again;
+  ExchangeSession session(served_, &counters_, &arrivals_, &again);
+  session.OnMessage(HelloFrom(5), PayloadFrom(""));
+  ASSERT_TRUE(again.closed().has_value());
+  EXPECT_EQ(again.closed()->code(), absl::StatusCode::kAborted);
 }
 
 TEST_F(ExchangeSessionTest, SendsOlderVersionsAndFirstLayersFirst) {

@@ -55,7 +55,11 @@ class ParameterServerServiceTest : public testing::Test {
   void Start() {
     service_ =
         std::make_unique<ParameterServerService>(/*shard=*/0, log_.get());
-    service_->Serve(store_.get(), "job", /*attempt=*/3);
+    ServedWeights served;
+    served.store = store_.get();
+    served.job_id = "job";
+    served.attempt = 3;
+    service_->Serve(served);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),

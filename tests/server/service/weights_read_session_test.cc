@@ -30,7 +30,7 @@ class WeightsReadSessionTest : public testing::Test {
         *ArenaLayout::Create(
             TableOfOneParameter(kReadChunks * kReadElements, kReadElements)),
         &pool_, [](const StepSums&) {});
-    served_.store = store_.get();
+    served_.weights.store = store_.get();
     for (int chunk = 0; chunk < kReadChunks; ++chunk) {
       Buffer values = store_->TakeBuffer();
       for (int64_t i = 0; i < kReadElements; ++i) {
@@ -86,7 +86,7 @@ TEST_F(WeightsReadSessionTest, RefusesAVersionThatIsNotThere) {
 }
 
 TEST_F(WeightsReadSessionTest, RefusesReadersBeforeTheModelIsKnown) {
-  served_.store = nullptr;
+  served_.weights.store = nullptr;
   Request(/*version=*/0);
   ASSERT_TRUE(stream_.closed().has_value());
   EXPECT_THAT(*stream_.closed(),

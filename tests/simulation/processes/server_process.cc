@@ -48,6 +48,9 @@ ServerOptions ServerProcess::Options() {
                                                    ? absl::Milliseconds(50)
                                                    : absl::Milliseconds(1));
   };
+  options.make_secret_key = [keys = 0]() mutable {
+    return absl::StrCat("key ", ++keys);
+  };
   options.network = network_.get();
   options.files = disk_.get();
   options.log = world_->log;

@@ -31,11 +31,4 @@ void WeightsStreams::AcceptRead(const std::shared_ptr<Link>& link) {
       [](const absl::Status&) {});
 }
 
-void WeightsStreams::Serve(ParameterStore* store, const std::string& job_id,
-                           int64_t attempt) {
-  served_.store = store;
-  served_.job_id = job_id;
-  served_.attempt = attempt;
-}
-
 }  // namespace tributary::simulation

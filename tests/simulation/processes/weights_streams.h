@@ -31,13 +31,14 @@ class WeightsStreams final : public WeightsService {
   // Accepts another server's request for the weights.
   void AcceptRead(const std::shared_ptr<Link>& link);
   // Returns the store that is served; null before Serve.
-  ParameterStore* store() const { return served_.store; }
+  ParameterStore* store() const { return served_.weights.store; }
   bool idle() const { return calls_.idle(); }
   // Ends all streams. Call it before the store is destroyed.
   void EndAll() { calls_.EndAll(); }
 
-  void Serve(ParameterStore* store, const std::string& job_id,
-             int64_t attempt) override;
+  void Serve(const ServedWeights& weights) override {
+    served_.weights = weights;
+  }
   void Refuse(const absl::Status&) override {}  // No worker connects.
   void TakeArrivals(int64_t step, StepSums* sums) override {
     arrivals_.Take(step, sums);

@@ -2,16 +2,19 @@
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_CLIENT_STREAM_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_CLIENT_STREAM_H_
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "common/base/monotonic_clock.h"
 #include "common/stream/message_stream.h"
+#include "proto/parameter_server.pb.h"
 #include "tests/simulation/world/link.h"
 #include "tests/simulation/world/streams.h"
 #include "tests/simulation/world/world.h"
@@ -145,6 +148,15 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
       if (half_closed) link->HalfClose();
     }
 
+    // A contribution before the assignment that it belongs to is an error.
+    static bool KeepsPlace(const Out& message) {
+      if constexpr (std::is_same_v<Out, WorkerMessage>) {
+        return message.has_assigned();
+      } else {
+        return false;
+      }
+    }
+
     // Reorders and repeats some messages, which must not change the result.
     void Disturb(std::vector<Out>* messages) {
       Random* const random = &world->random;
@@ -155,6 +167,7 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
                     (*messages)[static_cast<size_t>(
                         random->Uniform(0, static_cast<int64_t>(i) - 1))]);
         }
+        std::stable_partition(messages->begin(), messages->end(), KeepsPlace);
       }
       for (const Out& message : *messages) {
         if (!random->Chance(faults.repeated)) continue;

@@ -30,6 +30,7 @@ Hello MakeHello(const ParameterServerExchange::Options& options,
                 const ArenaLayout& layout) {
   Hello hello;
   hello.set_incarnation(options.incarnation);
+  hello.set_secret(options.secret);
   hello.set_attempt(options.attempt);
   hello.set_job_id(options.job_id);
   hello.set_signature(layout.signature());
@@ -45,7 +46,8 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
                                                  const ArenaLayout* layout,
                                                  WeightsSink* sink)
     : parts_(options.exchange, options.traits.contributions_answered,
-             static_cast<int>(options.servers.size()), layout, sink) {
+             static_cast<int>(options.servers.size()), layout, sink),
+      whole_batches_(options.traits.whole_batches) {
   if (options.servers.size() == 1) parts_.map_device = options.map_device;
   parts_.log = options.log;
   if (options.trace != nullptr) {
@@ -147,6 +149,19 @@ void ParameterServerExchange::ReleaseDevice() {
   // Only a job's only server shares its GPU's memory.
   if (parts_.servers == 1 && !connections_.empty()) {
     connections_[0]->ReleaseDevice();
+  }
+}
+
+void ParameterServerExchange::ShowAssignment(const Deal& assignment) {
+  // Step leases, not assignments, decide what the worker computes.
+  if (whole_batches_) return;
+  Assigned assigned;
+  assigned.set_generation(assignment.generation());
+  assigned.set_leaf_begin(assignment.leaf_begin());
+  assigned.set_leaf_end(assignment.leaf_end());
+  assigned.set_secret(assignment.secret());
+  for (const auto& connection : connections_) {
+    connection->ShowAssignment(assigned);
   }
 }
 

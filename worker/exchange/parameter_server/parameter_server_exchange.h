@@ -51,6 +51,7 @@ class ParameterServerExchange final : public Exchange {
     // the stream.
     int shared_arenas = 16;
     int64_t incarnation = 0;
+    std::string secret;  // Value of Admission.secret.
     int64_t attempt = 0;
     std::string job_id;  // Value of Admission.job_id.
     absl::Duration connect_timeout = absl::Seconds(60);
@@ -93,6 +94,7 @@ class ParameterServerExchange final : public Exchange {
   bool DeviceWeightsAreLocal() const override {
     return parts_.on_device && parts_.device->weights_are_local();
   }
+  void ShowAssignment(const Deal& assignment) override;
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override;
   void Finish() override;
@@ -127,6 +129,7 @@ class ParameterServerExchange final : public Exchange {
   void RetryParked();
 
   ExchangeParts parts_;
+  const bool whole_batches_;  // See ExchangeTraits.
   std::unique_ptr<BufferPool> arenas_;
   // Indexed by shard.
   std::vector<std::unique_ptr<ServerConnection>> connections_;

@@ -80,6 +80,12 @@ void ServerConnection::Retry() {
   stream_->Resume();
 }
 
+void ServerConnection::ShowAssignment(const Assigned& assigned) {
+  WorkerMessage message;
+  *message.mutable_assigned() = assigned;
+  stream_->Send(message, /*priority=*/-1);
+}
+
 void ServerConnection::PushInitial(int chunk, const Buffer& arena) {
   WorkerMessage message;
   message.mutable_initial()->set_chunk(chunk);

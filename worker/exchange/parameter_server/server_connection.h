@@ -100,6 +100,8 @@ class ServerConnection final
   // Cancels the stream and blocks until it has ended.
   ~ServerConnection() override;
 
+  // Sends the assignment, before the contributions that are pushed later.
+  void ShowAssignment(const Assigned& assigned);
   // Sends version 0 of the chunk.
   void PushInitial(int chunk, const Buffer& arena);
   // Sends the sum. If the sum is in memory that the server shares, sends only a

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -168,6 +169,34 @@ TEST_P(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereReassigned) {
   EXPECT_FALSE(aggregator_.complete());
   EXPECT_TRUE(aggregator_.Add(Contribution(5)));
   ExpectTotal();
+}
+
+// A worker sends each node only once, so what it has sent must not depend on
+// the contributions of a worker that is removed later.
+TEST_P(ChunkAggregatorTest, KeepsWhatTheOthersHaveSentWhenAWorkerIsRemoved) {
+  const auto from = [this](int64_t contributor, int node) {
+    NodeSum sum = Contribution(node);
+    sum.contributor = contributor;
+    return sum;
+  };
+  EXPECT_TRUE(aggregator_.Add(from(1, 2)));
+  EXPECT_TRUE(aggregator_.Add(from(2, 4)));
+  EXPECT_TRUE(aggregator_.Add(from(2, 5)));
+  EXPECT_TRUE(aggregator_.Add(from(1, 6)));
+  EXPECT_TRUE(aggregator_.Add(from(2, 7)));
+  EXPECT_TRUE(aggregator_.complete());
+  EXPECT_EQ(aggregator_.FirstMissing(), std::nullopt);
+  aggregator_.DropFrom(1);
+  EXPECT_FALSE(aggregator_.complete());
+  EXPECT_EQ(aggregator_.FirstMissing(), 4);
+  EXPECT_TRUE(aggregator_.Add(from(3, 6)));
+  ExpectTotal();
+}
+
+TEST_P(ChunkAggregatorTest, DropsTheRoot) {
+  EXPECT_TRUE(aggregator_.Add(Contribution(1)));
+  aggregator_.DropFrom(0);
+  EXPECT_EQ(aggregator_.FirstMissing(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(WireDtypes, ChunkAggregatorTest,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,6 +40,19 @@ TEST(AsynchronousPolicyTest, AppliesInTheOrderOfArrival) {
   EXPECT_EQ(UpdateIn(decision)->step, 3);
   EXPECT_EQ(UpdateIn(decision)->outcome->age, 1);
   EXPECT_TRUE(IsNothing(queue->Next(2)));
+}
+
+TEST(AsynchronousPolicyTest, DropsTheContributionsOfAWorker) {
+  const auto queue = QueueOf("asynchronous {}", 10);
+  NodeSum of_another = WholeBatch(3, 0);
+  of_another.contributor = 2;
+  EXPECT_TRUE(queue->Add(0, WholeBatch(7, 0)).ok());
+  EXPECT_TRUE(queue->Add(0, std::move(of_another)).ok());
+  queue->DropFrom(/*contributor=*/0);
+  const auto decision = queue->Next(0);
+  ASSERT_NE(UpdateIn(decision), nullptr);
+  EXPECT_EQ(UpdateIn(decision)->step, 3);
+  EXPECT_TRUE(IsNothing(queue->Next(1)));
 }
 
 TEST(AsynchronousPolicyTest, AnswersWhatItDoesNotApply) {

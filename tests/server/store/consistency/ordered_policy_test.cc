@@ -55,6 +55,19 @@ TEST(OrderedPolicyTest, SynchronousTakesOneStepAtATime) {
               "a contribution to step 2 comes too early at version 2 of 2")));
 }
 
+TEST(OrderedPolicyTest, SaysWhichMicroBatchIsMissing) {
+  const auto queue = QueueOf("stale_synchronous { staleness: 2 }", /*steps=*/9);
+  EXPECT_EQ(queue->FirstMissing(-1), std::nullopt);
+  EXPECT_EQ(queue->FirstMissing(0), 0);
+  EXPECT_TRUE(queue->Add(0, ContributionOf(0, 2)).ok());
+  EXPECT_TRUE(queue->Add(0, ContributionOf(1, 3)).ok());
+  EXPECT_EQ(queue->FirstMissing(0), kPolicyLeaves / 2);
+  EXPECT_EQ(queue->FirstMissing(1), 0);
+  queue->DropFrom(/*contributor=*/0);
+  EXPECT_EQ(queue->FirstMissing(0), 0);
+  EXPECT_EQ(queue->FirstMissing(9), std::nullopt);
+}
+
 TEST(OrderedPolicyTest, BoundedStalenessHoldsStepsThatAreEarly) {
   const auto queue = QueueOf("stale_synchronous { staleness: 2 }", 10);
   EXPECT_TRUE(queue->Add(0, ContributionOf(2, 1)).ok());

@@ -92,7 +92,11 @@ void ExchangeServers::MakeStore(int shard, const Options& options) {
 void ExchangeServers::Listen(int shard) {
   services_.push_back(
       std::make_unique<ParameterServerService>(shard, log_.get()));
-  services_.back()->Serve(stores_[shard].get(), kJobId, kAttempt);
+  ServedWeights served;
+  served.store = stores_[shard].get();
+  served.job_id = kJobId;
+  served.attempt = kAttempt;
+  services_.back()->Serve(served);
   local_.push_back(MakeLocalAddress());
   Listener::Options options;
   options.network = "127.0.0.1:0";

@@ -78,6 +78,7 @@ class ParameterServerExchangeTest : public testing::Test {
     options_.exchange.mutable_parameter_server();
     options_.exchange.set_transport(ExchangeSpec::WIRE);
     options_.incarnation = 7;
+    options_.secret = "secret";
     options_.attempt = 3;
     options_.job_id = "job";
   }
@@ -110,6 +111,7 @@ class ParameterServerExchangeTest : public testing::Test {
       const auto hello = stream->Read();
       ASSERT_TRUE(hello.has_value());
       EXPECT_EQ(hello->message.hello().incarnation(), 7);
+      EXPECT_EQ(hello->message.hello().secret(), "secret");
     }
   }
 
@@ -139,6 +141,26 @@ class ParameterServerExchangeTest : public testing::Test {
   std::vector<FakeStream*> streams_;  // By shard.
   std::unique_ptr<ParameterServerExchange> exchange_;
 };
+
+TEST_F(ParameterServerExchangeTest, ShowsAnAssignmentBeforeContributions) {
+  Connect();
+  Deal deal;
+  deal.set_generation(4);
+  deal.set_leaf_begin(1);
+  deal.set_leaf_end(3);
+  deal.set_secret("of the deal");
+  Push(/*step=*/0, /*chunk=*/0);
+  exchange_->ShowAssignment(deal);
+  for (FakeStream* const stream : streams_) {
+    const auto first = stream->Read();
+    ASSERT_TRUE(first.has_value());
+    const Assigned& assigned = first->message.assigned();
+    EXPECT_EQ(assigned.generation(), 4);
+    EXPECT_EQ(assigned.leaf_begin(), 1);
+    EXPECT_EQ(assigned.leaf_end(), 3);
+    EXPECT_EQ(assigned.secret(), "of the deal");
+  }
+}
 
 TEST_F(ParameterServerExchangeTest, NamesTheServerThatItCannotReach) {
   unreachable_ = "b:2";

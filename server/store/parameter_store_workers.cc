@@ -1,0 +1,60 @@
+// What a ParameterStore knows about the workers: which of them were revoked,
+// and which work they have not sent.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/parameter_store.h"
+
+namespace tributary {
+
+void ParameterStore::Revoke(int64_t incarnation) {
+  {
+    absl::MutexLock lock(&revoked_mu_);
+    revoked_.insert(incarnation);
+  }
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    chunk->contributions->DropFrom(incarnation);
+  }
+}
+
+absl::Status ParameterStore::CheckNotRevoked(int64_t incarnation) const {
+  absl::MutexLock lock(&revoked_mu_);
+  if (revoked_.count(incarnation) == 0) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(
+      "incarnation ", incarnation,
+      " is no longer a member, because it has violated the protocol"));
+}
+
+void ParameterStore::FillHeartbeat(ServerHeartbeat* heartbeat) const {
+  heartbeat->set_version(CompleteVersion());
+  if (const auto missing = FindMissingWork()) {
+    *heartbeat->mutable_missing() = *missing;
+  }
+}
+
+std::optional<MissingWork> ParameterStore::FindMissingWork() const {
+  const int64_t oldest = CompleteVersion();
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    if (chunk->weights.version() != oldest || chunk->updating) continue;
+    const std::optional<int> leaf = chunk->contributions->FirstMissing(oldest);
+    if (!leaf.has_value()) continue;
+    MissingWork missing;
+    missing.set_step(oldest);
+    missing.set_leaf(*leaf);
+    return missing;
+  }
+  return std::nullopt;
+}
+
+int64_t ParameterStore::NewestPossibleStep() const {
+  int64_t newest = 0;
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    newest = std::max(newest, chunk->weights.version());
+  }
+  return newest + 1 + traits_.staleness;
+}
+
+}  // namespace tributary
