@@ -137,7 +137,11 @@ absl::Status WorkerSession::AwaitJob() {
   const std::optional<JobInfo> job = handover_.AwaitJob();
   if (!job.has_value()) {
     const absl::Status end = status();
-    return end.ok() ? absl::OutOfRangeError("the job is done") : end;
+    if (end.ok()) return absl::OutOfRangeError("the job is done");
+    // Callers take the code for the end of the job.
+    return absl::IsOutOfRange(end)
+               ? absl::FailedPreconditionError(end.message())
+               : end;
   }
   job_ = *job;
   return absl::OkStatus();

@@ -55,7 +55,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
     }
     contents.append(buffer, static_cast<size_t>(count));
     if (contents.size() > static_cast<uint64_t>(max_bytes)) {
-      return absl::OutOfRangeError(
+      return absl::InvalidArgumentError(
           absl::StrCat(path, ": larger than ", max_bytes, " bytes"));
     }
   }

@@ -18,8 +18,8 @@ namespace tributary {
 bool PathExists(const std::string& path);
 
 // Returns the contents of a file. Returns NotFound if the file does not exist,
-// OutOfRange if it is larger than `max_bytes`, and the system's error if it
-// cannot be read.
+// InvalidArgument if it is larger than `max_bytes`, and the system's error if
+// it cannot be read.
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      int64_t max_bytes);
 

@@ -141,7 +141,7 @@ TEST_F(RunOutputTest, RefusesAnAttemptThatIsNoNumber) {
     Write("attempt", bytes);
     const auto refused =
         bytes.size() == 1000
-            ? StatusIs(absl::StatusCode::kOutOfRange,
+            ? StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr(run_ + "/attempt: larger than 64 bytes"))
             : StatusIs(absl::StatusCode::kDataLoss,
                        HasSubstr(run_ + "/attempt: does not contain a number"));
