@@ -448,6 +448,8 @@ class ParameterStore {
   // Incarnations. A worker that is to blame for an entry is removed, and must
   // join again before it can cause a further one.
   std::set<int64_t> revoked_ ABSL_GUARDED_BY(revoked_mu_);
+  // False while `revoked_` is empty, so that most contributions need no lock.
+  std::atomic<bool> has_revoked_{false};
 
   absl::Mutex capture_mu_;  // Held during a call of TakeSnapshot.
 

@@ -12,6 +12,7 @@ void ParameterStore::Revoke(int64_t incarnation) {
     absl::MutexLock lock(&revoked_mu_);
     revoked_.insert(incarnation);
   }
+  has_revoked_ = true;
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
     chunk->contributions->DropFrom(incarnation);
@@ -19,6 +20,7 @@ void ParameterStore::Revoke(int64_t incarnation) {
 }
 
 absl::Status ParameterStore::CheckNotRevoked(int64_t incarnation) const {
+  if (!has_revoked_) return absl::OkStatus();
   absl::MutexLock lock(&revoked_mu_);
   if (revoked_.count(incarnation) == 0) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
