@@ -97,6 +97,8 @@ void Attempt::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
     StepBreakdown* breakdown = progress_->breakdown();
     breakdown->AddCounters(member->incarnation, heartbeat.statistics());
     waiting_seconds = breakdown->waiting_seconds(member->incarnation);
+    progress_->resources()->Add("worker", member->rank, heartbeat.statistics(),
+                                clock_());
   }
   membership_.AddHeartbeat(member, heartbeat, waiting_seconds, clock_());
   if (phase_.training() && mode_->AssignmentIsSlow(clock_())) {
@@ -167,6 +169,7 @@ void Attempt::RemoveWorker(int64_t incarnation, const absl::Status& status) {
   const std::string name = member->Name();
   const int rank = member->rank;
   membership_.Remove(incarnation);
+  if (progress_.has_value()) progress_->resources()->Remove("worker", rank);
   ForgetWorker(incarnation);
   if (membership_.count() == 0) alone_since_ = clock_();
   if (phase_.training()) {
@@ -277,6 +280,14 @@ void Attempt::OnServerFailure(int shard, const Failure& failure) {
   } else {
     FailAsReported(failure, absl::StrCat("server ", shard,
                                          " failed: ", failure.message()));
+  }
+}
+
+void Attempt::OnServerStatistics(int shard,
+                                 const ProcessStatistics& statistics) {
+  servers_.SetStatistics(shard, statistics);
+  if (progress_.has_value()) {
+    progress_->resources()->Add("server", shard, statistics, clock_());
   }
 }
 

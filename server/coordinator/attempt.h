@@ -200,6 +200,8 @@ class Attempt {
   // the attempt began from is damaged, ends the attempt, and later attempts do
   // not use that checkpoint. Otherwise fails the job.
   void OnServerFailure(int shard, const Failure& failure);
+  // Handles the totals in a server's heartbeat.
+  void OnServerStatistics(int shard, const ProcessStatistics& statistics);
   // Handles a heartbeat of a server. `version` is the newest version that all
   // chunks of the server have. If training waits only for this version, ends
   // training.

@@ -191,8 +191,7 @@ absl::Status Coordinator::OnServerReport(int shard,
       return attempt_.OnSnapshot(shard, report.snapshot());
     case ServerReport::kHeartbeat:
       if (report.heartbeat().has_statistics()) {
-        attempt_.servers().SetStatistics(shard,
-                                         report.heartbeat().statistics());
+        attempt_.OnServerStatistics(shard, report.heartbeat().statistics());
       }
       attempt_.servers().SetMissing(
           shard, report.heartbeat().has_missing()

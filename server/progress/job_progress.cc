@@ -212,8 +212,12 @@ void JobProgress::EmitTraining(absl::Time now) {
       {"step_seconds", seconds / static_cast<double>(window_.steps)},
       {"seconds", absl::ToDoubleSeconds(now - begin_)},
   };
+  nlohmann::ordered_json resources = resources_.Take(now, now - begin_);
+  // Readers find the lines with resources without parsing the arrays.
+  if (!resources.is_null()) line["resources_count"] = resources.size();
   breakdown_.EndWindow(window_.rounds);
   EmitBreakdown(&line);
+  if (!resources.is_null()) line["resources"] = std::move(resources);
   metrics_.push_back(line.dump());
   window_ = Window();
   window_.begin = now;

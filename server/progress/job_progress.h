@@ -22,6 +22,7 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/progress/evaluation_history.h"
+#include "server/progress/resource_use.h"
 #include "server/progress/step_breakdown.h"
 
 namespace tributary {
@@ -118,6 +119,9 @@ class JobProgress {
   // JobProgress itself passes it the arrival times of their contributions.
   StepBreakdown* breakdown() { return &breakdown_; }
   const StepBreakdown& breakdown() const { return breakdown_; }
+  // Returns what the processes use. The caller must pass it the counters from
+  // their heartbeats.
+  ResourceUse* resources() { return &resources_; }
 
   // A round (one step; with local SGD, several) whose gradient was not finite.
   struct NonfiniteGradient {
@@ -227,6 +231,7 @@ class JobProgress {
   std::deque<double> step_times_;
   Histogram step_seconds_;
   StepBreakdown breakdown_;
+  ResourceUse resources_;
   // The status fields that are measured between the last two lines about
   // training in metrics.jsonl, such as the speed. Other fields are not set.
   StatusReply recent_;

@@ -27,6 +27,7 @@
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
 #include "worker/process/all_reduce_part.h"
+#include "worker/process/gpu_meter.h"
 #include "worker/process/membership_client.h"
 #include "worker/process/worker_metrics.h"
 #include "worker/state/create_work_state.h"
@@ -325,11 +326,13 @@ absl::Status TakePart(const WorkerOptions& options,
     hooks.clock = options.clock;
     hooks.trace = recorder;
     Trainer trainer(setup.get(), state.get(), exchange.get(), hooks);
+    const GpuMeter gpu_meter(setup->device(/*thread=*/0)->bus_id());
     pulse = std::make_unique<Pulse>(beat, [&] {
       WorkerReport report;
       *report.mutable_heartbeat() = trainer.Progress();
       *report.mutable_heartbeat()->mutable_statistics() =
           Statistics(trainer, *exchange);
+      gpu_meter.Fill(report.mutable_heartbeat()->mutable_statistics());
       membership->Send(report);
       if (trace != nullptr) {
         trace->Beat(setup->rounds().RoundsFor(report.heartbeat().step()));
