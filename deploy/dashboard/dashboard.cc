@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -17,6 +18,8 @@
 #include "common/base/digest.h"
 #include "common/os/local_host.h"
 #include "deploy/dashboard/page_files.h"
+#include "deploy/runs/run_entry.h"
+#include "deploy/runs/run_listing.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -27,6 +30,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kMaxPoints = 4000;
 constexpr int kMaxLines = 200;
 constexpr int kMaxLogEntries = 1000;
+constexpr size_t kMaxFields = 100;
+constexpr size_t kMaxFieldBytes = 200;
 
 HttpResponse JsonResponse(const Json& json, int code = 200) {
   HttpResponse response;
@@ -126,6 +131,38 @@ HttpResponse Dashboard::Handle(const HttpRequest& request) {
   return response;
 }
 
+RunView* Dashboard::FindRun(const HttpRequest& request) const {
+  const std::string name = QueryValue(request.query, "run").value_or("");
+  size_t number = 0;
+  if (absl::SimpleAtoi(name, &number)) {
+    return number < runs_.runs().size() ? runs_.runs()[number].get() : nullptr;
+  }
+  for (const std::unique_ptr<RunView>& run : runs_.runs()) {
+    if (run->key() == name) return run.get();
+  }
+  return nullptr;
+}
+
+nlohmann::ordered_json Dashboard::DifferentFields() const {
+  std::vector<RunEntry> entries;
+  entries.reserve(runs_.runs().size());
+  for (const std::unique_ptr<RunView>& run : runs_.runs()) {
+    entries.push_back(run->Entry());
+  }
+  std::vector<std::string> paths = DifferingFields(entries);
+  if (paths.size() > kMaxFields) paths.resize(kMaxFields);
+  Json values = Json::object();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Json& run = values[runs_.runs()[i]->key()];
+    run = Json::object();
+    for (const auto& [path, value] : entries[i].fields) {
+      if (std::find(paths.begin(), paths.end(), path) == paths.end()) continue;
+      run[path] = value.empty() ? "set" : value.substr(0, kMaxFieldBytes);
+    }
+  }
+  return {{"fields", paths}, {"runs", values}};
+}
+
 HttpResponse Dashboard::Answer(const HttpRequest& request) {
   if (request.path == "/api/runs") {
     runs_.Refresh();
@@ -139,13 +176,12 @@ HttpResponse Dashboard::Answer(const HttpRequest& request) {
         [](const Json& a, const Json& b) { return OrderOf(a) < OrderOf(b); });
     return JsonResponse({{"release", options_.release}, {"runs", runs}});
   }
+  if (request.path == "/api/fields") return JsonResponse(DifferentFields());
   if (absl::StartsWith(request.path, "/api/")) {
     constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-    const int64_t id = NumberOf(request, "run", -1, -1, kMax);
-    if (id < 0 || id >= static_cast<int64_t>(runs_.runs().size())) {
-      return ErrorResponse(404, "there is no such run");
-    }
-    RunView& run = *runs_.runs()[id];
+    RunView* const found = FindRun(request);
+    if (found == nullptr) return ErrorResponse(404, "there is no such run");
+    RunView& run = *found;
     const absl::Cleanup used = [&] { runs_.OnUsed(run); };
     const int64_t from = NumberOf(request, "from", 0, 0, kMax);
     const int64_t to = NumberOf(request, "to", kMax, 0, kMax);
@@ -159,11 +195,27 @@ HttpResponse Dashboard::Answer(const HttpRequest& request) {
           from, to,
           static_cast<int>(NumberOf(request, "count", 50, 1, kMaxLines))));
     }
+    if (request.path == "/api/resources") {
+      return JsonResponse(run.Resources(
+          from, to,
+          static_cast<int>(NumberOf(request, "count", 400, 1, kMaxPoints))));
+    }
+    if (request.path == "/api/metrics.csv") {
+      HttpResponse response;
+      response.content_type = "text/csv; charset=utf-8";
+      response.body = run.Csv();
+      response.headers.emplace_back(
+          "Content-Disposition",
+          absl::StrCat("attachment; filename=\"", run.key(), ".csv\""));
+      return response;
+    }
     if (request.path == "/api/status") return JsonResponse(run.Status());
     if (request.path == "/api/job") return JsonResponse(run.Job());
     if (request.path == "/api/log") {
-      return JsonResponse(run.Log(static_cast<int>(
-          NumberOf(request, "count", 200, 1, kMaxLogEntries))));
+      return JsonResponse(
+          run.Log(QueryValue(request.query, "log").value_or("server-0.log"),
+                  static_cast<int>(
+                      NumberOf(request, "count", 200, 1, kMaxLogEntries))));
     }
     if (request.path == "/api/events") {
       return JsonResponse(run.Events(static_cast<int>(

@@ -9,6 +9,8 @@
 
 #include "common/http/http_server.h"
 #include "deploy/dashboard/run_list.h"
+#include "deploy/dashboard/run_view.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace tributary {
 
@@ -19,13 +21,17 @@ namespace tributary {
 //                     then the run that began last
 //   /api/series?run=  RunView::Series; also from=, to=, points=
 //   /api/lines?run=   RunView::Lines; also from=, to=, count=
+//   /api/resources?run=    RunView::Resources; also from=, to=, count=
+//   /api/metrics.csv?run=  RunView::Csv, as a file to save
+//   /api/fields       the fields in which the job files of the runs differ
 //   /api/status?run=  RunView::Status
 //   /api/job?run=     RunView::Job
-//   /api/log?run=     RunView::Log; also count=
+//   /api/log?run=     RunView::Log; also log= (a name), count=
 //   /api/events?run=  RunView::Events; also count=
 //
 // The responses of /api/ are JSON objects; errors have the member "error".
-// `run=` is the number (`id`) of a run in /api/runs. Not thread-safe.
+// `run=` is the key of a run, or its number (`id`) in /api/runs, which another
+// dashboard may give to another run. Not thread-safe.
 class Dashboard {
  public:
   struct Options {
@@ -47,6 +53,11 @@ class Dashboard {
   static bool IsLocal(const HttpRequest& request);
   bool IsAllowed(const HttpRequest& request) const;
   HttpResponse Answer(const HttpRequest& request);
+  // Returns the run that `run=` names, or null if there is none.
+  RunView* FindRun(const HttpRequest& request) const;
+  // Returns the paths of the fields in which the job files of the runs differ,
+  // and the values of these fields, by the keys of the runs.
+  nlohmann::ordered_json DifferentFields() const;
 
   RunList runs_;
   const Options options_;

@@ -28,7 +28,7 @@ class MetricsIndex {
  public:
   // The names, in metrics.jsonl, of the values that the index keeps of each
   // line.
-  static constexpr std::array<absl::string_view, 9> kFields = {
+  static constexpr std::array<absl::string_view, 10> kFields = {
       "epoch",
       "loss",
       "learning_rate",
@@ -37,7 +37,14 @@ class MetricsIndex {
       "step_seconds",
       "seconds",
       "evaluation_loss",
-      "evaluation_accuracy"};
+      "evaluation_accuracy",
+      "resources_count"};
+  // Returns the position of a name in kFields, which must contain it.
+  static constexpr size_t FieldIndex(absl::string_view name) {
+    size_t i = 0;
+    while (kFields[i] != name) ++i;
+    return i;
+  }
 
   struct Line {
     int64_t step = 0;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/time/clock.h"
+#include "common/base/digest.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/event/job_event.h"
@@ -16,7 +18,9 @@
 #include "common/job/job.h"
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
+#include "deploy/dashboard/metrics_csv.h"
 #include "deploy/dashboard/run_log.h"
+#include "deploy/dashboard/series.h"
 #include "deploy/runs/job_fields.h"
 #include "deploy/runs/run_record.h"
 #include "deploy/status/status_client.h"
@@ -37,15 +41,7 @@ constexpr int64_t kMaxLinesBytes = 4 << 20;
 // Time for reading new lines of one run for the list of runs.
 constexpr absl::Duration kListedTime = absl::Milliseconds(10);
 
-constexpr size_t FieldIndex(absl::string_view name) {
-  size_t i = 0;
-  while (MetricsIndex::kFields[i] != name) ++i;
-  return i;
-}
-constexpr size_t kEpoch = FieldIndex("epoch");
-constexpr size_t kSeconds = FieldIndex("seconds");
-constexpr size_t kEvaluationLoss = FieldIndex("evaluation_loss");
-constexpr size_t kEvaluationAccuracy = FieldIndex("evaluation_accuracy");
+constexpr size_t kResources = MetricsIndex::FieldIndex("resources_count");
 
 // 0: unknown.
 struct Scale {
@@ -127,39 +123,36 @@ Json ExpectedTraffic(const JobSpec& job, const Scale& scale) {
   return expected;
 }
 
-// The mean, the smallest and the largest of the values that are present.
-struct Range {
-  void Add(double value) {
-    if (std::isnan(value)) return;
-    sum += value;
-    least = std::min(least, value);
-    most = std::max(most, value);
-    ++count;
+// Returns the name of a run, as far as it needs no escapes in addresses, and
+// digits of a digest of its path.
+std::string KeyOf(const std::string& path) {
+  constexpr size_t kMaxName = 32;
+  constexpr size_t kDigits = 12;
+  std::string key = path.substr(path.rfind('/') + 1).substr(0, kMaxName);
+  for (char& c : key) {
+    if (!absl::ascii_isalnum(c) && c != '_' && c != '.') c = '-';
   }
-  double mean() const {
-    if (count == 0) return std::numeric_limits<double>::quiet_NaN();
-    // Rounding must not move the mean of equal values.
-    return std::min(std::max(sum / static_cast<double>(count), least), most);
-  }
-
-  double sum = 0;
-  double least = std::numeric_limits<double>::infinity();
-  double most = -std::numeric_limits<double>::infinity();
-  int64_t count = 0;
-};
+  return absl::StrCat(key, "-", Sha256Hex(path).substr(0, kDigits));
+}
 
 }  // namespace
 
 RunView::RunView(UntrustedFolder folder,
                  std::shared_ptr<const RunAddressRules> rules)
-    : RunView(std::make_unique<RunWatch>(folder, std::move(rules)), nullptr,
-              nullptr, [folder] { return folder.Open("metrics.jsonl"); }) {}
+    : RunView(
+          std::make_unique<RunWatch>(folder, std::move(rules)), nullptr,
+          nullptr, [folder] { return folder.Open("metrics.jsonl"); },
+          std::filesystem::absolute(folder.path())
+              .lexically_normal()
+              .string()) {}
 
 RunView::RunView(std::unique_ptr<RunWatch> watch,
                  std::unique_ptr<RemoteRecords> remote,
                  std::unique_ptr<StatusPoller> poller,
-                 std::function<absl::StatusOr<InputFile>()> open_metrics)
-    : watch_(std::move(watch)),
+                 std::function<absl::StatusOr<InputFile>()> open_metrics,
+                 const std::string& path)
+    : key_(KeyOf(path)),
+      watch_(std::move(watch)),
       remote_(std::move(remote)),
       remote_poller_(std::move(poller)),
       index_(std::move(open_metrics)) {}
@@ -168,10 +161,10 @@ std::unique_ptr<RunView> RunView::OfCoordinator(const std::string& address,
                                                 const Security& security) {
   auto remote = std::make_unique<RemoteRecords>(address, security);
   const RemoteRecords* const records = remote.get();
-  std::unique_ptr<RunView> view(
-      new RunView(nullptr, std::move(remote),
-                  std::make_unique<StatusPoller>(address, security),
-                  [records] { return records->OpenLines(); }));
+  std::unique_ptr<RunView> view(new RunView(
+      nullptr, std::move(remote),
+      std::make_unique<StatusPoller>(address, security),
+      [records] { return records->OpenLines(); }, address));
   view->coordinator_ = address;
   view->indexed_ = true;  // The step comes from the index.
   return view;
@@ -267,6 +260,7 @@ nlohmann::ordered_json RunView::Overview() {
   Json run = EntryJson(Entry());
   // The list of runs needs no index, and must not wait for long files.
   if (indexed_) index_.Update(kListedTime);
+  run["key"] = key_;
   run["remote"] = remote_ != nullptr;
   run["lines"] = index_.lines().size();
   run["generation"] = index_.generation();
@@ -275,81 +269,12 @@ nlohmann::ordered_json RunView::Overview() {
 
 nlohmann::ordered_json RunView::Series(int64_t from, int64_t to, int points) {
   UpdateIndex();
-  std::vector<const Line*> training, evaluations;
-  for (const Line& line : index_.lines()) {
-    if (line.step < from || line.step > to) continue;
-    (line.is_evaluation ? evaluations : training).push_back(&line);
-  }
-  Json series;
-  series["lines"] = index_.lines().size();
-  series["generation"] = index_.generation();
-  series["first_step"] =
-      index_.lines().empty() ? 0 : index_.lines().front().step;
-  series["last_step"] = index_.lines().empty() ? 0 : index_.lines().back().step;
-  series["newest"] = Json::object();
-  for (size_t i = 0; !training.empty() && i < MetricsIndex::kFields.size();
-       ++i) {
-    series["newest"][std::string(MetricsIndex::kFields[i])] =
-        training.back()->values[i];
-  }
-  const size_t groups = std::min<size_t>(points, training.size());
-  series["grouped"] = groups < training.size();
-  for (const char* name : {"step", "seconds", "epoch"}) {
-    series[name] = Json::array();
-  }
-  Json& fields = series["fields"];
-  constexpr std::array<absl::string_view, 5> kShown = {
-      "loss", "learning_rate", "gradient_norm", "samples_per_second",
-      "step_seconds"};
-  for (const absl::string_view name : kShown) {
-    fields[std::string(name)] = {{"mean", Json::array()},
-                                 {"min", Json::array()},
-                                 {"max", Json::array()}};
-  }
-  for (size_t g = 0; g < groups; ++g) {
-    const size_t begin = g * training.size() / groups;
-    const size_t end = (g + 1) * training.size() / groups;
-    const Line& last = *training[end - 1];
-    series["step"].push_back(last.step);
-    series["seconds"].push_back(last.values[kSeconds]);
-    series["epoch"].push_back(last.values[kEpoch]);
-    for (const absl::string_view name : kShown) {
-      Range range;
-      for (size_t i = begin; i < end; ++i) {
-        range.Add(training[i]->values[FieldIndex(name)]);
-      }
-      Json& field = fields[std::string(name)];
-      field["mean"].push_back(range.mean());
-      field["min"].push_back(range.count == 0 ? range.mean() : range.least);
-      field["max"].push_back(range.count == 0 ? range.mean() : range.most);
-    }
-  }
-  Json& evaluation = series["evaluation"];
-  for (const char* name : {"step", "seconds", "loss", "accuracy"}) {
-    evaluation[name] = Json::array();
-  }
-  const size_t shown = std::min<size_t>(points, evaluations.size());
-  for (size_t i = 0; i < shown; ++i) {
-    const Line& line = *evaluations[(i + 1) * evaluations.size() / shown - 1];
-    evaluation["step"].push_back(line.step);
-    evaluation["seconds"].push_back(line.values[kSeconds]);
-    evaluation["loss"].push_back(line.values[kEvaluationLoss]);
-    evaluation["accuracy"].push_back(line.values[kEvaluationAccuracy]);
-  }
-  return series;
+  return SeriesOf(index_, from, to, points);
 }
 
-nlohmann::ordered_json RunView::Lines(int64_t from, int64_t to, int count) {
-  UpdateIndex();
-  std::vector<const Line*> found;
-  for (const Line& line : index_.lines()) {
-    if (line.step >= from && line.step <= to && !line.is_evaluation) {
-      found.push_back(&line);
-    }
-  }
-  Json result;
-  result["total"] = found.size();
-  result["lines"] = Json::array();
+std::vector<nlohmann::ordered_json> RunView::ReadLines(
+    const std::vector<const Line*>& found, int count) const {
+  std::vector<Json> lines;
   // With thousands of workers, few lines fit.
   for (size_t shown = std::min<size_t>(count, found.size()); shown > 0;
        shown /= 2) {
@@ -360,13 +285,48 @@ nlohmann::ordered_json RunView::Lines(int64_t from, int64_t to, int count) {
       bytes += chosen.back()->bytes;
     }
     if (bytes > kMaxLinesBytes) continue;
-    for (std::string& text : index_.Read(chosen)) {
+    for (const std::string& text : index_.Read(chosen)) {
       Json json = ParseOrderedJson(text);
-      if (json.is_object()) result["lines"].push_back(std::move(json));
+      if (json.is_object()) lines.push_back(std::move(json));
     }
     break;
   }
+  return lines;
+}
+
+nlohmann::ordered_json RunView::Lines(int64_t from, int64_t to, int count) {
+  UpdateIndex();
+  std::vector<const Line*> found;
+  for (const Line& line : index_.lines()) {
+    if (line.step >= from && line.step <= to && !line.is_evaluation) {
+      found.push_back(&line);
+    }
+  }
+  return {{"total", found.size()}, {"lines", ReadLines(found, count)}};
+}
+
+nlohmann::ordered_json RunView::Resources(int64_t from, int64_t to, int count) {
+  UpdateIndex();
+  std::vector<const Line*> found;
+  for (const Line& line : index_.lines()) {
+    if (line.step >= from && line.step <= to && line.values[kResources] > 0) {
+      found.push_back(&line);
+    }
+  }
+  Json result = {{"total", found.size()}, {"lines", Json::array()}};
+  for (Json& line : ReadLines(found, count)) {
+    const auto resources = line.find("resources");
+    if (resources == line.end() || !resources->is_array()) continue;
+    result["lines"].push_back({{"step", line.value("step", Json())},
+                               {"seconds", line.value("seconds", Json())},
+                               {"resources", std::move(*resources)}});
+  }
   return result;
+}
+
+std::string RunView::Csv() {
+  UpdateIndex();
+  return MetricsCsv(index_.lines());
 }
 
 nlohmann::ordered_json RunView::Status() {
@@ -420,11 +380,17 @@ nlohmann::ordered_json RunView::Job() const {
   return result;
 }
 
-nlohmann::ordered_json RunView::Log(int count) const {
-  Json result = {{"entries", nullptr}, {"sample", nullptr}};
+nlohmann::ordered_json RunView::Log(const std::string& name, int count) const {
+  Json result = {
+      {"logs", Json::array()}, {"entries", nullptr}, {"sample", nullptr}};
   if (watch_ == nullptr) return result;
   const UntrustedFolder& folder = watch_->record().folder();
-  result["entries"] = NewestLogEntries(folder, count);
+  result["logs"] = LogFiles(folder);
+  result["entries"] = Json::array();
+  for (const Json& log : result["logs"]) {
+    if (log["name"] != name) continue;
+    result["entries"] = NewestLogEntries(folder, name, count);
+  }
   const absl::StatusOr<std::string> sample =
       folder.Read("sample.txt", kMaxSampleBytes);
   if (sample.ok()) result["sample"] = *sample;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -37,6 +38,11 @@ class RunView {
   static std::unique_ptr<RunView> OfCoordinator(const std::string& address,
                                                 const Security& security);
 
+  // Returns a short text, safe in addresses, that identifies the run: it
+  // depends on the path of the run's folder, or on the coordinator's address,
+  // but not on the other runs.
+  const std::string& key() const { return key_; }
+
   // Returns the entry of the run in lists of runs.
   RunEntry Entry();
   // Returns the entry of the run in the list of runs: EntryJson, and the number
@@ -59,6 +65,14 @@ class RunView {
   // are so long that the reply would have more than a few megabytes.
   nlohmann::ordered_json Lines(int64_t from, int64_t to, int count);
 
+  // Returns, in the same way, what the processes use (see ResourceUse), from
+  // the lines of metrics.jsonl that contain it: objects with "step", "seconds"
+  // and "resources".
+  nlohmann::ordered_json Resources(int64_t from, int64_t to, int count);
+
+  // Returns the metrics of the whole run; see metrics_csv.h.
+  std::string Csv();
+
   // Returns the newest status of the job, its age in seconds, the contents of
   // summary.json, and the bytes that each process is expected to send and
   // receive in each step. The expected bytes depend on the numbers of
@@ -70,11 +84,11 @@ class RunView {
   // in it (FieldsOf).
   nlohmann::ordered_json Job() const;
 
-  // Returns up to `count` of the newest lines of the log of server 0, and the
-  // text that the trained model has generated (sample.txt), or null if there is
-  // none. In a view that OfCoordinator has created, both the lines and the text
-  // are null.
-  nlohmann::ordered_json Log(int count) const;
+  // Returns the logs of the run's processes, up to `count` of the newest
+  // entries of the log `name`, and the text that the trained model has
+  // generated (sample.txt), or null if there is none. In a view that
+  // OfCoordinator has created, both the entries and the text are null.
+  nlohmann::ordered_json Log(const std::string& name, int count) const;
 
   // Returns up to `count` of the newest events, oldest first; see NewestEvents.
   // A view that OfCoordinator has created has at most 256 events.
@@ -94,7 +108,12 @@ class RunView {
   RunView(std::unique_ptr<RunWatch> watch,
           std::unique_ptr<RemoteRecords> remote,
           std::unique_ptr<StatusPoller> poller,
-          std::function<absl::StatusOr<InputFile>()> open_metrics);
+          std::function<absl::StatusOr<InputFile>()> open_metrics,
+          const std::string& path);
+  // Returns up to `count` of these lines, at equal distances, and always the
+  // last one; fewer if their texts are too large.
+  std::vector<nlohmann::ordered_json> ReadLines(
+      const std::vector<const MetricsIndex::Line*>& found, int count) const;
   // Starts to fetch the newest status and records.
   void Update();
   // Also reads the new lines of metrics.jsonl.
@@ -114,6 +133,7 @@ class RunView {
   // missing or invalid.
   absl::StatusOr<JobSpec> ResolvedJob() const;
 
+  const std::string key_;
   std::unique_ptr<RunWatch> watch_;  // Null in a view of OfCoordinator.
   // Null except in a view of OfCoordinator.
   std::unique_ptr<RemoteRecords> remote_;

@@ -122,6 +122,79 @@ TEST_F(DashboardTest, ListsTheRunsOfAFolderAlsoThoseThatBeginLater) {
   EXPECT_EQ(runs["runs"][0]["step"], 9);
 }
 
+TEST_F(DashboardTest, FindsARunByAKeyThatOtherRunsDoNotChange) {
+  WriteRun("b", 3);
+  Make();
+  const std::string key = GetJson("/api/runs")["runs"][0]["key"];
+  EXPECT_THAT(key, testing::MatchesRegex("b-[0-9a-f]{12}"));
+  // With another dashboard, and a run that gets the number of this one.
+  WriteRun("a", 1);
+  WriteRun("c <script>", 2);
+  Make();
+  for (const auto& run : GetJson("/api/runs")["runs"]) {
+    if (run["name"] == "b") {
+      EXPECT_EQ(run["key"], key);
+    }
+    if (run["name"] == "c <script>") {
+      EXPECT_THAT(run["key"].get<std::string>(),
+                  testing::MatchesRegex("c--script--[0-9a-f]{12}"));
+    }
+  }
+  EXPECT_EQ(GetJson("/api/series", absl::StrCat("run=", key))["lines"], 4);
+  EXPECT_EQ(Get("/api/series", "run=b-000000000000").code, 404);
+}
+
+TEST_F(DashboardTest, SendsWhatProcessesUseFromTheLinesThatHaveIt) {
+  WriteRun("a", 0);
+  Write("a/metrics.jsonl",
+        "{\"step\":1,\"loss\":1,\"seconds\":0.5,\"workers\":[]}\n"
+        "{\"step\":2,\"loss\":1,\"seconds\":1.5,\"resources_count\":1,"
+        "\"workers\":[],\"resources\":[{\"role\":\"worker\",\"number\":0,"
+        "\"cpus\":1.5}]}\n"
+        "{\"step\":3,\"resources_count\":1,\"resources\":7}\n");
+  Make();
+  const auto answer = GetJson("/api/resources", "run=0");
+  EXPECT_EQ(answer["total"], 2);
+  ASSERT_EQ(answer["lines"].size(), 1);
+  EXPECT_EQ(answer["lines"][0], nlohmann::ordered_json::parse(
+                                    R"({"step": 2, "seconds": 1.5,
+      "resources": [{"role": "worker", "number": 0, "cpus": 1.5}]})"));
+}
+
+TEST_F(DashboardTest, SendsAllMetricsAsCommaSeparatedValues) {
+  WriteRun("a", 2);
+  Make();
+  const HttpResponse response = Get("/api/metrics.csv", "run=0");
+  EXPECT_EQ(response.content_type, "text/csv; charset=utf-8");
+  EXPECT_THAT(response.headers,
+              Contains(Pair("Content-Disposition",
+                            testing::MatchesRegex(
+                                "attachment; filename=\"a-[0-9a-f]+.csv\""))));
+  EXPECT_EQ(response.body,
+            "step,epoch,loss,learning_rate,gradient_norm,samples_per_second,"
+            "step_seconds,seconds,evaluation_loss,evaluation_accuracy\r\n"
+            "1,,1,,,,,,,\r\n2,,0.5,,,,,,,\r\n5,,,,,,,,0.25,0.5\r\n");
+}
+
+TEST_F(DashboardTest, SendsTheFieldsInWhichJobsDiffer) {
+  WriteRun("a", 1);
+  WriteRun("b", 1);
+  Write("b/job.textproto",
+        "name: \"y\" model { mlp { hidden: 8 } } data { random { shape: 4 } } "
+        "batch { global: 8 } optimizer { sgd { learning_rate: 0.2 } } "
+        "steps: 9");
+  Make();
+  const auto answer = GetJson("/api/fields");
+  EXPECT_EQ(answer["fields"], nlohmann::ordered_json::parse(
+                                  R"(["optimizer.sgd.learning_rate"])"));
+  std::vector<std::string> values;
+  for (const auto& run : GetJson("/api/runs")["runs"]) {
+    const auto fields = answer["runs"][run["key"].get<std::string>()];
+    values.push_back(fields["optimizer.sgd.learning_rate"]);
+  }
+  EXPECT_THAT(values, testing::UnorderedElementsAre("0.1", "0.2"));
+}
+
 TEST_F(DashboardTest, GroupsLinesAndKeepsTheirValues) {
   WriteRun("a", 7);
   Make();
@@ -158,7 +231,9 @@ TEST_F(DashboardTest, ShowsJobLogSampleAndSummary) {
   WriteRun("a", 1);
   Write("a/logs/server-0.log",
         "2026-01-01T00:00:00Z info server 0: one\n"
-        "{\"ts\":\"T\",\"level\":\"warning\",\"msg\":\"two\"}\nodd\n");
+        "{\"ts\":\"2026-01-01T00:00:01Z\",\"level\":\"warning\",\"msg\":"
+        "\"two\"}\nodd\n");
+  Write("a/logs/worker-0.log", "2026-01-01T00:00:02Z info worker 0: three\n");
   Write("a/sample.txt", "text");
   Write("a/summary.json",
         R"({"status":"done","steps":9,"workers":2,"servers":1,
@@ -173,6 +248,12 @@ TEST_F(DashboardTest, ShowsJobLogSampleAndSummary) {
   EXPECT_EQ(log["entries"][0]["level"], "warning");
   EXPECT_EQ(log["entries"][0]["message"], "two");
   EXPECT_EQ(log["entries"][1]["message"], "odd");
+  EXPECT_EQ(log["logs"].size(), 2);
+  const auto worker = GetJson("/api/log", "run=0&log=worker-0.log")["entries"];
+  ASSERT_EQ(worker.size(), 1);
+  EXPECT_EQ(worker[0]["message"], "three");
+  EXPECT_TRUE(
+      GetJson("/api/log", "run=0&log=../job.textproto")["entries"].empty());
   EXPECT_EQ(log["sample"], "text");
   const auto status = GetJson("/api/status", "run=0");
   EXPECT_EQ(status["live"], false);
