@@ -97,8 +97,11 @@ void Attempt::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
     StepBreakdown* breakdown = progress_->breakdown();
     breakdown->AddCounters(member->incarnation, heartbeat.statistics());
     waiting_seconds = breakdown->waiting_seconds(member->incarnation);
-    progress_->resources()->Add("worker", member->rank, heartbeat.statistics(),
-                                clock_());
+    // A worker that opens its data does not send statistics yet.
+    if (heartbeat.has_statistics()) {
+      progress_->resources()->Add("worker", member->rank,
+                                  heartbeat.statistics(), clock_());
+    }
   }
   membership_.AddHeartbeat(member, heartbeat, waiting_seconds, clock_());
   if (phase_.training() && mode_->AssignmentIsSlow(clock_())) {

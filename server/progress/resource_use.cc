@@ -59,6 +59,12 @@ nlohmann::ordered_json ResourceUse::Take(absl::Time now, absl::Duration age) {
         {"sent_per_second", rate(from.bytes_sent(), to.bytes_sent())},
         {"received_per_second",
          rate(from.bytes_received(), to.bytes_received())}};
+    if (to.shared_bytes_sent() > 0 || to.shared_bytes_received() > 0) {
+      use["shared_sent_per_second"] =
+          rate(from.shared_bytes_sent(), to.shared_bytes_sent());
+      use["shared_received_per_second"] =
+          rate(from.shared_bytes_received(), to.shared_bytes_received());
+    }
     if (to.has_gpu_percent()) use["gpu_percent"] = to.gpu_percent();
     if (to.gpu_memory_bytes() > 0) {
       use["gpu_memory_bytes"] = to.gpu_memory_bytes();

@@ -1,6 +1,6 @@
 // The views of a job's processes and of the bytes that they exchange.
-import {formatNumber} from '/charts.js';
 import {make, numberCell, table} from '/elements.js';
+import {formatNumber} from '/numbers.js';
 
 const counted = (count, noun) => `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`;
 const megabytes = (bytes) => numberCell(bytes, bytes ? formatNumber(bytes / 1e6) : '–');

@@ -1,6 +1,6 @@
 // Elements of the page. All text is inserted as text, never as HTML, because
 // names, logs and job files may contain anything.
-import {formatNumber} from '/charts.js';
+import {formatNumber} from '/numbers.js';
 
 // Makes an element with properties and children; strings become text.
 export function make(tag, properties = {}, ...children) {
@@ -25,4 +25,15 @@ export function table(id, heads, rows) {
       make('thead', {}, make('tr', {}, ...heads.map((head) =>
           make('th', {scope: 'col', className: number(head) ? 'number' : ''}, head.replace('#', ''))))),
       make('tbody', {}, ...rows)));
+}
+
+// A choice: `options` are pairs of a value and its text.
+export function choice(label, id, options, value, change) {
+  return make('label', {}, `${label} `,
+      make('select', {id, onchange: (event) => change(event.target.value)},
+          ...options.map(([name, text]) => make('option', {value: name, selected: name === value}, text))));
+}
+
+export function button(text, onclick, properties = {}) {
+  return make('button', {type: 'button', onclick, ...properties}, text);
 }

@@ -131,7 +131,8 @@ TEST_F(DashboardTest, FindsARunByAKeyThatOtherRunsDoNotChange) {
   WriteRun("a", 1);
   WriteRun("c <script>", 2);
   Make();
-  for (const auto& run : GetJson("/api/runs")["runs"]) {
+  const auto listed = GetJson("/api/runs");
+  for (const auto& run : listed["runs"]) {
     if (run["name"] == "b") {
       EXPECT_EQ(run["key"], key);
     }
@@ -188,7 +189,8 @@ TEST_F(DashboardTest, SendsTheFieldsInWhichJobsDiffer) {
   EXPECT_EQ(answer["fields"], nlohmann::ordered_json::parse(
                                   R"(["optimizer.sgd.learning_rate"])"));
   std::vector<std::string> values;
-  for (const auto& run : GetJson("/api/runs")["runs"]) {
+  const auto listed = GetJson("/api/runs");
+  for (const auto& run : listed["runs"]) {
     const auto fields = answer["runs"][run["key"].get<std::string>()];
     values.push_back(fields["optimizer.sgd.learning_rate"]);
   }
@@ -462,7 +464,8 @@ TEST_F(DashboardTest, ReleasesTheIndexOfRunsThatNobodyLooksAt) {
   for (size_t i = 0; i < kFit + 2; ++i) {
     GetJson("/api/series", absl::StrCat("run=", i));
   }
-  for (const auto& run : GetJson("/api/runs")["runs"]) {
+  const auto listed = GetJson("/api/runs");
+  for (const auto& run : listed["runs"]) {
     EXPECT_EQ(run["lines"], run["id"] < 2 ? 0 : MetricsIndex::kMaxLines - 1)
         << run["id"];
   }

@@ -12,6 +12,8 @@ TRIBUTARY = os.path.abspath(sys.argv[1])
 SCREENSHOTS = sys.argv[2] if len(sys.argv) > 2 else None
 # Enough for the kills of the live job, on a fast machine too.
 STEPS = 12000
+VIEWS = ('curves', 'compare', 'time', 'resources', 'cluster', 'exchange', 'job',
+         'log')
 READY = 'document.body && document.body.dataset.ready === "%s"'
 # A micro-batch for each of two workers: with more, a busy machine may lead to an
 # uneven assignment, with which a worker sends several sums of gradients a step.

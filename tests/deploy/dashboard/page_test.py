@@ -14,7 +14,8 @@ import unittest
 
 from chromium import Chromium
 from make_run import make_run
-from page_case import PageCase, READY, SCREENSHOTS, STEPS, is_training, read_lines
+from page_case import (PageCase, READY, SCREENSHOTS, STEPS, VIEWS, is_training,
+                       read_lines)
 
 
 def contrast(first, second):
@@ -53,8 +54,15 @@ class PageTest(PageCase):
 
     def check_events(self, browser, url, run):
         """Compares the table of events with events.jsonl."""
-        self.show(browser, url, 'log', height=860)
-        self.picture(browser, 'dashboard-events.png')
+        self.show(browser, url, 'log', height=1000)
+        if SCREENSHOTS:
+            browser.evaluate(
+                'const choice = document.getElementById("process");'
+                'choice.value = "all"; choice.dispatchEvent(new Event("change"))')
+            browser.wait_for('new Set([...document.querySelectorAll('
+                             '"#log tbody tr")].map((r) => r.dataset.log)).size'
+                             ' === 3')
+            self.picture(browser, 'dashboard-logs.png')
         with open(os.path.join(run, 'events.jsonl'), encoding='utf-8') as file:
             events = [json.loads(line) for line in file]
         kinds = [event['kind'] for event in events]
@@ -79,26 +87,35 @@ class PageTest(PageCase):
                  if is_training(line)]
         with Chromium() as browser:
             self.show(browser, url, 'curves')
-            rows = self.values(browser, 'runs')
-            self.assertEqual([row[1] for row in rows], [name, 'plain'])
-            self.assertEqual(rows[0][3:], [1000, lines[-1]['loss'],
-                                           lines[-1]['samples_per_second']])
+            rows = {row[1]: row for row in self.values(browser, 'runs')}
+            self.assertEqual(set(rows), {name, 'plain'})
+            self.assertEqual(rows[name][3:6], [1000, lines[-1]['loss'],
+                                               lines[-1]['samples_per_second']])
+            browser.evaluate('[...document.querySelectorAll("#runs td button")]'
+                             f'.find((b) => b.textContent === {json.dumps(name)})'
+                             '.click()')
+            browser.wait_for('document.querySelectorAll("#legend span").length'
+                             ' === 1')
             self.assertEqual(browser.evaluate('document.title'), 'Tributary')
             self.assertEqual(
                 browser.evaluate('document.querySelectorAll("img").length'), 0)
             # The crosshair shows a line's loss.
-            browser.evaluate('document.querySelector("canvas").focus()')
+            browser.evaluate('document.querySelector(".chart").focus()')
             browser.press('ArrowRight')
-            text = browser.evaluate(
-                'document.querySelector("figcaption output").textContent')
-            self.assertIn(name, text)
+            shown = browser.evaluate(
+                '[...document.querySelectorAll("figure:not([hidden]) output")]'
+                '.map((output) => output.hidden ? "" : output.textContent)')
+            # The charts share the crosshair.
+            self.assertEqual(len(shown), 7)
+            for text in shown:
+                self.assertIn(name, text)
             # Zooming in asks for that part of the run.
             browser.press('+')
             browser.wait_for('location.hash.includes("from=")')
             browser.press('0')
             browser.wait_for('!location.hash.includes("from=")')
 
-            browser.press('2')
+            browser.press('3')
             browser.wait_for(READY % 'time')
             rows = self.values(browser, 'workers')
             self.assertEqual(len(rows), 3)
@@ -114,12 +131,12 @@ class PageTest(PageCase):
             with open(os.path.join(runs, name, 'summary.json'),
                       encoding='utf-8') as file:
                 summary = json.load(file)
-            browser.press('3')
+            browser.press('5')
             browser.wait_for(READY % 'cluster')
             facts = {row[0]: row[1] for row in self.values(browser, 'summary')}
             self.assertEqual(facts['final loss'], summary['final_loss'])
             self.assertEqual(facts['parameters'], summary['parameters'])
-            browser.press('4')
+            browser.press('6')
             browser.wait_for(READY % 'exchange')
             rows = self.values(browser, 'bytes')
             self.assertEqual([row[1] for row in rows],
@@ -127,17 +144,18 @@ class PageTest(PageCase):
             # Each of three workers computes one subtree of the four
             # micro-batches: 1, 1 and 2 of them.
             self.assertEqual([row[5] for row in rows[:3]], 3 * [9488])
-            browser.press('5')
+            browser.evaluate('document.getElementById("show-found").click()')
+            browser.press('7')
             browser.wait_for(READY % 'job')
             fields = {row[0] for row in self.values(browser, 'differences')}
             self.assertEqual(fields, {'name', 'steps', 'batch',
                                       'batch.global', 'batch.micro_batches'}
                              - {'batch'})
-            browser.press('6')
+            browser.press('8')
             browser.wait_for(READY % 'log')
             self.check_quiet(browser, url)
 
-            for view in ('curves', 'time', 'cluster', 'exchange', 'job', 'log'):
+            for view in VIEWS:
                 self.show(browser, url, view, width=400)
                 self.assertLessEqual(browser.evaluate(
                     'document.documentElement.scrollWidth'), 400, view)
@@ -151,7 +169,8 @@ class PageTest(PageCase):
                 colors = browser.evaluate(
                     'Object.fromEntries(["background", "panel", "text", '
                     '"muted", "accent", "alert-background", "run0", "run1", '
-                    '"run2", "run3", "run4", "run5"].map((name) => [name, '
+                    '"run2", "run3", "run4", "run5", "run6", "run7", "run8", '
+                    '"run9"].map((name) => [name, '
                     'getComputedStyle(document.documentElement)'
                     '.getPropertyValue("--" + name).trim()]))')
                 self.assertEqual(dark, contrast(colors['background'],
@@ -160,7 +179,7 @@ class PageTest(PageCase):
                     for text in ('text', 'muted', 'accent'):
                         self.assertGreaterEqual(
                             contrast(colors[name], colors[text]), 4.5, text)
-                    for line in range(6):
+                    for line in range(10):
                         self.assertGreaterEqual(
                             contrast(colors[name], colors[f'run{line}']), 3)
                 self.assertGreaterEqual(
@@ -205,16 +224,25 @@ class PageTest(PageCase):
             self.show(browser, url, 'curves', height=860)
             browser.wait_for('document.querySelector("#runs tbody tr").cells[2]'
                              '.textContent === "done"', 120)
-            self.picture(browser, 'dashboard-curves.png')
             lines = read_lines(run)
             newest = [line for line in lines if is_training(line)][-1]
             row = self.values(browser, 'runs')[0]
-            self.assertEqual(row[3:], [STEPS, newest['loss'],
-                                       newest['samples_per_second']])
+            with open(os.path.join(run, 'summary.json'),
+                      encoding='utf-8') as file:
+                self.assertEqual(row[3:6], [STEPS, json.load(file)['final_loss'],
+                                            newest['samples_per_second']])
             self.assertEqual(row[3], newest['step'])
             series = browser.evaluate(
                 'fetch("/api/series?run=0&points=4000").then((r) => r.json())')
             training = [line for line in lines if is_training(line)]
+            used = [process for line in training
+                    for process in line.get('resources', [])]
+            self.assertEqual({(p['role'], p['number']) for p in used},
+                             {('server', 0), ('worker', 0), ('worker', 1)})
+            for process in used:
+                self.assertGreater(process['memory_bytes'], 1e6)
+                self.assertGreaterEqual(process['cpus'], 0)
+                self.assertLess(process['cpus'], os.cpu_count() + 1)
             self.assertEqual(series['step'], [line['step'] for line in training])
             self.assertEqual(series['fields']['loss']['mean'],
                              [line['loss'] for line in training])

@@ -16,7 +16,8 @@ import unittest
 import urllib.request
 
 from chromium import Chromium
-from page_case import PageCase, READY, SCREENSHOTS, is_training, read_lines
+from page_case import (PageCase, READY, SCREENSHOTS, VIEWS, is_training,
+                       read_lines)
 
 
 @unittest.skipUnless(shutil.which('chromium'), 'needs the package chromium')
@@ -107,7 +108,7 @@ class RemotePageTest(PageCase):
                 self.assertAlmostEqual(
                     value, sum(w[field] for w in newest) / len(newest), 9)
         row = self.values(browser, 'runs')[0]
-        self.assertEqual(row[4:], [shown[-1]['loss'],
+        self.assertEqual(row[4:6], [shown[-1]['loss'],
                                    shown[-1]['samples_per_second']])
         # All of the page's lines are lines of the file, also those of the
         # steps that were computed again.
@@ -141,7 +142,7 @@ class RemotePageTest(PageCase):
                              'row.cells[6].dataset.value > 0)', 60)
             self.check_cluster(browser, status)
             self.picture(browser, 'dashboard-processes.png')
-            browser.press('4')
+            browser.press('6')
             browser.wait_for(READY % 'exchange')
             # The initial weights, which are not part of a step, then are a
             # negligible part of what each worker has received.
@@ -150,13 +151,13 @@ class RemotePageTest(PageCase):
                              '.length === 3', 60)
             self.check_exchange(browser, status)
             self.picture(browser, 'dashboard-exchange.png')
-            browser.press('5')
+            browser.press('7')
             browser.wait_for(READY % 'job')
             with open(os.path.join(run, 'job.textproto'),
                       encoding='utf-8') as file:
                 self.assertEqual(browser.evaluate(
                     'document.querySelector("pre").textContent'), file.read())
-            browser.press('6')
+            browser.press('8')
             browser.wait_for(READY % 'log')
             self.kill(train, 'worker .*--rank 1')
             wait_for_event('worker_lost')
@@ -181,7 +182,7 @@ class RemotePageTest(PageCase):
             self.assertEqual({event['severity'] for event in restarts},
                              {'warning'})
             self.assertEqual(restarts[1]['attempt'], 2)
-            for view in ('curves', 'time', 'cluster', 'exchange', 'job', 'log'):
+            for view in VIEWS:
                 self.show(browser, url, view, width=400, height=860)
                 self.assertLessEqual(browser.evaluate(
                     'document.documentElement.scrollWidth'), 400, view)

@@ -140,7 +140,7 @@ TEST(RunViewTest, ShowsARunThatItsCoordinatorSends) {
   EXPECT_EQ(view->Events(200)["events"][0]["id"], 1);
   EXPECT_EQ(view->Job()["text"], kJob);
   EXPECT_EQ(view->Job()["error"], "");
-  EXPECT_EQ(view->Log(10)["entries"], nullptr);
+  EXPECT_EQ(view->Log("server-0.log", 10)["entries"], nullptr);
 
   const Json status = AskUntil([&] { return view->Status(); },
                                [](const Json& json) { return json["live"]; });

@@ -1,7 +1,12 @@
 #include "server/progress/resource_use.h"
 
+#include <string>
+#include <vector>
+
+#include "common/job/job.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "server/progress/job_progress.h"
 
 namespace tributary {
 namespace {
@@ -26,14 +31,16 @@ TEST(ResourceUseTest, ReportsMeansSinceThePreviousRecord) {
   use.Add("server", 0, Totals(1, 0), SecondsAt(0));
   use.Add("worker", 1, Totals(13, 5000), SecondsAt(2));
   ProcessStatistics gpu = Totals(1, 0);
+  gpu.set_shared_bytes_sent(400);
   gpu.set_gpu_percent(0);
   gpu.set_gpu_memory_bytes(77);
   use.Add("server", 0, gpu, SecondsAt(4));
   EXPECT_EQ(use.Take(SecondsAt(4), absl::Seconds(4)),
             nlohmann::ordered_json::parse(R"([
       {"role": "server", "number": 0, "cpus": 0.0, "memory_bytes": 5000,
-       "sent_per_second": 0.0, "received_per_second": 0.0, "gpu_percent": 0,
-       "gpu_memory_bytes": 77},
+       "sent_per_second": 0.0, "received_per_second": 0.0,
+       "shared_sent_per_second": 100.0, "shared_received_per_second": 0.0,
+       "gpu_percent": 0, "gpu_memory_bytes": 77},
       {"role": "worker", "number": 1, "cpus": 1.5, "memory_bytes": 5000,
        "sent_per_second": 2000.0, "received_per_second": 4000.0}])"));
   // Only the worker has sent a further heartbeat.
@@ -73,6 +80,35 @@ TEST(ResourceUseTest, BoundsTheNumberOfRecordsOfALongRun) {
   }
   EXPECT_GT(records, 1000);
   EXPECT_LT(records, 6000);
+}
+
+TEST(ResourceUseTest, IsInALineOfMetricsOncePerSecond) {
+  JobSpec job;
+  const absl::Status set = SetField(&job, "output.log_every_steps=1");
+  ASSERT_TRUE(set.ok()) << set;
+  DataFacts facts;
+  facts.set_steps(8);
+  facts.set_steps_per_epoch(8);
+  JobProgress progress(job, facts, /*chunks=*/1, /*servers=*/1);
+  progress.Begin(SecondsAt(0));
+  progress.resources()->Add("server", 0, Totals(1, 0), SecondsAt(0));
+  progress.resources()->Add("server", 0, Totals(2.5, 0), SecondsAt(1));
+  // At step 0 it is due; at step 1, a second has not passed.
+  for (const double now : {1.0, 1.5}) {
+    StepSums sums;
+    sums.set_step(progress.round());
+    sums.add_sum_of_squares(1);
+    sums.set_weight(1);
+    sums.set_loss_sum(1);
+    ASSERT_TRUE(progress.AddSums(/*shard=*/0, sums, SecondsAt(now)).ok());
+    progress.resources()->Add("server", 0, Totals(3, 0), SecondsAt(now));
+  }
+  const std::vector<std::string> lines = progress.TakeMetrics();
+  ASSERT_EQ(lines.size(), 2);
+  const auto first = nlohmann::json::parse(lines[0]);
+  EXPECT_EQ(first["resources_count"], 1);
+  EXPECT_EQ(first["resources"][0]["cpus"], 1.5);
+  EXPECT_FALSE(nlohmann::json::parse(lines[1]).contains("resources"));
 }
 
 }  // namespace
