@@ -16,16 +16,16 @@
 namespace tributary {
 namespace {
 
-using Values = std::vector<double>;
+using Numbers = std::vector<double>;
 
 // As in layer_test.cc.
 constexpr double kStep = 1e-5;
 constexpr double kTolerance = 1e-5;
 
 // Returns normal numbers.
-Values RandomValues(uint32_t purpose, int64_t size) {
+Numbers RandomValues(uint32_t purpose, int64_t size) {
   const RandomStream stream{3, RandomPurpose::kSampleOrder, 0, purpose};
-  Values values(size);
+  Numbers values(size);
   for (int64_t i = 0; i < size; ++i) {
     values[i] = static_cast<float>(NormalQuantile(stream.Block(i / 4)[i % 4]));
   }
@@ -36,7 +36,7 @@ class LossTest : public testing::Test {
  protected:
   // Gradient of `objective` at `x` by central differences.
   static void ExpectGradient(
-      const std::function<double(const Values&)>& objective, Values x,
+      const std::function<double(const Numbers&)>& objective, Numbers x,
       const std::vector<float>& gradient) {
     for (size_t i = 0; i < x.size(); ++i) {
       const double kept = x[i];
@@ -54,10 +54,10 @@ class LossTest : public testing::Test {
 
 TEST_F(LossTest, CrossEntropyAndItsGradient) {
   const LossSpec spec{LossSpec::Kind::kSoftmaxCrossEntropy, 2, 5};
-  const Values x = RandomValues(1, 3 * 2 * 5);
+  const Numbers x = RandomValues(1, 3 * 2 * 5);
   const std::vector<float> logits(x.begin(), x.end());
   const std::vector<int32_t> labels = {0, 4, 2, 2, 1, 3};
-  const auto objective = [&](const Values& values) {
+  const auto objective = [&](const Numbers& values) {
     return reference::SoftmaxCrossEntropy(6, 5, values, labels);
   };
   std::vector<float> gradient(x.size());
@@ -71,10 +71,10 @@ TEST_F(LossTest, CrossEntropyAndItsGradient) {
 
 TEST_F(LossTest, SquaredErrorAndItsGradient) {
   const LossSpec spec{LossSpec::Kind::kMeanSquaredError, 1, 4};
-  const Values x = RandomValues(1, 3 * 4), target = RandomValues(2, 3 * 4);
+  const Numbers x = RandomValues(1, 3 * 4), target = RandomValues(2, 3 * 4);
   const std::vector<float> outputs(x.begin(), x.end());
   const std::vector<float> targets(target.begin(), target.end());
-  const auto objective = [&](const Values& values) {
+  const auto objective = [&](const Numbers& values) {
     return reference::MeanSquaredError(3, 4, values, target);
   };
   std::vector<float> gradient(x.size());
@@ -104,10 +104,10 @@ TEST_F(LossTest, MeanSquaredErrorOfOneNumberIsTheDefault) {
 TEST_F(LossTest, BinaryCrossEntropyAndItsGradient) {
   const LossSpec spec = LossSpec::BinaryCrossEntropy();
   EXPECT_EQ(spec.TargetElements(), 1);
-  const Values x = RandomValues(1, 6);
+  const Numbers x = RandomValues(1, 6);
   const std::vector<float> logits(x.begin(), x.end());
   const std::vector<int32_t> labels = {0, 1, -1, 1, 0, 1};
-  const auto objective = [&](const Values& values) {
+  const auto objective = [&](const Numbers& values) {
     return reference::BinaryCrossEntropy(values, labels);
   };
   std::vector<float> gradient(x.size());
