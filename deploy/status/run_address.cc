@@ -43,6 +43,12 @@ absl::StatusOr<HostPort> ReadAddress(const UntrustedFolder& folder) {
                    "does not run"));
 }
 
+std::string HowToName(const std::string& address) {
+  return absl::StrCat(
+      "if it is server 0 of this job, name it yourself: `tributary status ",
+      address, "`, or `tributary dashboard --coordinator ", address, "`");
+}
+
 // Returns the numeric form of `host` if it is an address of this machine; an
 // empty string otherwise.
 std::string NumericHostOfThisMachine(const std::string& host) {
@@ -72,27 +78,29 @@ absl::StatusOr<std::string> AddressOfRun(const UntrustedFolder& folder,
   if (host.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         folder.PathOf(kFile), " names ", address,
-        ", which is not an address of this machine, so it is not asked; if it "
-        "is server 0 of this job, name it yourself: `tributary status ",
-        address, "`, or `tributary dashboard --coordinator ", address, "`"));
+        ", which is not an address of this machine, so it is not asked; ",
+        HowToName(address)));
   }
   const absl::StatusOr<std::set<uid_t>> users =
       ListenersAt(host, static_cast<int>(found.port));
   if (users.ok() && users->empty()) {
-    return absl::UnavailableError(absl::StrCat("nobody listens at ", address,
-                                               ", which ", folder.PathOf(kFile),
-                                               " names: server 0 was killed"));
+    return absl::UnavailableError(absl::StrCat(
+        "nobody listens at ", address, ", which ", folder.PathOf(kFile),
+        " names: server 0 was killed, or runs elsewhere"));
   }
   if (rules.security.any()) {
-    TRIBUTARY_RETURN_IF_ERROR(users.status());
+    if (!users.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(address, " is not sent the job's credentials: ",
+                       users.status().message(), "; ", HowToName(address)));
+    }
     for (const uid_t user : *users) {
       if (rules.trusted.count(user) > 0) continue;
       return absl::FailedPreconditionError(absl::StrCat(
           folder.PathOf(kFile), " names ", address,
           ", where a process of user ", user,
-          " listens, so the job's credentials are not sent there; if it is "
-          "server 0 of this job, name it yourself: `tributary status ",
-          address, "`, or `tributary dashboard --coordinator ", address, "`"));
+          " listens, so the job's credentials are not sent there; ",
+          HowToName(address)));
     }
   }
   return JoinHostPort(host, found.port);
