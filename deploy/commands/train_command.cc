@@ -306,6 +306,12 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
     if (!worker_remark.empty()) {
       display.Message(absl::StrCat("warning: ", worker_remark));
     }
+    const int64_t traced = plan.job.output().trace().end_step();
+    if (plan.job.has_steps() && traced > plan.job.steps()) {
+      display.Message(absl::StrCat("warning: the last step to trace is ",
+                                   traced - 1, ", but the job ends after step ",
+                                   plan.job.steps() - 1, " (counted from 0)"));
+    }
     if (!flags.quiet && flags.log.format == "text") {
       display.Message(absl::StrCat(
           "training ", plan.job.name(), ": ", Counted(plan.servers, "server"),

@@ -310,6 +310,20 @@ TEST(BadDataTest, IsSaidOnceAndBeforeAnythingIsWritten) {
   EXPECT_FALSE(std::filesystem::exists(folder + "/run"));
 }
 
+TEST(TracedStepsTest, WarnsOfStepsThatDoNotCome) {
+  const std::string folder = MakeTestFolder();
+  WriteWholeFile(folder + "/job.textproto",
+                 absl::StrReplaceAll(kJob, {{"DIR", folder}}));
+  WriteWholeFile(folder + "/train.csv", "1,2,0\n3,4,1\n5,6,0\n7,8,1\n9,1,0\n");
+  const CommandResult result =
+      RunCommand({kTributary, "train", folder + "/job.textproto", "--output",
+                  folder + "/run", "--trace-steps", "3:9", "--quiet"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("warning: the last step to trace is 8, but the job "
+                        "ends after step 4"));
+}
+
 // The second server said the address, but not which flag.
 TEST(UsedPortTest, IsSaidWithItsFlag) {
   const std::string folder = MakeTestFolder();
