@@ -1,5 +1,7 @@
 #include "deploy/launcher/restart_policy.h"
 
+#include <sys/wait.h>
+
 namespace tributary {
 
 bool RestartPolicy::IsPastStart(const std::string& name) const {
@@ -13,8 +15,12 @@ void RestartPolicy::OnFailure(const std::string& name, int wait_status) {
     start.failures = 0;
     return;
   }
-  if (wait_status != start.last_wait_status) start.failures = 0;
-  start.last_wait_status = wait_status;
+  // Without the flag for a core dump, which may be missing when the disk is
+  // full.
+  const int kind =
+      WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : wait_status;
+  if (kind != start.last_kind) start.failures = 0;
+  start.last_kind = kind;
   ++start.failures;
 }
 

@@ -38,7 +38,7 @@ class RestartPolicy {
   struct Start {
     bool past = false;  // See IsPastStart.
     int failures = 0;   // Number of equal failures in a row at the start.
-    int last_wait_status = 0;  // Of the last one of them.
+    int last_kind = 0;  // The signal, or the exit status, of these failures.
   };
 
   const int most_restarts_;
