@@ -23,7 +23,7 @@ namespace tributary {
 
 // The version of Tributary's protocol between processes. Peers with different
 // versions are incompatible.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
 // Returns a channel to `address`, host:port or a Unix socket. Does not wait for
 // the connection: if it fails, calls on the channel return the error. Each

@@ -240,7 +240,7 @@ class Membership:
             self.channel(options.coordinator))
         self.membership = Call(stub.Membership, self.metadata(), self.on_order,
                                self.on_end(f'coordinator {options.coordinator}'))
-        self.report(join=RENDEZVOUS.Join(protocol_version=1, rank=options.rank,
+        self.report(join=RENDEZVOUS.Join(protocol_version=2, rank=options.rank,
                                          host=socket.gethostname(), pid=os.getpid()))
         threading.Thread(target=self.beat, daemon=True).start()
         admission = self.wait(lambda: self.admission)
