@@ -13,19 +13,27 @@
 
 namespace tributary {
 
-// Lives until no call is in flight: the end of a call must not be waited for,
-// because gRPC may have been unable to start the thread that would report it.
-class StatusPoller::Impl
-    : public std::enable_shared_from_this<StatusPoller::Impl> {
+// How long the destructor waits for the end of a call that it has cancelled. If
+// memory was exhausted, gRPC may lack the thread that would report the end.
+constexpr absl::Duration kCancelTimeout = absl::Seconds(1);
+
+class StatusPoller::Impl {
  public:
   Impl(const std::string& address, const Security& security)
       : stub_(Rendezvous::NewStub(CreateChannel(address, security))) {}
 
-  void Cancel() ABSL_LOCKS_EXCLUDED(mu_) {
+  // Cancels the call in flight. Returns false if it does not end, so that this
+  // object must not be destroyed.
+  bool End() ABSL_LOCKS_EXCLUDED(mu_) {
+    {
+      absl::MutexLock lock(&mu_);
+      // Safe under the lock, because gRPC runs the callback on a thread of its
+      // own.
+      if (call_ != nullptr) call_->context.TryCancel();
+    }
+    AwaitAnswer(absl::Now() + kCancelTimeout);
     absl::MutexLock lock(&mu_);
-    // Safe under the lock, because gRPC runs the callback on a thread of its
-    // own.
-    if (call_ != nullptr) call_->context.TryCancel();
+    return call_ == nullptr;
   }
 
   void Poll() ABSL_LOCKS_EXCLUDED(mu_) {
@@ -41,9 +49,7 @@ class StatusPoller::Impl
                                std::chrono::seconds(1));
     stub_->async()->GetStatus(
         &call->context, &call->request, &call->reply,
-        [self = shared_from_this()](const grpc::Status& status) {
-          self->OnDone(status);
-        });
+        [this](const grpc::Status& status) { OnDone(status); });
   }
 
   void AwaitAnswer(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_) {
@@ -95,8 +101,11 @@ class StatusPoller::Impl
 };
 
 StatusPoller::StatusPoller(const std::string& address, const Security& security)
-    : impl_(std::make_shared<Impl>(address, security)) {}
-StatusPoller::~StatusPoller() { impl_->Cancel(); }
+    : impl_(std::make_unique<Impl>(address, security)) {}
+StatusPoller::~StatusPoller() {
+  // The callback of a call that has not ended may still use the object.
+  if (!impl_->End()) (void)impl_.release();
+}
 void StatusPoller::Poll() { impl_->Poll(); }
 void StatusPoller::AwaitAnswer(absl::Time deadline) const {
   impl_->AwaitAnswer(deadline);

@@ -17,7 +17,8 @@ class StatusPoller {
   // `address` is the coordinator's host:port.
   explicit StatusPoller(const std::string& address,
                         const Security& security = {});
-  // Cancels the query in flight. Never blocks.
+  // Cancels the query in flight, and blocks until it has ended, for at most a
+  // second.
   ~StatusPoller();
 
   // Starts a query unless one is in flight. A query times out after one second.
@@ -37,7 +38,7 @@ class StatusPoller {
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tributary
