@@ -118,8 +118,8 @@ TEST_F(TrainWorkerCommandTest, AMissingProgramIsReported) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(
       result.standard_error,
-      HasSubstr("error: worker-0 exited with code 127 (no such program?) "
-                "(log: "));
+      ContainsRegex("error: worker-0 exited with code 127 \\(no such program"
+                    "\\?\\): .*not found \\(log: "));
 }
 
 }  // namespace
