@@ -302,7 +302,7 @@ std::vector<Misdeed> AllMisdeeds(int64_t pieces) {
          c->set_loss_sum(std::numeric_limits<double>::infinity());
        })},
       {"has gradients that are not numbers", kServerKinds, kLater,
-       JobEnd::kNamed, NanGradient},
+       JobEnd::kFails, NanGradient},
   };
 }
 
