@@ -148,7 +148,8 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
       if (half_closed) link->HalfClose();
     }
 
-    // A contribution before the assignment that it belongs to is an error.
+    // A contribution before the assignment that it belongs to is an error, and
+    // assignments replace each other.
     static bool KeepsPlace(const Out& message) {
       if constexpr (std::is_same_v<Out, WorkerMessage>) {
         return message.has_assigned();
@@ -162,12 +163,16 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
       Random* const random = &world->random;
       if (messages->size() > 1 && random->Chance(faults.reordered)) {
         ++world->injected["reordered"];
-        for (size_t i = messages->size(); i > 1; --i) {
-          std::swap((*messages)[i - 1],
-                    (*messages)[static_cast<size_t>(
-                        random->Uniform(0, static_cast<int64_t>(i) - 1))]);
+        const auto first = static_cast<size_t>(
+            std::stable_partition(messages->begin(), messages->end(),
+                                  KeepsPlace) -
+            messages->begin());
+        for (size_t i = messages->size(); i > first + 1; --i) {
+          std::swap(
+              (*messages)[i - 1],
+              (*messages)[static_cast<size_t>(random->Uniform(
+                  static_cast<int64_t>(first), static_cast<int64_t>(i) - 1))]);
         }
-        std::stable_partition(messages->begin(), messages->end(), KeepsPlace);
       }
       for (const Out& message : *messages) {
         if (!random->Chance(faults.repeated)) continue;
