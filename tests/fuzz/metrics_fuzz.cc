@@ -4,26 +4,30 @@
 #include <fstream>
 #include <string>
 
+#include "common/os/untrusted_folder.h"
 #include "deploy/dashboard/metrics_index.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tributary {
 namespace {
 
-std::string Path() {
+constexpr char kName[] = "metrics.jsonl";
+
+std::string Folder() {
   const char* const folder = std::getenv("TEST_TMPDIR");
-  return std::string(folder == nullptr ? "/tmp" : folder) + "/metrics.jsonl";
+  return folder == nullptr ? "/tmp" : folder;
 }
 
 void Run(const std::string& bytes) {
-  static const auto* const path = new std::string(Path());
+  static const auto* const path = new std::string(Folder() + "/" + kName);
+  const auto open = [] { return UntrustedFolder(Folder()).Open(kName); };
   // In two parts, as if the file grew.
   const size_t half = bytes.size() / 2;
   {
     std::ofstream(*path, std::ios::binary | std::ios::trunc)
         << bytes.substr(0, half);
   }
-  MetricsIndex index(*path);
+  MetricsIndex index(open);
   index.Update();
   const size_t before = index.lines().size();
   {
@@ -32,12 +36,12 @@ void Run(const std::string& bytes) {
   }
   index.Update();
   TRIBUTARY_FUZZ_CHECK(index.lines().size() >= before);
-  MetricsIndex whole(*path);
+  MetricsIndex whole(open);
   whole.Update();
   TRIBUTARY_FUZZ_CHECK(index.lines().size() == whole.lines().size());
   for (const MetricsIndex::Line& line : whole.lines()) {
     TRIBUTARY_FUZZ_CHECK(line.step >= 0);
-    const std::string text = whole.Read(line);
+    const std::string text = whole.Read({&line}).at(0);
     TRIBUTARY_FUZZ_CHECK(static_cast<int64_t>(text.size()) == line.bytes);
     TRIBUTARY_FUZZ_CHECK(text.find('\n') == std::string::npos);
   }

@@ -1,11 +1,11 @@
 // Replies to GetRecords, as the dashboard applies them. Input: replies, each as
 // text, separated by lines of "--".
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_split.h"
+#include "common/os/untrusted_folder.h"
 #include "deploy/dashboard/metrics_index.h"
 #include "deploy/dashboard/records_copy.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -16,13 +16,13 @@ namespace tributary {
 namespace {
 
 std::string Lines(const RecordsCopy& copy) {
-  std::ifstream file(copy.path(), std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  const absl::StatusOr<InputFile> file = copy.OpenLines();
+  return file.ok() ? file->Read(/*offset=*/0, file->facts().bytes) : "";
 }
 
 void Run(const std::string& bytes) {
   RecordsCopy copy;
-  MetricsIndex index(copy.path());
+  MetricsIndex index([&copy] { return copy.OpenLines(); });
   google::protobuf::TextFormat::Parser parser;
   // Without messages about each malformed input.
   class Silent : public google::protobuf::io::ErrorCollector {

@@ -212,16 +212,13 @@ TEST_F(TrainTest, QuietRunsWriteOnlyResults) {
 // A dangling link makes it impossible to create the checkpoints folder.
 TEST_F(TrainTest, ShowsWhatItsServersWarnOf) {
   std::filesystem::create_directories(Path("out"));
-  std::filesystem::create_symlink("nowhere/at/all", Path("out/checkpoints"));
-  const CommandResult result = RunCommand(
-      Train("out", 20,
-            {"--workers=1", "--quiet", "--set", "checkpoint.every_steps=5"}));
+  WriteWholeFile(Path("out/tensorboard"), "");  // Not a folder.
+  const CommandResult result =
+      RunCommand(Train("out", 20, {"--workers=1", "--quiet"}));
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_error,
-              AllOf(StartsWith("warning: server-0: no checkpoint at step 5; "
-                               "an earlier one, if there is any, stays the "
-                               "newest: "),
-                    HasSubstr(Path("out/checkpoints"))));
+              AllOf(StartsWith("warning: server-0: the TensorBoard files are "),
+                    HasSubstr(Path("out/tensorboard"))));
   EXPECT_EQ(std::count(result.standard_error.begin(),
                        result.standard_error.end(), '\n'),
             1)
