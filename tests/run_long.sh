@@ -5,8 +5,8 @@
 #
 #   run_long.sh [PART...]
 #
-# Runs all parts by default: faults kills python stops strangers simulation
-# fuzz mutations.
+# Runs all parts by default: faults kills misdeeds python stops strangers
+# simulation fuzz mutations.
 # The first line names the folder to which each part writes its log and files.
 set -euo pipefail
 
@@ -50,6 +50,12 @@ run_strangers_part() {
     --cache_test_results=no
 }
 
+run_misdeeds_part() {
+  TRIBUTARY_ALL_MISDEEDS=1 bazel test //tests/faults:misdeeds_test \
+    --test_output=all --test_env=TRIBUTARY_ALL_MISDEEDS \
+    --cache_test_results=no
+}
+
 run_simulation_part() {
   bazel-bin/tests/simulation/simulate --histories 10000 --seed 1 --jobs 2
 }
@@ -68,12 +74,12 @@ run_mutations_part() {
 
 parts=("$@")
 if ((${#parts[@]} == 0)); then
-  parts=(faults kills python stops strangers simulation fuzz mutations)
+  parts=(faults kills misdeeds python stops strangers simulation fuzz mutations)
 fi
 for part in "${parts[@]}"; do
   if ! declare -F "run_${part}_part" >/dev/null; then
     echo "usage: ./tributary test --long" \
-      "[faults|kills|python|stops|strangers|simulation|fuzz|mutations]..." >&2
+      "[faults|kills|misdeeds|python|stops|strangers|simulation|fuzz|mutations]..." >&2
     exit 2
   fi
 done

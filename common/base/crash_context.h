@@ -6,10 +6,9 @@
 
 namespace tributary {
 
-// The layer and the micro-batch that the current thread computes. The fields
-// are volatile because a signal handler, which runs on the same thread, reads
-// them (see common/os/crash_handler.h). Set them with CrashScopeOfMicroBatch
-// and CrashScopeOfLayer.
+// The layer and the micro-batch that a thread computes. The fields are volatile
+// because a signal handler, which runs on the same thread, reads them (see
+// common/os/crash_handler.h).
 struct CrashContext {
   const char* volatile layer = nullptr;  // Null: no layer.
   bool volatile backward = false;
@@ -17,35 +16,47 @@ struct CrashContext {
   int volatile micro_batch = -1;
 };
 
-// The handler must not allocate memory, so the variable is in the static TLS
-// block also when this code is part of a shared library.
-inline thread_local CrashContext __attribute__((tls_model("initial-exec")))
-this_threads_crash_context;
+// Returns the context of the current thread, to set its fields with
+// CrashScopeOfMicroBatch and CrashScopeOfLayer. The first call on a thread may
+// allocate memory.
+CrashContext* ThisThreadsCrashContext();
+
+// Returns the context of the current thread, or null if the thread has never
+// called ThisThreadsCrashContext. May be called in a signal handler.
+const CrashContext* FindCrashContext();
 
 // While an object of this class exists, the current thread computes a
 // micro-batch of step `step`.
 class CrashScopeOfMicroBatch {
  public:
-  CrashScopeOfMicroBatch(int64_t step, int micro_batch) {
-    this_threads_crash_context.micro_batch = micro_batch;
-    this_threads_crash_context.step = step;
+  CrashScopeOfMicroBatch(int64_t step, int micro_batch)
+      : context_(ThisThreadsCrashContext()) {
+    context_->micro_batch = micro_batch;
+    context_->step = step;
   }
-  ~CrashScopeOfMicroBatch() { this_threads_crash_context.step = -1; }
+  ~CrashScopeOfMicroBatch() { context_->step = -1; }
   CrashScopeOfMicroBatch(const CrashScopeOfMicroBatch&) = delete;
   CrashScopeOfMicroBatch& operator=(const CrashScopeOfMicroBatch&) = delete;
+
+ private:
+  CrashContext* const context_;
 };
 
 // While an object of this class exists, the current thread computes a layer.
 class CrashScopeOfLayer {
  public:
   // `name` must outlive this object.
-  CrashScopeOfLayer(const char* name, bool backward) {
-    this_threads_crash_context.backward = backward;
-    this_threads_crash_context.layer = name;
+  CrashScopeOfLayer(const char* name, bool backward)
+      : context_(ThisThreadsCrashContext()) {
+    context_->backward = backward;
+    context_->layer = name;
   }
-  ~CrashScopeOfLayer() { this_threads_crash_context.layer = nullptr; }
+  ~CrashScopeOfLayer() { context_->layer = nullptr; }
   CrashScopeOfLayer(const CrashScopeOfLayer&) = delete;
   CrashScopeOfLayer& operator=(const CrashScopeOfLayer&) = delete;
+
+ private:
+  CrashContext* const context_;
 };
 
 }  // namespace tributary

@@ -77,7 +77,9 @@ const char* NameOfCrash(int signal) {
 }
 
 void AddCrashContext(CrashLine* line) {
-  const CrashContext& context = this_threads_crash_context;
+  const CrashContext* const current = FindCrashContext();
+  if (current == nullptr) return;
+  const CrashContext& context = *current;
   const char* const layer = context.layer;
   if (layer != nullptr) {
     line->Add(" in layer '").Add(layer).Add("', ");
@@ -93,8 +95,9 @@ void AddCrashContext(CrashLine* line) {
 }
 
 void OnCrash(int signal) {
+  const CrashContext* const context = FindCrashContext();
   const bool explained =
-      signal == SIGABRT && this_threads_crash_context.layer == nullptr;
+      signal == SIGABRT && (context == nullptr || context->layer == nullptr);
   if (!explained && !crash_reported.exchange(true)) {
     CrashLine line;
     line.Add("error: ").Add(NameOfCrash(signal));

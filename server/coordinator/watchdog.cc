@@ -52,8 +52,7 @@ void Watchdog::ForgivePause(absl::Time now) {
 }
 
 void Watchdog::ExpireServers(absl::Time now) {
-  for (const int shard :
-       attempt_.servers().Expired(now, attempt_.lease())) {
+  for (const int shard : attempt_.servers().Expired(now, attempt_.lease())) {
     attempt_.OnServerExpired(shard);
   }
 }

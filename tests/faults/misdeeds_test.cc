@@ -3,6 +3,7 @@
 // time that the manual states. Prints a row of RESULTS.md for each case.
 #include "tests/faults/misdeeds.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -194,16 +195,22 @@ class MisdeedsTest : public testing::Test {
   int cases_ = 0;
 };
 
+// Tries each misdeed in one kind of job or, with TRIBUTARY_ALL_MISDEEDS, in
+// all.
 TEST_F(MisdeedsTest, EndWithTheHonestResultOrNameTheCulprit) {
+  const bool all = std::getenv("TRIBUTARY_ALL_MISDEEDS") != nullptr;
+  size_t number = 0;
   for (const Misdeed& misdeed : AllMisdeeds(kPieces)) {
-    for (const JobKind kind : misdeed.kinds) {
+    std::vector<JobKind> kinds = misdeed.kinds;
+    if (!all) kinds = {kinds[number++ % kinds.size()]};
+    for (const JobKind kind : kinds) {
       Try(misdeed, kind, /*from=*/0);
       if (misdeed.later && kind == JobKind::kSynchronous) {
         Try(misdeed, kind, kLaterStep);
       }
     }
   }
-  EXPECT_GE(cases_, 60);
+  EXPECT_GE(cases_, all ? 60 : 20);
 }
 
 }  // namespace

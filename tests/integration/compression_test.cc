@@ -16,6 +16,7 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/parameter_server.grpc.pb.h"
+#include "server/membership/member_secrets.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
 #include "worker/exchange/parameter_server/received_weights.h"
@@ -151,6 +152,9 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
   WorkerMessage hello;
   hello.mutable_hello()->set_signature(layout.signature());
   hello.mutable_hello()->set_attempt(1);
+  // Of a reader that no coordinator has admitted.
+  hello.mutable_hello()->set_secret(
+      MemberSecrets(kClusterSecretKey).OfMember(/*incarnation=*/0));
   const auto stub =
       ParameterServer::NewStub(CreateChannel(cluster.coordinator()));
   std::unique_ptr<grpc::ClientContext> context;

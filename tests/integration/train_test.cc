@@ -211,14 +211,15 @@ TEST_F(TrainTest, QuietRunsWriteOnlyResults) {
 
 // A dangling link makes it impossible to create the checkpoints folder.
 TEST_F(TrainTest, ShowsWhatItsServersWarnOf) {
-  std::filesystem::create_directories(Path("out"));
-  WriteWholeFile(Path("out/tensorboard"), "");  // Not a folder.
+  // A folder where a file should be.
+  std::filesystem::create_directories(Path("out/run-id/full"));
   const CommandResult result =
       RunCommand(Train("out", 20, {"--workers=1", "--quiet"}));
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  EXPECT_THAT(result.standard_error,
-              AllOf(StartsWith("warning: server-0: the TensorBoard files are "),
-                    HasSubstr(Path("out/tensorboard"))));
+  EXPECT_THAT(
+      result.standard_error,
+      AllOf(StartsWith("warning: server-0: cannot store the run's ID: "),
+            HasSubstr(Path("out/run-id"))));
   EXPECT_EQ(std::count(result.standard_error.begin(),
                        result.standard_error.end(), '\n'),
             1)
@@ -246,11 +247,10 @@ TEST_F(TrainTest, RefusesAFolderWithResults) {
 }
 
 TEST_F(TrainTest, ARunThatFailedBeforeItsFirstStepDoesNotBlockItsFolder) {
-  const CommandResult failed = RunCommand(
-      Train("out", 3, {"--workers=1", "--set", "data.text.path=nowhere.txt"}));
-  EXPECT_EQ(failed.exit_code, 2);
-  EXPECT_THAT(failed.standard_error, HasSubstr("nowhere.txt"));
-  EXPECT_EQ(Summary("out")["status"], "failed");
+  const CommandResult failed =
+      RunCommand(Train("out", 3, {"--workers=1", "--worker-command", "false"}));
+  EXPECT_NE(failed.exit_code, 0);
+  EXPECT_EQ(Summary("out")["status"], "stopped");
   const CommandResult again = RunCommand(Train("out", 3, {"--workers=1"}));
   EXPECT_EQ(again.exit_code, 0) << again.standard_error;
   EXPECT_EQ(Summary("out")["status"], "done");

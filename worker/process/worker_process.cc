@@ -25,10 +25,9 @@
 #include "common/trace/trace_sender.h"
 #include "common/transport/channel.h"
 #include "proto/rendezvous.pb.h"
-#include "worker/exchange/parameter_server/parameter_server_exchange.h"
-#include "worker/process/all_reduce_part.h"
 #include "worker/process/gpu_meter.h"
 #include "worker/process/membership_client.h"
+#include "worker/process/worker_exchange.h"
 #include "worker/process/worker_metrics.h"
 #include "worker/state/create_work_state.h"
 #include "worker/state/work_state.h"
@@ -42,6 +41,7 @@ namespace {
 constexpr int kBeatsPerLease = 10;
 // Interval while the lease is unknown. The shortest lease is one second.
 constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
+
 // Longest time that a server still answers after it has stopped the job.
 constexpr absl::Duration kStopTime = absl::Seconds(30);
 
@@ -70,23 +70,6 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   return statistics;
 }
 
-// Returns the function that maps the memory of a server's GPU, or null if the
-// worker computes on a CPU, or adds or inspects gradients on the host.
-MapDeviceMemory MapperFor(const TrainingSetup& setup) {
-  Device* const device = setup.device(/*thread=*/0);
-  if (!device->has_own_memory() || setup.traits().local_sgd ||
-      setup.traits().contributions_await_norm) {
-    return nullptr;
-  }
-  return [device](const DeviceMemoryHandle& handle)
-             -> absl::StatusOr<MappedDeviceMemory> {
-    TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<float> memory,
-                               device->copies()->MapMemory(handle));
-    const bool local = device->copies()->OwnsMemory(memory.get());
-    return MappedDeviceMemory{std::move(memory), local};
-  };
-}
-
 // Most warnings about data that are logged one by one.
 constexpr size_t kLoggedWarnings = 20;
 
@@ -98,92 +81,6 @@ void LogWarnings(const std::vector<std::string>& warnings, Logger* log) {
     log->Warning("%d more warnings about the data are not shown",
                  warnings.size() - kLoggedWarnings);
   }
-}
-
-absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
-                                                  const Admission& admission,
-                                                  const TrainingSetup& setup,
-                                                  TraceRecorder* trace,
-                                                  WorkState* state) {
-  ParameterServerExchange::Options exchange_options;
-  exchange_options.pin = setup.pin();
-  exchange_options.trace = trace;
-  exchange_options.map_device = MapperFor(setup);
-  // The ranges of most numbers of micro-batches consist of up to two subtrees.
-  exchange_options.device_arenas = 2 * setup.threads();
-  exchange_options.log = [log = options.log](const std::string& line) {
-    log->WriteLater(LogLevel::kInfo, line);
-  };
-  for (int shard = 0; shard < admission.server_address_size(); ++shard) {
-    exchange_options.servers.push_back(
-        {shard == 0 ? options.coordinator : admission.server_address(shard),
-         shard < admission.local_address_size() ? admission.local_address(shard)
-                                                : LocalAddress()});
-  }
-  exchange_options.exchange = admission.job().exchange();
-  exchange_options.traits = setup.traits();
-  // Covers every step that may be in progress, including the next one.
-  const int64_t open_steps = 2 + exchange_options.traits.staleness;
-  exchange_options.shared_arenas = static_cast<int>(
-      open_steps * admission.job().batch().micro_batches() + 2);
-  exchange_options.incarnation = admission.incarnation();
-  exchange_options.secret = admission.secret();
-  exchange_options.attempt = admission.attempt();
-  exchange_options.job_id = admission.job_id();
-  exchange_options.connect_timeout = options.connect_timeout;
-  return ParameterServerExchange::Create(
-      exchange_options, &setup.layout(), state,
-      [network = options.network](const std::string& address,
-                                  absl::Time deadline,
-                                  const std::function<bool()>& stop) {
-        return network->ConnectToServer(address, deadline, stop);
-      });
-}
-
-// Returns null if the job does not use NCCL.
-absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
-                                      const JobSpec& job,
-                                      const Device& device) {
-  const AllReduceSpec& all_reduce = job.exchange().all_reduce();
-  if (!ResolveExchange(job).workers_exchange_directly ||
-      all_reduce.backend() == AllReduceSpec::GLOO) {
-    return nullptr;
-  }
-  absl::Status status;
-  if (device.bus_id().empty()) {
-    status = absl::FailedPreconditionError("it does not compute on a GPU");
-  } else if (options.load_nccl == nullptr) {
-    status = absl::FailedPreconditionError(
-        "NCCL could delay the operations of the user's program on the GPU");
-  } else {
-    const absl::StatusOr<NcclLibrary*> library = options.load_nccl();
-    if (library.ok()) return *library;
-    status = library.status();
-    options.log->Warning("%s", std::string(status.message()));
-  }
-  if (all_reduce.backend() == AllReduceSpec::AUTO) return nullptr;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "exchange.all_reduce.backend is NCCL, which this worker cannot use: ",
-      status.message(), "; set the backend to AUTO, which falls back to GLOO"));
-}
-
-absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
-    const WorkerOptions& options, const Admission& admission, const Open& open,
-    NcclLibrary* nccl, TrainingSetup* setup, TraceRecorder* trace,
-    MembershipClient* membership, WorkState* state) {
-  AllReducePartOptions part;
-  part.nccl = nccl;
-  part.make_reduction_stream = options.make_reduction_stream;
-  part.coordinator = options.coordinator;
-  part.network = options.network;
-  part.secured = options.security.any();
-  part.attempt = admission.attempt();
-  part.lease = absl::Milliseconds(admission.lease_ms());
-  part.host = options.host;
-  part.insecure_network = options.insecure_network;
-  part.pin = setup->pin();
-  part.trace = trace;
-  return JoinAllReduce(part, open, setup, membership, state);
 }
 
 // Returns null if the job traces no steps.
@@ -292,6 +189,7 @@ absl::Status TakePart(const WorkerOptions& options,
     }
     membership->Send(ready);
     TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
+
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
     const std::unique_ptr<TraceSender> trace =
         MakeTrace(admission.job(), membership);
@@ -302,7 +200,8 @@ absl::Status TakePart(const WorkerOptions& options,
         setup->traits().workers_exchange_directly
             ? JoinGroup(options, admission, open, nccl, setup.get(), recorder,
                         membership, state.get())
-            : Connect(options, admission, *setup, recorder, state.get());
+            : ConnectToServers(options, admission, *setup, recorder,
+                               state.get());
     if (!joined.ok()) check_devices();
     TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange,
                                std::move(joined));

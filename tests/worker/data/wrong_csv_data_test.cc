@@ -153,7 +153,7 @@ std::vector<WrongData> WrongCsv() {
       {"CsvLineTooLong",
        CsvWith("train.csv", "1,2,0\n" + std::string((16 << 20) + 1, '1')),
        kInvalid,
-       {"DIR/train.csv:2: a line of 16777217 bytes; at most 16777216"}},
+       {"DIR/train.csv:2: a line of more than 16777216 bytes"}},
       {"CsvLabelFraction",
        CsvWith("train.csv", "1,2,0\n1,2,0.5\n"),
        kInvalid,
