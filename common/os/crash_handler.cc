@@ -17,6 +17,12 @@
 namespace tributary {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kReportedBySanitizer = true;
+#else
+constexpr bool kReportedBySanitizer = false;
+#endif
+
 constexpr int kCrashSignals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
 // A line in a buffer of its own: memory may be exhausted, and a signal handler
@@ -176,7 +182,7 @@ void ReportException(const char* what) {
 }  // namespace
 
 void ReportCrashes(int exhausted_exit_code) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (kReportedBySanitizer) return;
   exit_code_if_exhausted = exhausted_exit_code;
   // The stack of the main thread may have overflowed. Static, because no memory
   // of the heap may be needed later.
@@ -197,9 +203,6 @@ void ReportCrashes(int exhausted_exit_code) {
     }
   }
   std::set_terminate(&OnTerminate);
-#else
-  (void)exhausted_exit_code;
-#endif
 }
 
 }  // namespace tributary
