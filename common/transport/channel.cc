@@ -220,8 +220,8 @@ void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder) {
        Milliseconds(limits.min_ping_interval)},
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
        Milliseconds(limits.handshake_timeout)},
-      // Calls with a compressed message end with Unimplemented. Those that name
-      // no algorithm still may not be inflated.
+      // Calls that announce compressed messages end with Unimplemented. A
+      // compressed message of any other call is not inflated.
       {GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, kNoCompression},
       {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
       // A second server on the same port must fail to start.

@@ -82,8 +82,10 @@ void ConnectionTable::DropClosed(const std::string& peer, absl::Time now) {
 }
 
 void ConnectionTable::DropSilent(const std::string& peer, absl::Time now) {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
   int oldest = -1;
-  for (const int socket : peers_.at(peer).sockets) {
+  for (const int socket : found->second.sockets) {
     const absl::Time accepted = slots_[socket].accepted;
     if (now - accepted >= kSilence &&
         (oldest < 0 || accepted < slots_[oldest].accepted) && IsOpen(socket) &&

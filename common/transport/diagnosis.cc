@@ -186,13 +186,16 @@ absl::Status AskJudgement(const std::string& address, const Security& security,
 }  // namespace
 
 std::string NameProblem(const std::string& address) {
+  if (absl::StartsWith(address, "unix:")) return "";
   const std::string host = HostIn(address);
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (error == 0) freeaddrinfo(found);
-  if (error == 0 || absl::StartsWith(address, "unix:")) return "";
+  if (error == 0) {
+    freeaddrinfo(found);
+    return "";
+  }
   return absl::StrCat("the name ", host, " does not resolve (",
                       gai_strerror(error), ")");
 }

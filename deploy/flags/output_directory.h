@@ -53,7 +53,8 @@ class OutputDirectory {
   // Creates the folder `path` and its parents, and claims the folder for this
   // process. Returns Unavailable if a different process holds the claim,
   // FailedPrecondition if `earlier` is kRefuse and the folder holds results of
-  // an earlier run, and the system's error if the folder cannot be used.
+  // an earlier run, or if the run would write through a symbolic link in the
+  // folder, and the system's error if the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
       const std::string& path, Earlier earlier, const Names& names);
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
