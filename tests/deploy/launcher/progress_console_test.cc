@@ -11,27 +11,15 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/deploy/launcher/output_fixture.h"
 
 namespace tributary {
 namespace {
 
 using ::testing::StartsWith;
 
-class ProgressConsoleTest : public testing::Test {
+class ProgressConsoleTest : public OutputFixture {
  protected:
-  ProgressConsoleTest() { EXPECT_EQ(pipe2(pipe_, O_NONBLOCK), 0); }
-  ~ProgressConsoleTest() override {
-    close(pipe_[0]);
-    close(pipe_[1]);
-  }
-
-  std::string Written() {
-    std::string text(65536, '\0');
-    const ssize_t count = read(pipe_[0], &text[0], text.size());
-    text.resize(count < 0 ? 0 : count);
-    return text;
-  }
-
   static StatusReply At(int64_t step) {
     StatusReply status;
     status.set_phase(StatusReply::TRAINING);
@@ -48,8 +36,6 @@ class ProgressConsoleTest : public testing::Test {
     event.set_message(message);
     return event;
   }
-
-  int pipe_[2];
 };
 
 TEST_F(ProgressConsoleTest, WritesStepsAndEvents) {

@@ -1,8 +1,5 @@
 #include "deploy/launcher/progress.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +7,7 @@
 #include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/deploy/launcher/output_fixture.h"
 
 namespace tributary {
 namespace {
@@ -191,21 +189,8 @@ TEST(ProgressStyleTest, AnimatesOnlyAbleTerminals) {
 }
 
 // What a display wrote.
-class DisplayTest : public testing::Test {
+class DisplayTest : public OutputFixture {
  protected:
-  DisplayTest() { EXPECT_EQ(pipe2(pipe_, O_NONBLOCK), 0); }
-  ~DisplayTest() override {
-    close(pipe_[0]);
-    close(pipe_[1]);
-  }
-
-  std::string Written() {
-    std::string text(65536, '\0');
-    const ssize_t count = read(pipe_[0], &text[0], text.size());
-    text.resize(count < 0 ? 0 : count);
-    return text;
-  }
-
   static StatusReply At(int64_t step) {
     StatusReply status;
     status.set_phase(step == 100 ? StatusReply::DONE : StatusReply::TRAINING);
@@ -215,7 +200,6 @@ class DisplayTest : public testing::Test {
     return status;
   }
 
-  int pipe_[2];
   absl::Time now_ = absl::UnixEpoch();
 };
 
