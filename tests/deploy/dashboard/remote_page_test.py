@@ -192,9 +192,10 @@ class RemotePageTest(PageCase):
                 browser.evaluate('document.querySelectorAll("img").length'), 0)
             browser.wait_for('document.querySelector("#runs tbody tr").cells[2]'
                              '.textContent === "no answer"', 120)
-            self.assertIn('does not answer, so the job has ended',
-                          browser.evaluate('document.getElementById("alerts")'
-                                           '.textContent'))
+            # Alerts appear after the view, so later than the table of runs.
+            browser.wait_for('document.getElementById("alerts").textContent'
+                             '.includes("does not answer, so the job has '
+                             'ended")')
             self.check_prefix(browser, url, run)
             self.check_quiet(browser, url)
         self.assertEqual(train.wait(timeout=60), 0)
