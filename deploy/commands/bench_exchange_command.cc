@@ -8,14 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/text/counted.h"
-#include "deploy/bench/bench_exchange.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/signals.h"
 #include "deploy/flags/thread_counts.h"
-#include "deploy/launcher/local_processes.h"
+#include "deploy/launch/job/local_processes.h"
+#include "deploy/tools/bench/bench_exchange.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

@@ -10,10 +10,10 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/os/local_host.h"
-#include "deploy/bench/bench_stream.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/tools/bench/bench_stream.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

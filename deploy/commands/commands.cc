@@ -12,7 +12,7 @@
 #include "deploy/commands/subcommands.h"
 #include "deploy/commands/version.h"
 #include "deploy/flags/exit_code.h"
-#include "deploy/slurm/node_agent.h"
+#include "deploy/launch/slurm/node_agent.h"
 #include "worker/training/training_sources.h"
 
 namespace tributary {

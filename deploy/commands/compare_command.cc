@@ -14,10 +14,6 @@
 #include "common/job/job.h"
 #include "common/text/counted.h"
 #include "deploy/commands/subcommands.h"
-#include "deploy/compare/comparison.h"
-#include "deploy/compare/comparison_report.h"
-#include "deploy/compare/comparison_run.h"
-#include "deploy/compare/exchange_variants.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
@@ -25,8 +21,12 @@
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/signals.h"
 #include "deploy/flags/thread_counts.h"
-#include "deploy/launcher/progress.h"
-#include "deploy/train/local_training.h"
+#include "deploy/launch/job/progress.h"
+#include "deploy/launch/train/local_training.h"
+#include "deploy/tools/compare/comparison.h"
+#include "deploy/tools/compare/comparison_report.h"
+#include "deploy/tools/compare/comparison_run.h"
+#include "deploy/tools/compare/exchange_variants.h"
 
 namespace tributary {
 namespace {

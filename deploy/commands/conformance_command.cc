@@ -15,12 +15,12 @@
 #include "common/job/exchange_traits.h"
 #include "common/os/temporary_directory.h"
 #include "deploy/commands/subcommands.h"
-#include "deploy/conformance/scenarios.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
+#include "deploy/tools/conformance/scenarios.h"
 #include "nlohmann/json.hpp"
 #include "worker/training/training_sources.h"
 

@@ -14,15 +14,15 @@
 #include "common/transport/security.h"
 #include "deploy/commands/build_info.h"
 #include "deploy/commands/subcommands.h"
-#include "deploy/dashboard/dashboard.h"
-#include "deploy/dashboard/run_list.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/environment.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/http_certificate.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
-#include "deploy/status/run_address.h"
+#include "deploy/tools/dashboard/dashboard.h"
+#include "deploy/tools/dashboard/run_list.h"
+#include "deploy/tools/status/run_address.h"
 
 namespace tributary {
 namespace {

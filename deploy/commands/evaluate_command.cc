@@ -17,8 +17,8 @@
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/run_files.h"
-#include "deploy/train/inference.h"
-#include "deploy/train/run_folder.h"
+#include "deploy/launch/train/inference.h"
+#include "deploy/launch/train/run_folder.h"
 #include "nlohmann/json.hpp"
 #include "worker/device/factory/device_factory.h"
 

@@ -13,11 +13,11 @@
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors.h"
 #include "deploy/commands/subcommands.h"
-#include "deploy/export/hugging_face.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
-#include "deploy/train/run_folder.h"
+#include "deploy/launch/train/run_folder.h"
+#include "deploy/tools/export/hugging_face.h"
 
 namespace tributary {
 namespace {

@@ -21,10 +21,10 @@
 #include "deploy/flags/environment.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/runs/run_folders.h"
-#include "deploy/runs/run_listing.h"
-#include "deploy/runs/run_table.h"
-#include "deploy/status/run_address.h"
+#include "deploy/tools/runs/run_folders.h"
+#include "deploy/tools/runs/run_listing.h"
+#include "deploy/tools/runs/run_table.h"
+#include "deploy/tools/status/run_address.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

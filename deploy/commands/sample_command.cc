@@ -13,8 +13,8 @@
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
-#include "deploy/train/run_folder.h"
-#include "deploy/train/trained_model.h"
+#include "deploy/launch/train/run_folder.h"
+#include "deploy/launch/train/trained_model.h"
 #include "worker/models/generate.h"
 
 namespace tributary {

@@ -30,7 +30,7 @@ int RunBenchStepCommand(const std::vector<std::string>& arguments,
                         const TrainingSources& sources);
 
 // `tributary bench stream`: runs one process of a measurement by
-// MeasureStreamLimit (deploy/bench/stream_limit.h).
+// MeasureStreamLimit (deploy/tools/bench/stream_limit.h).
 int RunBenchStreamCommand(const std::vector<std::string>& arguments,
                           const Environment& environment);
 

@@ -12,7 +12,7 @@
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
-#include "deploy/tokenize/tokenize_files.h"
+#include "deploy/tools/tokenize/tokenize_files.h"
 
 namespace tributary {
 

@@ -12,9 +12,9 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/slurm/allocation.h"
-#include "deploy/slurm/slurm_training.h"
-#include "deploy/train/local_training.h"
+#include "deploy/launch/slurm/allocation.h"
+#include "deploy/launch/slurm/slurm_training.h"
+#include "deploy/launch/train/local_training.h"
 #include "worker/training/training_sources.h"
 
 namespace tributary {

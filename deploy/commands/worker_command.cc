@@ -22,7 +22,7 @@
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/signals.h"
-#include "deploy/kubeflow/progress_reporter.h"
+#include "deploy/launch/kubeflow/progress_reporter.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/factory/device_factory.h"

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/monotonic_clock.h"
-#include "deploy/bench/bench_jobs.h"
+#include "deploy/tools/bench/bench_jobs.h"
 #include "proto/rendezvous.pb.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "worker/device/cuda/cuda_device.h"

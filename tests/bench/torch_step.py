@@ -4,7 +4,7 @@
     torch_step.py MODEL [--kind eager|compiled] [--precision FLOAT32|BFLOAT16] [--device cpu|cuda] [--batch N]
                         [--context N] [--seconds 4]
 
-Sizes, batches and optimizers are those of deploy/bench/bench_jobs.h. Inputs are random and stay in memory. BFLOAT16 is
+Sizes, batches and optimizers are those of deploy/tools/bench/bench_jobs.h. Inputs are random and stay in memory. BFLOAT16 is
 autocast; `compiled` is torch.compile of forward and loss, with a fused optimizer on CUDA. GPT-2's vocabulary is padded
 to 50,304, as is usual for speed. Machines drift: time both systems in turn and compare the medians.
 """

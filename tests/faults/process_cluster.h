@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "deploy/launcher/supervisor.h"
+#include "deploy/launch/job/supervisor.h"
 #include "tests/faults/sample_ledger.h"
 
 namespace tributary {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/os/untrusted_folder.h"
-#include "deploy/dashboard/metrics_index.h"
+#include "deploy/tools/dashboard/metrics_index.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tributary {

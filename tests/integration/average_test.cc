@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "common/job/job.h"
 #include "deploy/flags/run_files.h"
-#include "deploy/train/run_folder.h"
+#include "deploy/launch/train/run_folder.h"
 #include "gtest/gtest.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"

@@ -51,11 +51,11 @@ digest() { grep -o '"weights_sha256": "[0-9a-f]*' "$1/summary.json" 2>/dev/null 
 lines() { if [[ -f $1/metrics.jsonl ]]; then wc -l <"$1/metrics.jsonl"; else echo 0; fi; }
 
 # A job whose number of nodes may vary, as the template describes it.
-sed '/^#SBATCH --ntasks-per-node=/d' deploy/slurm/tributary.sbatch \
+sed '/^#SBATCH --ntasks-per-node=/d' deploy/launch/slurm/tributary.sbatch \
   >"$folder/elastic.sbatch"
 
 # Submits a batch script, by default the template, with options of sbatch.
-script=deploy/slurm/tributary.sbatch
+script=deploy/launch/slurm/tributary.sbatch
 submit() {
   output=$folder/$1
   shift

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/base/json.h"
-#include "deploy/bench/bench_jobs.h"
+#include "deploy/tools/bench/bench_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

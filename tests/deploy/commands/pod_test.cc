@@ -169,7 +169,7 @@ TEST_F(PodTest, TheWorkerOfRank0ReportsToKubeflow) {
   WriteWholeFile(folder_ + "/trainer.pem", issued.certificate);
   WriteWholeFile(folder_ + "/trainer-key.pem", issued.key);
   const BackgroundCommand trainer(
-      {"/usr/bin/python3", "tests/deploy/kubeflow/trainer_server.py",
+      {"/usr/bin/python3", "tests/deploy/launch/kubeflow/trainer_server.py",
        folder_ + "/trainer.pem", folder_ + "/trainer-key.pem"});
   const std::string line = trainer.AwaitStandardError("port ");
   const std::string port = line.substr(5, line.find('.') - 5);

@@ -9,7 +9,7 @@
 #include "deploy/flags/exit_code.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
-#include "tests/deploy/runs/run_files.h"
+#include "tests/deploy/tools/runs/run_files.h"
 
 namespace tributary {
 namespace {

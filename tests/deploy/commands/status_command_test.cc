@@ -13,7 +13,7 @@
 #include "absl/types/optional.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
-#include "deploy/status/status_client.h"
+#include "deploy/tools/status/status_client.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.grpc.pb.h"
 

@@ -1,0 +1,228 @@
+#include "deploy/tools/compare/comparison_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
+#include "common/job/rounds.h"
+#include "common/os/file.h"
+#include "common/os/process.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/output_directory.h"
+#include "deploy/flags/run_files.h"
+#include "deploy/flags/thread_counts.h"
+#include "deploy/launch/job/local_job.h"
+#include "deploy/launch/job/local_processes.h"
+#include "deploy/launch/plan/exchange_plan.h"
+#include "deploy/launch/plan/local_timing.h"
+#include "deploy/launch/plan/run_prediction.h"
+#include "deploy/launch/train/local_training.h"
+#include "deploy/tools/compare/comparison_hosts.h"
+#include "nlohmann/json.hpp"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kMaxMetricsBytes = 256 << 20;
+constexpr int64_t kPointsOfACurve = 100;
+// 10 Gbit/s, the default of `tributary plan`.
+constexpr double kBandwidth = 1.25e9;
+
+// Plans the job in synchronous mode with one server, from the computing time of
+// a run.
+absl::StatusOr<ExchangePlan> PlanHosts(const LocalTraining& training,
+                                       JobSpec job) {
+  SetExchange("synchronous", job.mutable_exchange());
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                             ReadRunSummary(training.output));
+  const auto summary = ParseOrderedJson(text);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const PassTiming pass,
+      TimePass(JobOfRounds(job).optimizer(),
+               summary.value("parameters", int64_t{0}), ServerThreads(1)));
+  absl::optional<PlanInputs> inputs =
+      InputsFromRun(RunOf(training), summary, pass);
+  if (!inputs.has_value()) {
+    return absl::InternalError("the run has no complete steps");
+  }
+  inputs->job = std::move(job);
+  inputs->servers = 1;
+  inputs->server_threads = ServerThreads(1);
+  inputs->cores = UsableCores();
+  inputs->bandwidth = kBandwidth;
+  return PlanExchange(*inputs);
+}
+
+class Comparer {
+ public:
+  Comparer(const ComparisonOptions& options, SignalQueue* signals,
+           const std::function<absl::Status(const Comparison&)>& changed)
+      : options_(options), signals_(signals), changed_(changed) {
+    Comparison& comparison = result_.comparison;
+    comparison.job = options.job_name;
+    comparison.model = options.model;
+    comparison.workers = options.workers;
+    comparison.threads = options.threads;
+    comparison.cores = UsableCores();
+    comparison.bandwidth = kBandwidth;
+    comparison.left_out = options.variants.left_out;
+    for (const ExchangeVariant& variant : options.variants.variants) {
+      ComparedRun run;
+      run.name = variant.name;
+      run.servers = variant.servers;
+      run.transport =
+          TransportName(variant.job, options.worker_device != "cpu");
+      run.folder = variant.name;
+      comparison.runs.push_back(std::move(run));
+    }
+  }
+
+  absl::StatusOr<ComparisonResult> Run() {
+    TRIBUTARY_RETURN_IF_ERROR(ClaimFolders());
+    for (size_t i = 0; i < result_.comparison.runs.size(); ++i) {
+      const LocalJobResult ended = RunOne(i);
+      TRIBUTARY_RETURN_IF_ERROR(changed_(result_.comparison));
+      if (absl::IsCancelled(ended.status)) {
+        result_.exit_code = ended.exit_code;
+        return std::move(result_);
+      }
+    }
+    result_.exit_code = ExitCode();
+    return std::move(result_);
+  }
+
+ private:
+  // Claims all folders before the first run, which may take long.
+  absl::Status ClaimFolders() {
+    for (const ComparedRun& run : result_.comparison.runs) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          std::unique_ptr<OutputDirectory> folder,
+          OutputDirectory::Claim(
+              absl::StrCat(options_.output, "/", run.folder),
+              EarlierRun(/*resume=*/"", options_.overwrite)));
+      folders_.push_back(std::move(folder));
+    }
+    return absl::OkStatus();
+  }
+
+  LocalJobResult RunOne(size_t number) {
+    const ExchangeVariant& variant = options_.variants.variants[number];
+    ComparedRun& run = result_.comparison.runs[number];
+    LocalTraining training;
+    training.job = JobToCompare(variant.job);
+    training.workers = {options_.workers, options_.workers};
+    training.servers = variant.servers;
+    training.threads = options_.threads;
+    if (ResolveExchange(variant.job).servers_update) {
+      training.server_device = options_.server_device;
+    }
+    training.worker_device = options_.worker_device;
+    training.output = folders_[number]->path();
+    LocalJobResult ended = Train(training, number);
+    const absl::StatusOr<std::string> metrics = ReadFile(
+        absl::StrCat(training.output, "/metrics.jsonl"), kMaxMetricsBytes);
+    if (metrics.ok()) run.losses = ReadLosses(*metrics);
+    if (ended.status.ok()) ended.status = ReadRun(training, &run);
+    // Removes the model, because the models of all runs together could fill the
+    // disk.
+    std::error_code ignored;
+    std::filesystem::remove_all(training.output + "/final", ignored);
+    if (ended.status.ok()) {
+      run.state = ComparedRun::State::kDone;
+      DescribeHostsAfter(training);
+    } else if (absl::IsCancelled(ended.status)) {
+      run.state = ComparedRun::State::kStopped;
+    } else {
+      run.state = ComparedRun::State::kFailed;
+      run.error = std::string(ended.status.message());
+      only_wrong_usage_ &= ended.exit_code == kExitUsage;
+    }
+    return ended;
+  }
+
+  LocalJobResult Train(const LocalTraining& training, size_t number) {
+    const absl::Status written = WriteJobFolder(training.output, training.job);
+    if (!written.ok()) return {written, ExitCodeOf(written)};
+    ProgressDisplay display(STDERR_FILENO, options_.progress,
+                            training.job.output().log_every_steps());
+    if (options_.progress != ProgressStyle::kNone) {
+      display.Message(
+          absl::StrCat(number + 1, " of ", result_.comparison.runs.size(), ": ",
+                       result_.comparison.runs[number].name,
+                       training.servers > 1
+                           ? absl::StrCat(", ", training.servers, " servers")
+                           : ""));
+    }
+    return TrainLocally(training, signals_, &display);
+  }
+
+  static absl::Status ReadRun(const LocalTraining& training, ComparedRun* run) {
+    TRIBUTARY_RETURN_IF_ERROR(AddPrediction(training));
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
+                               ReadRunSummary(training.output));
+    TRIBUTARY_ASSIGN_OR_RETURN(run->figures,
+                               ReadRunFigures(summary, run->losses));
+    return absl::OkStatus();
+  }
+
+  // The first completed run provides the computing time, later ones the memory.
+  void DescribeHostsAfter(const LocalTraining& training) {
+    if (!plan_.has_value()) {
+      absl::StatusOr<ExchangePlan> plan = PlanHosts(training, training.job);
+      if (!plan.ok()) return;
+      plan_ = *std::move(plan);
+    }
+    result_.comparison.hosts = DescribeHosts(*plan_, result_.comparison);
+  }
+
+  int ExitCode() const {
+    bool any_done = false;
+    bool all_done = true;
+    for (const ComparedRun& run : result_.comparison.runs) {
+      const bool done = run.state == ComparedRun::State::kDone;
+      any_done |= done;
+      all_done &= done;
+    }
+    if (all_done) return kExitDone;
+    return !any_done && only_wrong_usage_ ? kExitUsage : kExitFailed;
+  }
+
+  const ComparisonOptions& options_;
+  SignalQueue* const signals_;
+  const std::function<absl::Status(const Comparison&)>& changed_;
+  std::vector<std::unique_ptr<OutputDirectory>> folders_;  // Indexed by run.
+  absl::optional<ExchangePlan> plan_;
+  // True while all failed runs ended with kExitUsage.
+  bool only_wrong_usage_ = true;
+  ComparisonResult result_;
+};
+
+}  // namespace
+
+JobSpec JobToCompare(JobSpec job) {
+  job.mutable_checkpoint()->set_every_steps(0);
+  job.mutable_evaluation()->set_every_steps(0);
+  job.mutable_output()->clear_directory();
+  if (job.has_steps()) {
+    job.mutable_output()->set_log_every_steps(
+        std::max<int64_t>(1, job.steps() / kPointsOfACurve));
+  }
+  return job;
+}
+
+absl::StatusOr<ComparisonResult> RunComparison(
+    const ComparisonOptions& options, SignalQueue* signals,
+    const std::function<absl::Status(const Comparison&)>& changed) {
+  return Comparer(options, signals, changed).Run();
+}
+
+}  // namespace tributary

@@ -1,0 +1,175 @@
+// Checks the messages between one worker and its servers.
+#ifndef TRIBUTARY_DEPLOY_TOOLS_CONFORMANCE_CONVERSATION_H_
+#define TRIBUTARY_DEPLOY_TOOLS_CONFORMANCE_CONVERSATION_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "deploy/tools/conformance/fault.h"
+#include "proto/parameter_server.pb.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+// Observes the messages that a worker sends and receives, in all of its
+// memberships. (A membership lasts from a Join message to the end of the
+// worker's call of the Membership RPC.) Records the first fault: a message that
+// a correct worker does not send, or a call that a server ended because of such
+// a message. The servers check the values in the messages. This class checks
+// the order of the messages, and whether they match the membership and the
+// assignments of the worker. Thread-safe. No method blocks.
+class Conversation {
+ public:
+  // The values that the worker's message Ready must contain: the parameters of
+  // its model and the properties of its data set.
+  struct Expected {
+    ParameterTable table;
+    DataFacts facts;
+  };
+
+  // If `expected` is nullopt, the contents of Ready are not checked.
+  // `micro_batches` is batch.micro_batches of the job that ResolveJob returns.
+  // `leases_steps` is true in consistency mode `asynchronous`, in which workers
+  // lease steps (Claim, Claimed).
+  Conversation(std::optional<Expected> expected, int micro_batches,
+               bool leases_steps = false);
+
+  // ---- Messages, in the order in which they pass.
+  void OnReport(const WorkerReport& report) ABSL_LOCKS_EXCLUDED(mu_);
+  void OnOrder(const CoordinatorOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
+  // Checks a message that the worker sends in a call of the Exchange RPC.
+  // `call` identifies this call.
+  void OnWorkerMessage(const void* call, const WorkerMessage& message)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  void OnServerMessage(const ServerMessage& message) ABSL_LOCKS_EXCLUDED(mu_);
+  // Called when a server has ended a call of the Membership or Exchange RPC
+  // with `status`.
+  void OnMembershipEnd(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
+  void OnExchangeEnd(const void* call, const absl::Status& status)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Called when a conformance scenario (see WireTap::Break) has ended all calls
+  // with `status`, as a server may do.
+  void OnBroken(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // ---- What has happened so far.
+  // Returns the first fault, or nullopt if there is none.
+  std::optional<Fault> fault() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the number of Join messages that the worker has sent.
+  int joins() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if the worker has received a Deal, the assignment of its work,
+  // since it last joined the job.
+  bool has_deal() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if the worker has received Finished, which ends the job for
+  // it, since it last joined the job.
+  bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns how often a server has ended the worker's membership with a
+  // transient error, after which the worker joins again.
+  int dismissals() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the fault to report for a worker that sends no more messages: the
+  // fault names the next message or action that the protocol requires of the
+  // worker.
+  Fault Pending() const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  // The state of one membership of the worker, from Join to the end of the call
+  // of the Membership RPC.
+  struct Stay {
+    std::optional<Admission> admission;
+    bool ready = false;
+    std::optional<Open> open;
+    std::set<const void*> exchanges;  // Calls of Exchange that have sent Hello.
+    std::set<int> announced;          // Chunks listed in Welcome messages.
+    std::map<int, int64_t> versions;  // Newest version received of each chunk.
+    bool synced = false;
+    std::vector<Deal> deals;
+    // How often the worker has sent each contribution, by (step, chunk, node of
+    // the summation tree); see Contribution.
+    std::map<std::tuple<int64_t, int, int>, int> sent;
+    // The parts of evaluations that the worker has reported, as pairs of the
+    // evaluated version and the number of the part (EvaluationReport.piece).
+    std::set<std::pair<int64_t, int64_t>> reported;
+    bool finished = false;
+    bool stopped = false;
+    bool left = false;
+    // Describes the call that a server has ended with a transient error, and
+    // the error; the worker must then join again. Empty if there is no such
+    // call.
+    std::string ended;
+
+    // ---- Mode asynchronous only.
+    int lease_requests = 0;    // Number of Claim messages.
+    std::set<int64_t> leased;  // Steps of Claimed messages.
+    // For each step that is leased to the worker, the chunks to which the
+    // step's gradient has been applied.
+    std::map<int64_t, std::set<int>> applied;
+    // For each step, how often a server has refused a contribution to it. After
+    // each refusal, the worker may send each of the step's contributions once
+    // more.
+    std::map<int64_t, int> refusals;
+    int completed = 0;  // Number of leases of which all chunks are applied.
+    // True if the worker has requested a lease of a step before it completed an
+    // earlier one. It may then compute a step from weights that are older than
+    // its newest Claim.
+    bool leases_ahead = false;
+    // For each chunk, the newest version that arrived before the chunk's newest
+    // Outcome (the server's answer to a contribution).
+    std::map<int, int64_t> before_outcome;
+    // The value of `before_outcome` at the newest Claim, the worker's request
+    // for a lease. The worker had received these versions when it sent the
+    // Claim.
+    std::map<int, int64_t> at_lease_request;
+  };
+
+  // Records a fault of the worker unless an earlier fault is recorded.
+  void Add(const std::string& what, const std::string& rule)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckJoin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckReady(const Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckSynced(const Synced& synced) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckEvaluation(const EvaluationReport& report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckHello(const Hello& hello) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckContribution(const Contribution& contribution)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // CheckLeased checks that the step of the contribution was leased to the
+  // worker. CheckAssigned checks that the contribution's node of the summation
+  // tree was assigned to the worker.
+  void CheckLeased(const Contribution& contribution)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void CheckAssigned(const Contribution& contribution)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnClaim() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnOutcome(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnEnd(const std::string& call, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns the result of Pending for a worker that has received a Deal, the
+  // assignment of its work.
+  Fault PendingWork(int64_t version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns the smallest of the chunks' newest versions in the current
+  // membership, or nullopt if a chunk has none.
+  std::optional<int64_t> Version() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const std::optional<Expected> expected_;
+  const int micro_batches_;
+  const bool leases_steps_;
+
+  mutable absl::Mutex mu_;
+  std::optional<Fault> fault_ ABSL_GUARDED_BY(mu_);
+  int joins_ ABSL_GUARDED_BY(mu_) = 0;
+  int dismissals_ ABSL_GUARDED_BY(mu_) = 0;
+  bool may_join_ ABSL_GUARDED_BY(mu_) = true;
+  Stay stay_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_TOOLS_CONFORMANCE_CONVERSATION_H_

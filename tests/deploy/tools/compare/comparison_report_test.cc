@@ -1,0 +1,197 @@
+#include "deploy/tools/compare/comparison_report.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_split.h"
+#include "common/base/json.h"
+#include "deploy/tools/compare/comparison_plot.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/xml_checker.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ComparedRun Done(const std::string& name, const std::string& transport,
+                 double step_ms, const std::string& digest) {
+  ComparedRun run;
+  run.name = name;
+  run.transport = transport;
+  run.folder = name;
+  run.state = ComparedRun::State::kDone;
+  run.losses = {{10, 1, 5.5}, {20, 2, 4.5}};
+  run.figures.emplace();
+  RunFigures& f = *run.figures;
+  f.parameters = 1234567;
+  f.steps = 20;
+  f.seconds = 2;
+  f.step_ms = step_ms;
+  f.compute_ms = step_ms / 2;
+  f.exchange_ms = step_ms / 4;
+  f.waiting_ms = step_ms / 8;
+  f.other_ms = step_ms / 8;
+  f.predicted_ms = 90;
+  f.final_loss = 4.5;
+  f.evaluation_loss = 4.25;
+  f.weights_sha256 = digest;
+  f.processes = {{"server", 0, 2e6, 1e6, 30e6}, {"worker", 0, 1e6, 2e6, 100e6}};
+  return run;
+}
+
+// A run of every kind.
+Comparison Mixed() {
+  Comparison comparison;
+  comparison.job = "a | b <c>";
+  comparison.workers = 2;
+  comparison.cores = 4;
+  comparison.bandwidth = 1.25e9;
+  comparison.runs = {
+      Done("synchronous", "shared memory", 100, "0123456789abcdef"),
+      Done("all_reduce", "TCP", 8, "0123456789abcdef")};
+  comparison.runs[1].figures->waiting_ms.reset();
+  ComparedRun failed;
+  failed.name = "asynchronous";
+  failed.transport = "TCP";
+  failed.state = ComparedRun::State::kFailed;
+  failed.error = "worker-1 <failed>:\nout | of `memory`";
+  failed.losses = {{10, 1, NAN}};
+  ComparedRun stopped;
+  stopped.name = "local_steps";
+  stopped.transport = "TCP";
+  stopped.state = ComparedRun::State::kStopped;
+  ComparedRun waiting;
+  waiting.name = "stale_synchronous";
+  waiting.transport = "TCP";
+  comparison.runs.insert(comparison.runs.end(), {failed, stopped, waiting});
+  comparison.left_out = {{"all_reduce_sharded", "it is not allowed"}};
+  comparison.hosts = {
+      {"the primary", "worker 0 and the server", 3e6, 4e6, 130e6, 55},
+      {"the primary", "worker 1", 1e6, 1e6, absl::nullopt, 55}};
+  return comparison;
+}
+
+TEST(ComparisonReportTest, TableHasARowForEachRun) {
+  const std::string table = ComparisonTable(Mixed());
+  const std::vector<std::string> lines =
+      absl::StrSplit(table, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 7u);
+  for (const std::string& line : lines) {
+    EXPECT_EQ(line.size(), lines[0].size()) << line;
+  }
+  EXPECT_EQ(lines[0],
+            "| exchange          | over          |    step | predicted | "
+            "compute | exchange | waiting | sent, MB | memory, MB | all, MB | "
+            "  loss |  weights |");
+  EXPECT_EQ(lines[1],
+            "| ----------------- | ------------- | ------: | --------: | "
+            "------: | -------: | ------: | -------: | ---------: | ------: | "
+            "-----: | -------: |");
+  EXPECT_EQ(lines[2],
+            "| synchronous       | shared memory |   100.0 |      90.0 | "
+            "   50.0 |     25.0 |    12.5 |     3.00 |        100 |     130 | "
+            "4.2500 | 01234567 |");
+  EXPECT_EQ(lines[3],
+            "| all_reduce        | TCP           |    8.00 |      90.0 | "
+            "   4.00 |     2.00 |       - |     3.00 |        100 |     130 | "
+            "4.2500 | 01234567 |");
+  EXPECT_THAT(lines[4], HasSubstr("| asynchronous      | TCP           |  "
+                                  "failed |         - |"));
+  EXPECT_THAT(lines[5], HasSubstr(" stopped |"));
+  EXPECT_THAT(lines[6], HasSubstr(" not run |"));
+}
+
+TEST(ComparisonReportTest, MarkdownSaysWhatHappened) {
+  const std::string text = ComparisonMarkdown(Mixed());
+  EXPECT_THAT(text,
+              testing::StartsWith("# a \\| b &lt;c> under 5 exchanges\n"));
+  EXPECT_THAT(text, HasSubstr("2 workers, 1 thread each, on 4 cores; 1,234,567 "
+                              "parameters, 20 steps.\n"));
+  Comparison external = Mixed();
+  external.model = "external factorization";
+  EXPECT_THAT(ComparisonMarkdown(external),
+              HasSubstr("model external factorization; 2 workers, 1 thread"));
+  EXPECT_THAT(text, HasSubstr("](compare.svg)"));
+  EXPECT_THAT(text, HasSubstr("- The same weights, bit for bit: synchronous, "
+                              "all_reduce.\n"));
+  EXPECT_THAT(text, HasSubstr("exchange.transport=WIRE"));
+  EXPECT_THAT(
+      text, HasSubstr("\n- asynchronous failed: worker-1 &lt;failed>: out \\| "
+                      "of 'memory'\n- local_steps was stopped.\n"
+                      "- stale_synchronous was not started.\n"
+                      "- all_reduce_sharded was left out: it is not "
+                      "allowed\n"));
+  EXPECT_THAT(text,
+              HasSubstr("| synchronous | server 0 |              2.00 |"));
+  EXPECT_THAT(text, HasSubstr("links of 10 Gbit/s"));
+  EXPECT_THAT(text,
+              HasSubstr("| the primary | worker 0 and the server |"
+                        "             3.00 |            4.00 |        130 |"
+                        "               55.0 |\n"
+                        "|             | worker 1                |"
+                        "             1.00 |            1.00 |          - |"
+                        "                    |\n"));
+}
+
+TEST(ComparisonReportTest, JsonHasAllKeys) {
+  // As it is written: what is not finite has become null.
+  const auto json = ParseJson(ComparisonJson(Mixed()).dump());
+  EXPECT_EQ(json["job"], "a | b <c>");
+  EXPECT_EQ(json["workers"], 2);
+  ASSERT_EQ(json["runs"].size(), 5u);
+  for (const nlohmann::json& run : json["runs"]) {
+    for (const char* key : {"exchange", "servers", "transport", "folder",
+                            "status", "error", "figures", "losses"}) {
+      EXPECT_TRUE(run.contains(key)) << key;
+    }
+  }
+  EXPECT_EQ(json["runs"][0]["status"], "done");
+  EXPECT_EQ(json["runs"][0]["error"], nullptr);
+  EXPECT_EQ(json["runs"][0]["figures"]["predicted_step_ms"], 90);
+  EXPECT_EQ(json["runs"][0]["figures"]["processes"][1]["rank"], 0);
+  EXPECT_EQ(json["runs"][0]["losses"][1]["loss"], 4.5);
+  EXPECT_EQ(json["runs"][1]["figures"]["waiting_ms"], nullptr);
+  EXPECT_EQ(json["runs"][2]["status"], "failed");
+  EXPECT_THAT(json["runs"][2]["error"], HasSubstr("worker-1"));
+  EXPECT_EQ(json["runs"][2]["figures"], nullptr);
+  EXPECT_EQ(json["runs"][2]["losses"][0]["loss"], nullptr);
+  EXPECT_EQ(json["runs"][4]["status"], "not run");
+  EXPECT_EQ(json["left_out"][0]["exchange"], "all_reduce_sharded");
+  EXPECT_EQ(json["same_weights"][0][1], "all_reduce");
+  EXPECT_EQ(json["hosts"][1]["peak_memory_bytes"], nullptr);
+}
+
+TEST(ComparisonPlotTest, ShowsEveryRunAndEveryHost) {
+  const std::string svg = ComparisonPlot(Mixed());
+  EXPECT_EQ(CheckXml(svg), "");
+  for (const char* text :
+       {">synchronous<", ">all_reduce<", ">100 ms, shared memory<",
+        ">8.00 ms, TCP<", ">failed<", ">stopped<", ">not run<", ">predicted<",
+        "<title>server 0: 30.0 MB</title>", "<title>out: 3.00 MB</title>",
+        ">worker 0 and the server<", ">Loss over time<",
+        ">a | b &lt;c&gt; under 5 exchanges<"}) {
+    EXPECT_THAT(svg, HasSubstr(text));
+  }
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+}
+
+TEST(ComparisonPlotTest, IsThereForOneRunForTenAndForNone) {
+  Comparison comparison;
+  EXPECT_EQ(CheckXml(ComparisonPlot(comparison)), "");
+  EXPECT_THAT(ComparisonMarkdown(comparison), HasSubstr("under 0 exchanges"));
+  for (int i = 0; i < 10; ++i) {
+    comparison.runs.push_back(Done("run", "TCP", 1e-3, ""));
+    comparison.runs.back().losses.resize(1);
+    const std::string svg = ComparisonPlot(comparison);
+    EXPECT_EQ(CheckXml(svg), "");
+    EXPECT_THAT(svg, Not(HasSubstr("nan")));
+    EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  }
+}
+
+}  // namespace
+}  // namespace tributary

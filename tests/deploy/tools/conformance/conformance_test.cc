@@ -1,0 +1,407 @@
+// `tributary conformance` with workers that follow the protocol, and with
+// workers that do not, each of which must be told why.
+#include <signal.h>
+
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+
+constexpr char kPython[] = "/usr/bin/python3";
+
+std::vector<std::string> CheckCommand(const std::string& worker,
+                                      const std::vector<std::string>& flags) {
+  std::vector<std::string> command = {kTributary, "conformance",
+                                      "--worker-command", worker};
+  command.insert(command.end(), flags.begin(), flags.end());
+  return command;
+}
+
+CommandResult Check(const std::string& worker,
+                    const std::vector<std::string>& flags) {
+  BackgroundCommand check(CheckCommand(worker, flags));
+  return check.Wait(absl::Minutes(4));
+}
+
+std::string BuiltIn() {
+  return absl::StrCat(std::filesystem::absolute(kTributary).string(),
+                      " worker --threads 1 --device cpu");
+}
+
+TEST(ConformanceTest, TheBuiltInWorkerPasses) {
+  const CommandResult result = Check(BuiltIn(), {});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.standard_error, "");
+  EXPECT_THAT(result.standard_output,
+              AllOf(MatchesRegex("(.|\n)*train +passed\n(.|\n)*"),
+                    HasSubstr("end-out-of-range         passed\n"),
+                    Not(HasSubstr("FAILED"))));
+}
+
+TEST(ConformanceTest, MistakesOfTheUserAreNamed) {
+  EXPECT_THAT(Check("x", {"--filter", "nothing"}).standard_error,
+              HasSubstr("--filter nothing: no scenario has this in its name"));
+  EXPECT_THAT(Check("x", {"--set", "exchange.all_reduce={}"}).standard_error,
+              HasSubstr("the scenarios are for exchange.parameter_server"));
+  EXPECT_THAT(Check("x", {"--set", "batch.micro_batches=-1"}).standard_error,
+              HasSubstr("batch.micro_batches: -1 is for `tributary train`"));
+  EXPECT_THAT(Check("x", {"--filter", "bfloat16", "--set",
+                          "exchange.compression={eight_bit {}}"})
+                  .standard_error,
+              HasSubstr("none of the selected scenarios is for this job"));
+  const CommandResult result = RunCommand({kTributary, "conformance"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.standard_error, HasSubstr("--worker-command is missing"));
+}
+
+TEST(ConformanceTest, AWorkerThatDoesNotStartIsNamed) {
+  const CommandResult result =
+      Check("/nowhere/worker", {"--filter", "late-join"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.standard_output,
+              HasSubstr("late-join  FAILED: it exited with code 127 (no such "
+                        "program?)"));
+  EXPECT_THAT(result.standard_error, HasSubstr("logs are in "));
+}
+
+// Its exit code alone would be what the scenario expects.
+TEST(ConformanceTest, AWorkerThatEndsBeforeItConnectsPassesNoScenario) {
+  for (const char* const command : {"/bin/false", "/bin/true"}) {
+    const CommandResult result = Check(command, {"--filter", "end-", "--json"});
+    EXPECT_EQ(result.exit_code, 1);
+    const nlohmann::json report = ParseJson(result.standard_output);
+    EXPECT_EQ(report["passed"], 0) << result.standard_output;
+    EXPECT_THAT(report["scenarios"][0].value("what", ""),
+                HasSubstr("before it called Membership"));
+  }
+}
+
+// The time limit kills a worker that does nothing.
+TEST(ConformanceTest, AWorkerThatHangsIsNamedAndKilled) {
+  const CommandResult result =
+      Check("sleep 1000", {"--filter", "late-join", "--time-limit", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.standard_output,
+              HasSubstr("after 1s: it did not call Membership; the protocol: "
+                        "PROTOCOL.md, A job from start to end"));
+}
+
+TEST(ConformanceTest, ASignalStopsIt) {
+  const std::string folder = MakeTestFolder();
+  for (const char* const scenario : {"late-join", "end-out-of-range"}) {
+    for (const int number : {SIGINT, SIGTERM}) {
+      const std::string started = absl::StrCat(folder, "/", scenario, number);
+      BackgroundCommand check(
+          {kTributary, "conformance", "--worker-command",
+           absl::StrCat("sh -c 'echo x > ", started, "; exec sleep 1000'"),
+           "--filter", scenario});
+      ASSERT_TRUE(AwaitLines(started, 1));
+      check.Signal(number);
+      const CommandResult result = check.Wait();
+      EXPECT_EQ(result.exit_code, number == SIGINT ? 130 : 75);
+      EXPECT_EQ(result.standard_output, "");
+      EXPECT_THAT(result.standard_error,
+                  HasSubstr(number == SIGINT ? "stopped by SIGINT"
+                                             : "stopped by SIGTERM"));
+    }
+  }
+}
+
+TEST(ConformanceTest, AWorkerMayWriteWhatIsNotUtf8) {
+  const CommandResult result =
+      Check(R"(sh -c 'printf "error: caf\351\n" >&2; exit 1')",
+            {"--filter", "late-join", "--json"});
+  EXPECT_EQ(result.exit_code, 1);
+  const nlohmann::json report = ParseJson(result.standard_output);
+  ASSERT_EQ(report.value("failed", 0), 1) << result.standard_output;
+  EXPECT_THAT(report["scenarios"][0].value("what", ""),
+              HasSubstr("caf\xEF\xBF\xBD"));
+}
+
+// A mode of the exchange.
+struct Mode {
+  std::string name;
+  std::vector<std::string> sets;
+  // For the worker in Python, which is slow: the scenarios to run.
+  std::string filter;
+
+  friend void PrintTo(const Mode& mode, std::ostream* out) {
+    *out << mode.name;
+  }
+};
+
+constexpr char kLocalSteps[] =
+    "exchange.parameter_server.consistency={local_steps {inner_steps: 3}}";
+constexpr char kAsynchronous[] =
+    "exchange.parameter_server.consistency={asynchronous {}}";
+constexpr char kTopK[] = "exchange.compression={top_k {fraction: 0.1}}";
+
+std::vector<Mode> Modes() {
+  return {{"LocalSteps", {kLocalSteps}, "wo"},
+          {"Asynchronous", {kAsynchronous}, "lost"},
+          {"TopK", {kTopK}, "tr"},
+          {"EightBit", {"exchange.compression={eight_bit {}}"}, "two"},
+          {"Float16", {"exchange.wire_dtype=FLOAT16"}, "train"},
+          {"LocalStepsOfEightBit",
+           {kLocalSteps, "exchange.compression={eight_bit {}}"},
+           "two-servers"}};
+}
+
+std::vector<std::string> FlagsOf(const Mode& mode) {
+  std::vector<std::string> flags = {"--json"};
+  for (const std::string& set : mode.sets) {
+    flags.insert(flags.end(), {"--set", set});
+  }
+  return flags;
+}
+
+void ExpectPassed(const CommandResult& result, size_t least) {
+  EXPECT_EQ(result.exit_code, 0)
+      << result.standard_output << result.standard_error;
+  const nlohmann::json report = ParseJson(result.standard_output);
+  ASSERT_TRUE(report.is_object());
+  EXPECT_EQ(report.value("failed", -1), 0);
+  EXPECT_GE(report.value("passed", size_t{0}), least);
+}
+
+class ModeConformanceTest : public testing::TestWithParam<Mode> {};
+
+TEST_P(ModeConformanceTest, TheBuiltInWorkerPasses) {
+  std::vector<std::string> flags = FlagsOf(GetParam());
+  ExpectPassed(Check(BuiltIn(), flags), 18);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ModeConformanceTest, testing::ValuesIn(Modes()),
+                         [](const auto& info) { return info.param.name; });
+
+// Only the loss of the first step has an expected value.
+TEST(ConformanceTest, TheBuiltInWorkerPassesWithBoundedStaleness) {
+  ExpectPassed(
+      Check(BuiltIn(),
+            {"--json", "--filter", "two", "--set",
+             "exchange.parameter_server.consistency={stale_synchronous "
+             "{staleness: 2}}"}),
+      2);
+}
+
+// The job ends before the version at which longer jobs are interrupted.
+TEST(ConformanceTest, AJobOfFewEpochsIsInterruptedBeforeItsEnd) {
+  const std::string job = MakeTestFolder() + "/job.textproto";
+  WriteWholeFile(job, R"(
+      model { mlp { hidden: [8] } }
+      data { random { samples: 64 shape: [4] } }
+      batch { global: 32 micro_batches: 8 }
+      optimizer { sgd { learning_rate: 0.01 } }
+      epochs: 1.5
+      exchange { parameter_server {} }
+      output { sample_bytes: 0 })");
+  ExpectPassed(
+      Check(BuiltIn(), {"--json", "--filter", "late-join", "--job", job}), 1);
+}
+
+// The tap requires a certificate and a token.
+TEST(ConformanceTest, WorkersUseTheCredentials) {
+  const std::string folder = MakeTestFolder();
+  ASSERT_EQ(RunCommand({kTributary, "certs", folder + "/tls"}).exit_code, 0);
+  WriteWholeFile(folder + "/token", "a-token-of-this-test-only-0123456789\n");
+  const std::vector<std::string> flags = {
+      "--json",        "--filter",     "two-servers",    "--tls-dir",
+      folder + "/tls", "--token-file", folder + "/token"};
+  ExpectPassed(Check(BuiltIn(), flags), 1);
+  // A worker that ignores them is refused.
+  const CommandResult refused =
+      Check(absl::StrCat("env -u TRIBUTARY_TOKEN_FILE ", BuiltIn()), flags);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.standard_output, HasSubstr("token"));
+}
+
+class PythonConformanceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const CommandResult possible =
+        RunCommand({kPython, "-c", "import google.protobuf, grpc, numpy"});
+    if (possible.exit_code != 0 ||
+        !std::filesystem::exists("/usr/bin/grpc_python_plugin")) {
+      GTEST_SKIP() << "needs Debian's packages python3-grpcio, python3-numpy "
+                      "and protobuf-compiler-grpc: "
+                   << possible.standard_error;
+    }
+  }
+};
+
+TEST_F(PythonConformanceTest, TheWorkerInPythonPasses) {
+  const CommandResult result = Check(
+      absl::StrCat(kPython, " examples/python_wire/worker.py"), {"--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_output;
+  const nlohmann::json report = ParseJson(result.standard_output);
+  EXPECT_EQ(report["failed"], 0);
+  EXPECT_EQ(report["passed"], 19);
+  EXPECT_EQ(report["scenarios"][0]["name"], "train");
+}
+
+class PythonModeConformanceTest : public PythonConformanceTest,
+                                  public testing::WithParamInterface<Mode> {};
+
+TEST_P(PythonModeConformanceTest, TheWorkerInPythonPasses) {
+  std::vector<std::string> flags = FlagsOf(GetParam());
+  flags.insert(flags.end(), {"--filter", GetParam().filter});
+  ExpectPassed(
+      Check(absl::StrCat(kPython, " examples/python_wire/worker.py"), flags),
+      1);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PythonModeConformanceTest,
+                         testing::ValuesIn(Modes()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(PythonConformanceTest, TheWorkerInPythonUsesTls) {
+  const std::string tls = MakeTestFolder() + "/tls";
+  ASSERT_EQ(RunCommand({kTributary, "certs", tls}).exit_code, 0);
+  ExpectPassed(Check(absl::StrCat(kPython, " examples/python_wire/worker.py"),
+                     {"--json", "--filter", "two-servers", "--tls-dir", tls}),
+               1);
+}
+
+struct Sabotage {
+  std::string fault;     // See sabotaged_worker.py.
+  std::string scenario;  // That finds it.
+  std::string what;
+  std::string rule;
+  std::string set;  // Change of the job; empty: none.
+
+  friend void PrintTo(const Sabotage& sabotage, std::ostream* out) {
+    *out << sabotage.fault;
+  }
+};
+
+class SabotageTest : public PythonConformanceTest,
+                     public testing::WithParamInterface<Sabotage> {};
+
+TEST_P(SabotageTest, IsNamed) {
+  const Sabotage& sabotage = GetParam();
+  std::vector<std::string> flags = {"--filter", sabotage.scenario, "--json"};
+  if (!sabotage.set.empty()) {
+    flags.insert(flags.end(), {"--set", sabotage.set});
+  }
+  const CommandResult result =
+      Check(absl::StrCat(kPython,
+                         " tests/deploy/tools/conformance/sabotaged_worker.py ",
+                         sabotage.fault),
+            flags);
+  EXPECT_EQ(result.exit_code, 1);
+  const nlohmann::json report = ParseJson(result.standard_output);
+  ASSERT_EQ(report["failed"], 1) << result.standard_output;
+  const nlohmann::json& scenario = report["scenarios"][0];
+  EXPECT_EQ(scenario["name"], sabotage.scenario);
+  EXPECT_THAT(scenario.value("what", ""), HasSubstr(sabotage.what));
+  EXPECT_THAT(scenario.value("rule", ""), HasSubstr(sabotage.rule));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SabotageTest,
+    testing::Values(
+        Sabotage{"other-samples", "two-servers", "the loss of step 1 is ",
+                 "SAMPLING.md"},
+        Sabotage{"twice-the-gradient", "two-servers", "the loss of step 2 is ",
+                 "STEPS.md"},
+        Sabotage{"sample-count", "two-servers",
+                 "a server ended Exchange with INVALID_ARGUMENT",
+                 "What servers refuse"},
+        Sabotage{"nan-loss", "two-servers", "loss_sum", "What servers refuse"},
+        Sabotage{"fingerprint", "two-servers", "Ready.data.fingerprint is ",
+                 "DATA.md"},
+        Sabotage{"evaluation-weight", "two-servers", "weight is 0, expected",
+                 "What servers refuse"},
+        Sabotage{"evaluates-twice", "two-servers", " twice", "WORKER.md"},
+        Sabotage{"other-micro-batches", "two-workers",
+                 "which no Deal assigned to it", "A step"},
+        Sabotage{"old-incarnation", "expired-lease", "Hello.incarnation is 1",
+                 "A job from start to end"},
+        Sabotage{"old-attempt", "lost-server", "Hello.attempt is 1, expected 2",
+                 "item 5"},
+        Sabotage{"forgets-the-residual", "train",
+                 "what compression has left out of a step was not added to the "
+                 "next one",
+                 "ENCODINGS.md, Compression", kTopK},
+        Sabotage{"rounds-to-zero", "bfloat16",
+                 "it rounds sums to 16 bits in another way",
+                 "round to nearest, ties to even"},
+        Sabotage{"mean-of-local-steps", "train",
+                 "sums of an earlier round are not the sample counts times the "
+                 "changes",
+                 "STEPS.md, local_steps", kLocalSteps},
+        Sabotage{"never-averages", "train",
+                 "it does not start each round from the servers' weights",
+                 "STEPS.md, local_steps", kLocalSteps},
+        Sabotage{"old-weights", "train",
+                 "but it had received version 1 when it requested the lease",
+                 "newest versions", kAsynchronous},
+        Sabotage{
+            "another-lease", "train",
+            "it sent a Contribution to step 1, which no Claimed has leased",
+            "PROTOCOL.md, asynchronous", kAsynchronous},
+        Sabotage{"never-joins-again", "lost-server", "it exited with code 1",
+                 "joins again"},
+        Sabotage{"always-joins-again", "end-failed-precondition",
+                 "it joined again after a server ended Membership with "
+                 "FAILED_PRECONDITION",
+                 "exit with the message as the error"}),
+    [](const auto& info) {
+      std::string name = info.param.fault;
+      for (char& c : name) c = c == '-' ? '_' : c;
+      return name;
+    });
+
+// Workers that hang. Their scenarios run at the same time, because each takes
+// as long as its time limit, which must leave a slow machine the time to reach
+// the fault.
+TEST_F(PythonConformanceTest, WorkersThatHangAreNamed) {
+  struct Hanging {
+    std::string fault;
+    std::string scenario;
+    std::string message;
+    std::unique_ptr<BackgroundCommand> check = nullptr;
+  };
+  Hanging workers[] = {
+      {"no-synced", "two-servers",
+       "after 30s: it received version 0 of all chunks, but did not send "
+       "Synced; the protocol: PROTOCOL.md, A job from start to end"},
+      {"hangs-after-a-loss", "lost-server",
+       "after 30s: it did not join again after a server ended all calls with "
+       "UNAVAILABLE: the server was lost; the protocol: WORKER.md, States, "
+       "Losing a server"},
+      {"never-stops", "stop",
+       "after 30s: it received Finished, but did not leave"},
+  };
+  for (Hanging& worker : workers) {
+    worker.check = std::make_unique<BackgroundCommand>(CheckCommand(
+        absl::StrCat(kPython,
+                     " tests/deploy/tools/conformance/sabotaged_worker.py ",
+                     worker.fault),
+        {"--filter", worker.scenario, "--time-limit", "30"}));
+  }
+  for (Hanging& worker : workers) {
+    const CommandResult result = worker.check->Wait(absl::Minutes(4));
+    EXPECT_EQ(result.exit_code, 1) << worker.fault;
+    EXPECT_THAT(result.standard_output, HasSubstr(worker.message));
+  }
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,4 +1,0 @@
-#!/bin/bash
-# Runs bert_test.py with the system's Python.
-set -euo pipefail
-exec /usr/bin/python3 tests/deploy/train/bert_test.py deploy/tributary
