@@ -60,6 +60,9 @@ def _units(name, srcs, attributes):
 
 def _compile(rule, header, name, srcs, copts, options = [], **kwargs):
     """Declares a target of `rule` with units and the precompiled `header`."""
+
+    # tests/structure/rooms.txt says which folders may include which.
+    kwargs.setdefault("visibility", ["//visibility:public"])
     if srcs and not copts:
         sources = [file for file in srcs if file.endswith(".cc")]
         if len(sources) > 1:

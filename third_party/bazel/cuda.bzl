@@ -92,7 +92,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvcc_options = [], **kwargs):
       hdrs: headers for those who depend on it; plain C++, not `.cu`.
       deps: C++ or CUDA libraries.
       nvcc_options: more options, for example `--use_fast_math`.
-      **kwargs: passed to the cc_library (visibility, testonly, ...).
+      **kwargs: passed to the cc_library (testonly, ...).
     """
     all_deps = deps + ["//third_party/system:cuda"]
     testonly = kwargs.get("testonly", False)
@@ -113,6 +113,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvcc_options = [], **kwargs):
         hdrs = hdrs,
         deps = all_deps,
         target_compatible_with = requires_cuda(),
+        visibility = ["//visibility:public"],
         **kwargs
     )
 
