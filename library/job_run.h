@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/shutdown.h"
 #include "common/base/thread.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "library/job_metrics.h"
 #include "library/job_plan.h"
 #include "server/process/server_options.h"

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/shutdown.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "tributary/worker.h"
 #include "worker/process/worker_process.h"
 

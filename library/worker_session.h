@@ -14,7 +14,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/shutdown.h"
 #include "common/base/thread.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "library/handover.h"
 #include "library/micro_batch_state.h"
 #include "library/parameter_declarations.h"

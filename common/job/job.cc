@@ -9,8 +9,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "common/job/first_error.h"
 #include "common/job/gpt_preset.h"
-#include "common/job/job_text.h"
 #include "common/job/resnet_preset.h"
 #include "common/os/file.h"
 

@@ -19,8 +19,8 @@
 #include "absl/strings/strip.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/job/first_error.h"
 #include "common/job/job.h"
-#include "common/job/job_text.h"
 #include "common/text/counted.h"
 #include "common/text/nearest.h"
 

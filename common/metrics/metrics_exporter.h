@@ -11,7 +11,7 @@
 #include "common/base/thread.h"
 #include "common/http/http_server.h"
 #include "common/metrics/metrics_registry.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 
 namespace tributary {
 

@@ -24,21 +24,6 @@ TRIBUTARY_MULTIVERSION __attribute__((noinline)) void SubtractBest(
   vector_kernels::Subtract(a, b, out, count);
 }
 
-TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresBest(
-    const float* x, int64_t count, double* sums) {
-  vector_kernels::AddSquares(
-      [x](int64_t i) __attribute__((always_inline)) { return x[i]; }, count,
-      sums);
-}
-
-TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresOfSumsBest(
-    const float* a, const float* b, int64_t count, double* sums) {
-  vector_kernels::AddSquares(
-      [ a, b ](int64_t i)
-          __attribute__((always_inline)) { return a[i] + b[i]; },
-      count, sums);
-}
-
 }  // namespace
 
 void AddInto(const float* x, float* sum, int64_t count) {
@@ -54,27 +39,6 @@ void Sum2(const float* a, const float* b, float* out, int64_t count) {
 void Subtract(const float* a, const float* b, float* out, int64_t count) {
   const FlushDenormals flush;
   SubtractBest(a, b, out, count);
-}
-
-double SumOfSquares(const float* x, int64_t count) {
-  SumOfSquaresInPieces sum;
-  sum.Add(x, count);
-  return sum.Total();
-}
-
-void SumOfSquaresInPieces::Add(const float* x, int64_t count) {
-  const FlushDenormals flush;
-  AddSquaresBest(x, count, lanes_);
-}
-
-void SumOfSquaresInPieces::AddSum(const float* a, const float* b,
-                                  int64_t count) {
-  const FlushDenormals flush;
-  AddSquaresOfSumsBest(a, b, count, lanes_);
-}
-
-double SumOfSquaresInPieces::Total() const {
-  return vector_kernels::AddPairwise(lanes_);
 }
 
 }  // namespace tributary

@@ -1,6 +1,6 @@
-// Element-wise operations and sums on gradients. Results have the same bits on
-// every x86-64 and every thread: operations are element-wise or have a fixed
-// order. Denormal numbers count as zero (see flush_denormals.h).
+// Element-wise operations on gradients. Results have the same bits on
+// every x86-64 and every thread: operations are element-wise. Denormal numbers
+// count as zero (see flush_denormals.h).
 #ifndef TRIBUTARY_COMMON_NUMERICS_VECTOR_OPS_H_
 #define TRIBUTARY_COMMON_NUMERICS_VECTOR_OPS_H_
 
@@ -17,26 +17,6 @@ void Sum2(const float* a, const float* b, float* out, int64_t count);
 
 // Computes out[i] = a[i] - b[i]. `out` must not overlap `a` or `b`.
 void Subtract(const float* a, const float* b, float* out, int64_t count);
-
-// Returns the sum of x[i]^2 in double precision. Element i belongs to partial
-// sum i % 16, and the 16 partial sums are added pairwise, neighbours first.
-double SumOfSquares(const float* x, int64_t count);
-
-// Computes SumOfSquares of an array that arrives in pieces.
-class SumOfSquaresInPieces {
- public:
-  // Adds the squares of the next `count` elements, which are x[i]. `count` must
-  // be a multiple of 16 in all calls of Add and AddSum except the last one.
-  void Add(const float* x, int64_t count);
-  // Adds the squares of the next `count` elements, which are a[i] + b[i].
-  // `count` must be a multiple of 16 in all calls of Add and AddSum except the
-  // last one.
-  void AddSum(const float* a, const float* b, int64_t count);
-  double Total() const;
-
- private:
-  double lanes_[16] = {};
-};
 
 }  // namespace tributary
 

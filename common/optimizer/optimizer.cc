@@ -10,7 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/optimizer/element_loops.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 
 namespace tributary {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "common/numerics/vector_ops.h"
+#include "common/numerics/sum_of_squares.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/block_squares.h"
-#include "common/parameters/parameter_table.h"
 
 namespace tributary {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/buffer_pool.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 
 namespace tributary {
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/reduction_tree.h"
 
 namespace tributary {
 
-std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
-                                       const Placement& placement) {
+std::vector<HostTraffic> TrafficByHost(const StepMessages& load,
+                                       const ProcessHosts& placement) {
   int hosts = 0;
   for (const int host : placement.worker_hosts)
     hosts = std::max(hosts, host + 1);

@@ -18,7 +18,8 @@ struct ChunkMessages {
   double down = 0;  // Size of one Weights message.
 };
 
-struct ExchangeLoad {
+// What an exchange sends in one step.
+struct StepMessages {
   std::vector<ChunkMessages> chunks;  // Message sizes, indexed by chunk.
   // Number of contributions (gradient sums) that each worker sends per chunk,
   // indexed by worker; see ContributionsByWorker. A worker without
@@ -27,7 +28,7 @@ struct ExchangeLoad {
 };
 
 // The host of each process. Hosts are numbered from 0.
-struct Placement {
+struct ProcessHosts {
   std::vector<int> worker_hosts;  // Host of each worker, indexed by rank.
   std::vector<int> server_hosts;  // Host of each server, indexed by shard.
 };
@@ -48,8 +49,8 @@ struct HostTraffic {
 
 // Returns the traffic of each host, indexed by host, up to the largest host
 // number in `placement`.
-std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
-                                       const Placement& placement);
+std::vector<HostTraffic> TrafficByHost(const StepMessages& load,
+                                       const ProcessHosts& placement);
 
 // Returns the host with the largest HostTraffic::busier(); of several such
 // hosts, the first.

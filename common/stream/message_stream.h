@@ -26,9 +26,9 @@ struct OutgoingPayload {
 // has one. Thread-safe. No method blocks. All may be called with locks held,
 // except locks that the session's TakeMore acquires.
 template <typename Out>
-class OutgoingStream {
+class MessageStream {
  public:
-  virtual ~OutgoingStream() = default;
+  virtual ~MessageStream() = default;
 
   // Queues a message. Messages with a lower value of `priority` are sent first,
   // and messages with equal values in the order of the calls. A payload becomes
@@ -46,9 +46,9 @@ class OutgoingStream {
 
 // The server's end of a stream.
 template <typename Out>
-class ServerStream : public OutgoingStream<Out> {
+class ServerStream : public MessageStream<Out> {
  public:
-  using OutgoingStream<Out>::Send;
+  using MessageStream<Out>::Send;
 
   // Removes all queued messages with this priority. Returns true if there were
   // any.
@@ -113,9 +113,9 @@ class ClientSession {
 // The client's end of a stream. The owner calls Start once, and keeps the
 // stream and the session until AwaitDone has returned.
 template <typename In, typename Out>
-class ClientStream : public OutgoingStream<Out> {
+class ClientStream : public MessageStream<Out> {
  public:
-  using OutgoingStream<Out>::Send;
+  using MessageStream<Out>::Send;
 
   // Starts the call, and returns without waiting. Received messages are
   // delivered to `session`, which must live until AwaitDone has returned.

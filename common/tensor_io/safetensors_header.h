@@ -1,4 +1,4 @@
-// The JSON header of a safetensors file. Internal to safetensors.cc and its
+// The JSON header of a safetensors file. Internal to safetensors_file.cc and its
 // test.
 #ifndef TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
 #define TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 
 namespace tributary {
 

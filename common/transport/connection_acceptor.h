@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/limits.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/connection_table.h"
 
 namespace tributary {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/authorization.h"
+#include "common/transport/authorizer.h"
 #include "common/transport/security.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/security/server_credentials.h"

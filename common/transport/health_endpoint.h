@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/connection_acceptor.h"
 
 namespace grpc {

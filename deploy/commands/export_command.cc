@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"

@@ -15,7 +15,7 @@
 #include "common/metrics/metrics_exporter.h"
 #include "common/metrics/metrics_registry.h"
 #include "common/os/local_host.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/os/process.h"
 #include "common/transport/connection_acceptor.h"
 #include "common/transport/health_endpoint.h"

@@ -10,7 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/metrics/metrics_exporter.h"
 #include "common/metrics/metrics_registry.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/os/process.h"
 #include "common/transport/health_endpoint.h"
 #include "deploy/commands/subcommands.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/health_endpoint.h"
 #include "deploy/flags/command_line.h"
 

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "server/checkpoint/final_folder.h"
 
 namespace tributary {

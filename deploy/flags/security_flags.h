@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "deploy/flags/command_line.h"
 

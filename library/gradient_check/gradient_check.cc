@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "library/gradient_check/check_inputs.h"
 #include "library/gradient_check/finite_differences.h"
 #include "library/gradient_check/layer_check.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"

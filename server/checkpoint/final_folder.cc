@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/checkpoint/verified_file.h"

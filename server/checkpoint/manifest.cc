@@ -16,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/text/counted.h"
 
 namespace tributary {

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/tensor_pieces.h"
 #include "server/checkpoint/verified_file.h"

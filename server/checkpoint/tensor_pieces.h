@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 
 namespace tributary {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/backoff.h"
 #include "common/base/exit_code.h"
-#include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
 #include "server/membership/peer_checks.h"

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/job/rounds.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"

@@ -5,7 +5,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "server/membership/member_secrets.h"
 #include "server/membership/peer_checks.h"
 #include "server/replication/replica_store.h"

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/backoff.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
-#include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/job_metrics.h"
 #include "server/membership/peer_checks.h"
@@ -336,7 +336,7 @@ StatusReply Coordinator::GetStatus() const {
 }
 
 void Coordinator::AddMetrics(MetricsPage* page) const {
-  JobMetrics job;
+  JobMetricsInputs job;
   {
     absl::MutexLock lock(&mu_);
     job.status = attempt_.Describe();

@@ -57,7 +57,7 @@ void AddProgress(const StatusReply& status, MetricsPage* page) {
   }
 }
 
-void AddProcesses(const JobMetrics& job, MetricsPage* page) {
+void AddProcesses(const JobMetricsInputs& job, MetricsPage* page) {
   const StatusReply& status = job.status;
   page->AddGauge("tributary_servers", "Servers of the job.", status.servers());
   page->AddGauge("tributary_workers", "Workers that are members now.",
@@ -97,7 +97,7 @@ void AddProcesses(const JobMetrics& job, MetricsPage* page) {
 
 }  // namespace
 
-void AddJobMetrics(const JobMetrics& job, MetricsPage* page) {
+void AddJobMetrics(const JobMetricsInputs& job, MetricsPage* page) {
   const StatusReply& status = job.status;
   page->BeginGauge("tributary_job_info",
                    "The job's model and its phase; always 1.");

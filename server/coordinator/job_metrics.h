@@ -12,7 +12,7 @@ namespace tributary {
 
 // The values from which server 0 computes the metrics of the job that it
 // publishes.
-struct JobMetrics {
+struct JobMetricsInputs {
   StatusReply status;
   // Seconds per step of this attempt; see JobProgress::step_seconds.
   Histogram step_seconds;
@@ -27,7 +27,7 @@ struct JobMetrics {
 // Adds the metrics that describe the job to `*page`: progress, losses, speed,
 // processes and checkpoints. Server 0 serves these metrics. Omits values that
 // are not known yet. Labels identify a worker by its rank.
-void AddJobMetrics(const JobMetrics& job, MetricsPage* page);
+void AddJobMetrics(const JobMetricsInputs& job, MetricsPage* page);
 
 }  // namespace tributary
 

@@ -1,7 +1,7 @@
 #include "server/membership/member_secrets.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 
 namespace tributary {
 namespace {

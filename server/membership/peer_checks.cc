@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 #include "common/base/status_macros.h"
 #include "common/job/rounds.h"
 #include "common/optimizer/optimizer.h"

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "server/process/server_network.h"
 #include "server/process/server_options.h"
 #include "server/store/parameter_store.h"

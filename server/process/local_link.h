@@ -3,7 +3,7 @@
 #define TRIBUTARY_SERVER_PROCESS_LOCAL_LINK_H_
 
 #include "absl/status/status.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "proto/rendezvous.pb.h"
 #include "server/membership/server_roster.h"
 #include "server/process/local_server.h"

@@ -12,7 +12,7 @@
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/metrics/traffic.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/records/process_statistics.h"

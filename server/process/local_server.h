@@ -19,7 +19,7 @@
 #include "common/metrics/histogram.h"
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/rendezvous.pb.h"
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"

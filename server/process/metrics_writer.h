@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "proto/rendezvous.pb.h"
 #include "server/process/run_output.h"
 

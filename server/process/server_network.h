@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/rendezvous.pb.h"
 #include "server/coordinator/coordinator.h"
 #include "server/records/run_records.h"

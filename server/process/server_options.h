@@ -12,7 +12,7 @@
 #include "common/base/limits.h"
 #include "common/metrics/metrics_registry.h"
 #include "common/os/file_system.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"

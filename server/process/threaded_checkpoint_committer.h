@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/executor.h"
 #include "common/os/file_system.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/checkpoint_committer.h"
 #include "server/coordinator/coordinator.h"

@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/metrics/metrics_page.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "server/progress/health_monitor.h"
 
 namespace tributary {

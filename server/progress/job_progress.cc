@@ -7,8 +7,8 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/optimizer/schedule.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/gradient_squares.h"
-#include "common/parameters/parameter_table.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

@@ -8,7 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/tensorboard/event_file.h"
 #include "proto/job.pb.h"
 

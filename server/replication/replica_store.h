@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/transport/grpc_server_stream.h"
-#include "server/service/coordinator_sessions.h"
+#include "server/service/membership_session.h"
 
 namespace tributary {
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/backoff.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/failpoint.h"
-#include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "common/codec/top_k.h"
 #include "common/stream/notices.h"

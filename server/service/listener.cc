@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/thread.h"
 #include "common/os/shared_memory.h"
-#include "common/transport/authorization.h"
+#include "common/transport/authorizer.h"
 #include "common/transport/channel.h"
 #include "common/transport/credentials.h"
 #include "grpcpp/health_check_service_interface.h"

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/limits.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/connection_acceptor.h"
 #include "common/transport/security.h"
 #include "proto/rendezvous.pb.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/backoff.h"
 #include "common/base/limits.h"
-#include "common/base/retry.h"
 #include "common/transport/grpc_server_stream.h"
 #include "server/service/weights_read_session.h"
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/monotonic_clock.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/live_calls.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/progress/step_arrivals.h"

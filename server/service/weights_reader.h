@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/stream/message_stream.h"
 #include "proto/parameter_server.pb.h"
 

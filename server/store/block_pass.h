@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "server/store/chunk_pass.h"
 
 namespace tributary {

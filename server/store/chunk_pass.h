@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
 #include "proto/job.pb.h"
 #include "server/store/aggregation/chunk_aggregator.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "server/store/aggregation/chunk_aggregator.h"
 #include "server/store/sample_counts.h"
 

@@ -26,7 +26,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/update_recipe.h"
 #include "common/os/shared_memory.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"

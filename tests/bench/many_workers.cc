@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/base/shutdown.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/connection_acceptor.h"
 #include "worker/models/model.h"
 #include "worker/process/worker_process.h"

@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/job/job.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"

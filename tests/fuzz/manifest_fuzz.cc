@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "server/checkpoint/manifest.h"
 #include "tests/fuzz/fuzz_target.h"
 

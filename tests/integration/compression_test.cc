@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/job/job.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
 #include "grpcpp/grpcpp.h"

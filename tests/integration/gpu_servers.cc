@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
 #include "common/optimizer/optimizer.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "server/store/block_pass.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"

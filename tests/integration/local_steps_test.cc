@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
 #include "common/job/job.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "gtest/gtest.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"

@@ -59,7 +59,7 @@ int64_t Attempts(const std::string& folder) {
 
 }  // namespace
 
-std::vector<TcpProxy*> Network::all() {
+std::vector<TcpProxy*> ProxyNetwork::all() {
   std::vector<TcpProxy*> proxies = {&to_server_1_};
   for (const char* const name : {"server-1", "worker-0", "worker-1"}) {
     proxies.push_back(ToCoordinator(name));
@@ -84,7 +84,7 @@ NetworkResult RunOnNetwork(const JobSpec& job,
                            absl::Duration timeout, bool tls) {
   const absl::Time begin = absl::Now();
   const ReservedPort server_1;
-  Network network;
+  ProxyNetwork network;
   network.ToServer1()->SetServer(server_1.address());
   ProcessCluster::Options options;
   options.program = kProgram;

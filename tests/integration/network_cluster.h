@@ -18,7 +18,7 @@ namespace tributary {
 
 // The connections between the processes. Workers do not connect to each other,
 // and server 0 does not connect to workers.
-class Network {
+class ProxyNetwork {
  public:
   // Connections from "server-1", "worker-0" or "worker-1" to server 0. They
   // carry the orders of the coordinator and, for a worker, its exchange with
@@ -41,7 +41,7 @@ struct NetworkEvent {
   // `after` has passed since the previous event.
   int64_t step = 0;
   absl::Duration after;
-  std::function<void(Network*)> action;
+  std::function<void(ProxyNetwork*)> action;
 };
 
 struct NetworkResult {

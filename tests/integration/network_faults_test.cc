@@ -49,7 +49,7 @@ class NetworkFaultsTest : public testing::Test {
   // Slows the network down, so that steps take some time and a process that was
   // disconnected returns while the job runs.
   static NetworkEvent Slowly() {
-    return {0, absl::ZeroDuration(), [](Network* network) {
+    return {0, absl::ZeroDuration(), [](ProxyNetwork* network) {
               for (TcpProxy* const proxy : network->all()) {
                 for (const Direction direction : {kToServer, kToClient}) {
                   proxy->SetDelay(direction, absl::Milliseconds(20),
@@ -68,10 +68,10 @@ std::string* NetworkFaultsTest::digest_ = nullptr;
 
 // Row 9: partitions in one or both directions, which heal after `time`.
 std::vector<NetworkEvent> Partition(
-    const std::function<std::vector<TcpProxy*>(Network*)>& proxies,
+    const std::function<std::vector<TcpProxy*>(ProxyNetwork*)>& proxies,
     const std::vector<Direction>& directions, absl::Duration time) {
   const auto set = [=](bool held) {
-    return [=](Network* network) {
+    return [=](ProxyNetwork* network) {
       for (TcpProxy* const proxy : proxies(network)) {
         for (const Direction direction : directions) {
           proxy->SetHeld(direction, held);
@@ -92,7 +92,7 @@ class PartitionTest : public NetworkFaultsTest,
 
 TEST_P(PartitionTest, OfAWorkerBeyondItsLease) {
   std::vector<NetworkEvent> events = Partition(
-      [](Network* network) -> std::vector<TcpProxy*> {
+      [](ProxyNetwork* network) -> std::vector<TcpProxy*> {
         return {network->ToCoordinator("worker-0")};
       },
       GetParam().directions, kBeyondTheLease);
@@ -104,7 +104,7 @@ TEST_P(PartitionTest, OfAWorkerBeyondItsLease) {
 
 TEST_P(PartitionTest, OfAServerFromItsWorkers) {
   ExpectTheSameBits(Partition(
-      [](Network* network) -> std::vector<TcpProxy*> {
+      [](ProxyNetwork* network) -> std::vector<TcpProxy*> {
         return {network->ToServer1()};
       },
       GetParam().directions, kBeyondTheLease));
@@ -112,7 +112,7 @@ TEST_P(PartitionTest, OfAServerFromItsWorkers) {
 
 TEST_P(PartitionTest, OfAServerFromTheCoordinatorBeyondItsLease) {
   const NetworkResult result = ExpectTheSameBits(Partition(
-      [](Network* network) -> std::vector<TcpProxy*> {
+      [](ProxyNetwork* network) -> std::vector<TcpProxy*> {
         return {network->ToCoordinator("server-1")};
       },
       GetParam().directions, kBeyondTheLease));
@@ -121,8 +121,9 @@ TEST_P(PartitionTest, OfAServerFromTheCoordinatorBeyondItsLease) {
 }
 
 TEST_P(PartitionTest, OfEverybody) {
-  ExpectTheSameBits(Partition([](Network* network) { return network->all(); },
-                              GetParam().directions, kBeyondTheLease));
+  ExpectTheSameBits(
+      Partition([](ProxyNetwork* network) { return network->all(); },
+                GetParam().directions, kBeyondTheLease));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -136,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
 // heals.
 TEST_F(NetworkFaultsTest, APartitionBeyondTheKeepalive) {
   ExpectTheSameBits(Partition(
-      [](Network* network) -> std::vector<TcpProxy*> {
+      [](ProxyNetwork* network) -> std::vector<TcpProxy*> {
         return {network->ToServer1()};
       },
       {kToServer, kToClient}, absl::Seconds(23)));
@@ -147,13 +148,13 @@ TEST_F(NetworkFaultsTest, ConnectionsResetInTheMidstOfPushes) {
   for (const Direction direction : {kToServer, kToClient}) {
     std::vector<NetworkEvent> events = {Slowly()};
     for (int64_t i = 0; i < 6; ++i) {
-      events.push_back(
-          {5 + 8 * i, absl::ZeroDuration(), [i, direction](Network* network) {
-             TcpProxy* const proxy = i % 2 == 0
-                                         ? network->ToServer1()
+      events.push_back({5 + 8 * i, absl::ZeroDuration(),
+                        [i, direction](ProxyNetwork* network) {
+                          TcpProxy* const proxy =
+                              i % 2 == 0 ? network->ToServer1()
                                          : network->ToCoordinator("worker-1");
-             proxy->ResetAfter(direction, 1500 + 700 * (i % 3));
-           }});
+                          proxy->ResetAfter(direction, 1500 + 700 * (i % 3));
+                        }});
     }
     EXPECT_EQ(ExpectTheSameBits(events).faults, 6);
   }
@@ -161,11 +162,11 @@ TEST_F(NetworkFaultsTest, ConnectionsResetInTheMidstOfPushes) {
 
 TEST_F(NetworkFaultsTest, ConnectionsCutAndRefusedForAWhile) {
   ExpectTheSameBits({{10, absl::ZeroDuration(),
-                      [](Network* network) {
+                      [](ProxyNetwork* network) {
                         network->ToServer1()->SetRefusing(true);
                         network->ToServer1()->CutAfter(kToServer, 2000);
                       }},
-                     {0, absl::Seconds(3), [](Network* network) {
+                     {0, absl::Seconds(3), [](ProxyNetwork* network) {
                         network->ToServer1()->SetRefusing(false);
                       }}});
 }
@@ -174,7 +175,7 @@ TEST_F(NetworkFaultsTest, ConnectionsCutAndRefusedForAWhile) {
 TEST_F(NetworkFaultsTest, SwizzleClog) {
   std::vector<NetworkEvent> events = {Slowly()};
   const auto set = [](size_t proxy, size_t connection, bool held) {
-    return [=](Network* network) {
+    return [=](ProxyNetwork* network) {
       const std::vector<int> open = network->all()[proxy]->OpenConnections();
       if (connection < open.size()) {
         network->all()[proxy]->SetConnectionHeld(open[connection], held);
@@ -213,13 +214,13 @@ TEST_F(NetworkFaultsTest, AReplayedStreamChangesNothing) {
     EXPECT_GE(proxy->Replay(longest), 0);
   };
   std::vector<NetworkEvent> events = {Slowly()};
-  events.push_back({0, absl::ZeroDuration(), [](Network* network) {
+  events.push_back({0, absl::ZeroDuration(), [](ProxyNetwork* network) {
                       for (TcpProxy* const proxy : network->all()) {
                         proxy->Record();
                       }
                     }});
   for (int64_t step = 10; step < 50; step += 10) {
-    events.push_back({step, absl::ZeroDuration(), [=](Network* network) {
+    events.push_back({step, absl::ZeroDuration(), [=](ProxyNetwork* network) {
                         replay(network->ToServer1());
                         replay(network->ToCoordinator("worker-0"));
                         if (step == 30) network->ToServer1()->ResetAll();
@@ -232,13 +233,14 @@ TEST_F(NetworkFaultsTest, AReplayedStreamChangesNothing) {
 TEST_F(NetworkFaultsTest, WithTlsASpoiledByteIsNoticed) {
   std::vector<NetworkEvent> events = {Slowly()};
   for (int64_t i = 0; i < 6; ++i) {
-    events.push_back({5 + 8 * i, absl::ZeroDuration(), [i](Network* network) {
-                        TcpProxy* const proxy =
-                            i % 2 == 0 ? network->ToServer1()
+    events.push_back(
+        {5 + 8 * i, absl::ZeroDuration(), [i](ProxyNetwork* network) {
+           TcpProxy* const proxy = i % 2 == 0
+                                       ? network->ToServer1()
                                        : network->ToCoordinator("worker-1");
-                        proxy->FlipAfter(i % 4 < 2 ? kToServer : kToClient,
-                                         1500 + 700 * (i % 3));
-                      }});
+           proxy->FlipAfter(i % 4 < 2 ? kToServer : kToClient,
+                            1500 + 700 * (i % 3));
+         }});
   }
   const NetworkResult result =
       RunOnNetwork(*job_, events, absl::Seconds(60), /*tls=*/true);
@@ -257,7 +259,7 @@ TEST_F(NetworkFaultsTest, WithoutTlsASpoiledByteCrashesNobody) {
     std::vector<NetworkEvent> events;
     for (int64_t i = 0; i < 2; ++i) {
       events.push_back(
-          {5 + 15 * i, absl::ZeroDuration(), [=](Network* network) {
+          {5 + 15 * i, absl::ZeroDuration(), [=](ProxyNetwork* network) {
              TcpProxy* const proxy = network->all()[(i + seed) % 4];
              proxy->FlipAfter(i % 2 == 0 ? kToServer : kToClient,
                               (13 * i + 29 * seed) % 97);
@@ -280,7 +282,7 @@ TEST(SlowNetworkTest, ManyDelays) {
     const NetworkResult result = RunOnNetwork(
         job,
         {{0, absl::ZeroDuration(),
-          [=](Network* network) {
+          [=](ProxyNetwork* network) {
             for (TcpProxy* const proxy : network->all()) {
               for (const Direction direction : {kToServer, kToClient}) {
                 proxy->SetDelay(
@@ -308,7 +310,7 @@ TEST(SlowNetworkTest, AThrottledLink) {
   const NetworkResult result = RunOnNetwork(
       job,
       {{0, absl::ZeroDuration(),
-        [](Network* network) {
+        [](ProxyNetwork* network) {
           for (TcpProxy* const proxy : network->all()) {
             for (const Direction direction : {kToServer, kToClient}) {
               proxy->SetRate(direction, 10'000'000 / 8);

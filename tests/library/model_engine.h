@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "tributary/worker.h"
 #include "worker/data/data_set.h"

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 #include "common/job/job.h"
 #include "tests/proto/vectors.h"
 #include "worker/data/files/data_fingerprint.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 #include "common/job/job.h"
 #include "tests/proto/vectors.h"
 #include "worker/training/training_setup.h"

@@ -1,17 +1,21 @@
-// Holds the source tree and ARCHITECTURE.md to rooms.txt, its files and folders
-// to a size in which a reader finds things, and its pages to links that lead
-// somewhere.
+// Holds the source tree and ARCHITECTURE.md to rooms.txt, its folders, files
+// and classes to a size in which a reader finds things, and its pages to links
+// that lead somewhere.
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/structure/class_check.h"
 #include "tests/structure/hidden_names.h"
 #include "tests/structure/markdown_pages.h"
 #include "tests/structure/rooms_map.h"
@@ -23,7 +27,67 @@ namespace fs = std::filesystem;
 using ::testing::IsEmpty;
 
 constexpr int kMaxFiles = 30;
-constexpr int kMaxLines = 500;
+constexpr int kMaxLines = 700;
+constexpr int kMaxClassLines = 450;
+constexpr int kMaxMethods = 25;
+
+// Files of classes that are still too large, or that have no home of their own
+// yet.
+const char* const kExemptFiles[] = {
+    "deploy/flags/signals.h",
+    "deploy/launch/job/local_job.h",
+    "deploy/launch/job/progress.h",
+    "deploy/launch/job/supervisor.cc",
+    "deploy/launch/slurm/node_supervisor.h",
+    "deploy/tools/bench/no_gpu_optimizer.cc",
+    "deploy/tools/conformance/conversation.h",
+    "deploy/tools/conformance/conversation_pending.cc",
+    "deploy/tools/status/status_text.h",
+    "library/random.cc",
+    "library/worker_options.cc",
+    "server/coordinator/admission_control.h",
+    "server/coordinator/attempt.h",
+    "server/coordinator/attempt_evaluation.cc",
+    "server/coordinator/attempt_reports.cc",
+    "server/coordinator/checkpoint_schedule.h",
+    "server/coordinator/coordinator.h",
+    "server/process/local_server.h",
+    "server/progress/job_progress.h",
+    "server/store/parameter_store.h",
+    "server/store/parameter_store_subscriptions.cc",
+    "server/store/parameter_store_workers.cc",
+    "worker/device/cpu/kernels/convolution.h",
+    "worker/device/cpu/products/matmul.h",
+    "worker/device/cuda/kernels/attention_products.h",
+    "worker/device/cuda/kernels/loss.h",
+    "worker/exchange/all_reduce/all_reduce_exchange.h",
+    "worker/exchange/all_reduce/all_reduce_step.cc",
+    "worker/exchange/all_reduce/all_reduce_step.h",
+    "worker/exchange/mesh/nccl_mesh.cc",
+    "worker/exchange/parameter_server/server_connection.h",
+    "worker/models/synthetic.h",
+    "worker/nn/layers/activation.h",
+    "worker/nn/layers/loss.h",
+    "worker/nn/layers/pool.h",
+    "worker/nn/network.h",
+    "worker/nn/network_evaluation.cc",
+    "worker/state/work_state.h",
+    "worker/training/trainer.h",
+    "worker/training/trainer_evaluation.cc",
+    "worker/training/training_setup.h",
+};
+
+// Removes the sentences about exempt files; a sentence begins with its file.
+std::vector<std::string> WithoutExempt(std::vector<std::string> errors) {
+  const auto is_exempt = [](const std::string& error) {
+    return std::any_of(
+        std::begin(kExemptFiles), std::end(kExemptFiles),
+        [&error](const char* file) { return absl::StartsWith(error, file); });
+  };
+  errors.erase(std::remove_if(errors.begin(), errors.end(), is_exempt),
+               errors.end());
+  return errors;
+}
 
 std::string ReadFile(const fs::path& path) {
   std::ifstream file(path);
@@ -106,6 +170,22 @@ TEST(StructureTest, FoldersAndFilesStaySmall) {
                                       "library", "include", "tests"}),
                          kMaxFiles, kMaxLines),
               IsEmpty());
+}
+
+TEST(StructureTest, NoTypeIsDefinedTwice) {
+  EXPECT_THAT(
+      FindRepeatedTypes(ReadSources({"common", "server", "worker", "deploy",
+                                     "library", "include", "tests"})),
+      IsEmpty());
+}
+
+TEST(StructureTest, ClassesStaySmallAndLiveInOnePairOfFiles) {
+  const std::vector<SourceFile> files = ReadSources(
+      {"common", "server", "worker", "deploy", "library", "include"});
+  EXPECT_THAT(
+      WithoutExempt(CheckClassSizes(files, kMaxClassLines, kMaxMethods)),
+      IsEmpty());
+  EXPECT_THAT(WithoutExempt(CheckClassHomes(files)), IsEmpty());
 }
 
 TEST(StructureTest, PagesHaveNoBrokenLinks) {

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/shutdown.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"

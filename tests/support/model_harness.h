@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
 #include "worker/device/device.h"

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "worker/device/copies.h"
 
 namespace tributary {

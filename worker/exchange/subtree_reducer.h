@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/numerics/half.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "worker/device/copies.h"
 #include "worker/device/reduction_stream.h"
 

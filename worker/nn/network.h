@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "worker/device/device.h"
 #include "worker/nn/device_inputs.h"
 #include "worker/nn/graph.h"

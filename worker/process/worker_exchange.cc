@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
 #include "worker/process/all_reduce_part.h"
 

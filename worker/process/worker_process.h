@@ -12,7 +12,7 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/shutdown.h"
 #include "common/metrics/metrics_registry.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/reduction_stream.h"

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/state/weights_sink.h"

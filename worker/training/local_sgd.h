@@ -11,7 +11,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/update_recipe.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 
 namespace tributary {

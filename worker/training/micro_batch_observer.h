@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "common/base/buffer_pool.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "worker/exchange/subtree_reducer.h"
 #include "worker/nn/step_observer.h"
 #include "worker/state/work_state.h"

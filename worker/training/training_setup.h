@@ -14,7 +14,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/data/data_set.h"

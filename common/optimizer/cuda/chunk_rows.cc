@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 
 namespace tributary::cuda {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/text/counted.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/launch/job/supervisor.h"

@@ -8,8 +8,8 @@
 namespace tributary {
 
 // Counts the restarts of a job's processes, and how often in a row each process
-// has failed at its start: before it reported kStepNotice (common/os/log.h). A
-// process that has failed at its start kMostFailuresAtStart times in the same
+// has failed at its start: before it reported kStepNotice (common/os/logger.h).
+// A process that has failed at its start kMostFailuresAtStart times in the same
 // way would fail again, so it is not restarted. Not thread-safe.
 class RestartPolicy {
  public:

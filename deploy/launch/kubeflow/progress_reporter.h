@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "deploy/flags/environment.h"
 #include "proto/rendezvous.pb.h"

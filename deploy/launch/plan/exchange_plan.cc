@@ -94,7 +94,7 @@ class Planner {
   double payload() const { return payload_ / static_cast<double>(steps_); }
 
   PlannedExchange Servers(const std::string& key, const std::string& name,
-                          const Placement& placement) const {
+                          const ProcessHosts& placement) const {
     const std::vector<HostTraffic> traffic = TrafficByHost(load_, placement);
     const int host = BusiestHost(traffic);
     const bool on_worker = placement.server_hosts[0] < inputs_.workers;
@@ -288,7 +288,7 @@ class Planner {
   const int at_once_;
   const int64_t steps_;
   const ComputeProfile profile_;
-  ExchangeLoad load_;
+  StepMessages load_;
   ChunkMessages bytes_;  // Total over all chunks.
   double elements_ = 0;
   double payload_ = 0;
@@ -306,30 +306,30 @@ std::string Bytes(double bytes) {
 }
 
 // The placement of the primary in PyTorch's DataParallel.
-Placement PrimaryHost(const PlanInputs& inputs) {
+ProcessHosts PrimaryHost(const PlanInputs& inputs) {
   return {Hosts(0, inputs.workers), {0}};
 }
 
-Placement OneServer(const PlanInputs& inputs) {
+ProcessHosts OneServer(const PlanInputs& inputs) {
   return {Hosts(0, inputs.workers), {inputs.workers}};
 }
 
-Placement OwnHosts(const PlanInputs& inputs) {
+ProcessHosts OwnHosts(const PlanInputs& inputs) {
   return {Hosts(0, inputs.workers), Hosts(inputs.workers, inputs.servers)};
 }
 
-Placement WorkerHosts(const PlanInputs& inputs) {
+ProcessHosts WorkerHosts(const PlanInputs& inputs) {
   return {Hosts(0, inputs.workers), Hosts(0, inputs.workers)};
 }
 
-double StepWith(const PlanInputs& inputs, const Placement& placement) {
+double StepWith(const PlanInputs& inputs, const ProcessHosts& placement) {
   return Planner(inputs).Servers("", "", placement).step_seconds;
 }
 
 // Lists changes to the requested placement that shorten the step, each in
 // addition to the previous ones.
 std::string Advice(PlanInputs inputs) {
-  Placement placement = OwnHosts(inputs);
+  ProcessHosts placement = OwnHosts(inputs);
   double step = StepWith(inputs, placement);
   const double least = Planner(inputs).compute_seconds();
   if (step <= least * (1 + kWorthTelling)) {
@@ -338,7 +338,7 @@ std::string Advice(PlanInputs inputs) {
   }
   std::vector<std::string> ways;
   const auto consider = [&](const std::string& way, const PlanInputs& changed,
-                            const Placement& moved) {
+                            const ProcessHosts& moved) {
     const double shorter = StepWith(changed, moved);
     if (shorter > step * (1 - kWorthTelling)) return;
     ways.push_back(absl::StrCat(way, ": ", Milliseconds(shorter), " ms"));

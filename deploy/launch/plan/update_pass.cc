@@ -15,7 +15,7 @@
 #include "common/job/job.h"
 #include "common/numerics/streaming_copy.h"
 #include "common/optimizer/optimizer.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "server/store/aggregation/chunk_aggregator.h"
 #include "server/store/aggregation/gradient_source.h"

@@ -14,7 +14,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/thread.h"
 #include "common/job/job.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/tensor_io/tensor_files.h"
 #include "deploy/launch/train/loaded_model.h"
 #include "deploy/launch/train/prediction_inputs.h"

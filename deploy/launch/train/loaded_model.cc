@@ -7,7 +7,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "worker/models/initial_weights.h"
 
 namespace tributary {

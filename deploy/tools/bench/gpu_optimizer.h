@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/optimizer/optimizer.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 
 namespace tributary {
 

@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/shutdown.h"
 #include "common/base/thread.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "deploy/flags/run_files.h"
 #include "proto/job.pb.h"
 #include "server/process/server_options.h"

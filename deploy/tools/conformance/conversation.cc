@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/retry.h"
+#include "common/base/backoff.h"
 #include "deploy/tools/conformance/rules.h"
 
 namespace tributary {

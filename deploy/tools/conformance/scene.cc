@@ -14,7 +14,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/job.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "deploy/launch/job/local_processes.h"
 #include "worker/training/training_setup.h"
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "deploy/tools/conformance/conversation.h"
 #include "proto/rendezvous.pb.h"

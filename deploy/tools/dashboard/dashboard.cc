@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/types/optional.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 #include "common/os/local_host.h"
 #include "deploy/tools/dashboard/page_files.h"
 #include "deploy/tools/runs/run_entry.h"

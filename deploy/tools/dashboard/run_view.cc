@@ -10,8 +10,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/time/clock.h"
-#include "common/base/digest.h"
 #include "common/base/json.h"
+#include "common/base/sha256.h"
 #include "common/base/status_macros.h"
 #include "common/event/job_event.h"
 #include "common/job/exchange_traits.h"

@@ -13,7 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/os/file_system.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "deploy/tools/export/hugging_face_bert.h"
 #include "nlohmann/json.hpp"
 #include "worker/data/text/text_encoding.h"

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "deploy/flags/run_files.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"

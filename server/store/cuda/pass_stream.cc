@@ -10,8 +10,8 @@
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_status.h"
 #include "common/cuda/node_format.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/gradient_squares.h"
-#include "common/parameters/parameter_table.h"
 
 namespace tributary::cuda {
 namespace {

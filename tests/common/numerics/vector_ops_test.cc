@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "common/numerics/sum_of_squares.h"
 #include "common/numerics/vector_kernels.h"
 #include "gtest/gtest.h"
 

@@ -15,8 +15,8 @@ namespace {
 using ::testing::ElementsAre;
 
 // A model of one unit, float32 up and down, in so many equal chunks.
-ExchangeLoad EvenLoad(int chunks, int workers) {
-  ExchangeLoad load;
+StepMessages EvenLoad(int chunks, int workers) {
+  StepMessages load;
   load.chunks.assign(chunks, {1.0 / chunks, 1.0 / chunks});
   load.contributions.assign(workers, 1);
   return load;
@@ -28,7 +28,7 @@ std::vector<int> Iota(int begin, int count) {
   return values;
 }
 
-double BusiestBytes(const ExchangeLoad& load, const Placement& placement) {
+double BusiestBytes(const StepMessages& load, const ProcessHosts& placement) {
   const std::vector<HostTraffic> traffic = TrafficByHost(load, placement);
   return traffic[BusiestHost(traffic)].busier();
 }
@@ -78,7 +78,7 @@ TEST(LawTest, NoShareBeatsTheLeast) {
 
 TEST(TrafficTest, FollowsTheLaw) {
   for (const int n : {2, 3, 4, 7, 8}) {
-    const ExchangeLoad load = EvenLoad(/*chunks=*/16 * n, n);
+    const StepMessages load = EvenLoad(/*chunks=*/16 * n, n);
     // A server on a host of its own.
     EXPECT_NEAR(BusiestBytes(load, {Iota(0, n), {n}}), CentralServerLaw(n),
                 1e-9);
@@ -103,12 +103,12 @@ TEST(TrafficTest, IsWhatEveryMessageAddsUpTo) {
     const int workers = 1 + below(6);
     const int servers = 1 + below(5);
     const int hosts = 1 + below(7);
-    ExchangeLoad load;
+    StepMessages load;
     const int chunks = 1 + below(30);
     for (int c = 0; c < chunks; ++c) {
       load.chunks.push_back({1.0 + below(1000), 1.0 + below(1000)});
     }
-    Placement placement;
+    ProcessHosts placement;
     for (int w = 0; w < workers; ++w) {
       load.contributions.push_back(below(4));
       placement.worker_hosts.push_back(below(hosts));

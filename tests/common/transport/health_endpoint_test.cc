@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/base/retry.h"
-#include "common/os/log.h"
+#include "common/base/backoff.h"
+#include "common/os/logger.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"

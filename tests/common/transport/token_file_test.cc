@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/os/file.h"
-#include "common/transport/authorization.h"
+#include "common/transport/authorizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

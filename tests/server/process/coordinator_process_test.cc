@@ -18,7 +18,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file_system.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/os/file_system.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/checkpoint/checkpoint_folder.h"

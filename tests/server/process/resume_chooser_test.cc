@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/job/job.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "gtest/gtest.h"
 #include "server/checkpoint/final_folder.h"
 #include "server/process/run_output.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"

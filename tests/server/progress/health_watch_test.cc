@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/metrics/metrics_page.h"
 #include "common/os/file.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -9,7 +9,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/replica_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

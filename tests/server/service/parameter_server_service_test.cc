@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/job/job.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"

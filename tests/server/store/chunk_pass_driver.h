@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/numerics/half.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "server/store/chunk_pass.h"
 

@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/thread_pool.h"
 #include "common/job/job.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "gtest/gtest.h"
 #include "server/store/parameter_store.h"
 

@@ -16,7 +16,7 @@
 #include "absl/synchronization/notification.h"
 #include "common/base/thread_pool.h"
 #include "common/numerics/streaming_copy.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/store/parameter_store_fixture.h"

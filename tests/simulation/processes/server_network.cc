@@ -7,7 +7,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
-#include "server/service/coordinator_sessions.h"
+#include "server/service/membership_session.h"
 #include "server/service/weights_reader.h"
 #include "tests/simulation/processes/server_process.h"
 #include "tests/simulation/world/client_stream.h"

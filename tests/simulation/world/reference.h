@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "tests/simulation/world/scenario.h"
 
 namespace tributary::simulation {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "worker/nn/step_observer.h"
 

@@ -18,7 +18,7 @@
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "worker/device/device.h"
 #include "worker/models/gpt2_config.h"
 #include "worker/models/gpt_decoder.h"

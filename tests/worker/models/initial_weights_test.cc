@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "common/tensor_io/tensor_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

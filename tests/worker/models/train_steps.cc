@@ -25,7 +25,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/optimizer/optimizer.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "common/tensor_io/tensor_files.h"
 #include "tests/support/model_harness.h"
 #include "worker/models/initial_weights.h"

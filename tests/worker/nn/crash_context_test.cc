@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/os/crash_handler.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "gtest/gtest.h"
 #include "worker/nn/network.h"
 

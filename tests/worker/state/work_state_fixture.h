@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/state/work_state.h"

@@ -18,7 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/thread.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/reduction_tree.h"
 #include "common/parameters/snapshot.h"
 #include "proto/job.pb.h"

@@ -9,7 +9,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/codec/encoding.h"
 #include "common/os/shared_memory.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "worker/exchange/subtree_reducer.h"
 

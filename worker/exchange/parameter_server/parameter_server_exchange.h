@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
 #include "common/job/exchange_traits.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/exchange.h"

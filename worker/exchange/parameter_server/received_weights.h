@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/os/shared_memory.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/stream/received_floats.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"

@@ -19,7 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/os/shared_memory.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/stream/message_stream.h"
 #include "common/stream/received_floats.h"
 #include "proto/job.pb.h"

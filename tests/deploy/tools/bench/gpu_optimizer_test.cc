@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/optimizer/optimizer.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "cuda_runtime.h"
 #include "gtest/gtest.h"
 

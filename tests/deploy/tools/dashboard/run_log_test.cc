@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/os/log.h"
+#include "common/os/logger.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 

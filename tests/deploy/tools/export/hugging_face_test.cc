@@ -15,7 +15,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/json.h"
 #include "common/os/file.h"
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 #include "common/tokenizer/open_tokenizer.h"
 #include "common/tokenizer/word_piece_tokenizer.h"
 #include "gmock/gmock.h"

@@ -14,7 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/exchange/conformance/exchange_worker.h"

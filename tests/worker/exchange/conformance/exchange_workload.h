@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/reduction_tree.h"
 #include "proto/job.pb.h"
 

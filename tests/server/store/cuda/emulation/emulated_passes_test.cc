@@ -12,7 +12,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/cuda/stream.h"
 #include "common/optimizer/optimizer.h"
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/chunk_weights.h"

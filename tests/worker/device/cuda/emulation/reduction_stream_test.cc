@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/optimizer/optimizer.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/gradient_squares.h"
-#include "common/parameters/parameter_table.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

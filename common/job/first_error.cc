@@ -1,4 +1,4 @@
-#include "common/job/job_text.h"
+#include "common/job/first_error.h"
 
 #include <google/protobuf/descriptor.h>
 

@@ -1,4 +1,4 @@
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 
 #include <algorithm>
 #include <limits>
@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 #include "common/base/status_macros.h"
 
 namespace tributary {

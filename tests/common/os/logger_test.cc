@@ -1,4 +1,4 @@
-#include "common/os/log.h"
+#include "common/os/logger.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SHA-256 (FIPS 180-4), HMAC (RFC 2104) and random bytes, from OpenSSL.
-#ifndef TRIBUTARY_COMMON_BASE_DIGEST_H_
-#define TRIBUTARY_COMMON_BASE_DIGEST_H_
+#ifndef TRIBUTARY_COMMON_BASE_SHA256_H_
+#define TRIBUTARY_COMMON_BASE_SHA256_H_
 
 #include <string>
 
@@ -45,4 +45,4 @@ std::string RandomBytes(int count);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_BASE_DIGEST_H_
+#endif  // TRIBUTARY_COMMON_BASE_SHA256_H_

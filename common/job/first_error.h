@@ -1,7 +1,7 @@
 // Improves the error messages of protobuf's text parser. Internal to
 // //common/job.
-#ifndef TRIBUTARY_COMMON_JOB_JOB_TEXT_H_
-#define TRIBUTARY_COMMON_JOB_JOB_TEXT_H_
+#ifndef TRIBUTARY_COMMON_JOB_FIRST_ERROR_H_
+#define TRIBUTARY_COMMON_JOB_FIRST_ERROR_H_
 
 #include <google/protobuf/io/tokenizer.h>
 
@@ -44,4 +44,4 @@ std::string FormatHint(absl::string_view text);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_JOB_JOB_TEXT_H_
+#endif  // TRIBUTARY_COMMON_JOB_FIRST_ERROR_H_

@@ -1,6 +1,6 @@
 // The log of one process, written to stderr, to a file, or to both.
-#ifndef TRIBUTARY_COMMON_OS_LOG_H_
-#define TRIBUTARY_COMMON_OS_LOG_H_
+#ifndef TRIBUTARY_COMMON_OS_LOGGER_H_
+#define TRIBUTARY_COMMON_OS_LOGGER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -125,7 +125,7 @@ class Logger {
   }
 
  private:
-  // spdlog's loggers, defined in log.cc so that this header need not include
+  // spdlog's loggers, defined in logger.cc so that this header need not include
   // spdlog's headers.
   struct Sinks;
   struct Line {
@@ -166,4 +166,4 @@ class Logger {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_OS_LOG_H_
+#endif  // TRIBUTARY_COMMON_OS_LOGGER_H_

@@ -1,8 +1,8 @@
 // Tensor files in the safetensors format
 // (https://huggingface.co/docs/safetensors): the header's length in eight
 // bytes, a JSON header, and the tensors' bytes, little-endian and without gaps.
-#ifndef TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_H_
-#define TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_H_
+#ifndef TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_FILE_H_
+#define TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_FILE_H_
 
 #include <cstdint>
 #include <map>
@@ -116,4 +116,4 @@ class SafetensorsFile {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_H_
+#endif  // TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_FILE_H_

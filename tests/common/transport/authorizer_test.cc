@@ -1,4 +1,4 @@
-#include "common/transport/authorization.h"
+#include "common/transport/authorizer.h"
 
 #include <string>
 #include <vector>

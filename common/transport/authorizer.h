@@ -1,6 +1,6 @@
 // Checks whether a peer may call a method, for every method of every service.
-#ifndef TRIBUTARY_COMMON_TRANSPORT_AUTHORIZATION_H_
-#define TRIBUTARY_COMMON_TRANSPORT_AUTHORIZATION_H_
+#ifndef TRIBUTARY_COMMON_TRANSPORT_AUTHORIZER_H_
+#define TRIBUTARY_COMMON_TRANSPORT_AUTHORIZER_H_
 
 #include <memory>
 #include <string>
@@ -56,4 +56,4 @@ std::shared_ptr<grpc::AuthMetadataProcessor> MakeCallGuard(
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_TRANSPORT_AUTHORIZATION_H_
+#endif  // TRIBUTARY_COMMON_TRANSPORT_AUTHORIZER_H_

@@ -1,4 +1,4 @@
-#include "common/base/retry.h"
+#include "common/base/backoff.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "common/parameters/parameter_table.h"
+#include "common/parameters/arena_layout.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,7 +1,7 @@
 // The coordinator's end of the streams to workers and servers.
 // proto/rendezvous.proto defines the protocol.
-#ifndef TRIBUTARY_SERVER_SERVICE_COORDINATOR_SESSIONS_H_
-#define TRIBUTARY_SERVER_SERVICE_COORDINATOR_SESSIONS_H_
+#ifndef TRIBUTARY_SERVER_SERVICE_MEMBERSHIP_SESSION_H_
+#define TRIBUTARY_SERVER_SERVICE_MEMBERSHIP_SESSION_H_
 
 #include <cstdint>
 
@@ -69,4 +69,4 @@ class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_SERVICE_COORDINATOR_SESSIONS_H_
+#endif  // TRIBUTARY_SERVER_SERVICE_MEMBERSHIP_SESSION_H_

@@ -1,4 +1,4 @@
-#include "common/transport/authorization.h"
+#include "common/transport/authorizer.h"
 
 #include <grpc/grpc_security_constants.h>
 #include <openssl/crypto.h>
@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 #include "grpcpp/support/status.h"
 
 namespace tributary {

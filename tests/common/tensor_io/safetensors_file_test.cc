@@ -1,4 +1,4 @@
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 
 #include <cstring>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "common/tensor_io/safetensors.h"
+#include "common/tensor_io/safetensors_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors_header.h"

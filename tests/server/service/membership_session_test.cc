@@ -1,4 +1,4 @@
-#include "server/service/coordinator_sessions.h"
+#include "server/service/membership_session.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "common/os/log.h"
+#include "common/os/logger.h"
 
 #include <spdlog/formatter.h>
 #include <spdlog/logger.h>

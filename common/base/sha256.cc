@@ -1,4 +1,4 @@
-#include "common/base/digest.h"
+#include "common/base/sha256.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

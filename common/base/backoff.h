@@ -1,6 +1,6 @@
 // Retries of operations that fail for transient reasons.
-#ifndef TRIBUTARY_COMMON_BASE_RETRY_H_
-#define TRIBUTARY_COMMON_BASE_RETRY_H_
+#ifndef TRIBUTARY_COMMON_BASE_BACKOFF_H_
+#define TRIBUTARY_COMMON_BASE_BACKOFF_H_
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -33,4 +33,4 @@ class Backoff {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_BASE_RETRY_H_
+#endif  // TRIBUTARY_COMMON_BASE_BACKOFF_H_

@@ -2,8 +2,8 @@
 // offsets in the arena (one buffer with all parameters), the division of the
 // arena into chunks, and the assignment of chunks to servers. ParameterTable in
 // proto/parameter_server.proto defines the layout.
-#ifndef TRIBUTARY_COMMON_PARAMETERS_PARAMETER_TABLE_H_
-#define TRIBUTARY_COMMON_PARAMETERS_PARAMETER_TABLE_H_
+#ifndef TRIBUTARY_COMMON_PARAMETERS_ARENA_LAYOUT_H_
+#define TRIBUTARY_COMMON_PARAMETERS_ARENA_LAYOUT_H_
 
 #include <cstdint>
 #include <string>
@@ -114,4 +114,4 @@ class ArenaLayout {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_PARAMETERS_PARAMETER_TABLE_H_
+#endif  // TRIBUTARY_COMMON_PARAMETERS_ARENA_LAYOUT_H_
