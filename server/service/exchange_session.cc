@@ -293,11 +293,15 @@ ExchangeSession::GradientOf(const Contribution& c) const {
         device_gradients_.memory.get() + c.offset(), device_gradients_.memory,
         store_->device_share());
   }
-  const float* const values =
-      reinterpret_cast<const float*>(memory_->data()) + c.offset();
-  return GradientAt(values, store_->exchange().wire_dtype(),
-                    gradients_->Use(c.offset() * int64_t{sizeof(float)},
-                                    size * int64_t{sizeof(float)}));
+  // Read only, as is all memory that a worker shares.
+  auto* const values =
+      const_cast<float*>(reinterpret_cast<const float*>(memory_->data()));
+  return std::make_shared<GradientInMemory>(
+      MemoryView{values + c.offset(),
+                 gradients_->Use(c.offset() * int64_t{sizeof(float)},
+                                 size * int64_t{sizeof(float)}),
+                 MemoryPlace::kShared},
+      store_->exchange().wire_dtype());
 }
 
 absl::Status ExchangeSession::OnHello(const Hello& hello) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/buffer_pool.h"
 #include "common/base/device_memory_handle.h"
 #include "server/store/aggregation/gradient_source.h"
 
@@ -28,7 +29,7 @@ class DeviceShare {
 
   // Device memory into which one worker writes its gradients.
   struct Gradients {
-    std::shared_ptr<const float> memory;
+    Buffer memory;
     DeviceMemoryHandle handle;
   };
   // Allocates device memory for `elements` floats of gradients. Returns
@@ -45,9 +46,10 @@ class DeviceShare {
 // A gradient in the device's memory, which `owner` keeps allocated.
 class GradientOnDevice final : public GradientSource {
  public:
-  GradientOnDevice(const float* values, std::shared_ptr<const void> owner,
+  GradientOnDevice(float* values, std::shared_ptr<const void> owner,
                    std::shared_ptr<DeviceShare> share)
-      : values_(values), owner_(std::move(owner)), share_(std::move(share)) {}
+      : GradientSource({values, std::move(owner), MemoryPlace::kDevice}),
+        share_(std::move(share)) {}
 
   // Copies the elements to `scratch`, in host memory, and blocks until the copy
   // is complete. Used for the gaps between parameters (see ContributionCheck),
@@ -56,14 +58,11 @@ class GradientOnDevice final : public GradientSource {
   // the failure.
   const float* Read(int64_t begin, int64_t count,
                     float* scratch) const override {
-    share_->CopyToHost(values_ + begin, count, scratch).IgnoreError();
+    share_->CopyToHost(memory().values + begin, count, scratch).IgnoreError();
     return scratch;
   }
-  const float* OnDevice() const override { return values_; }
 
  private:
-  const float* const values_;
-  const std::shared_ptr<const void> owner_;
   const std::shared_ptr<DeviceShare> share_;
 };
 

@@ -100,9 +100,8 @@ class Passes {
     for (int leaf = 0; leaf < leaves; ++leaf) {
       NodeSum sum;
       sum.node = leaves + leaf;
-      sum.gradient = std::make_shared<GradientInMemory>(
-          gradients_[leaf].get() + layout_.ChunkBegin(chunk->number),
-          /*owner=*/nullptr);
+      sum.gradient = std::make_shared<GradientInMemory>(MemoryView{
+          gradients_[leaf].get() + layout_.ChunkBegin(chunk->number)});
       sum.sample_count = 1;
       aggregator->Add(std::move(sum));
     }

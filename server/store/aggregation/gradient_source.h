@@ -5,8 +5,10 @@
 #define TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 
 #include <cstdint>
-#include <memory>
 #include <utility>
+
+#include "common/base/memory_view.h"
+#include "common/numerics/half.h"
 
 namespace tributary {
 
@@ -24,15 +26,9 @@ class GradientSource {
                             float* scratch) const = 0;
 
   // Returns all elements as one array, before the rounding to
-  // exchange.wire_dtype that Read does. Returns null if there is no such array.
-  // The result is valid as long as the source exists.
-  virtual const float* InOnePiece() const { return nullptr; }
-
-  // Returns all elements as one array in the memory of the device that runs the
-  // passes (see DeviceShare), which the host cannot access. Returns null if the
-  // elements are not in that memory. The result is valid as long as the source
-  // exists.
-  virtual const float* OnDevice() const { return nullptr; }
+  // exchange.wire_dtype that Read does. Empty if there is no such array. Its
+  // place is the host, or the device that runs the passes (see DeviceShare).
+  const MemoryView& memory() const { return memory_; }
 
   // Returns true if most elements usually are 0, so that Add takes less time
   // than Read.
@@ -41,22 +37,35 @@ class GradientSource {
   // are 0. Call it only if sparse() is true.
   virtual void Add(int64_t /*begin*/, int64_t /*count*/, float* /*sum*/) const {
   }
-};
 
-// A gradient in one array, which `owner` keeps alive.
-class GradientInMemory final : public GradientSource {
- public:
-  GradientInMemory(const float* values, std::shared_ptr<const void> owner)
-      : values_(values), owner_(std::move(owner)) {}
-
-  const float* Read(int64_t begin, int64_t, float*) const override {
-    return values_ + begin;
-  }
-  const float* InOnePiece() const override { return values_; }
+ protected:
+  explicit GradientSource(MemoryView memory = MemoryView())
+      : memory_(std::move(memory)) {}
 
  private:
-  const float* const values_;
-  const std::shared_ptr<const void> owner_;
+  const MemoryView memory_;
+};
+
+// A gradient in one array of host memory, which does not change. Rounds
+// elements to `dtype` (the job's exchange.wire_dtype) when they are read,
+// because workers do not round the gradients of single micro-batches in shared
+// memory.
+class GradientInMemory final : public GradientSource {
+ public:
+  explicit GradientInMemory(MemoryView memory,
+                            WireDtype dtype = ExchangeSpec::FLOAT32)
+      : GradientSource(std::move(memory)), dtype_(dtype) {}
+
+  const float* Read(int64_t begin, int64_t count,
+                    float* scratch) const override {
+    const float* const values = memory().values + begin;
+    if (dtype_ == ExchangeSpec::FLOAT32) return values;
+    RoundedCopy(dtype_, values, scratch, count);
+    return scratch;
+  }
+
+ private:
+  const WireDtype dtype_;
 };
 
 }  // namespace tributary

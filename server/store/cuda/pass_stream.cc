@@ -156,9 +156,9 @@ const float* PassStream::Sum(const TreeSum& sum, int64_t elements, float* to) {
     }
     // A sum is added to the array below it, so what is below must be a copy.
     const bool stays_on_top = i + 1 == steps.size() || steps[i + 1] == nullptr;
-    const float* const there = steps[i]->OnDevice();
-    if (there != nullptr && stays_on_top && format == NodeFormat::kFloat32) {
-      stack.push_back(there);
+    const MemoryView& there = steps[i]->memory();
+    if (!there.on_host() && stays_on_top && format == NodeFormat::kFloat32) {
+      stack.push_back(there.values);
       continue;
     }
     float* const place = PlaceOf(static_cast<int>(stack.size()), to);
@@ -170,13 +170,12 @@ const float* PassStream::Sum(const TreeSum& sum, int64_t elements, float* to) {
 
 void PassStream::CopySource(const GradientSource& source, NodeFormat format,
                             int64_t elements, float* to) {
-  const float* const there = source.OnDevice();
-  const float* const values = source.InOnePiece();
-  if (there != nullptr || values != nullptr) {
-    if (there != nullptr) {
-      CopyOnDevice(there, elements, to);
+  const MemoryView& memory = source.memory();
+  if (!memory.empty()) {
+    if (memory.on_host()) {
+      CopyIn(memory.values, elements, to);
     } else {
-      CopyIn(values, elements, to);
+      CopyOnDevice(memory.values, elements, to);
     }
     RoundNode(*stream_, format, elements, to, to);
     return;

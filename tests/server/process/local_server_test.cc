@@ -138,7 +138,8 @@ TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
     sum.step = step;
     const Buffer zeros = store->TakeBuffer();
     std::fill_n(zeros.get(), 16, 0.0f);
-    sum.gradient = std::make_shared<GradientInMemory>(zeros.get(), zeros);
+    sum.gradient =
+        std::make_shared<GradientInMemory>(MemoryView{zeros.get(), zeros});
     sum.sample_count = samples;
     return store->AddContribution(/*chunk=*/0, std::move(sum));
   };
@@ -188,7 +189,8 @@ TEST(LocalServerTest, ReportsTheFailureOfAPassFromItsPool) {
   NodeSum sum;
   sum.node = 1;
   sum.sample_count = 1;
-  sum.gradient = std::make_shared<GradientInMemory>(zeros.get(), zeros);
+  sum.gradient =
+      std::make_shared<GradientInMemory>(MemoryView{zeros.get(), zeros});
   ASSERT_TRUE(store->AddContribution(/*chunk=*/0, std::move(sum)).ok());
   EXPECT_EQ(harness.reports.size(), 1u) << "only that it is configured";
   harness.pool->RunAll();

@@ -42,7 +42,7 @@ TEST(ArrivedGradientTest, DecodesAPayloadWhereItIsRead) {
   std::vector<float> scratch(2);
   EXPECT_EQ(gradient->Read(1, 2, scratch.data()), scratch.data());
   EXPECT_THAT(scratch, ElementsAre(kBetween, 3));
-  EXPECT_EQ(gradient->InOnePiece(), nullptr);
+  EXPECT_TRUE(gradient->memory().empty());
   EXPECT_FALSE(gradient->sparse());
 }
 
@@ -55,28 +55,6 @@ TEST(ArrivedGradientTest, AddsASparsePayloadWithoutTheRest) {
   std::vector<float> sum = {1, 1, 1};
   gradient->Add(/*begin=*/2, /*count=*/3, sum.data());
   EXPECT_THAT(sum, ElementsAre(1, 6, 1));
-}
-
-TEST(ArrivedGradientTest, ReadsSharedMemoryInPlaceWhereNothingIsRounded) {
-  const auto memory = std::make_shared<std::vector<float>>(3, kBetween);
-  const auto gradient =
-      GradientAt(memory->data(), ExchangeSpec::FLOAT32, memory);
-  EXPECT_EQ(memory.use_count(), 2);
-  EXPECT_EQ(gradient->Read(1, 2, nullptr), memory->data() + 1);
-  EXPECT_EQ(gradient->InOnePiece(), memory->data());
-}
-
-TEST(ArrivedGradientTest, RoundsSharedMemoryWhereItIsRead) {
-  const auto memory = std::make_shared<std::vector<float>>(3, kBetween);
-  const auto gradient =
-      GradientAt(memory->data(), ExchangeSpec::BFLOAT16, memory);
-  EXPECT_EQ(memory.use_count(), 2);
-  std::vector<float> scratch(2);
-  EXPECT_EQ(gradient->Read(1, 2, scratch.data()), scratch.data());
-  EXPECT_THAT(scratch, ElementsAre(1, 1));
-  // Bare leaves are not rounded yet.
-  EXPECT_EQ(gradient->InOnePiece(), memory->data());
-  EXPECT_EQ((*memory)[0], kBetween);
 }
 
 }  // namespace

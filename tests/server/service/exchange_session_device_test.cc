@@ -39,7 +39,7 @@ class FakeShare final : public DeviceShare {
   absl::StatusOr<Gradients> AllocateGradients(int64_t elements) override {
     const auto memory = std::make_shared<std::vector<float>>(elements, 3.0f);
     gradients = memory;
-    return Gradients{std::shared_ptr<const float>(memory, memory->data()),
+    return Gradients{std::shared_ptr<float>(memory, memory->data()),
                      {1, "gradients", elements * int64_t{sizeof(float)}}};
   }
   absl::Status CopyToHost(const float* from, int64_t elements,
@@ -315,8 +315,9 @@ TEST_F(ExchangeSessionDeviceTest, KeepsTheGradientsOfALostWorkerWhileInUse) {
   NodeSum rest;
   rest.node = 3;
   rest.sample_count = 2;
-  const std::vector<float> gradient(kElements, 1.0f);
-  rest.gradient = std::make_shared<GradientInMemory>(gradient.data(), nullptr);
+  std::vector<float> gradient(kElements, 1.0f);
+  rest.gradient =
+      std::make_shared<GradientInMemory>(MemoryView{gradient.data()});
   EXPECT_TRUE(store_->AddContribution(0, std::move(rest)).ok());
   EXPECT_THAT(ValuesOf(/*chunk=*/0, /*version=*/1), Each(9.0f));
   EXPECT_TRUE(share_->gradients.expired());

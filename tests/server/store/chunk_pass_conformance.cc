@@ -174,7 +174,8 @@ TEST_P(ChunkPassConformanceTest, AGradientThatIsNotFiniteShowsInTheSquares) {
       values[place] = bad;
       ChunkAggregator aggregator(1, ExchangeSpec::FLOAT32);
       NodeSum sum;
-      sum.gradient = std::make_shared<GradientInMemory>(values.data(), nullptr);
+      sum.gradient =
+          std::make_shared<GradientInMemory>(MemoryView{values.data()});
       aggregator.Add(std::move(sum));
       EXPECT_FALSE(
           std::isfinite(*made->passes[0]->SumOfSquares(aggregator.Take())));
@@ -205,7 +206,8 @@ TEST_P(ChunkPassConformanceTest, AdamWIsNearItsFormula) {
   weights.Initialize(0, initial);
   ChunkAggregator aggregator(1, ExchangeSpec::FLOAT32);
   NodeSum node;
-  node.gradient = std::make_shared<GradientInMemory>(gradient.data(), nullptr);
+  node.gradient =
+      std::make_shared<GradientInMemory>(MemoryView{gradient.data()});
   aggregator.Add(std::move(node));
   const TreeSum sum = aggregator.Take();
   ChunkWeights::Next next = weights.Begin(/*for_streams=*/false);

@@ -59,24 +59,6 @@ class InPieces final : public GradientSource {
   const bool sparse_;
 };
 
-// In a worker's memory, and rounded where it is read.
-class InMemory final : public GradientSource {
- public:
-  InMemory(WireDtype dtype, std::vector<float> values)
-      : dtype_(dtype), values_(std::move(values)) {}
-
-  const float* Read(int64_t begin, int64_t count,
-                    float* scratch) const override {
-    RoundedCopy(dtype_, values_.data() + begin, scratch, count);
-    return scratch;
-  }
-  const float* InOnePiece() const override { return values_.data(); }
-
- private:
-  const WireDtype dtype_;
-  const std::vector<float> values_;
-};
-
 class Driver {
  public:
   explicit Driver(const PassCase& c) : case_(c), layout_(DrivenLayout()) {
@@ -176,7 +158,9 @@ class Driver {
       return std::make_shared<InPieces>(std::move(values), /*sparse=*/true);
     }
     if (case_.way == Way::kMemory || (case_.way == Way::kBoth && leaf == 1)) {
-      return std::make_shared<InMemory>(case_.dtype, std::move(values));
+      const auto kept = std::make_shared<std::vector<float>>(std::move(values));
+      return std::make_shared<GradientInMemory>(MemoryView{kept->data(), kept},
+                                                case_.dtype);
     }
     RoundTo(case_.dtype, values.data(), static_cast<int64_t>(values.size()));
     return std::make_shared<InPieces>(std::move(values), /*sparse=*/false);

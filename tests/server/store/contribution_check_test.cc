@@ -38,7 +38,8 @@ class ContributionCheckTest : public ::testing::Test {
     const auto values = std::make_shared<std::vector<float>>(16, 0.0f);
     (*values)[element] = value;
     NodeSum sum;
-    sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    sum.gradient =
+        std::make_shared<GradientInMemory>(MemoryView{values->data(), values});
     return std::string(check_.Check(chunk, sum).message());
   }
 
@@ -60,7 +61,8 @@ TEST(ContributionCheckPaddingTest, RefusesNumbersInPaddingOfSeveralChunks) {
     const auto values = std::make_shared<std::vector<float>>(16, 0.0f);
     values->back() = 1;
     NodeSum sum;
-    sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    sum.gradient =
+        std::make_shared<GradientInMemory>(MemoryView{values->data(), values});
     const absl::Status status = check.Check(chunk, sum);
     if (chunk == 0) {
       EXPECT_TRUE(status.ok()) << status;
@@ -82,7 +84,8 @@ TEST(ContributionCheckCountTest, BoundsTheSampleCountsOfExternalData) {
       SampleCounts(job, /*steps=*/1, /*train_samples=*/20));
   const auto values = std::make_shared<std::vector<float>>(16, 0.0f);
   NodeSum sum;
-  sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+  sum.gradient =
+      std::make_shared<GradientInMemory>(MemoryView{values->data(), values});
   for (const int64_t count : {0, 17, 512}) {
     sum.sample_count = count;
     EXPECT_TRUE(check.Check(/*chunk=*/0, sum).ok()) << count;

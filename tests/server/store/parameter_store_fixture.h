@@ -169,7 +169,8 @@ class ParameterStoreTest : public ::testing::Test {
     NodeSum sum;
     sum.step = step;
     sum.node = node;
-    sum.gradient = std::make_shared<GradientInMemory>(gradient.get(), gradient);
+    sum.gradient = std::make_shared<GradientInMemory>(
+        MemoryView{gradient.get(), gradient});
     sum.sample_count = 2;
     sum.loss_sum = 1.5;
     return sum;

@@ -68,8 +68,8 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
       NodeSum sum;
       sum.step = step;
       sum.node = leaf;
-      sum.gradient =
-          std::make_shared<GradientInMemory>(gradient.get(), gradient);
+      sum.gradient = std::make_shared<GradientInMemory>(
+          MemoryView{gradient.get(), gradient});
       sum.sample_count = 1;
       EXPECT_TRUE(store->AddContribution(0, std::move(sum)).ok());
     }
@@ -242,7 +242,8 @@ TEST(ParameterStore, ABurstEndsForThoseWhoSubscribeDuringIt) {
     const Buffer gradient = zeros();
     NodeSum sum;
     sum.node = 1;
-    sum.gradient = std::make_shared<GradientInMemory>(gradient.get(), gradient);
+    sum.gradient = std::make_shared<GradientInMemory>(
+        MemoryView{gradient.get(), gradient});
     sum.sample_count = 1;
     EXPECT_TRUE(store->AddContribution(0, std::move(sum)).ok());
     early.AwaitEnd();

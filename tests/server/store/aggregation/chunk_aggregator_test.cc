@@ -90,7 +90,8 @@ class ChunkAggregatorTest : public ::testing::TestWithParam<WireDtype> {
     sum.node = node;
     const size_t kind = contents_.size() % 5;
     if (kind == 0) {
-      sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+      sum.gradient = std::make_shared<GradientInMemory>(
+          MemoryView{values->data(), values});
     } else if (kind < 4) {
       sum.gradient = std::make_shared<Adding>(values);
     } else {
@@ -209,9 +210,9 @@ INSTANTIATE_TEST_SUITE_P(WireDtypes, ChunkAggregatorTest,
 
 TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
   ChunkAggregator aggregator(1, ExchangeSpec::FLOAT32);
-  const float value = 3;
+  float value = 3;
   NodeSum whole;
-  whole.gradient = std::make_shared<GradientInMemory>(&value, nullptr);
+  whole.gradient = std::make_shared<GradientInMemory>(MemoryView{&value});
   whole.sample_count = 2;
   EXPECT_TRUE(aggregator.Add(std::move(whole)));
   ASSERT_TRUE(aggregator.complete());
@@ -232,7 +233,8 @@ TEST(TreeSumTest, NamesTheFirstElementThatIsNotFiniteAndItsContributor) {
     (*values)[place] = value;
     NodeSum sum;
     sum.node = node;
-    sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    sum.gradient =
+        std::make_shared<GradientInMemory>(MemoryView{values->data(), values});
     sum.sample_count = 1;
     sum.contributor = contributor;
     return sum;

@@ -121,7 +121,7 @@ TEST_F(CudaPassMemoryTest, AnErrorOfTheGpuIsTheErrorOfThePass) {
     std::vector<float> gradient(1024, 1);
     NodeSum node;
     node.gradient =
-        std::make_shared<GradientInMemory>(gradient.data(), nullptr);
+        std::make_shared<GradientInMemory>(MemoryView{gradient.data()});
     ChunkAggregator aggregator(/*leaves=*/1, ExchangeSpec::FLOAT32);
     aggregator.Add(std::move(node));
     const TreeSum sum = aggregator.Take();
@@ -150,7 +150,7 @@ TEST_F(CudaPassMemoryTest, OneLaunchUpdatesAllChunksOfAGroup) {
   for (int chunk = 0; chunk < 3; ++chunk) {
     NodeSum node;
     node.gradient =
-        std::make_shared<GradientInMemory>(gradient.data(), nullptr);
+        std::make_shared<GradientInMemory>(MemoryView{gradient.data()});
     ChunkAggregator aggregator(/*leaves=*/1, ExchangeSpec::FLOAT32);
     aggregator.Add(std::move(node));
     sums.push_back(aggregator.Take());
@@ -248,7 +248,7 @@ TEST_F(CudaPassMemoryTest, UpdatesOnTheDeviceAloneHaveTheSameBits) {
                 device->share);
           } else {
             node.gradient = std::make_shared<GradientInMemory>(
-                values.data() + 1024 * leaf, nullptr);
+                MemoryView{values.data() + 1024 * leaf});
           }
           aggregator.Add(std::move(node));
         }
