@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/base/memory_view.h"
 #include "common/numerics/half.h"
+#include "common/parameters/memory_view.h"
 
 namespace tributary {
 

@@ -1,6 +1,6 @@
 // An array of floats, and in which memory it is.
-#ifndef TRIBUTARY_COMMON_BASE_MEMORY_VIEW_H_
-#define TRIBUTARY_COMMON_BASE_MEMORY_VIEW_H_
+#ifndef TRIBUTARY_COMMON_PARAMETERS_MEMORY_VIEW_H_
+#define TRIBUTARY_COMMON_PARAMETERS_MEMORY_VIEW_H_
 
 #include <cstdint>
 #include <memory>
@@ -34,4 +34,4 @@ struct MemoryView {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_BASE_MEMORY_VIEW_H_
+#endif  // TRIBUTARY_COMMON_PARAMETERS_MEMORY_VIEW_H_
