@@ -21,14 +21,14 @@ source "$root/deploy/compose/libraries.sh"
 readonly GPU_PROGRAMS="
 tributary    //python:tributary_program
 device_test  //tests/worker/device/cuda:cuda_device_test
-passes_test  //tests/server/store/cuda:cuda_passes_test
+passes_test  //tests/common/update/cuda:cuda_passes_test
 workers_test //tests/integration:gpu_workers_test
 servers_test //tests/integration:gpu_servers_test
 nccl_test    //tests/worker/device/cuda/libraries:nccl_library_test"
 readonly EMULATED_PROGRAMS="
 tributary    //tests/gpu:tributary_on_emulated_gpu
 device_test  //tests/worker/device/cuda/emulation:emulated_kernels_test
-passes_test  //tests/server/store/cuda/emulation:emulated_passes_test
+passes_test  //tests/common/update/cuda/emulation:emulated_passes_test
 workers_test //tests/integration:emulated_gpu_workers_test
 servers_test //tests/integration:emulated_gpu_servers_test"
 

@@ -19,6 +19,8 @@
 #include "common/os/process.h"
 #include "common/transport/connection_acceptor.h"
 #include "common/transport/health_endpoint.h"
+#include "common/update/chunk_pass.h"
+#include "common/update/cuda/cuda_passes.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
@@ -33,8 +35,6 @@
 #include "deploy/launch/job/progress_console.h"
 #include "deploy/launch/kubeflow/progress_reporter.h"
 #include "server/process/server_process.h"
-#include "server/store/chunk_pass.h"
-#include "server/store/cuda/cuda_passes.h"
 #include "worker/device/cuda/cuda_device.h"
 
 namespace tributary {

@@ -66,7 +66,7 @@ absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
 // Reads the whole model from all servers, including this one.
 absl::Status ReadModel(const FinalModelSources& sources,
                        const ServerOptions& options, const Buffer& arena) {
-  ParameterStore* const store = sources.store;
+  UpdateEngine* const store = sources.store;
   for (const int chunk : store->chunk_numbers()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
                                store->Read(chunk, sources.version));

@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/parameters/arena_layout.h"
+#include "common/update/update_engine.h"
 #include "server/process/server_network.h"
 #include "server/process/server_options.h"
-#include "server/store/parameter_store.h"
 
 namespace tributary {
 
@@ -24,7 +24,7 @@ struct FinalModelSources {
   std::string complete_checkpoint;
   // The store of the caller's own shard. Null in an all-reduce, and if the job
   // was finished before this attempt began.
-  ParameterStore* store = nullptr;
+  UpdateEngine* store = nullptr;
   // host:port of each server, indexed by shard. The first element stands for
   // the caller, and is not used.
   std::vector<std::string> addresses;

@@ -54,7 +54,7 @@ void LocalServer::UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network) {
   network_ = network;
 }
 
-ParameterStore* LocalServer::store() const {
+UpdateEngine* LocalServer::store() const {
   absl::MutexLock lock(&mu_);
   return store_.get();
 }
@@ -82,7 +82,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
       });
       return absl::OkStatus();
     case ServerOrder::kNorm: {
-      ParameterStore* const target = store();
+      UpdateEngine* const target = store();
       if (target == nullptr) {
         return absl::FailedPreconditionError(
             "a gradient norm before the parameter table");
@@ -125,7 +125,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   if (ResolveExchange(configure.job()).local_sgd) {
     layout.ClearLearningRateFactors();
   }
-  ParameterStore::Options options;
+  UpdateEngine::Options options;
   options.job = JobOfRounds(configure.job());
   options.steps = Rounds(configure.job(), configure.steps()).count();
   if (configure.train_samples() > 0) {
@@ -160,8 +160,8 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     options.first_version = manifest.version();
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
-      std::unique_ptr<ParameterStore> store,
-      ParameterStore::Create(
+      std::unique_ptr<UpdateEngine> store,
+      UpdateEngine::Create(
           options, std::move(layout), pool_, [this](const StepSums& sums) {
             ServerReport report;
             *report.mutable_sums() = sums;
@@ -229,7 +229,7 @@ absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
 
 absl::Status LocalServer::Restore(const Configure& configure,
                                   const CheckpointManifest& manifest,
-                                  ParameterStore* store) {
+                                  UpdateEngine* store) {
   Snapshot snapshot = store->BlankSnapshot();
   if (configure.has_journal()) {
     const JournalStart& start = configure.journal();
@@ -385,7 +385,7 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
       return absl::OkStatus();
     }
   }
-  ParameterStore* const from = store();
+  UpdateEngine* const from = store();
   if (from == nullptr) {
     return absl::FailedPreconditionError(
         "a snapshot before the parameter table");
@@ -461,7 +461,7 @@ void LocalServer::ReportSnapshot(int64_t version,
 
 ServerReport LocalServer::Heartbeat() const {
   ServerReport report;
-  ParameterStore* const from = store();
+  UpdateEngine* const from = store();
   report.mutable_heartbeat()->set_version(-1);
   if (from != nullptr) from->FillHeartbeat(report.mutable_heartbeat());
   *report.mutable_heartbeat()->mutable_statistics() = Statistics();
@@ -474,7 +474,7 @@ void LocalServer::AddMetrics(MetricsPage* page) const {
                  "The oldest of the newest versions of the server's chunks; "
                  "-1: some chunk has no values yet.",
                  static_cast<double>(Heartbeat().heartbeat().version()));
-  if (const ParameterStore* const held = store()) {
+  if (const UpdateEngine* const held = store()) {
     page->AddGauge("tributary_update_queue_chunks",
                    "Chunks whose gradients are complete and that wait for a "
                    "thread that updates them.",

@@ -20,13 +20,13 @@
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
 #include "common/parameters/arena_layout.h"
+#include "common/update/block_pass.h"
+#include "common/update/chunk_pass.h"
+#include "common/update/update_engine.h"
 #include "proto/rendezvous.pb.h"
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
 #include "server/service/weights_service.h"
-#include "server/store/block_pass.h"
-#include "server/store/chunk_pass.h"
-#include "server/store/parameter_store.h"
 #include "server/trace/server_trace.h"
 
 namespace tributary {
@@ -66,7 +66,7 @@ class LocalServer {
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the heartbeat of this server, which contains
-  // ParameterStore::CompleteVersion or, without a store, -1.
+  // UpdateEngine::CompleteVersion or, without a store, -1.
   ServerReport Heartbeat() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
@@ -106,7 +106,7 @@ class LocalServer {
   // Returns the store, which holds this server's part of the weights. Returns
   // null until the Configure order has been executed. In an all-reduce, always
   // returns null.
-  ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
+  UpdateEngine* store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
@@ -124,8 +124,7 @@ class LocalServer {
   // `configure` names. `manifest` is the manifest of the checkpoint. With
   // recovery.journal, also adds the state to this server's replicas.
   absl::Status Restore(const Configure& configure,
-                       const CheckpointManifest& manifest,
-                       ParameterStore* store);
+                       const CheckpointManifest& manifest, UpdateEngine* store);
   void Replicate(ReplicaStream* replication, int64_t base);
   // Returns null unless the job traces steps.
   ServerTrace* trace() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -167,7 +166,7 @@ class LocalServer {
   int64_t checkpoint_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   // Null unless the job traces steps. Declared before `store_`, which uses it.
   std::unique_ptr<ServerTrace> trace_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<UpdateEngine> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
   // The layout of the model. Set only in an all-reduce, in which the server has
   // no store.

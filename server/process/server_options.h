@@ -14,13 +14,13 @@
 #include "common/os/file_system.h"
 #include "common/os/logger.h"
 #include "common/transport/security.h"
+#include "common/update/block_pass.h"
+#include "common/update/chunk_pass.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/coordinator/beginning.h"
 #include "server/membership/member_secrets.h"
 #include "server/service/listener.h"
-#include "server/store/block_pass.h"
-#include "server/store/chunk_pass.h"
 
 namespace tributary {
 

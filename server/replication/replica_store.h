@@ -28,7 +28,7 @@ namespace tributary {
 // all attempts. Thread-safe.
 //
 // Two versions of each chunk are enough. A server publishes version v + 1 of a
-// chunk only after the next server has a copy (see ParameterStore). Every
+// chunk only after the next server has a copy (see UpdateEngine). Every
 // server computes version v + 2 of a chunk from gradients of version v + 1 of
 // all chunks. Let w be the newest version that has been published for all
 // chunks. Each chunk is then at w or w + 1, so after the loss of any one

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "common/stream/received_floats.h"
-#include "server/store/aggregation/gradient_source.h"
+#include "common/update/aggregation/gradient_source.h"
 
 namespace tributary {
 

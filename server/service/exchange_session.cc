@@ -103,7 +103,7 @@ void ExchangeSession::OnWeights(const WeightsVersion& weights) {
     SendDifference(weights);
     return;
   }
-  // Versions older than useful_versions are not needed (see ParameterStore).
+  // Versions older than useful_versions are not needed (see UpdateEngine).
   // Dropping them bounds the queue of a worker that does not read.
   const int64_t useless = weights.version - store_->useful_versions();
   if (useless >= 0) stream_->Drop(WritePriority(useless, weights.chunk));
@@ -342,7 +342,7 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
   if (memory_ != nullptr) AgreeOnDevice(hello.device_arenas(), &welcome);
   stream_->Send(welcome, /*priority=*/-1);
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
-  if (memory_ == nullptr) Subscribe(ParameterStore::Place::kStream);
+  if (memory_ == nullptr) Subscribe(UpdateEngine::Place::kStream);
   return absl::OkStatus();
 }
 
@@ -406,16 +406,16 @@ absl::Status ExchangeSession::OnMemoryAnswer(const MemoryAnswer& answer) {
     return absl::FailedPreconditionError("MemoryAnswer without an offer");
   }
   if (answer.device_mapped()) {
-    Subscribe(ParameterStore::Place::kDevice);
+    Subscribe(UpdateEngine::Place::kDevice);
     return absl::OkStatus();
   }
   device_gradients_ = DeviceShare::Gradients();
-  Subscribe(answer.mapped() ? ParameterStore::Place::kSharedMemory
-                            : ParameterStore::Place::kStream);
+  Subscribe(answer.mapped() ? UpdateEngine::Place::kSharedMemory
+                            : UpdateEngine::Place::kStream);
   return absl::OkStatus();
 }
 
-void ExchangeSession::Subscribe(ParameterStore::Place place) {
+void ExchangeSession::Subscribe(UpdateEngine::Place place) {
   subscribed_ = true;
   store_->Subscribe(this, place);
 }

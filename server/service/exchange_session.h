@@ -19,15 +19,15 @@
 #include "common/os/shared_memory.h"
 #include "common/stream/message_stream.h"
 #include "common/stream/received_floats.h"
+#include "common/update/aggregation/gradient_source.h"
+#include "common/update/device_share.h"
+#include "common/update/pinned_arenas.h"
+#include "common/update/update_engine.h"
 #include "proto/parameter_server.pb.h"
 #include "server/membership/member_secrets.h"
 #include "server/progress/step_arrivals.h"
 #include "server/service/shown_assignments.h"
 #include "server/service/weights_service.h"
-#include "server/store/aggregation/gradient_source.h"
-#include "server/store/device_share.h"
-#include "server/store/parameter_store.h"
-#include "server/store/pinned_arenas.h"
 
 namespace tributary {
 
@@ -43,7 +43,7 @@ struct TransportCounters {
   std::atomic<int64_t> shared_bytes_received{0};
 };
 
-// Passes a worker's contributions to a ParameterStore, and the store's versions
+// Passes a worker's contributions to a UpdateEngine, and the store's versions
 // and outcomes to the worker:
 //
 // 1. The worker sends Hello. The session refuses a different job, model or
@@ -117,7 +117,7 @@ class ExchangeSession final
   // device has no room for the arenas.
   void AgreeOnDevice(int arenas, ServerMessage* welcome);
   absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
-  void Subscribe(ParameterStore::Place place);
+  void Subscribe(UpdateEngine::Place place);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,
                                          ReceivedPayload payload);
   absl::Status AddInitial(const Initial& initial, ReceivedPayload payload);
@@ -143,7 +143,7 @@ class ExchangeSession final
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_);
 
   const Served served_;
-  ParameterStore* const store_;
+  UpdateEngine* const store_;
   TransportCounters* const counters_;
   StepArrivals* const arrivals_;
   ServerStream<ServerMessage>* const stream_;

@@ -1,4 +1,4 @@
-// The ParameterServer service: gRPC streams in front of a ParameterStore.
+// The ParameterServer service: gRPC streams in front of a UpdateEngine.
 // proto/parameter_server.proto defines the protocol.
 #ifndef TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
@@ -14,15 +14,15 @@
 #include "common/base/monotonic_clock.h"
 #include "common/os/logger.h"
 #include "common/transport/live_calls.h"
+#include "common/update/update_engine.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/progress/step_arrivals.h"
 #include "server/service/exchange_session.h"
 #include "server/service/weights_service.h"
-#include "server/store/parameter_store.h"
 
 namespace tributary {
 
-// Serves a ParameterStore over gRPC. Thread-safe. The methods are raw (they
+// Serves a UpdateEngine over gRPC. Thread-safe. The methods are raw (they
 // take unparsed bytes), so that payloads bypass protobuf.
 class ParameterServerService final
     : public ParameterServer::WithRawCallbackMethod_Exchange<

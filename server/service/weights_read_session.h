@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "common/stream/message_stream.h"
+#include "common/update/update_engine.h"
 #include "proto/parameter_server.pb.h"
 #include "server/service/exchange_session.h"
-#include "server/store/parameter_store.h"
 
 namespace tributary {
 
@@ -33,7 +33,7 @@ class WeightsReadSession final
   // Sends the next chunk, or closes the call after the last one.
   void SendNext();
 
-  ParameterStore* const store_;
+  UpdateEngine* const store_;
   const absl::Status refusal_;  // The status of the call if `store_` is null.
   TransportCounters* const counters_;
   ServerStream<ServerMessage>* const stream_;

@@ -7,7 +7,7 @@
 
 namespace tributary {
 
-ServedWeights ServedBy(ParameterStore* store, const Configure& configure,
+ServedWeights ServedBy(UpdateEngine* store, const Configure& configure,
                        const std::function<void(const ServerReport&)>& report) {
   ServedWeights served;
   served.store = store;

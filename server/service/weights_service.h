@@ -15,30 +15,30 @@
 namespace tributary {
 
 class MemberSecrets;
-class ParameterStore;
+class UpdateEngine;
 
 // What a server serves to the workers of a job, in one attempt (one run of the
 // protocol).
 struct ServedWeights {
   // Must outlive all streams.
-  ParameterStore* store = nullptr;
+  UpdateEngine* store = nullptr;
   std::string job_id;
   int64_t attempt = 0;
   // Checks which worker sends a message, and which micro-batches are assigned
   // to it. If null, workers prove neither.
   std::shared_ptr<const MemberSecrets> secrets;
   // Called when a worker has sent a message that no correct worker sends, after
-  // the store has revoked the worker (see ParameterStore::Revoke). Must not
+  // the store has revoked the worker (see UpdateEngine::Revoke). Must not
   // block. May be null.
   std::function<void(int64_t incarnation, const absl::Status&)> on_violation;
 };
 
 // Returns what a configured server serves. Reports a worker that has sent a
 // message that no correct worker sends to `report`.
-ServedWeights ServedBy(ParameterStore* store, const Configure& configure,
+ServedWeights ServedBy(UpdateEngine* store, const Configure& configure,
                        const std::function<void(const ServerReport&)>& report);
 
-// Serves a ParameterStore to workers. Thread-safe; no method blocks.
+// Serves a UpdateEngine to workers. Thread-safe; no method blocks.
 class WeightsService {
  public:
   virtual ~WeightsService() = default;

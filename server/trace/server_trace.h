@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "common/trace/trace_sender.h"
+#include "common/update/update_trace.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
-#include "server/store/store_trace.h"
 
 namespace tributary {
 
@@ -26,7 +26,7 @@ class ServerTrace {
 
   // Returns the object with which the store records what it does. It lives as
   // long as this object.
-  StoreTrace* store() { return &store_; }
+  UpdateTrace* store() { return &store_; }
 
   // Sends the first clock probe (a request for the coordinator's clock). Call
   // it when OnReading can be called.
@@ -42,7 +42,7 @@ class ServerTrace {
   ServerTrace(const TracedSteps& steps, TraceSender::Send send);
 
   TraceSender sender_;
-  StoreTrace store_;
+  UpdateTrace store_;
 };
 
 }  // namespace tributary

@@ -2,9 +2,9 @@
 // work runs as late as possible.
 #include <string>
 
+#include "common/update/cuda/cuda_passes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/store/cuda/cuda_passes.h"
 #include "tests/integration/gpu_servers.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"

@@ -9,7 +9,7 @@
 #include "common/job/job.h"
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/arena_layout.h"
-#include "server/store/block_pass.h"
+#include "common/update/block_pass.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"

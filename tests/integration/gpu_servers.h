@@ -7,9 +7,9 @@
 #include <ostream>
 #include <string>
 
+#include "common/update/chunk_pass.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
-#include "server/store/chunk_pass.h"
 
 namespace tributary {
 

@@ -1,8 +1,8 @@
 // Servers on this machine's first GPU.
 #include "tests/integration/gpu_servers.h"
 
+#include "common/update/cuda/cuda_passes.h"
 #include "gtest/gtest.h"
-#include "server/store/cuda/cuda_passes.h"
 
 namespace tributary {
 namespace {

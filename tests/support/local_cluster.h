@@ -16,12 +16,12 @@
 #include "common/base/shutdown.h"
 #include "common/os/logger.h"
 #include "common/transport/security.h"
+#include "common/update/block_pass.h"
+#include "common/update/chunk_pass.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "server/process/server_options.h"
-#include "server/store/block_pass.h"
-#include "server/store/chunk_pass.h"
 #include "worker/process/worker_process.h"
 
 namespace tributary {

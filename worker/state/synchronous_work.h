@@ -17,7 +17,7 @@ namespace tributary {
 // Version v is in arena v % 2, so version v stays intact while chunks of
 // version v + 1 arrive, and a micro-batch that is reassigned after a worker
 // failure can still be computed. A chunk of version v + 2 proves that step v is
-// complete on all servers (see ParameterStore). Version v may therefore be
+// complete on all servers (see UpdateEngine). Version v may therefore be
 // overwritten once no task reads it. The version of the task under way is
 // pinned: chunks that would replace it are parked, which means that the
 // exchange keeps them until the task ends.

@@ -16,11 +16,11 @@
 #include "common/numerics/streaming_copy.h"
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/arena_layout.h"
+#include "common/update/aggregation/chunk_aggregator.h"
+#include "common/update/aggregation/gradient_source.h"
+#include "common/update/block_pass.h"
+#include "common/update/chunk_weights.h"
 #include "proto/job.pb.h"
-#include "server/store/aggregation/chunk_aggregator.h"
-#include "server/store/aggregation/gradient_source.h"
-#include "server/store/block_pass.h"
-#include "server/store/chunk_weights.h"
 
 namespace tributary {
 namespace {
@@ -37,7 +37,7 @@ ParameterTable TableOf(const JobSpec& job) {
   return table;
 }
 
-// Updates a server's chunks as ParameterStore does, from gradients in the
+// Updates a server's chunks as UpdateEngine does, from gradients in the
 // arenas of `workers` workers.
 class Passes {
  public:

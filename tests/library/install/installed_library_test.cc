@@ -58,7 +58,7 @@ TEST_F(InstalledLibraryTest, ExportsOnlyItsInterface) {
     EXPECT_TRUE(IsPublic(symbol)) << symbol;
     EXPECT_THAT(symbol, HasSubstr("@@TRIBUTARY_"));
     for (const char* hidden : {"9RunWorker", "11Coordinator", "7Trainer",
-                               "14ParameterStore", "13WorkerSession"}) {
+                               "14UpdateEngine", "13WorkerSession"}) {
       EXPECT_THAT(symbol, Not(HasSubstr(absl::StrCat("tributary", hidden))));
     }
   }

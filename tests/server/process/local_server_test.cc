@@ -12,12 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/metrics/metrics_page.h"
 #include "common/metrics/traffic.h"
+#include "common/update/aggregation/gradient_source.h"
+#include "common/update/chunk_pass.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
-#include "server/store/aggregation/gradient_source.h"
-#include "server/store/chunk_pass.h"
 
 namespace tributary {
 namespace {
@@ -49,7 +49,7 @@ class NoStreams final : public WeightsService {
   Traffic traffic() const override { return bytes; }
 
   Traffic bytes;
-  ParameterStore* served = nullptr;
+  UpdateEngine* served = nullptr;
   absl::Status refused;
 };
 
@@ -131,7 +131,7 @@ TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
   order.mutable_configure()->set_train_samples(40);
   ASSERT_TRUE(harness.server->Handle(order).ok());
   harness.pool->RunAll();
-  ParameterStore* const store = harness.streams.served;
+  UpdateEngine* const store = harness.streams.served;
   ASSERT_NE(store, nullptr);
   const auto contribute = [&](int64_t step, int64_t samples) {
     NodeSum sum;
@@ -181,7 +181,7 @@ TEST(LocalServerTest, ReportsTheFailureOfAPassFromItsPool) {
   });
   ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
-  ParameterStore* const store = harness.streams.served;
+  UpdateEngine* const store = harness.streams.served;
   ASSERT_NE(store, nullptr);
   const Buffer zeros = store->TakeBuffer();
   std::fill_n(zeros.get(), 16, 0.0f);
@@ -239,7 +239,7 @@ TEST(LocalServerTest, CountsItsPartsOfCheckpoints) {
   harness.streams.bytes.shared_memory = {3000, 4000};
   ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
-  ParameterStore* const store = harness.server->store();
+  UpdateEngine* const store = harness.server->store();
   ASSERT_NE(store, nullptr);
   Buffer values = store->TakeBuffer();
   std::fill_n(values.get(), 16, 1.f);
@@ -287,7 +287,7 @@ TEST(LocalServerTest, EndsWithASnapshotStillQueued) {
   Harness harness;
   ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
-  ParameterStore* const store = harness.server->store();
+  UpdateEngine* const store = harness.server->store();
   ASSERT_NE(store, nullptr);
   Buffer values = store->TakeBuffer();
   std::fill_n(values.get(), 16, 1.f);

@@ -102,7 +102,7 @@ class ExchangeSessionDeviceTest : public testing::Test {
  protected:
   ExchangeSessionDeviceTest() {
     const ParameterTable table = TableOfOneParameter(kArena, kElements);
-    ParameterStore::Options options = SmallStoreOptions();
+    UpdateEngine::Options options = SmallStoreOptions();
     options.make_passes = [this](const ChunkPassPlan& plan) {
       absl::StatusOr<ChunkPasses> made = MakeBlockPasses(plan);
       for (auto& pass : made->passes) {
@@ -115,8 +115,8 @@ class ExchangeSessionDeviceTest : public testing::Test {
     options.on_failure = [this](const absl::Status& status) {
       failure_ = status;
     };
-    store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
-                                     &pool_, [](const StepSums&) {});
+    store_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table), &pool_,
+                                   [](const StepSums&) {});
     session_ = std::make_unique<ExchangeSession>(
         ExchangeSession::Served{/*shard=*/0,
                                 {store_.get(), "job", /*attempt=*/3}},
@@ -178,7 +178,7 @@ class ExchangeSessionDeviceTest : public testing::Test {
   const std::shared_ptr<FakeShare> share_ = std::make_shared<FakeShare>();
   const std::shared_ptr<SharedMemory> memory_ =
       *SharedMemory::Create(kArena * int64_t{sizeof(float)});
-  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<UpdateEngine> store_;
   TransportCounters counters_;
   StepArrivals arrivals_{&MonotonicNow};
   FakeServerStream<ServerMessage> stream_;

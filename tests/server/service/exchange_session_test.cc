@@ -36,9 +36,9 @@ class ExchangeSessionTest : public testing::Test {
   ExchangeSessionTest() {
     const ParameterTable table = TableOfOneParameter(
         kSessionChunks * kSessionElements, kSessionElements);
-    ParameterStore::Options options = SmallStoreOptions();
-    store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
-                                     &pool_, [](const StepSums&) {});
+    UpdateEngine::Options options = SmallStoreOptions();
+    store_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table), &pool_,
+                                   [](const StepSums&) {});
     served_.shard = 2;
     served_.weights.store = store_.get();
     served_.weights.job_id = "job";
@@ -100,7 +100,7 @@ class ExchangeSessionTest : public testing::Test {
   }
 
   InlineExecutor pool_;
-  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<UpdateEngine> store_;
   ExchangeSession::Served served_;
   TransportCounters counters_;
   StepArrivals arrivals_{&MonotonicNow};

@@ -14,12 +14,12 @@
 #include "common/job/job.h"
 #include "common/os/logger.h"
 #include "common/transport/channel.h"
+#include "common/update/update_engine.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/parameter_server.pb.h"
-#include "server/store/parameter_store.h"
 #include "tests/server/service/small_store.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/executors.h"
@@ -43,9 +43,9 @@ class ParameterServerServiceTest : public testing::Test {
     log_ = *Logger::Create(log);
     const ParameterTable table =
         TableOfOneParameter(kChunkElements, kChunkElements);
-    ParameterStore::Options options = SmallStoreOptions();
-    store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
-                                     &pool_, [](const StepSums&) {});
+    UpdateEngine::Options options = SmallStoreOptions();
+    store_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table), &pool_,
+                                   [](const StepSums&) {});
     Start();
   }
 
@@ -123,7 +123,7 @@ class ParameterServerServiceTest : public testing::Test {
   const std::string log_path_ = MakeTestFolder() + "/log";
   std::unique_ptr<Logger> log_;
   InlineExecutor pool_;
-  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<UpdateEngine> store_;
   std::unique_ptr<ParameterServerService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

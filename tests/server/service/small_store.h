@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "common/job/job.h"
+#include "common/update/update_engine.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
-#include "server/store/parameter_store.h"
 
 namespace tributary {
 
@@ -26,13 +26,13 @@ inline ParameterTable TableOfOneParameter(int64_t elements,
 
 // Returns the options for ten synchronous steps of four micro-batches of one
 // sample, with SGD and learning rate 1.
-inline ParameterStore::Options SmallStoreOptions() {
+inline UpdateEngine::Options SmallStoreOptions() {
   JobSpec job;
   job.mutable_batch()->set_global(4);
   job.mutable_batch()->set_micro_batches(4);
   job.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
   job.mutable_exchange()->mutable_parameter_server();
-  ParameterStore::Options options;
+  UpdateEngine::Options options;
   options.job = ResolveJob(job);
   options.steps = 10;
   return options;

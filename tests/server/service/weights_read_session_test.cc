@@ -25,11 +25,11 @@ constexpr int kReadChunks = 3;
 class WeightsReadSessionTest : public testing::Test {
  protected:
   WeightsReadSessionTest() {
-    store_ = *ParameterStore::Create(
-        SmallStoreOptions(),
-        *ArenaLayout::Create(
-            TableOfOneParameter(kReadChunks * kReadElements, kReadElements)),
-        &pool_, [](const StepSums&) {});
+    store_ =
+        *UpdateEngine::Create(SmallStoreOptions(),
+                              *ArenaLayout::Create(TableOfOneParameter(
+                                  kReadChunks * kReadElements, kReadElements)),
+                              &pool_, [](const StepSums&) {});
     served_.weights.store = store_.get();
     for (int chunk = 0; chunk < kReadChunks; ++chunk) {
       Buffer values = store_->TakeBuffer();
@@ -51,7 +51,7 @@ class WeightsReadSessionTest : public testing::Test {
   }
 
   InlineExecutor pool_;
-  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<UpdateEngine> store_;
   ExchangeSession::Served served_;
   TransportCounters counters_;
   FakeServerStream<ServerMessage> stream_;

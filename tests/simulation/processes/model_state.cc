@@ -84,7 +84,7 @@ absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
     Process* const process = shard == 0 ? reader : world->servers[shard];
     const SimulatedServices* const services =
         static_cast<ServerProcess*>(process)->services();
-    ParameterStore* const store =
+    UpdateEngine* const store =
         services == nullptr ? nullptr : services->store();
     std::optional<Snapshot> snapshot;
     if (store != nullptr && world->Reaches(reader->number(), *process)) {

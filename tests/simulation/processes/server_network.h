@@ -73,7 +73,7 @@ class SimulatedServices final : public AttemptServices {
   // Return the objects that this server serves. coordinator() is null except on
   // shard 0, and store() is null until the server has been configured.
   Coordinator* coordinator() const { return coordinator_; }
-  ParameterStore* store() const { return weights_.store(); }
+  UpdateEngine* store() const { return weights_.store(); }
   const ReplicaStore* memory() const { return memory_; }
 
  private:

@@ -161,7 +161,7 @@ std::string ServerProcess::State() const {
         "attempt ", attempt_, ": ",
         services()->coordinator()->GetStatus().ShortDebugString());
   }
-  ParameterStore* const store = services()->store();
+  UpdateEngine* const store = services()->store();
   return absl::StrCat(network_->enlisted() ? "enlisted" : "not enlisted",
                       ", version ",
                       store == nullptr ? -2 : store->CompleteVersion());

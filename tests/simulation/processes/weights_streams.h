@@ -31,7 +31,7 @@ class WeightsStreams final : public WeightsService {
   // Accepts another server's request for the weights.
   void AcceptRead(const std::shared_ptr<Link>& link);
   // Returns the store that is served; null before Serve.
-  ParameterStore* store() const { return served_.weights.store; }
+  UpdateEngine* store() const { return served_.weights.store; }
   bool idle() const { return calls_.idle(); }
   // Ends all streams. Call it before the store is destroyed.
   void EndAll() { calls_.EndAll(); }

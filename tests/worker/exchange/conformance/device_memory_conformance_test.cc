@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/update/cuda/cuda_passes.h"
 #include "gtest/gtest.h"
-#include "server/store/cuda/cuda_passes.h"
 #include "tests/worker/device/cuda/emulation/emulated_memory.h"
 #include "tests/worker/exchange/conformance/exchange_conformance.h"
 #include "tests/worker/exchange/conformance/exchange_servers.h"

@@ -74,7 +74,7 @@ bool ExchangeServers::LoseServer() {
 }
 
 void ExchangeServers::MakeStore(int shard, const Options& options) {
-  ParameterStore::Options store;
+  UpdateEngine::Options store;
   store.job = job_;
   store.steps = ExchangeWorkload::kSteps;
   store.shard = shard;
@@ -84,7 +84,7 @@ void ExchangeServers::MakeStore(int shard, const Options& options) {
   store.on_failure = [](const absl::Status& status) {
     ADD_FAILURE() << status;
   };
-  stores_.push_back(*ParameterStore::Create(
+  stores_.push_back(*UpdateEngine::Create(
       store, layout_, pool_.get(),
       [this, shard](const StepSums& sums) { OnSums(shard, sums); }));
 }

@@ -15,11 +15,11 @@
 #include "common/base/thread_pool.h"
 #include "common/os/logger.h"
 #include "common/parameters/arena_layout.h"
+#include "common/update/block_pass.h"
+#include "common/update/update_engine.h"
 #include "proto/job.pb.h"
 #include "server/service/listener.h"
 #include "server/service/parameter_server_service.h"
-#include "server/store/block_pass.h"
-#include "server/store/parameter_store.h"
 #include "tests/worker/exchange/conformance/exchange_conformance.h"
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
 
@@ -70,7 +70,7 @@ class ExchangeServers : public ExchangePeers {
   absl::Mutex mu_;
   std::map<int64_t, OpenStep> open_ ABSL_GUARDED_BY(mu_);
   // By shard.
-  std::vector<std::unique_ptr<ParameterStore>> stores_;
+  std::vector<std::unique_ptr<UpdateEngine>> stores_;
   std::vector<std::unique_ptr<ParameterServerService>> services_;
   std::vector<LocalAddress> local_;
   std::vector<std::unique_ptr<Listener>> listeners_;
