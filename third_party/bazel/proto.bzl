@@ -1,12 +1,16 @@
 """C++ from .proto files, with the system's protoc and gRPC plugin."""
 
 # The headers are marked as system headers: generated code is not held to our
-# warnings, wherever it is included.
+# warnings, wherever it is included. The mark follows the include guard, because
+# compilers read a file again for each #include of it if anything precedes the
+# guard.
 _GENERATE = """
 set -eu
 /usr/bin/protoc -I{root} --cpp_out={out} {grpc} $(SRCS)
 for header in $(OUTS); do
-  case $$header in *.h) sed -i '1i #pragma GCC system_header' $$header ;; esac
+  case $$header in
+    *.h) sed -i '0,/^#define .*/s//&\\n#pragma GCC system_header/' $$header ;;
+  esac
 done
 """
 _GRPC = "--plugin=protoc-gen-grpc=/usr/bin/grpc_cpp_plugin --grpc_out={out}"
