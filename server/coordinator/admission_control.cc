@@ -32,21 +32,25 @@ std::string CannotTakePart(const Member& member, const absl::Status& reason) {
 
 }  // namespace
 
-AdmissionControl::AdmissionControl(Attempt* attempt)
+AdmissionControl::AdmissionControl(Attempt* attempt, WorkAssignment* assignment,
+                                   Training* training, Peers* peers)
     : attempt_(*attempt),
-      beginning_(BeginningOf(attempt->options())),
-      quorum_(attempt->options().expected_workers,
-              attempt->options().most_workers, attempt->options().start_timeout,
-              /*data_known=*/attempt->options().data.has_value()),
+      assignment_(*assignment),
+      training_(*training),
+      peers_(*peers),
+      beginning_(BeginningOf(attempt->options)),
+      quorum_(attempt->options.expected_workers, attempt->options.most_workers,
+              attempt->options.start_timeout,
+              /*data_known=*/attempt->options.data.has_value()),
       data_owner_("the workers that it was begun with") {}
 
 absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
                                                     WorkerLink* link) {
-  if (attempt_.phase().finishing()) ++workers_told_done_;
-  TRIBUTARY_RETURN_IF_ERROR(attempt_.phase().CheckWorkerMayJoin());
-  Membership& membership = attempt_.membership();
+  if (attempt_.phase.finishing()) ++attempt_.workers_told_done;
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.phase.CheckWorkerMayJoin());
+  Membership& membership = attempt_.membership;
   // A worker that takes over a rank does not increase the number of members.
-  if (membership.count() >= attempt_.options().max_workers &&
+  if (membership.count() >= attempt_.options.max_workers &&
       !membership.HasRank(join.rank())) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the job has ", Counted(membership.count(), "worker"),
@@ -60,28 +64,27 @@ absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
         "rank ", admitted.rank, " was taken over by a newer process (host ",
         join.host(), ", process ", join.pid(),
         "): give each worker a rank of its own, or none")));
-    attempt_.ForgetWorker(old.incarnation);
+    peers_.ForgetWorker(old.incarnation);
   }
   membership.Find(admitted.incarnation)->link = link;
-  attempt_.OnJoined(*membership.Find(admitted.incarnation));
+  peers_.OnJoined(*membership.Find(admitted.incarnation));
   AdmitWaiting();
   // Last, because it may close all connections, including this worker's.
-  if (admitted.fenced.has_value() && attempt_.phase().training()) {
-    attempt_.OnWorkerLost(admitted.fenced->incarnation,
-                          admitted.fenced->Name());
+  if (admitted.fenced.has_value() && attempt_.phase.training()) {
+    peers_.OnWorkerLost(admitted.fenced->incarnation, admitted.fenced->Name());
   }
   return admitted.incarnation;
 }
 
 void AdmissionControl::AdmitWaiting() {
-  const ServerRoster& servers = attempt_.servers();
+  const ServerRoster& servers = attempt_.servers;
   if (!servers.all_there()) return;
-  for (const auto& [incarnation, listed] : attempt_.membership().members()) {
+  for (const auto& [incarnation, listed] : attempt_.membership.members()) {
     if (listed.admitted) continue;
-    Member* const member = attempt_.membership().Find(incarnation);
+    Member* const member = attempt_.membership.Find(incarnation);
     member->admitted = true;
     member->link->Send(AdmissionOrder(beginning_, servers.servers(), *member,
-                                      attempt_.options().lease));
+                                      attempt_.options.lease));
   }
 }
 
@@ -92,9 +95,9 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
-  absl::Status fits = CheckExternalData(ready.data(), attempt_.options().job);
+  absl::Status fits = CheckExternalData(ready.data(), attempt_.options.job);
   if (fits.ok()) fits = CheckReady(ready);
-  if (fits.ok()) fits = CheckFacts(ready.data(), attempt_.options().job);
+  if (fits.ok()) fits = CheckFacts(ready.data(), attempt_.options.job);
   if (!fits.ok()) {
     // The returned error closes the worker's connection.
     RefuseWorker(member->incarnation, fits, CannotTakePart(*member, fits));
@@ -113,18 +116,18 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
 }
 
 absl::Status AdmissionControl::CheckReady(const Ready& ready) const {
-  if (attempt_.layout().has_value()) {
+  if (attempt_.layout.has_value()) {
     TRIBUTARY_RETURN_IF_ERROR(
-        CheckData(ready.data(), attempt_.progress()->facts(), data_owner_));
-    return CheckModel(ready.table(), *attempt_.layout());
+        CheckData(ready.data(), attempt_.progress->facts(), data_owner_));
+    return CheckModel(ready.table(), *attempt_.layout);
   }
-  const std::optional<DataFacts>& data = attempt_.options().data;
+  const std::optional<DataFacts>& data = attempt_.options.data;
   if (!data.has_value()) return absl::OkStatus();
   return CheckData(ready.data(), *data, data_owner_);
 }
 
 absl::Status AdmissionControl::PrepareIfDue() {
-  if (!attempt_.phase().waiting() || attempt_.layout().has_value()) {
+  if (!attempt_.phase.waiting() || attempt_.layout.has_value()) {
     return absl::OkStatus();
   }
   absl::StatusOr<std::optional<StartQuorum::Decision>> decided =
@@ -141,7 +144,7 @@ absl::Status AdmissionControl::PrepareIfDue() {
     const absl::Status outvoted = CheckReady(ready);
     RefuseWorker(
         incarnation, outvoted,
-        CannotTakePart(*attempt_.membership().Find(incarnation), outvoted));
+        CannotTakePart(*attempt_.membership.Find(incarnation), outvoted));
   }
   OpenWaiting();
   return absl::OkStatus();
@@ -150,24 +153,24 @@ absl::Status AdmissionControl::PrepareIfDue() {
 absl::Status AdmissionControl::Prepare(const Ready& ready) {
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
-  ServerRoster& servers = attempt_.servers();
+  ServerRoster& servers = attempt_.servers;
   const absl::StatusOr<Beginning> beginning =
       ChooseBeginning(beginning_, ready, servers.servers());
   if (!beginning.ok()) {
     attempt_.Fail(beginning.status(), /*exit_code=*/2);
     return beginning.status();
   }
-  if (attempt_.options().on_begin) attempt_.options().on_begin(*beginning);
-  attempt_.Prepare(std::move(layout), ready, *beginning);
+  if (attempt_.options.on_begin) attempt_.options.on_begin(*beginning);
+  training_.Prepare(std::move(layout), ready, *beginning);
   from_memory_ = !beginning->holders.empty();
-  if (beginning->resumes() || attempt_.mode().workers_load_state()) {
+  if (beginning->resumes() || attempt_.mode->workers_load_state()) {
     SetInitialized();
   }
   const auto order = [&](int shard) {
     return ConfigureOrder(beginning_, ready, *beginning, servers.servers(),
                           shard);
   };
-  if (attempt_.mode().workers_load_state()) {
+  if (attempt_.mode->workers_load_state()) {
     open_ = OpenOrder(order(/*shard=*/0), *beginning);
   }
   servers.SendEach(order);
@@ -177,18 +180,18 @@ absl::Status AdmissionControl::Prepare(const Ready& ready) {
 void AdmissionControl::RefuseWorker(int64_t incarnation,
                                     const absl::Status& told,
                                     const std::string& line) {
-  const Member& member = *attempt_.membership().Find(incarnation);
+  const Member& member = *attempt_.membership.Find(incarnation);
   last_refusal_ = line;
   if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
   quorum_.Refuse(member);
-  attempt_.RemoveWorker(incarnation, told);
+  peers_.RemoveWorker(incarnation, told);
 }
 
 void AdmissionControl::Expel(int64_t incarnation, const absl::Status& reason) {
   ServerOrder order;
   order.mutable_revoke()->set_incarnation(incarnation);
-  attempt_.servers().Send(order);
-  const Member* const member = attempt_.membership().Find(incarnation);
+  attempt_.servers.Send(order);
+  const Member* const member = attempt_.membership.Find(incarnation);
   if (member == nullptr) return;
   RefuseWorker(incarnation, reason,
                absl::StrCat(member->Name(), " is refused: ", reason.message()));
@@ -197,34 +200,34 @@ void AdmissionControl::Expel(int64_t incarnation, const absl::Status& reason) {
 void AdmissionControl::Dismiss(int64_t incarnation, const std::string& line) {
   last_refusal_ = line;
   if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
-  attempt_.RemoveWorker(incarnation, absl::DeadlineExceededError(line));
+  peers_.RemoveWorker(incarnation, absl::DeadlineExceededError(line));
 }
 
 void AdmissionControl::EndWaits() {
-  if (!attempt_.phase().under_way() || !attempt_.layout().has_value()) return;
+  if (!attempt_.phase.under_way() || !attempt_.layout.has_value()) return;
   const absl::Time now = attempt_.now();
-  const absl::Duration timeout = attempt_.options().stall_timeout;
+  const absl::Duration timeout = attempt_.options.stall_timeout;
   const std::string within =
       absl::StrCat(" within ", absl::FormatDuration(timeout));
-  if (!initialized_ && attempt_.servers().all_have(0)) SetInitialized();
+  if (!initialized_ && attempt_.servers.all_have(0)) SetInitialized();
   if (!initialized_) {
     if (initializer_ != 0 && now - initializer_since_ > timeout) {
       Dismiss(initializer_,
-              absl::StrCat(attempt_.membership().Find(initializer_)->Name(),
+              absl::StrCat(attempt_.membership.Find(initializer_)->Name(),
                            " has not sent the initial weights", within));
     }
     return;
   }
-  if (!attempt_.phase().waiting() || has_trained()) return;
+  if (!attempt_.phase.waiting() || has_trained()) return;
   std::vector<int64_t> late;
-  for (const auto& [incarnation, member] : attempt_.membership().members()) {
+  for (const auto& [incarnation, member] : attempt_.membership.members()) {
     if (now - std::max(member.opened_since, initialized_since_) > timeout) {
       late.push_back(incarnation);
     }
   }
   for (const int64_t incarnation : late) {
     Dismiss(incarnation,
-            absl::StrCat(attempt_.membership().Find(incarnation)->Name(),
+            absl::StrCat(attempt_.membership.Find(incarnation)->Name(),
                          " has not reported Synced", within));
   }
 }
@@ -247,10 +250,10 @@ std::vector<std::string> AdmissionControl::TakeNotices() {
 }
 
 void AdmissionControl::OpenWaiting() {
-  const ServerRoster& servers = attempt_.servers();
-  if (!attempt_.layout().has_value() || !servers.all_configured()) return;
+  const ServerRoster& servers = attempt_.servers;
+  if (!attempt_.layout.has_value() || !servers.all_configured()) return;
   if (attempt_.keeps_replicas() && !servers.all_replicated()) return;
-  for (const auto& [incarnation, listed] : attempt_.membership().members()) {
+  for (const auto& [incarnation, listed] : attempt_.membership.members()) {
     if (!listed.ready) continue;
     const bool initialize = !initialized_ && initializer_ == 0;
     if (listed.opened && !initialize) continue;
@@ -258,7 +261,7 @@ void AdmissionControl::OpenWaiting() {
       initializer_ = incarnation;
       initializer_since_ = attempt_.now();
     }
-    Member* const member = attempt_.membership().Find(incarnation);
+    Member* const member = attempt_.membership.Find(incarnation);
     member->opened = true;
     member->opened_since = attempt_.now();
     CoordinatorOrder order = open_;
@@ -277,8 +280,8 @@ absl::Status AdmissionControl::OnSynced(Member* member) {
   // that has to send them first may claim it, too.
   if (!initialized_ && member->incarnation != initializer_) SetInitialized();
   first_synced_ = std::min(first_synced_, attempt_.now());
-  if (attempt_.phase().training()) {
-    attempt_.AssignWork();
+  if (attempt_.phase.training()) {
+    assignment_.Assign();
   } else {
     StartIfDue();
   }
@@ -286,13 +289,13 @@ absl::Status AdmissionControl::OnSynced(Member* member) {
 }
 
 void AdmissionControl::StartIfDue() {
-  const int synced = attempt_.membership().synced_count();
-  if (!attempt_.phase().waiting() || synced == 0) return;
+  const int synced = attempt_.membership.synced_count();
+  if (!attempt_.phase.waiting() || synced == 0) return;
   if (synced < quorum_.awaited() &&
-      attempt_.now() - first_synced_ < attempt_.options().start_timeout) {
+      attempt_.now() - first_synced_ < attempt_.options.start_timeout) {
     return;
   }
-  attempt_.Train();
+  training_.Begin();
 }
 
 void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
@@ -301,7 +304,7 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
   if (failure.exit_code() == kExitPreempted) {
     // Named if no other worker joins in time.
     last_refusal_ = reason;
-    attempt_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
+    peers_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
     return;
   }
   if (!member.ready) {
@@ -309,18 +312,17 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
     // job is at fault; otherwise the worker's machine is.
     RefuseWorker(member.incarnation, absl::AbortedError(reason),
                  CannotTakePart(member, absl::AbortedError(failure.message())));
-    if (!attempt_.phase().waiting()) return;
-    if (attempt_.membership().count() == 0 && quorum_.all_refused()) {
+    if (!attempt_.phase.waiting()) return;
+    if (attempt_.membership.count() == 0 && quorum_.all_refused()) {
       attempt_.FailAsReported(failure, reason);
     } else if (PrepareIfDue().ok()) {
       StartIfDue();
     }
-  } else if (attempt_.phase().waiting() ||
-             (attempt_.membership().count() == 1 &&
-              !attempt_.phase().finishing())) {
+  } else if (attempt_.phase.waiting() || (attempt_.membership.count() == 1 &&
+                                          !attempt_.phase.finishing())) {
     attempt_.FailAsReported(failure, reason);
   } else {
-    attempt_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
+    peers_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
   }
 }
 
@@ -333,12 +335,11 @@ void AdmissionControl::RemoveWorker(int64_t incarnation) {
 
 absl::Status AdmissionControl::AddServer(const Enlist& enlist,
                                          ServerLink* link) {
-  TRIBUTARY_RETURN_IF_ERROR(attempt_.phase().CheckServerMayEnlist());
-  TRIBUTARY_RETURN_IF_ERROR(
-      attempt_.servers().Add(enlist, link, attempt_.now()));
-  if (attempt_.complete() && attempt_.servers().all_there()) {
-    workers_told_done_ += attempt_.membership().count();
-    attempt_.FinishComplete();
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.phase.CheckServerMayEnlist());
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.servers.Add(enlist, link, attempt_.now()));
+  if (attempt_.complete() && attempt_.servers.all_there()) {
+    attempt_.workers_told_done += attempt_.membership.count();
+    peers_.FinishComplete();
   }
   AdmitWaiting();
   return absl::OkStatus();
@@ -346,8 +347,8 @@ absl::Status AdmissionControl::AddServer(const Enlist& enlist,
 
 void AdmissionControl::OnConfigured(int shard) {
   // Peers may still report failures when the attempt ends.
-  if (!attempt_.phase().waiting()) return;
-  ServerRoster& servers = attempt_.servers();
+  if (!attempt_.phase.waiting()) return;
+  ServerRoster& servers = attempt_.servers;
   servers.SetConfigured(shard);
   if (attempt_.keeps_replicas() && servers.all_configured()) {
     servers.SendEach([&servers](int other) {
@@ -358,16 +359,16 @@ void AdmissionControl::OnConfigured(int shard) {
 }
 
 void AdmissionControl::OnReplicated(int shard) {
-  if (!attempt_.phase().waiting()) return;
-  attempt_.servers().SetReplicated(shard);
+  if (!attempt_.phase.waiting()) return;
+  attempt_.servers.SetReplicated(shard);
   OpenWaiting();
 }
 
 void AdmissionControl::OnReplicationFailure(int shard,
                                             const std::string& message) {
-  if (attempt_.phase().waiting()) memory_failed_ = from_memory_;
+  if (attempt_.phase.waiting()) memory_failed_ = from_memory_;
   // At the end of the attempt the other servers may disconnect first.
-  if (!attempt_.phase().under_way()) return;
+  if (!attempt_.phase.under_way()) return;
   attempt_.RollBack(
       AttemptEnding::kRolledBack,
       absl::UnavailableError(absl::StrCat(

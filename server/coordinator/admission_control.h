@@ -12,6 +12,9 @@
 #include "proto/rendezvous.pb.h"
 #include "server/coordinator/attempt.h"
 #include "server/coordinator/beginning.h"
+#include "server/coordinator/peers.h"
+#include "server/coordinator/training.h"
+#include "server/coordinator/work_assignment.h"
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 #include "server/membership/start_quorum.h"
@@ -36,11 +39,12 @@ namespace tributary {
 //      StartQuorum::awaited() workers have reported Synced, or when the start
 //      timeout has passed since the first worker reported it.
 //
-// Modifies `attempt`, which must outlive this object. See Attempt for thread
-// safety and errors.
+// See Attempt for thread safety and errors.
 class AdmissionControl {
  public:
-  explicit AdmissionControl(Attempt* attempt);
+  // All arguments must outlive this object.
+  AdmissionControl(Attempt* attempt, WorkAssignment* assignment,
+                   Training* training, Peers* peers);
 
   // ---- Workers.
 
@@ -111,9 +115,6 @@ class AdmissionControl {
   // protocol, or others waited for it for too long. Returns an empty
   // text if no worker was removed for these reasons.
   const std::string& last_refusal() const { return last_refusal_; }
-  // Returns the number of workers that came when the job was done before the
-  // attempt began, and were told so.
-  int64_t workers_told_done() const { return workers_told_done_; }
   // Adds a notice that the peer `who` was refused, because the peer broke the
   // protocol or may not join. `status` states the reason. No effect if `status`
   // means that the peer may join again or that training is complete, or if 100
@@ -138,6 +139,9 @@ class AdmissionControl {
                     const std::string& line);
 
   Attempt& attempt_;
+  WorkAssignment& assignment_;
+  Training& training_;
+  Peers& peers_;
   const BeginningOptions beginning_;
 
   StartQuorum quorum_;
@@ -159,7 +163,6 @@ class AdmissionControl {
   absl::Time first_synced_ = absl::InfiniteFuture();
   std::vector<std::string> notices_;
   std::string last_refusal_;
-  int64_t workers_told_done_ = 0;
 };
 
 }  // namespace tributary

@@ -8,18 +8,50 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/job_metrics.h"
+#include "server/coordinator/job_status.h"
 #include "server/membership/peer_checks.h"
 
 namespace tributary {
+namespace {
+
+// Expels the worker that `training` has found, if there is one.
+void ExpelOffender(Training* training, AdmissionControl* admission) {
+  if (const auto offender = training->TakeOffender()) {
+    admission->Expel(offender->incarnation, offender->reason);
+  }
+}
+
+// Returns the name of the worker in the trace: its role and its rank.
+TracedName TracedNameOf(const Member& member) {
+  return {"worker", member.rank, member.incarnation};
+}
+
+absl::Status CheckTraces(const JobSpec& job, const char* message) {
+  if (job.output().has_trace()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(message, ", but the job traces no steps (output.trace)"));
+}
+
+ClockReading ReadClock(const ClockProbe& probe, absl::Time now) {
+  ClockReading reading;
+  reading.set_sent_ns(probe.sent_ns());
+  reading.set_coordinator_ns(absl::ToUnixNanos(now));
+  return reading;
+}
+
+}  // namespace
 
 Coordinator::Coordinator(const Options& options, Clock clock,
                          MetricsSink metrics)
-    : attempt_(options, std::move(clock), std::move(metrics),
-               [this](int64_t incarnation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-                 admission_.RemoveWorker(incarnation);
-               }),
-      admission_(&attempt_),
-      watchdog_(&attempt_, &admission_) {}
+    : attempt_(options, std::move(clock)),
+      assignment_(&attempt_),
+      training_(&attempt_, &assignment_, std::move(metrics)),
+      peers_(&attempt_, &assignment_,
+             [this](int64_t incarnation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+               admission_.RemoveWorker(incarnation);
+             }),
+      admission_(&attempt_, &assignment_, &training_, &peers_),
+      watchdog_(&attempt_, &assignment_, &training_, &peers_, &admission_) {}
 
 absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
                                                WorkerLink* link) {
@@ -39,7 +71,7 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
 absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
                                          const WorkerReport& report) {
   absl::MutexLock lock(&mu_);
-  Member* member = attempt_.membership().Find(incarnation);
+  Member* member = attempt_.membership.Find(incarnation);
   if (member == nullptr) {
     return absl::AbortedError(
         absl::StrCat("incarnation ", incarnation,
@@ -49,9 +81,9 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
   member->last_heard = attempt_.now();
   const std::string name = member->Name();
   const absl::Status status = Handle(member, report);
-  ExpelOffender();
+  ExpelOffender(&training_, &admission_);
   // Otherwise it was removed, and that is noted.
-  if (!status.ok() && attempt_.membership().Find(incarnation) != nullptr) {
+  if (!status.ok() && attempt_.membership.Find(incarnation) != nullptr) {
     if (IsTransient(status)) {
       admission_.NoteRefusal(name, status);
     } else {
@@ -59,12 +91,6 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
     }
   }
   return status;
-}
-
-void Coordinator::ExpelOffender() {
-  if (const auto offender = attempt_.TakeOffender()) {
-    admission_.Expel(offender->incarnation, offender->reason);
-  }
 }
 
 absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
@@ -77,18 +103,18 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
     case WorkerReport::kHeartbeat:
       TRIBUTARY_RETURN_IF_ERROR(
           CheckStatistics(report.heartbeat().statistics()));
-      attempt_.OnHeartbeat(member, report.heartbeat());
+      peers_.OnHeartbeat(member, report.heartbeat());
       return absl::OkStatus();
     case WorkerReport::kClaim:
-      return attempt_.OnStepRequest(*member);
+      return assignment_.OnStepRequest(*member);
     case WorkerReport::kEvaluation:
-      return attempt_.OnEvaluation(*member, report.evaluation());
+      return training_.OnEvaluation(*member, report.evaluation());
     case WorkerReport::kSums:
-      return attempt_.OnWorkerSums(incarnation, report.sums());
+      return training_.OnWorkerSums(incarnation, report.sums());
     case WorkerReport::kPublication:
-      return attempt_.mode().Publish(incarnation, report.publication());
+      return attempt_.mode->Publish(incarnation, report.publication());
     case WorkerReport::kSaved:
-      attempt_.OnSaved(incarnation, report.saved());
+      training_.OnSaved(incarnation, report.saved());
       return absl::OkStatus();
     case WorkerReport::kFailure:
       admission_.OnFailure(*member, report.failure());
@@ -96,52 +122,29 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
     case WorkerReport::kFarewell:
       TRIBUTARY_RETURN_IF_ERROR(
           CheckStatistics(report.farewell().statistics()));
-      attempt_.OnFarewell({"worker", member->rank,
-                           report.farewell().statistics(), member->host,
-                           member->pid, member->release, member->device});
+      attempt_.farewells.push_back(
+          {"worker", member->rank, report.farewell().statistics(), member->host,
+           member->pid, member->release, member->device});
       return absl::OkStatus();
-    case WorkerReport::kClockProbe:
-      return OnProbe(TracedNameOf(*member), report.clock_probe(),
-                     [member](const ClockReading& reading) {
-                       CoordinatorOrder order;
-                       *order.mutable_clock_reading() = reading;
-                       member->link->Send(order);
-                     });
+    case WorkerReport::kClockProbe: {
+      TRIBUTARY_RETURN_IF_ERROR(
+          CheckTraces(attempt_.options.job, "a clock probe"));
+      trace_.Expect(TracedNameOf(*member));
+      CoordinatorOrder order;
+      *order.mutable_clock_reading() =
+          ReadClock(report.clock_probe(), attempt_.now());
+      member->link->Send(order);
+      return absl::OkStatus();
+    }
     case WorkerReport::kTrace:
-      return OnTrace(TracedNameOf(*member), report.trace());
+      TRIBUTARY_RETURN_IF_ERROR(
+          CheckTraces(attempt_.options.job, "trace records"));
+      return trace_.Add(TracedNameOf(*member), report.trace());
     case WorkerReport::kJoin:
     case WorkerReport::REPORT_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError("unexpected report from a worker");
-}
-
-TracedName Coordinator::TracedNameOf(const Member& member) {
-  return {"worker", member.rank, member.incarnation};
-}
-
-absl::Status Coordinator::OnProbe(
-    const TracedName& process, const ClockProbe& probe,
-    const std::function<void(const ClockReading&)>& answer) {
-  if (!attempt_.options().job.output().has_trace()) {
-    return absl::InvalidArgumentError(
-        "a clock probe, but the job traces no steps (output.trace)");
-  }
-  trace_.Expect(process);
-  ClockReading reading;
-  reading.set_sent_ns(probe.sent_ns());
-  reading.set_coordinator_ns(absl::ToUnixNanos(attempt_.now()));
-  answer(reading);
-  return absl::OkStatus();
-}
-
-absl::Status Coordinator::OnTrace(const TracedName& process,
-                                  const TraceRecords& records) {
-  if (!attempt_.options().job.output().has_trace()) {
-    return absl::InvalidArgumentError(
-        "trace records, but the job traces no steps (output.trace)");
-  }
-  return trace_.Add(process, records);
 }
 
 std::vector<TracedProcess> Coordinator::TakeTrace() {
@@ -156,9 +159,9 @@ bool Coordinator::trace_complete() const {
 
 void Coordinator::OnWorkerDisconnected(int64_t incarnation) {
   absl::MutexLock lock(&mu_);
-  const Member* const member = attempt_.membership().Find(incarnation);
+  const Member* const member = attempt_.membership.Find(incarnation);
   if (member != nullptr) trace_.Lose(TracedNameOf(*member));
-  attempt_.RemoveWorker(incarnation, absl::OkStatus());
+  peers_.RemoveWorker(incarnation, absl::OkStatus());
 }
 
 absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
@@ -170,7 +173,7 @@ absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
 absl::Status Coordinator::OnServerReport(int shard,
                                          const ServerReport& report) {
   absl::MutexLock lock(&mu_);
-  attempt_.servers().SetHeard(shard, attempt_.now());
+  attempt_.servers.SetHeard(shard, attempt_.now());
   switch (report.report_case()) {
     case ServerReport::kConfigured:
       admission_.OnConfigured(shard);
@@ -183,21 +186,21 @@ absl::Status Coordinator::OnServerReport(int shard,
                                       report.replication_failure().message());
       return absl::OkStatus();
     case ServerReport::kSums: {
-      const absl::Status added = attempt_.OnSums(shard, report.sums());
-      ExpelOffender();
+      const absl::Status added = training_.OnSums(shard, report.sums());
+      ExpelOffender(&training_, &admission_);
       return added;
     }
     case ServerReport::kSnapshot:
-      return attempt_.OnSnapshot(shard, report.snapshot());
+      return training_.OnSnapshot(shard, report.snapshot());
     case ServerReport::kHeartbeat:
       if (report.heartbeat().has_statistics()) {
-        attempt_.OnServerStatistics(shard, report.heartbeat().statistics());
+        peers_.OnServerStatistics(shard, report.heartbeat().statistics());
       }
-      attempt_.servers().SetMissing(
+      attempt_.servers.SetMissing(
           shard, report.heartbeat().has_missing()
                      ? std::optional<MissingWork>(report.heartbeat().missing())
                      : std::nullopt);
-      attempt_.OnServerVersion(shard, report.heartbeat().version());
+      training_.OnServerVersion(shard, report.heartbeat().version());
       return absl::OkStatus();
     case ServerReport::kViolation:
       admission_.Expel(
@@ -205,30 +208,34 @@ absl::Status Coordinator::OnServerReport(int shard,
           absl::InvalidArgumentError(report.violation().message()));
       return absl::OkStatus();
     case ServerReport::kLeaving:
-      attempt_.OnLeaving(shard);
+      training_.OnLeaving(shard);
       return absl::OkStatus();
     case ServerReport::kFailure:
-      attempt_.OnServerFailure(shard, report.failure());
+      peers_.OnServerFailure(shard, report.failure());
       return absl::OkStatus();
     case ServerReport::kFarewell: {
       const ProcessIdentity& server =
-          attempt_.servers().servers()[shard].identity;
-      attempt_.OnFarewell({"server", shard, report.farewell().statistics(),
-                           server.host, server.pid, server.release,
-                           server.device});
+          attempt_.servers.servers()[shard].identity;
+      attempt_.farewells.push_back({"server", shard,
+                                    report.farewell().statistics(), server.host,
+                                    server.pid, server.release, server.device});
       return absl::OkStatus();
     }
-    case ServerReport::kClockProbe:
-      return OnProbe({"server", shard}, report.clock_probe(),
-                     [link = attempt_.servers().servers()[shard].link](
-                         const ClockReading& reading) {
-                       if (link == nullptr) return;
-                       ServerOrder order;
-                       *order.mutable_clock_reading() = reading;
-                       link->Send(order);
-                     });
+    case ServerReport::kClockProbe: {
+      TRIBUTARY_RETURN_IF_ERROR(
+          CheckTraces(attempt_.options.job, "a clock probe"));
+      trace_.Expect({"server", shard});
+      ServerOrder order;
+      *order.mutable_clock_reading() =
+          ReadClock(report.clock_probe(), attempt_.now());
+      ServerLink* const link = attempt_.servers.servers()[shard].link;
+      if (link != nullptr) link->Send(order);
+      return absl::OkStatus();
+    }
     case ServerReport::kTrace:
-      return OnTrace({"server", shard}, report.trace());
+      TRIBUTARY_RETURN_IF_ERROR(
+          CheckTraces(attempt_.options.job, "trace records"));
+      return trace_.Add({"server", shard}, report.trace());
     case ServerReport::kEnlist:
     case ServerReport::REPORT_NOT_SET:
       break;
@@ -238,18 +245,18 @@ absl::Status Coordinator::OnServerReport(int shard,
 
 void Coordinator::ServerGone(int shard) {
   absl::MutexLock lock(&mu_);
-  attempt_.OnServerGone(shard);
+  peers_.OnServerGone(shard);
 }
 
 void Coordinator::OnCheckpointFolder(
     const absl::StatusOr<std::string>& folder) {
   absl::MutexLock lock(&mu_);
-  attempt_.OnCheckpointFolder(folder);
+  training_.OnCheckpointFolder(folder);
 }
 
 void Coordinator::OnCheckpointCommitted(const absl::Status& status) {
   absl::MutexLock lock(&mu_);
-  attempt_.OnCheckpointCommitted(status);
+  training_.OnCheckpointCommitted(status);
 }
 
 void Coordinator::Tick() {
@@ -269,7 +276,7 @@ void Coordinator::Overtaken(const absl::Status& reason) {
 
 void Coordinator::Drain() {
   absl::MutexLock lock(&mu_);
-  attempt_.Drain();
+  training_.Drain();
 }
 
 Coordinator::Ending Coordinator::AwaitEnding(absl::Duration timeout) {
@@ -288,31 +295,10 @@ void Coordinator::FinishServers() {
 
 bool Coordinator::AwaitServersGone(absl::Duration timeout) {
   const auto gone = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return attempt_.servers().none_there();
+    return attempt_.servers.none_there();
   };
   absl::MutexLock lock(&mu_);
   return AwaitFor(&mu_, absl::Condition(&gone), timeout);
-}
-
-int Coordinator::workers_at_ending() const {
-  absl::MutexLock lock(&mu_);
-  return attempt_.workers_at_ending();
-}
-
-int64_t Coordinator::workers_told_done() const {
-  absl::MutexLock lock(&mu_);
-  return admission_.workers_told_done();
-}
-
-bool Coordinator::memory_failed() const {
-  absl::MutexLock lock(&mu_);
-  return admission_.memory_failed();
-}
-
-std::optional<DataFacts> Coordinator::data() const {
-  absl::MutexLock lock(&mu_);
-  if (!admission_.has_trained()) return std::nullopt;
-  return attempt_.progress()->facts();
 }
 
 std::vector<std::string> Coordinator::TakeNotices() {
@@ -320,31 +306,47 @@ std::vector<std::string> Coordinator::TakeNotices() {
   return admission_.TakeNotices();
 }
 
-bool Coordinator::has_trained() const {
+AttemptFacts Coordinator::Facts() const {
   absl::MutexLock lock(&mu_);
-  return admission_.has_trained() && !watchdog_.stalled();
+  AttemptFacts facts;
+  facts.has_trained = admission_.has_trained() && !watchdog_.stalled();
+  if (admission_.has_trained()) facts.data = attempt_.progress->facts();
+  facts.layout = attempt_.layout;
+  if (attempt_.progress.has_value()) {
+    facts.final_version = attempt_.progress->final_version();
+  }
+  if (attempt_.complete()) {
+    facts.complete_checkpoint = attempt_.options.resume->folder;
+  }
+  for (const ServerRoster::Server& server : attempt_.servers.servers()) {
+    facts.server_addresses.push_back(server.address);
+  }
+  facts.workers_at_ending = attempt_.workers_at_ending;
+  facts.workers_told_done = attempt_.workers_told_done;
+  facts.memory_failed = admission_.memory_failed();
+  return facts;
 }
 
 absl::Status Coordinator::status() const {
   absl::MutexLock lock(&mu_);
-  return attempt_.phase().failure();
+  return attempt_.phase.failure();
 }
 
 StatusReply Coordinator::GetStatus() const {
   absl::MutexLock lock(&mu_);
-  return attempt_.Describe();
+  return DescribeJob(attempt_);
 }
 
 void Coordinator::AddMetrics(MetricsPage* page) const {
   JobMetricsInputs job;
   {
     absl::MutexLock lock(&mu_);
-    job.status = attempt_.Describe();
-    job.workers_lost = attempt_.workers_lost();
-    job.lease_expiries = attempt_.lease_expiries();
-    if (attempt_.progress().has_value()) {
-      job.step_seconds = attempt_.progress()->step_seconds();
-      job.sample_count = attempt_.progress()->sample_count();
+    job.status = DescribeJob(attempt_);
+    job.workers_lost = attempt_.workers_lost;
+    job.lease_expiries = attempt_.lease_expiries;
+    if (attempt_.progress.has_value()) {
+      job.step_seconds = attempt_.progress->step_seconds();
+      job.sample_count = attempt_.progress->sample_count();
     }
   }
   AddJobMetrics(job, page);
@@ -352,37 +354,12 @@ void Coordinator::AddMetrics(MetricsPage* page) const {
 
 std::string Coordinator::Summary(const std::string& weights_sha256) const {
   absl::MutexLock lock(&mu_);
-  return attempt_.Summary(weights_sha256);
-}
-
-std::vector<std::string> Coordinator::server_addresses() const {
-  absl::MutexLock lock(&mu_);
-  std::vector<std::string> addresses;
-  for (const ServerRoster::Server& server : attempt_.servers().servers()) {
-    addresses.push_back(server.address);
-  }
-  return addresses;
-}
-
-std::optional<ArenaLayout> Coordinator::layout() const {
-  absl::MutexLock lock(&mu_);
-  return attempt_.layout();
+  return SummarizeJob(attempt_, weights_sha256);
 }
 
 CheckpointManifest Coordinator::FinalManifest() const {
   absl::MutexLock lock(&mu_);
-  return attempt_.FinalManifest();
-}
-
-std::string Coordinator::complete_checkpoint() const {
-  absl::MutexLock lock(&mu_);
-  return attempt_.complete() ? attempt_.options().resume->folder : "";
-}
-
-int64_t Coordinator::final_version() const {
-  absl::MutexLock lock(&mu_);
-  const std::optional<JobProgress>& progress = attempt_.progress();
-  return progress.has_value() ? progress->final_version() : 0;
+  return training_.FinalManifest();
 }
 
 }  // namespace tributary

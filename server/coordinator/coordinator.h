@@ -4,7 +4,6 @@
 #define TRIBUTARY_SERVER_COORDINATOR_COORDINATOR_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,17 +21,52 @@
 #include "server/coordinator/admission_control.h"
 #include "server/coordinator/attempt.h"
 #include "server/coordinator/attempt_phase.h"
+#include "server/coordinator/peers.h"
+#include "server/coordinator/training.h"
 #include "server/coordinator/watchdog.h"
+#include "server/coordinator/work_assignment.h"
 #include "server/trace/trace_collector.h"
 
 namespace tributary {
+
+// What an attempt has found out, for the process that runs the job.
+struct AttemptFacts {
+  // True if at least one worker has reported Synced in this attempt, which
+  // means that the worker has all weights, unless the attempt has ended because
+  // no step was completed.
+  bool has_trained = false;
+  // Facts about the data that this attempt uses (numbers of samples,
+  // fingerprint); absent until a worker has reported Synced.
+  std::optional<DataFacts> data;
+  // The layout of the model's parameters, and the version of the finished
+  // model. Absent, and 0, until the workers agree on the model and the data
+  // (see StartQuorum), unless the job was complete before this attempt began.
+  std::optional<ArenaLayout> layout;
+  int64_t final_version = 0;
+  // The folder of the checkpoint with the finished model if the job was
+  // complete before this attempt began, otherwise an empty string.
+  std::string complete_checkpoint;
+  // The host:port of each server, indexed by shard. The string is empty for
+  // shard 0 and for a server that has not enlisted.
+  std::vector<std::string> server_addresses;
+  // The number of workers at the moment at which the attempt was rolled back,
+  // or was overtaken by a newer coordinator (see Coordinator::Overtaken); 0 if
+  // neither has happened, for example if the job failed.
+  int workers_at_ending = 0;
+  // The number of workers that came when the job was done before the attempt
+  // began, and were told so.
+  int64_t workers_told_done = 0;
+  // True if the attempt failed to begin from the in-memory replicas (copies of
+  // a server's state in the memory of a different server).
+  bool memory_failed = false;
+};
 
 // Runs one attempt at a job, from before the first peer connects until the
 // attempt ends. An attempt ends with the job, or earlier: for example, the loss
 // of a server ends the attempt, not the job.
 //
-// Owns an Attempt with its AdmissionControl and Watchdog, and the lock that
-// guards them; passes each message to the object that handles it. Thread-safe.
+// Owns an Attempt with the parts that change it, and the lock that guards them;
+// passes each message to the part that handles it. Thread-safe.
 // Only the Await functions block. WorkerLinks, ServerLinks, the
 // CheckpointCommitter and the callbacks are called with the lock held. If a
 // method that handles a peer's message returns an error, the caller ends that
@@ -42,7 +76,7 @@ class Coordinator {
   using Options = AttemptOptions;
   using Ending = AttemptEnding;
   using Clock = Attempt::Clock;
-  using MetricsSink = Attempt::MetricsSink;
+  using MetricsSink = Training::MetricsSink;
 
   Coordinator(const Options& options, Clock clock, MetricsSink metrics);
 
@@ -70,7 +104,7 @@ class Coordinator {
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnServerReport(int shard, const ServerReport& report)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Handles the end of the server's connection; see Attempt::OnServerGone.
+  // Handles the end of the server's connection; see Peers::OnServerGone.
   void ServerGone(int shard) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- Results of the CheckpointCommitter.
@@ -93,7 +127,7 @@ class Coordinator {
 
   // ---- The job's end, for the process that runs it.
 
-  // Stops the job before its end; see Attempt::Drain.
+  // Stops the job before its end; see Training::Drain.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Waits until the attempt has ended, and returns how it ended. Returns kNone
@@ -102,25 +136,10 @@ class Coordinator {
   // Tells the servers that the job has ended, so that they exit. If the job was
   // stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the number of workers at the moment at which the attempt was rolled
-  // back, or was overtaken by a newer coordinator (see Overtaken). Returns 0 if
-  // neither has happened, for example if the job failed.
-  int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
-  // See AdmissionControl::workers_told_done.
-  int64_t workers_told_done() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if the attempt failed to begin from the in-memory replicas
-  // (copies of a server's state in the memory of a different server).
-  bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns facts about the data that this attempt uses (numbers of samples,
-  // fingerprint), or nullopt while has_trained() is false.
-  std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
+  AttemptFacts Facts() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the lines for the log that were added since the last call. Each
   // names a worker that was refused or removed, and the reason.
   std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if at least one worker has reported Synced in this attempt,
-  // which means that the worker has all weights, unless the attempt has ended
-  // because no step was completed.
-  bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the trace records that were received from each process, and removes
   // them from this object. Returns an empty list unless the job traces steps.
   std::vector<TracedProcess> TakeTrace() ABSL_LOCKS_EXCLUDED(mu_);
@@ -142,24 +161,10 @@ class Coordinator {
   // the final model; empty if there is none.
   std::string Summary(const std::string& weights_sha256 = "") const
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the host:port of each server, indexed by shard. The string is empty
-  // for shard 0 and for a server that has not enlisted.
-  std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the layout of the model's parameters. Returns nullopt until the
-  // workers agree on the model (see StartQuorum), unless the job was complete
-  // before this attempt began.
-  std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the manifest of the finished model, after the attempt has ended as
   // kTrained. If the manifest names files, they are those of a checkpoint; the
   // file of the final model is never among them.
   CheckpointManifest FinalManifest() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the folder of the checkpoint with the finished model if the job was
-  // complete before this attempt began, otherwise an empty string.
-  std::string complete_checkpoint() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the version of the finished model. Returns 0 until the workers
-  // agree on the model and the data, unless the job was complete before this
-  // attempt began.
-  int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   // Handles a report of a member. Returns an error if the report is invalid or
@@ -167,22 +172,11 @@ class Coordinator {
   absl::Status Handle(Member* member, const WorkerReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Expels the worker that Attempt::TakeOffender returns, if there is one.
-  void ExpelOffender() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-
-  // Returns the name of the worker in the trace: its role and its rank.
-  static TracedName TracedNameOf(const Member& member);
-  // These functions handle a process's clock probe (a request for the
-  // coordinator's clock) and its trace records. `answer` sends the answer to
-  // the probe.
-  absl::Status OnProbe(const TracedName& process, const ClockProbe& probe,
-                       const std::function<void(const ClockReading&)>& answer)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status OnTrace(const TracedName& process, const TraceRecords& records)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-
   mutable absl::Mutex mu_;
   Attempt attempt_ ABSL_GUARDED_BY(mu_);
+  WorkAssignment assignment_ ABSL_GUARDED_BY(mu_);
+  Training training_ ABSL_GUARDED_BY(mu_);
+  Peers peers_ ABSL_GUARDED_BY(mu_);
   AdmissionControl admission_ ABSL_GUARDED_BY(mu_);
   Watchdog watchdog_ ABSL_GUARDED_BY(mu_);
   TraceCollector trace_ ABSL_GUARDED_BY(mu_);

@@ -4,13 +4,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/job/job.h"
 
 namespace tributary {
 namespace {
 
-int64_t LeaseLeft(const JobView& view, absl::Time last_heard) {
+int64_t LeaseLeft(const Attempt& attempt, absl::Time last_heard) {
   return std::max<int64_t>(
-      0, absl::ToInt64Milliseconds(view.lease - (view.now - last_heard)));
+      0, absl::ToInt64Milliseconds(attempt.options.lease -
+                                   (attempt.now() - last_heard)));
 }
 
 void FillIdentity(const ProcessIdentity& identity, ProcessStatus* process) {
@@ -20,17 +22,18 @@ void FillIdentity(const ProcessIdentity& identity, ProcessStatus* process) {
   process->set_device(identity.device);
 }
 
-void FillProcesses(const JobView& view, StatusReply* reply) {
-  const int64_t round = view.progress == nullptr ? 0 : view.progress->round();
+void FillProcesses(const Attempt& attempt, StatusReply* reply) {
+  const int64_t round =
+      !attempt.progress.has_value() ? 0 : attempt.progress->round();
   const Member* const straggler =
-      view.phase.training() ? view.membership.Straggler(round) : nullptr;
+      attempt.phase.training() ? attempt.membership.Straggler(round) : nullptr;
   const std::string whom = straggler == nullptr
                                ? std::string()
                                : absl::StrCat("worker ", straggler->rank, ": ",
                                               straggler->heartbeat.phase());
-  const int missing = view.servers.FirstMissing();
-  for (size_t shard = 0; shard < view.servers.servers().size(); ++shard) {
-    const ServerRoster::Server& server = view.servers.servers()[shard];
+  const int missing = attempt.servers.FirstMissing();
+  for (size_t shard = 0; shard < attempt.servers.servers().size(); ++shard) {
+    const ServerRoster::Server& server = attempt.servers.servers()[shard];
     ProcessStatus* const process = reply->add_process();
     process->set_role("server");
     process->set_number(static_cast<int>(shard));
@@ -39,9 +42,9 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
     process->set_phase(server.link == nullptr ? "absent"
                        : server.configured    ? "ready"
                                               : "loading");
-    process->set_silent_ms(
-        shard == 0 ? -1
-                   : absl::ToInt64Milliseconds(view.now - server.last_heard));
+    process->set_silent_ms(shard == 0 ? -1
+                                      : absl::ToInt64Milliseconds(
+                                            attempt.now() - server.last_heard));
     process->set_lease_left_ms(-1);
     if (server.link == nullptr) continue;
     FillIdentity(server.identity, process);
@@ -49,17 +52,17 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
       *process->mutable_statistics() = *server.statistics;
     }
     if (shard > 0) {
-      process->set_lease_left_ms(LeaseLeft(view, server.last_heard));
+      process->set_lease_left_ms(LeaseLeft(attempt, server.last_heard));
     }
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
-    } else if (view.membership.members().empty()) {
+    } else if (attempt.membership.members().empty()) {
       process->set_waits_for("workers");
     } else {
       process->set_waits_for(whom);
     }
   }
-  for (const auto& [incarnation, member] : view.membership.members()) {
+  for (const auto& [incarnation, member] : attempt.membership.members()) {
     ProcessStatus* const process = reply->add_process();
     process->set_role("worker");
     process->set_number(member.rank);
@@ -69,8 +72,8 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
     process->set_step(member.heartbeat.step());
     process->set_phase(member.heartbeat.phase());
     process->set_silent_ms(
-        absl::ToInt64Milliseconds(view.now - member.last_heard));
-    process->set_lease_left_ms(LeaseLeft(view, member.last_heard));
+        absl::ToInt64Milliseconds(attempt.now() - member.last_heard));
+    process->set_lease_left_ms(LeaseLeft(attempt, member.last_heard));
     FillIdentity({member.host, member.pid, member.release, member.device},
                  process);
     if (member.heartbeat.has_statistics()) {
@@ -80,8 +83,9 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
     process->set_leaf_end(member.first_micro_batch + member.micro_batches);
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
-    } else if (view.phase.waiting() &&
-               (member.synced || (member.ready && view.progress == nullptr))) {
+    } else if (attempt.phase.waiting() &&
+               (member.synced ||
+                (member.ready && !attempt.progress.has_value()))) {
       process->set_waits_for("other workers");
     } else if (member.synced && member.micro_batches == 0) {
       process->set_waits_for("micro-batches: it is a spare");
@@ -93,10 +97,11 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
 
 // Sets the worker that the current step waits for, if the step takes unusually
 // long.
-void FillStall(const JobView& view, StatusReply* reply) {
-  const absl::Duration taken = view.progress->Stalled(view.now);
+void FillStall(const Attempt& attempt, StatusReply* reply) {
+  const absl::Duration taken = attempt.progress->Stalled(attempt.now());
   if (taken == absl::ZeroDuration()) return;
-  const Member* straggler = view.membership.Straggler(view.progress->round());
+  const Member* straggler =
+      attempt.membership.Straggler(attempt.progress->round());
   if (straggler == nullptr) return;
   reply->set_waiting_rank(straggler->rank);
   reply->set_waiting_milliseconds(absl::ToDoubleMilliseconds(taken));
@@ -123,36 +128,69 @@ StatusReply::Phase PhaseOf(AttemptPhase::Phase phase) {
   return StatusReply::PHASE_UNSPECIFIED;
 }
 
+int64_t ParameterCount(const Attempt& attempt) {
+  return attempt.layout.has_value() ? attempt.layout->parameter_count() : 0;
+}
+
 }  // namespace
 
-StatusReply DescribeJob(const JobView& view) {
+StatusReply DescribeJob(const Attempt& attempt) {
   StatusReply reply;
   reply.set_evaluation_version(-1);
-  if (view.progress != nullptr) view.progress->FillStatus(&reply);
-  reply.set_phase(PhaseOf(view.phase.phase()));
-  reply.set_attempt(view.attempt);
+  if (attempt.progress.has_value()) attempt.progress->FillStatus(&reply);
+  reply.set_phase(PhaseOf(attempt.phase.phase()));
+  reply.set_attempt(attempt.options.attempt);
   reply.set_checkpoint_step(-1);
-  if (view.checkpoints != nullptr) {
-    const CheckpointSchedule& schedule = view.checkpoints->schedule();
-    reply.set_checkpoint_step(view.checkpoints->committed_step());
+  if (attempt.checkpoints.has_value()) {
+    const CheckpointSchedule& schedule = attempt.checkpoints->schedule();
+    reply.set_checkpoint_step(attempt.checkpoints->committed_step());
     reply.set_checkpoint_failures(schedule.failures());
     reply.set_checkpoint_failure(schedule.failure());
   }
-  for (const auto& [incarnation, member] : view.membership.members()) {
-    if (member.heartbeat.phase() == "evaluate" && view.phase.training()) {
+  for (const auto& [incarnation, member] : attempt.membership.members()) {
+    if (member.heartbeat.phase() == "evaluate" && attempt.phase.training()) {
       reply.set_phase(StatusReply::EVALUATING);
     }
   }
-  if (reply.phase() == StatusReply::TRAINING) FillStall(view, &reply);
-  FillProcesses(view, &reply);
-  reply.set_workers(view.membership.count());
-  reply.set_servers(static_cast<int>(view.servers.servers().size()));
-  const absl::Status& failure = view.phase.failure();
+  if (reply.phase() == StatusReply::TRAINING) FillStall(attempt, &reply);
+  FillProcesses(attempt, &reply);
+  reply.set_workers(attempt.membership.count());
+  reply.set_servers(static_cast<int>(attempt.servers.servers().size()));
+  const absl::Status& failure = attempt.phase.failure();
   if (!failure.ok()) {
     reply.set_failure(std::string(failure.message()));
-    reply.set_failure_exit_code(view.phase.failure_exit_code());
+    reply.set_failure_exit_code(attempt.phase.failure_exit_code());
   }
+  reply.set_model(ModelTitle(attempt.options.job));
+  reply.set_workers_lost(attempt.workers_lost);
+  reply.set_lease_expiries(attempt.lease_expiries);
+  reply.set_parameters(ParameterCount(attempt));
   return reply;
+}
+
+std::string SummarizeJob(const Attempt& attempt,
+                         const std::string& weights_sha256) {
+  RunFacts facts;
+  facts.job = &attempt.options.job;
+  facts.failure = attempt.phase.failure();
+  facts.stopped = attempt.phase.drained();
+  facts.attempt = attempt.options.attempt;
+  if (attempt.checkpoints.has_value()) {
+    facts.checkpoint_failures = attempt.checkpoints->schedule().failures();
+    facts.checkpoint_failure = attempt.checkpoints->schedule().failure();
+  }
+  if (attempt.progress.has_value()) {
+    facts.progress = &*attempt.progress;
+    facts.skipped_steps = attempt.progress->skipped_steps();
+  }
+  facts.parameters = ParameterCount(attempt);
+  facts.workers = attempt.most_workers;
+  facts.workers_lost = attempt.workers_lost;
+  facts.reassignments_by_speed = attempt.assignments_by_speed;
+  facts.servers = attempt.options.servers;
+  facts.processes = attempt.farewells;
+  facts.weights_sha256 = weights_sha256;
+  return SummaryJson(facts);
 }
 
 }  // namespace tributary

@@ -18,8 +18,14 @@ constexpr int kMostStalls = 3;
 
 }  // namespace
 
-Watchdog::Watchdog(Attempt* attempt, AdmissionControl* admission)
-    : attempt_(*attempt), admission_(*admission) {
+Watchdog::Watchdog(Attempt* attempt, WorkAssignment* assignment,
+                   Training* training, Peers* peers,
+                   AdmissionControl* admission)
+    : attempt_(*attempt),
+      assignment_(*assignment),
+      training_(*training),
+      peers_(*peers),
+      admission_(*admission) {
   last_tick_ = servers_missing_since_ = stall_ended_ = attempt_.now();
 }
 
@@ -29,16 +35,16 @@ void Watchdog::Tick() {
   ExpireServers(now);
   AwaitServers(now);
   ExpireWorkers(now);
-  attempt_.AssignWorkIfDue();
+  assignment_.AssignIfDue();
   admission_.PrepareIfDue()
       .IgnoreError();  // An error has already failed the job.
   admission_.StartIfDue();
   admission_.EndWaits();
-  attempt_.RunCheckpointsWhileIdle();
+  training_.RunCheckpointsWhileIdle();
   EndStall(now);
-  if (attempt_.phase().finishing() &&
-      now - attempt_.finishing_since() > kFarewellTimeout) {
-    attempt_.RemoveWorkers(absl::OutOfRangeError("the job is done"));
+  if (attempt_.phase.finishing() &&
+      now - attempt_.finishing_since > kFarewellTimeout) {
+    peers_.RemoveWorkers(absl::OutOfRangeError("the job is done"));
   }
   AwaitWorkers(now);
 }
@@ -46,27 +52,27 @@ void Watchdog::Tick() {
 void Watchdog::ForgivePause(absl::Time now) {
   const absl::Duration gap = now - last_tick_;
   last_tick_ = now;
-  if (gap <= attempt_.options().lease / 4) return;
-  attempt_.membership().Forgive(gap);
-  attempt_.servers().Forgive(gap);
+  if (gap <= attempt_.options.lease / 4) return;
+  attempt_.membership.Forgive(gap);
+  attempt_.servers.Forgive(gap);
 }
 
 void Watchdog::ExpireServers(absl::Time now) {
-  for (const int shard : attempt_.servers().Expired(now, attempt_.lease())) {
-    attempt_.OnServerExpired(shard);
+  for (const int shard : attempt_.servers.Expired(now, attempt_.lease())) {
+    peers_.OnServerExpired(shard);
   }
 }
 
 void Watchdog::AwaitServers(absl::Time now) {
   // Servers that are still missing are not needed.
   if (attempt_.complete() && now - servers_missing_since_ > kFarewellTimeout) {
-    attempt_.FinishComplete();
+    peers_.FinishComplete();
   }
-  const ServerRoster& servers = attempt_.servers();
-  const AttemptOptions& options = attempt_.options();
+  const ServerRoster& servers = attempt_.servers;
+  const AttemptOptions& options = attempt_.options;
   if (servers.all_there()) {
     servers_missing_since_ = now;
-  } else if (attempt_.phase().waiting() &&
+  } else if (attempt_.phase.waiting() &&
              now - servers_missing_since_ > options.no_server_timeout) {
     attempt_.Fail(
         absl::DeadlineExceededError(absl::StrCat(
@@ -80,15 +86,14 @@ void Watchdog::AwaitServers(absl::Time now) {
 }
 
 void Watchdog::ExpireWorkers(absl::Time now) {
-  for (const int64_t incarnation : attempt_.membership().Expired(now)) {
-    attempt_.OnWorkerExpired(*attempt_.membership().Find(incarnation));
+  for (const int64_t incarnation : attempt_.membership.Expired(now)) {
+    peers_.OnWorkerExpired(*attempt_.membership.Find(incarnation));
   }
 }
 
 void Watchdog::AwaitWorkers(absl::Time now) {
-  const absl::Duration timeout = attempt_.options().no_worker_timeout;
-  if (!attempt_.phase().under_way() ||
-      now - attempt_.alone_since() <= timeout) {
+  const absl::Duration timeout = attempt_.options.no_worker_timeout;
+  if (!attempt_.phase.under_way() || now - peers_.alone_since() <= timeout) {
     return;
   }
   const std::string& refusal = admission_.last_refusal();
@@ -101,9 +106,9 @@ void Watchdog::AwaitWorkers(absl::Time now) {
 }
 
 void Watchdog::EndStall(absl::Time now) {
-  if (!attempt_.phase().training()) return;
-  const JobProgress& progress = *attempt_.progress();
-  const absl::Duration timeout = attempt_.options().stall_timeout;
+  if (!attempt_.phase.training()) return;
+  const JobProgress& progress = *attempt_.progress;
+  const absl::Duration timeout = attempt_.options.stall_timeout;
   if (begun_round_ < 0) begun_round_ = progress.round();
   if (progress.round() != stalled_round_) {
     stalled_round_ = progress.round();
@@ -117,16 +122,16 @@ void Watchdog::EndStall(absl::Time now) {
   if (stalled < timeout || now - stall_ended_ < timeout) return;
   const Member* culprit = nullptr;
   if (piece.has_value()) {
-    culprit = attempt_.membership().WorkerOfPiece(*piece);
+    culprit = attempt_.membership.WorkerOfPiece(*piece);
   } else {
-    culprit = attempt_.mode().Awaited(progress.round());
+    culprit = attempt_.mode->Awaited(progress.round());
     if (culprit == nullptr) {
-      culprit = attempt_.membership().Straggler(progress.round());
+      culprit = attempt_.membership.Straggler(progress.round());
     }
     // How long the job's steps take is not known yet.
     if (!progress.measured() &&
         now - (culprit != nullptr ? culprit->last_computed
-                                  : attempt_.membership().last_computed()) <
+                                  : attempt_.membership.last_computed()) <
             timeout) {
       return;
     }

@@ -7,6 +7,9 @@
 #include "absl/time/time.h"
 #include "server/coordinator/admission_control.h"
 #include "server/coordinator/attempt.h"
+#include "server/coordinator/peers.h"
+#include "server/coordinator/training.h"
+#include "server/coordinator/work_assignment.h"
 
 namespace tributary {
 
@@ -16,15 +19,16 @@ namespace tributary {
 // lease (because it is suspended or gets no CPU time), the pause does not count
 // toward any lease.
 //
-// Modifies `attempt` and `admission`, which must outlive this object. See
-// Attempt for thread safety.
+// See Attempt for thread safety.
 class Watchdog {
  public:
-  Watchdog(Attempt* attempt, AdmissionControl* admission);
+  // All arguments must outlive this object.
+  Watchdog(Attempt* attempt, WorkAssignment* assignment, Training* training,
+           Peers* peers, AdmissionControl* admission);
 
   // Makes all checks of this class. Call it several times a second. Also calls
   // AdmissionControl::PrepareIfDue and StartIfDue, and
-  // Attempt::RunCheckpointsWhileIdle.
+  // Training::RunCheckpointsWhileIdle.
   void Tick();
 
   // Returns true if the attempt was ended because it completed no step, and no
@@ -43,6 +47,9 @@ class Watchdog {
   void EndStall(absl::Time now);
 
   Attempt& attempt_;
+  WorkAssignment& assignment_;
+  Training& training_;
+  Peers& peers_;
   AdmissionControl& admission_;
   absl::Time last_tick_;
   absl::Time servers_missing_since_;

@@ -38,14 +38,15 @@ absl::Status WriteAverage(const EndedAttempt& attempt,
 absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   const ServerOptions& options = *attempt.options;
   const Coordinator& coordinator = *attempt.coordinator;
-  const ArenaLayout layout = *coordinator.layout();
+  const AttemptFacts facts = coordinator.Facts();
+  const ArenaLayout& layout = *facts.layout;
   BufferPool arenas(layout.arena_elements());
   const Buffer arena = arenas.Take();
   FinalModelSources sources;
-  sources.version = coordinator.final_version();
-  sources.complete_checkpoint = coordinator.complete_checkpoint();
+  sources.version = facts.final_version;
+  sources.complete_checkpoint = facts.complete_checkpoint;
   sources.store = attempt.local->store();
-  sources.addresses = coordinator.server_addresses();
+  sources.addresses = facts.server_addresses;
   sources.network = attempt.network;
   if (ResolveExchange(options.job).servers_hold_replicas) {
     sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
@@ -59,7 +60,7 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   const absl::Status current = attempt.output->CheckAttempt(attempt.number);
   if (absl::IsFailedPrecondition(current)) return current;
   TRIBUTARY_RETURN_IF_ERROR(read);
-  if (const auto data = coordinator.data()) {
+  if (const auto& data = facts.data) {
     TRIBUTARY_RETURN_IF_ERROR(attempt.output->WriteEncoding(*data));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(

@@ -199,7 +199,7 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
        attempt = attempt_](const absl::Status& rewound) {
         records_.EndChange(attempt);
         tensorboard_.Begin(step);
-        const std::optional<DataFacts> data = coordinator->data();
+        const std::optional<DataFacts> data = coordinator->Facts().data;
         health_.Begin(data.has_value() ? data->steps() : 0);
         if (!from.empty()) options_.log->Info("%s", from);
         if (!again) {
@@ -226,7 +226,7 @@ ThreadedCheckpointCommitter::Options CoordinatorProcess::CommitterOptions(
     // again, and may have nothing left to do, so that no worker tells the
     // encoding.
     metrics_.Flush();
-    if (const auto data = (*coordinator)->data()) {
+    if (const auto data = (*coordinator)->Facts().data) {
       TRIBUTARY_RETURN_IF_ERROR(output_->WriteEncoding(*data));
     }
     return output_->CheckAttempt(attempt_);
@@ -407,13 +407,13 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   // Queued writes may call coordinator.Fail, see above.
   metrics_.Flush();
   end.status = coordinator.status();
-  if (const auto data = coordinator.data()) data_ = data;
+  const AttemptFacts facts = coordinator.Facts();
+  if (facts.data.has_value()) data_ = facts.data;
   end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
   bool rolled_back = end.ending == Coordinator::Ending::kRolledBack ||
                      end.ending == Coordinator::Ending::kDamaged;
   if (rolled_back) {
-    history_.Add(coordinator.has_trained(), coordinator.memory_failed(),
-                 MonotonicNow());
+    history_.Add(facts.has_trained, facts.memory_failed, MonotonicNow());
   }
   if (rolled_back && history_.stuck() > options_.no_server_timeout) {
     rolled_back = false;
@@ -425,10 +425,10 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   }
   if (rolled_back) {
     // A worker that is missing at the start could not join later.
-    expected_workers_ = ResolveExchange(options_.job).fixed_members
-                            ? options_.expected_workers
-                            : std::clamp(coordinator.workers_at_ending(), 1,
-                                         options_.expected_workers);
+    expected_workers_ =
+        ResolveExchange(options_.job).fixed_members
+            ? options_.expected_workers
+            : std::clamp(facts.workers_at_ending, 1, options_.expected_workers);
     start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
   } else {
     end.status = Conclude(end.ending == Coordinator::Ending::kTrained,

@@ -111,7 +111,7 @@ absl::Status ServeFinishedRun(const ServerOptions& options,
 
   const auto all_told = [&] {
     return coordinator.GetStatus().phase() == StatusReply::FINISHING &&
-           coordinator.workers_told_done() >= options.expected_workers;
+           coordinator.Facts().workers_told_done >= options.expected_workers;
   };
   ServerReport alive;
   alive.mutable_heartbeat();

@@ -84,7 +84,7 @@ TEST_F(CoordinatorEvaluationTest, StopsWithTheEvaluatedVersion) {
   Evaluate(4, 3.5);
   EXPECT_EQ(Evaluated(), 2) << "a worker must not compute step 4";
   EXPECT_EQ(Finished(), 4);
-  EXPECT_EQ(coordinator_->final_version(), 4);
+  EXPECT_EQ(coordinator_->Facts().final_version, 4);
   EXPECT_TRUE(coordinator_->FinalManifest().complete());
   EXPECT_EQ(coordinator_->FinalManifest().step(), 4);
   const auto summary = ParseOrderedJson(coordinator_->Summary());

@@ -25,7 +25,7 @@ TEST_F(CoordinatorTest, GoesBackWhenAServerIsGone) {
             Coordinator::Ending::kRolledBack);
   EXPECT_THAT(std::string(coordinator_->status().message()),
               HasSubstr("lost server 1 (10.0.0.2:1)"));
-  EXPECT_EQ(coordinator_->workers_at_ending(), 1);
+  EXPECT_EQ(coordinator_->Facts().workers_at_ending, 1);
   for (const absl::Status& closed : {worker.closed, servers_[0].closed}) {
     EXPECT_EQ(closed.code(), absl::StatusCode::kAborted);
     EXPECT_THAT(std::string(closed.message()), HasSubstr("join again"));
@@ -462,8 +462,8 @@ TEST_F(CoordinatorReplicaTest, GoesBackWhenCopiesCannotBeKept) {
   ASSERT_TRUE(coordinator_->OnServerReport(0, report).ok());
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kRolledBack);
-  EXPECT_FALSE(coordinator_->has_trained());
-  EXPECT_TRUE(coordinator_->memory_failed());
+  EXPECT_FALSE(coordinator_->Facts().has_trained);
+  EXPECT_TRUE(coordinator_->Facts().memory_failed);
   EXPECT_THAT(std::string(coordinator_->status().message()),
               AllOf(HasSubstr("server 0"), HasSubstr("no route")));
 }

@@ -419,10 +419,10 @@ TEST_F(CoordinatorRefusalTest, AWorkerThatCannotStartDoesNotEndTheTraining) {
 // back after a server was lost.
 TEST_F(CoordinatorRefusalTest, LaterAttemptsKeepTheData) {
   Make(/*servers=*/1, /*expected_workers=*/1);
-  EXPECT_FALSE(coordinator_->data().has_value());
+  EXPECT_FALSE(coordinator_->Facts().data.has_value());
   Enter(&first_);
-  ASSERT_TRUE(coordinator_->data().has_value());
-  options_.data = coordinator_->data();
+  ASSERT_TRUE(coordinator_->Facts().data.has_value());
+  options_.data = coordinator_->Facts().data;
   options_.data->set_fingerprint(7);
   servers_[0].orders.clear();
   Make(/*servers=*/1, /*expected_workers=*/3);

@@ -1,0 +1,286 @@
+#include "server/coordinator/training.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/rounds.h"
+#include "server/coordinator/nonfinite_gradient.h"
+
+namespace tributary {
+
+void Training::Prepare(ArenaLayout layout, const Ready& ready,
+                       const Beginning& beginning) {
+  attempt_.layout = std::move(layout);
+  attempt_.progress.emplace(attempt_.options.job, ready.data(),
+                            attempt_.layout->chunk_count(),
+                            attempt_.options.servers);
+  if (beginning.resumes()) {
+    attempt_.progress->Resume(beginning.version, beginning.job_state);
+  }
+  assignment_.Begin(attempt_.progress->evaluated_version());
+  attempt_.mode->Begin(beginning.version);
+  attempt_.checkpoints.emplace(
+      attempt_.options.job, ready, attempt_.options.servers,
+      beginning.saved_version, attempt_.options.checkpoints);
+}
+
+void Training::Begin() {
+  attempt_.phase.Train();
+  attempt_.progress->Begin(attempt_.now());
+  assignment_.Assign();
+  RunCheckpoints();
+}
+
+absl::Status Training::OnSums(int shard, const StepSums& sums) {
+  // Servers continue until they are told that the attempt is over.
+  if (attempt_.ending() != AttemptEnding::kNone) return absl::OkStatus();
+  if (!attempt_.phase.training()) {
+    return absl::FailedPreconditionError("step sums outside of training");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::optional<GradientNorm> norm,
+      attempt_.progress->AddSums(shard, sums, attempt_.now()));
+  if (norm.has_value()) OnRound(sums.step(), *norm);
+  return absl::OkStatus();
+}
+
+absl::Status Training::OnWorkerSums(int64_t incarnation, const StepSums& sums) {
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.mode->CheckReportsSums(incarnation));
+  return OnSums(/*shard=*/0, sums);
+}
+
+void Training::OnRound(int64_t step, const GradientNorm& norm) {
+  attempt_.mode->OnStepComplete(step);
+  if (const auto gradient = attempt_.progress->TakeNonfinite()) {
+    OnNonfinite(*gradient);
+    if (!attempt_.phase.training()) return;
+  }
+  if (attempt_.mode->servers_await_norms()) {
+    ServerOrder order;
+    *order.mutable_norm() = norm;
+    if (attempt_.keeps_replicas()) {
+      *order.mutable_norm()->mutable_job_state() = attempt_.progress->Save();
+    }
+    attempt_.servers.Send(order);
+  }
+  FlushMetrics();
+  attempt_.checkpoints->OnRound(*attempt_.progress);
+  RunCheckpoints();
+  if (const auto loss = attempt_.progress->TakeNonfiniteLoss()) {
+    offender_ = Offender{
+        loss->contributor,
+        absl::InvalidArgumentError(absl::StrCat(
+            "step ", loss->step + 1,
+            ": its loss_sum is nan or infinite, expected a number, because the "
+            "gradient is finite"))};
+  }
+}
+
+void Training::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
+  if (attempt_.options.job.on_nonfinite() == JobSpec::SKIP) {
+    metrics_(SkippedStepLine(gradient, *attempt_.layout, attempt_.membership));
+    attempt_.Note(JobEvent::WARNING, "step_skipped",
+                  std::string(NonfiniteError(gradient, *attempt_.layout,
+                                             attempt_.membership)
+                                  .message()));
+  } else {
+    attempt_.Fail(
+        NonfiniteError(gradient, *attempt_.layout, attempt_.membership),
+        /*exit_code=*/1);
+  }
+}
+
+absl::Status Training::OnEvaluation(const Member& member,
+                                    const EvaluationReport& report) {
+  if (!attempt_.progress.has_value()) {
+    return absl::FailedPreconditionError("evaluation before the start");
+  }
+  if (!member.WasAssignedPiece(report.piece())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation piece ", report.piece(),
+                     " was not assigned to the worker, which has pieces [",
+                     member.pieces.begin, ", ", member.pieces.end, ")"));
+  }
+  // Weights that have diverged have such a loss, so it is no violation.
+  if (!std::isfinite(report.loss_sum())) {
+    attempt_.Note(
+        JobEvent::WARNING, "nonfinite_evaluation",
+        absl::StrCat("the evaluation loss of ", member.Name(), ", piece ",
+                     report.piece(), ", is ", report.loss_sum()),
+        "worker", member.rank);
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const bool complete,
+      attempt_.progress->AddEvaluation(report, attempt_.now()));
+  if (!complete) return absl::OkStatus();
+  CheckpointSchedule* const schedule = attempt_.checkpoints->schedule();
+  if (!attempt_.progress->stop_reason().empty())
+    schedule->EndAt(report.version());
+  const std::optional<int64_t> best = attempt_.progress->TakeBest();
+  if (best.has_value() && attempt_.options.checkpoints != nullptr) {
+    schedule->TakeBest(*best);
+  }
+  FlushMetrics();
+  RunCheckpoints();
+  return absl::OkStatus();
+}
+
+void Training::OnServerVersion(int shard, int64_t version) {
+  attempt_.servers.SetVersion(shard, version);
+  FinishIfDue();
+}
+
+absl::Status Training::OnSnapshot(int shard, const SnapshotReport& report) {
+  if (!attempt_.checkpoints.has_value()) {
+    return absl::FailedPreconditionError("a snapshot before the table");
+  }
+  attempt_.checkpoints->schedule()->OnReport(shard, report);
+  RunCheckpoints();
+  return absl::OkStatus();
+}
+
+void Training::OnSaved(int64_t incarnation, const Saved& saved) {
+  if (const auto outcome = attempt_.mode->OnSaved(incarnation, saved)) {
+    attempt_.checkpoints->schedule()->OnReport(/*shard=*/0, *outcome);
+  }
+  RunCheckpoints();
+}
+
+void Training::OnCheckpointFolder(const absl::StatusOr<std::string>& folder) {
+  if (!attempt_.checkpoints.has_value()) return;
+  attempt_.checkpoints->schedule()->OnFolder(folder);
+  RunCheckpoints();
+}
+
+void Training::OnCheckpointCommitted(const absl::Status& status) {
+  if (!attempt_.checkpoints.has_value()) return;
+  attempt_.checkpoints->schedule()->OnCommitted(status);
+  if (status.ok()) {
+    const int64_t step = attempt_.checkpoints->committed_step();
+    attempt_.Note(JobEvent::INFO, "checkpoint",
+                  absl::StrCat("a checkpoint of step ", step, " is complete"));
+  }
+  RunCheckpoints();
+  if (!status.ok() || !attempt_.phase.training() ||
+      attempt_.checkpoints->schedule()->over()) {
+    return;
+  }
+  const absl::Status begin_again = attempt_.mode->OnCheckpoint();
+  if (!begin_again.ok())
+    attempt_.RollBack(AttemptEnding::kRolledBack, begin_again);
+}
+
+void Training::RunCheckpoints() {
+  if (!attempt_.checkpoints.has_value() || !attempt_.phase.training()) return;
+  attempt_.checkpoints->Run(
+      *attempt_.progress, attempt_.mode->earliest_checkpoint(), attempt_.now(),
+      [this](const ServerOrder& order) { OrderSnapshot(order); });
+  const CheckpointSchedule& schedule = *attempt_.checkpoints->schedule();
+  if (schedule.failures() > checkpoint_failures_) {
+    checkpoint_failures_ = schedule.failures();
+    attempt_.Note(JobEvent::WARNING, "checkpoint_failed", schedule.failure());
+  }
+  assignment_.AnnounceEvaluated();
+  attempt_.mode->OrderWaitingSnapshot(attempt_.progress->round());
+  assignment_.GrantSteps();
+  FinishIfDue();
+  if (attempt_.draining && attempt_.phase.training() &&
+      attempt_.checkpoints->schedule()->over()) {
+    attempt_.phase.Drain();
+  }
+  if (leaving_.has_value() && attempt_.phase.training() &&
+      !attempt_.checkpoints->schedule()->soon()) {
+    LetServerLeave();
+  }
+}
+
+void Training::RunCheckpointsWhileIdle() {
+  if (!attempt_.phase.training() || attempt_.membership.synced_count() > 0)
+    return;
+  attempt_.checkpoints->schedule()->OnIdle(attempt_.progress->round(),
+                                           attempt_.mode->earliest_checkpoint(),
+                                           attempt_.progress->finished());
+  RunCheckpoints();
+}
+
+void Training::OrderSnapshot(const ServerOrder& order) {
+  const int64_t version = order.snapshot().version();
+  // In an all-reduce, the members send these versions without a request.
+  const bool kept = version == attempt_.progress->final_version() ||
+                    (KeepsEvaluatedVersions(attempt_.options.job) &&
+                     attempt_.progress->EvaluationDue(version));
+  attempt_.mode->OrderSnapshot(order, kept);
+}
+
+bool Training::FinalVersionIsSafe() {
+  const CheckpointSchedule& schedule = *attempt_.checkpoints->schedule();
+  if (!schedule.over()) return false;
+  const int64_t version = attempt_.progress->final_version();
+  // Without a checkpoint, replicas preserve the version. A server reports a
+  // version after the next server has stored the replica.
+  return !attempt_.keeps_replicas() || schedule.committed() == version ||
+         attempt_.servers.all_have(version);
+}
+
+void Training::FinishIfDue() {
+  // Workers stay until the final version is safe: if a server is lost before
+  // that, they must compute steps again.
+  if (!attempt_.phase.training() || !attempt_.progress->finished() ||
+      !FinalVersionIsSafe() ||
+      !attempt_.mode->HasState(attempt_.progress->final_version())) {
+    return;
+  }
+  attempt_.phase.Finish();
+  attempt_.finishing_since = attempt_.now();
+  CoordinatorOrder order;
+  order.mutable_finished()->set_version(attempt_.progress->final_version());
+  for (const auto& [incarnation, member] : attempt_.membership.members()) {
+    member.link->Send(order);
+  }
+}
+
+void Training::Drain() {
+  if (attempt_.draining) return;
+  attempt_.draining = true;
+  attempt_.membership.ShortenLease(attempt_.lease());
+  if (attempt_.phase.training()) {
+    attempt_.checkpoints->schedule()->Drain();
+    RunCheckpoints();
+  } else if (attempt_.phase.waiting()) {
+    attempt_.phase.Drain();  // No work can be lost yet.
+  }
+}
+
+void Training::OnLeaving(int shard) {
+  if (!attempt_.phase.under_way()) return;
+  leaving_ = shard;
+  if (attempt_.checkpoints.has_value())
+    attempt_.checkpoints->schedule()->TakeSoon();
+  if (attempt_.phase.waiting()) {
+    LetServerLeave();
+  } else {
+    RunCheckpoints();
+  }
+}
+
+void Training::LetServerLeave() {
+  attempt_.RollBack(AttemptEnding::kRolledBack,
+                    absl::UnavailableError(absl::StrCat(
+                        "server ", *leaving_, " (",
+                        attempt_.servers.servers()[*leaving_].address,
+                        ") leaves: it received a request to stop")));
+}
+
+void Training::FlushMetrics() {
+  for (const std::string& line : attempt_.progress->TakeMetrics())
+    metrics_(line);
+}
+
+CheckpointManifest Training::FinalManifest() const {
+  return attempt_.complete()
+             ? attempt_.options.resume->manifest
+             : attempt_.checkpoints->FinalManifest(*attempt_.progress);
+}
+
+}  // namespace tributary

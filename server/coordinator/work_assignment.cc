@@ -1,0 +1,88 @@
+#include "server/coordinator/work_assignment.h"
+
+#include <algorithm>
+
+#include "common/base/status_macros.h"
+
+namespace tributary {
+namespace {
+
+// Assignments of jobs with at most this many workers are never delayed.
+constexpr int kManyWorkers = 64;
+
+}  // namespace
+
+WorkAssignment::WorkAssignment(Attempt* attempt)
+    : attempt_(*attempt), secrets_(attempt->options.secret_key) {}
+
+void WorkAssignment::Assign() {
+  assignment_due_ = attempt_.membership.count() > kManyWorkers &&
+                    attempt_.now() - assigned_ < kAssignInterval;
+  if (assignment_due_) {
+    GrantSteps();
+  } else {
+    AssignNow();
+  }
+}
+
+void WorkAssignment::AssignIfDue() {
+  if (assignment_due_ && attempt_.phase.training()) AssignNow();
+}
+
+void WorkAssignment::AssignNow() {
+  assignment_due_ = false;
+  assigned_ = attempt_.now();
+  auto orders = attempt_.mode->Assign(
+      attempt_.progress->facts().evaluation_pieces(), attempt_.now());
+  for (auto& [incarnation, list] : orders) {
+    const Member* const member = attempt_.membership.Find(incarnation);
+    for (CoordinatorOrder& order : list) {
+      if (order.has_deal()) {
+        Deal* const deal = order.mutable_deal();
+        deal->set_evaluated_version(announced_version_);
+        deal->set_secret(secrets_.OfAssignment(incarnation, *deal));
+      }
+      member->link->Send(order);
+    }
+    attempt_.progress->breakdown()->Introduce(incarnation, member->rank);
+  }
+  GrantSteps();
+}
+
+void WorkAssignment::GrantSteps() {
+  if (attempt_.phase.training()) attempt_.mode->GrantSteps(StepLimit());
+}
+
+absl::Status WorkAssignment::OnStepRequest(const Member& member) {
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.mode->RequestStep(member));
+  GrantSteps();
+  return absl::OkStatus();
+}
+
+void WorkAssignment::AnnounceEvaluated() {
+  // After an early stop, workers receive Finished instead.
+  if (announced_version_ == attempt_.progress->evaluated_version() ||
+      !attempt_.progress->stop_reason().empty() ||
+      !attempt_.checkpoints->schedule()->best_copied()) {
+    return;
+  }
+  announced_version_ = attempt_.progress->evaluated_version();
+  CoordinatorOrder order;
+  order.mutable_evaluated()->set_version(announced_version_);
+  for (const auto& [incarnation, member] : attempt_.membership.members()) {
+    if (member.opened) member.link->Send(order);
+  }
+}
+
+int64_t WorkAssignment::StepLimit() const {
+  int64_t limit = attempt_.progress->NextEvaluation();
+  // No step after this version before Evaluated.
+  if (announced_version_ < attempt_.progress->evaluated_version()) {
+    limit = std::min(limit, attempt_.progress->evaluated_version());
+  }
+  const CheckpointSchedule& schedule = *attempt_.checkpoints->schedule();
+  if (schedule.version() < 0 || schedule.taken()) return limit;
+  return std::min(limit, schedule.version());
+}
+
+}  // namespace tributary

@@ -1,0 +1,72 @@
+// Which worker computes what.
+#ifndef TRIBUTARY_SERVER_COORDINATOR_WORK_ASSIGNMENT_H_
+#define TRIBUTARY_SERVER_COORDINATOR_WORK_ASSIGNMENT_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/coordinator/attempt.h"
+#include "server/membership/member_secrets.h"
+#include "server/membership/membership.h"
+
+namespace tributary {
+
+// Assigns the micro-batches of the steps and the pieces of the evaluations to
+// the workers of an attempt, and tells the workers when they may continue after
+// an evaluation. See Attempt for thread safety.
+class WorkAssignment {
+ public:
+  // `attempt` must outlive this object.
+  explicit WorkAssignment(Attempt* attempt);
+
+  // Continues after the evaluation of `version`, the newest evaluated version
+  // when the attempt begins.
+  void Begin(int64_t version) { announced_version_ = version; }
+
+  // Assigns all micro-batches of a step, and all pieces of each evaluation (the
+  // parts into which the held-out data are divided), to the synced workers
+  // (those that have all weights), unless the run mode keeps the existing
+  // assignment (see RunMode::Assign). Each assignment sends an order to every
+  // worker. With many workers, this method therefore assigns work at most once
+  // in kAssignInterval, for example when many workers are lost at the same
+  // time, and leaves other assignments to the next AssignIfDue.
+  void Assign();
+  // Assigns the work if Assign has left the assignment to this method. Call
+  // it at least every kAssignInterval.
+  void AssignIfDue();
+  static constexpr absl::Duration kAssignInterval = absl::Milliseconds(100);
+  absl::Status OnStepRequest(const Member& member);
+  // Leases steps to the workers that have requested them, during training; see
+  // RunMode::GrantSteps.
+  void GrantSteps();
+  // Tells workers that the evaluation of the newest evaluated version is
+  // complete, so that they compute the steps after that version. Does nothing
+  // while servers still have to copy the version because it is the best so far,
+  // or if the job stops early.
+  void AnnounceEvaluated();
+
+ private:
+  // Returns the first step that must not be leased yet; used only in mode
+  // `asynchronous` (see RunMode::GrantSteps). The limit makes all workers wait
+  // at two kinds of versions: at a version to be evaluated, until the
+  // evaluation is complete; and at the version of a checkpoint, until all
+  // servers have copied it.
+  int64_t StepLimit() const;
+  // Implements Assign, without delay.
+  void AssignNow();
+
+  Attempt& attempt_;
+  const MemberSecrets secrets_;
+  // The newest version for which workers were told that its evaluation is
+  // complete.
+  int64_t announced_version_ = 0;
+  // Time of the last call of AssignNow.
+  absl::Time assigned_ = absl::InfinitePast();
+  // True if Assign has left an assignment to AssignIfDue.
+  bool assignment_due_ = false;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_COORDINATOR_WORK_ASSIGNMENT_H_
