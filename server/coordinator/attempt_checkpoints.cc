@@ -93,9 +93,10 @@ CheckpointManifest AttemptCheckpoints::MakeManifest(
     const CheckpointSchedule::Commit& commit,
     const JobProgress& progress) const {
   // An earlier checkpoint may be committed after the last step is computed.
-  const bool is_final = !commit.best &&
-                        commit.version == progress.final_version() &&
-                        progress.finished();
+  const bool is_final =
+      !commit.best &&
+      commit.version == progress.evaluations().final_version() &&
+      progress.finished();
   CheckpointManifest manifest =
       is_final ? FinalManifest(progress) : ManifestOf(commit.version, saved_);
   for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;
@@ -105,7 +106,7 @@ CheckpointManifest AttemptCheckpoints::MakeManifest(
 CheckpointManifest AttemptCheckpoints::FinalManifest(
     const JobProgress& progress) const {
   CheckpointManifest manifest =
-      ManifestOf(progress.final_version(), progress.Save());
+      ManifestOf(progress.evaluations().final_version(), progress.Save());
   manifest.set_complete(true);
   return manifest;
 }

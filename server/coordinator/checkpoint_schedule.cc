@@ -25,6 +25,7 @@ constexpr int kMaxIdleTries = 20;
 CheckpointSchedule::CheckpointSchedule(const Options& options)
     : options_(options),
       version_(options.first),
+      answers_(options.servers, options.holders),
       lead_(kLead),
       committed_(options.first) {
   const bool disabled =
@@ -57,7 +58,10 @@ void CheckpointSchedule::EndAt(int64_t version) {
 void CheckpointSchedule::DropLaterThan(int64_t version) {
   const bool can_be_dropped =
       stage_ == Stage::kOrder || stage_ == Stage::kTaking;
-  if (!can_be_dropped || version_ <= version) return;
+  if (can_be_dropped && version_ > version) Drop();
+}
+
+void CheckpointSchedule::Drop() {
   discard_ = std::exchange(folder_, "");
   stage_ = Stage::kIdle;
   version_ = committed_;
@@ -67,7 +71,10 @@ void CheckpointSchedule::TakeSoon() {
   if (last_done_) return;
   soon_ = true;
   by_time_ = false;
-  if (stage_ == Stage::kTaking && taken_by_holders_ == 0) GiveUpLater();
+  if (stage_ == Stage::kTaking && !answers_.taken_by_holder() &&
+      !chosen_soon_) {
+    Drop();
+  }
 }
 
 void CheckpointSchedule::Drain() {
@@ -84,22 +91,23 @@ void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest,
   constexpr char kNotEvaluated[] = "no worker is left for the last evaluation";
   if (stage_ == Stage::kCommit) {
     if (version_ == options_.last && !computed) {
-      FailWhileIdle(version_, kNotEvaluated);
+      Fail(kNotEvaluated);
     }
     return;
   }
   // All servers have reached this version, so their answers will come.
   if (stage_ == Stage::kTaking && version_ <= completed) return;
-  const bool torn = stage_ == Stage::kTaking && taken_by_holders_ > 0;
+  const bool torn = stage_ == Stage::kTaking && answers_.taken_by_holder();
   if (stage_ != Stage::kIdle) discard_ = std::exchange(folder_, "");
   stage_ = Stage::kIdle;
   if (completed <= committed_) {
     EndSoon();
   } else if (completed == options_.last && !computed) {
-    FailWhileIdle(completed, kNotEvaluated);
+    version_ = completed;
+    Fail(kNotEvaluated);
   } else if (torn || earliest > completed || idle_tries_ == kMaxIdleTries) {
-    FailWhileIdle(
-        completed,
+    version_ = completed;
+    Fail(
         "the last worker left in the middle of the next step, which is "
         "applied to a part of the weights");
   } else {
@@ -107,12 +115,6 @@ void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest,
     idle_due_ = true;
     ++idle_tries_;
   }
-}
-
-void CheckpointSchedule::FailWhileIdle(int64_t completed,
-                                       const std::string& message) {
-  version_ = completed;
-  Fail(message);
 }
 
 void CheckpointSchedule::EndSoon() {
@@ -123,32 +125,23 @@ void CheckpointSchedule::EndSoon() {
   drained_ = draining_;
 }
 
-void CheckpointSchedule::GiveUpLater() {
-  if (chosen_soon_) return;
-  discard_ = std::exchange(folder_, "");
-  stage_ = Stage::kIdle;
-  version_ = committed_;
-}
-
 int64_t CheckpointSchedule::Soonest(int64_t completed, int64_t earliest) const {
   return std::max(earliest, completed + lead_);
 }
 
-void CheckpointSchedule::UpdateTimer(absl::Time now) {
+void CheckpointSchedule::TakeIfTimeIsUp(int64_t completed, int64_t earliest,
+                                        absl::Time now) {
   if (!taken_at_.has_value() && stage_ == Stage::kTaking && taken()) {
     taken_at_ = now;
   }
-  if (time_due_.has_value()) return;
-  const absl::Duration writing =
-      taken_at_.has_value() ? now - *taken_at_ : absl::ZeroDuration();
-  time_due_ = now + std::max(options_.interval, kRest * writing);
-  taken_at_.reset();
-}
-
-void CheckpointSchedule::TakeIfTimeIsUp(int64_t completed, int64_t earliest,
-                                        absl::Time now) {
+  if (!time_due_.has_value()) {
+    const absl::Duration writing =
+        taken_at_.has_value() ? now - *taken_at_ : absl::ZeroDuration();
+    time_due_ = now + std::max(options_.interval, kRest * writing);
+    taken_at_.reset();
+  }
   if (now < *time_due_ || soon_ || last_done_ || takes_best_) return;
-  const bool waits = stage_ == Stage::kTaking && taken_by_holders_ == 0 &&
+  const bool waits = stage_ == Stage::kTaking && !answers_.taken_by_holder() &&
                      version_ > Soonest(completed, earliest);
   if (stage_ != Stage::kIdle && !waits) return;
   TakeSoon();
@@ -174,7 +167,6 @@ std::optional<int64_t> CheckpointSchedule::Due(int64_t completed,
 
 std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
     int64_t completed, int64_t earliest, bool computed, absl::Time now) {
-  UpdateTimer(now);
   TakeIfTimeIsUp(completed, earliest, now);
   if (!discard_.empty()) return Discard{std::exchange(discard_, "")};
   if (std::exchange(warning_due_, false)) return Warn{version_, failure_};
@@ -199,7 +191,7 @@ std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
         return std::nullopt;
       }
       stage_ = Stage::kCommitting;
-      return Commit{version_, folder_, files_, takes_best_};
+      return Commit{version_, folder_, answers_.Files(), takes_best_};
     case Stage::kFolder:
     case Stage::kTaking:
     case Stage::kCommitting:
@@ -211,13 +203,8 @@ std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
 CheckpointSchedule::MakeFolder CheckpointSchedule::Begin(int64_t version) {
   stage_ = Stage::kFolder;
   version_ = version;
-  answered_.assign(options_.servers, false);
-  missing_ = options_.servers;
-  taken_ = taken_by_holders_ = 0;
+  answers_ = ShardAnswers(options_.servers, options_.holders);
   taken_at_.reset();
-  passed_ = false;
-  error_.clear();
-  files_.clear();
   return MakeFolder{version};
 }
 
@@ -226,7 +213,7 @@ void CheckpointSchedule::OnFolder(const absl::StatusOr<std::string>& folder) {
   if (folder.ok()) {
     folder_ = *folder;
     stage_ = Stage::kOrder;
-    if (soon_) GiveUpLater();
+    if (soon_ && !chosen_soon_) Drop();
     if (best_due_ >= 0) DropLaterThan(best_due_);
     DropLaterThan(options_.last);
   } else {
@@ -236,45 +223,18 @@ void CheckpointSchedule::OnFolder(const absl::StatusOr<std::string>& folder) {
 
 void CheckpointSchedule::OnReport(int shard, const SnapshotReport& report) {
   if (stage_ != Stage::kTaking || report.version() != version_ ||
-      answered_[shard]) {
+      !answers_.Add(shard, report)) {
     return;
   }
-  const auto take = [&] {
-    ++taken_;
-    if (shard < options_.holders) ++taken_by_holders_;
-  };
-  if (report.outcome() == SnapshotReport::TAKEN) {
-    take();
-    return;
-  }
-  answered_[shard] = true;
-  --missing_;
-  switch (report.outcome()) {
-    case SnapshotReport::WRITTEN:
-      files_.insert(files_.end(), report.file().begin(), report.file().end());
-      break;
-    case SnapshotReport::PASSED:
-      passed_ = true;
-      take();
-      break;
-    default:
-      error_ = absl::StrCat("server ", shard, ": ", report.message());
-      break;
-  }
-  if (missing_ > 0) return;
-  if (!error_.empty()) {
-    Fail(error_);
-  } else if (passed_ && takes_best_) {
+  if (!answers_.error().empty()) {
+    Fail(answers_.error());
+  } else if (answers_.passed() && takes_best_) {
     Fail("a server has a later version already");
-  } else if (passed_) {
+  } else if (answers_.passed()) {
     discard_ = std::exchange(folder_, "");
     stage_ = Stage::kIdle;
     lead_ = std::min(2 * lead_, kMostLead);
   } else {
-    std::sort(files_.begin(), files_.end(),
-              [](const CheckpointFile& a, const CheckpointFile& b) {
-                return a.name() < b.name();
-              });
     stage_ = Stage::kCommit;
   }
 }

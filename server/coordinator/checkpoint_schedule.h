@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/coordinator/shard_answers.h"
 
 namespace tributary {
 
@@ -136,7 +137,7 @@ class CheckpointSchedule {
   int64_t version() const { return stage_ == Stage::kIdle ? -1 : version_; }
   // Returns true if each server has copied version() for the checkpoint, or has
   // already computed a later version. Later steps may then be applied.
-  bool taken() const { return taken_ == options_.servers; }
+  bool taken() const { return answers_.taken(); }
   // Returns true if no more checkpoints follow, because checkpoints are
   // disabled or because the final checkpoint is committed or has failed. The
   // final checkpoint is that of the last version, or the one that Drain
@@ -158,21 +159,17 @@ class CheckpointSchedule {
   int64_t Soonest(int64_t completed, int64_t earliest) const;
   // Returns the version of the next checkpoint, or nullopt if there is none.
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
-  // Measures the time to the next checkpoint that is due by time.
-  void UpdateTimer(absl::Time now);
-  // Requests a checkpoint, as TakeSoon does, if one is due by time, and no
-  // other comes as soon.
+  // Measures the time to the next checkpoint that is due by time. Requests a
+  // checkpoint, as TakeSoon does, if one is due by time, and no other comes as
+  // soon.
   void TakeIfTimeIsUp(int64_t completed, int64_t earliest, absl::Time now);
   void Fail(const std::string& message);
-  void FailWhileIdle(int64_t completed, const std::string& message);
   // Ends a request for a checkpoint soon. Called when a checkpoint was
   // committed or has failed. If Drain was called, no more checkpoints follow.
   void EndSoon();
-  // Drops the checkpoint under way, so that an earlier version can be chosen
-  // for a request. No effect if the version of the checkpoint
-  // under way was itself chosen for such a request, or if TakeBest has
-  // requested that checkpoint. Reports about a dropped checkpoint are ignored.
-  void GiveUpLater();
+  // Drops the checkpoint under way, so that an earlier version can be chosen.
+  // Reports about a dropped checkpoint are ignored.
+  void Drop();
   // Drops the checkpoint under way if its version is later than `version`.
   void DropLaterThan(int64_t version);
   // Begins a checkpoint of `version`.
@@ -182,15 +179,7 @@ class CheckpointSchedule {
   Stage stage_ = Stage::kIdle;
   int64_t version_;
   std::string folder_;
-  // Indexed by shard: true if the server has reported that it has written its
-  // files, has passed version_, or has failed.
-  std::vector<bool> answered_;
-  int taken_ = 0;
-  int taken_by_holders_ = 0;
-  int missing_ = 0;
-  bool passed_ = false;
-  std::string error_;  // A server's error for the checkpoint under way.
-  std::vector<CheckpointFile> files_;
+  ShardAnswers answers_;
 
   // The time at which a checkpoint becomes due by time; absent until it is
   // measured.

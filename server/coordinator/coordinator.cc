@@ -7,9 +7,9 @@
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
-#include "server/coordinator/job_metrics.h"
 #include "server/coordinator/job_status.h"
 #include "server/membership/peer_checks.h"
+#include "server/progress/job_metrics.h"
 
 namespace tributary {
 namespace {
@@ -313,7 +313,7 @@ AttemptFacts Coordinator::Facts() const {
   if (admission_.has_trained()) facts.data = attempt_.progress->facts();
   facts.layout = attempt_.layout;
   if (attempt_.progress.has_value()) {
-    facts.final_version = attempt_.progress->final_version();
+    facts.final_version = attempt_.progress->evaluations().final_version();
   }
   if (attempt_.complete()) {
     facts.complete_checkpoint = attempt_.options.resume->folder;
@@ -345,8 +345,8 @@ void Coordinator::AddMetrics(MetricsPage* page) const {
     job.workers_lost = attempt_.workers_lost;
     job.lease_expiries = attempt_.lease_expiries;
     if (attempt_.progress.has_value()) {
-      job.step_seconds = attempt_.progress->step_seconds();
-      job.sample_count = attempt_.progress->sample_count();
+      job.step_seconds = attempt_.progress->step_times().seconds;
+      job.sample_count = attempt_.progress->Totals().sample_count;
     }
   }
   AddJobMetrics(job, page);

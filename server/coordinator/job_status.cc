@@ -181,7 +181,7 @@ std::string SummarizeJob(const Attempt& attempt,
   }
   if (attempt.progress.has_value()) {
     facts.progress = &*attempt.progress;
-    facts.skipped_steps = attempt.progress->skipped_steps();
+    facts.skipped_steps = attempt.progress->Totals().skipped_steps;
   }
   facts.parameters = ParameterCount(attempt);
   facts.workers = attempt.most_workers;

@@ -121,7 +121,7 @@ void Peers::OnServerGone(int shard) {
   if (attempt_.phase.finishing() && attempt_.ending() == AttemptEnding::kNone &&
       !attempt_.complete() &&
       attempt_.checkpoints->schedule()->committed() !=
-          attempt_.progress->final_version()) {
+          attempt_.progress->evaluations().final_version()) {
     // Workers have begun to leave, so none would be left to compute the lost
     // steps again.
     attempt_.Fail(reason, /*exit_code=*/1);

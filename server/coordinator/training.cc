@@ -18,7 +18,7 @@ void Training::Prepare(ArenaLayout layout, const Ready& ready,
   if (beginning.resumes()) {
     attempt_.progress->Resume(beginning.version, beginning.job_state);
   }
-  assignment_.Begin(attempt_.progress->evaluated_version());
+  assignment_.Begin(attempt_.progress->evaluations().evaluated_version());
   attempt_.mode->Begin(beginning.version);
   attempt_.checkpoints.emplace(
       attempt_.options.job, ready, attempt_.options.servers,
@@ -115,9 +115,10 @@ absl::Status Training::OnEvaluation(const Member& member,
       attempt_.progress->AddEvaluation(report, attempt_.now()));
   if (!complete) return absl::OkStatus();
   CheckpointSchedule* const schedule = attempt_.checkpoints->schedule();
-  if (!attempt_.progress->stop_reason().empty())
+  if (!attempt_.progress->evaluations().stop_reason().empty())
     schedule->EndAt(report.version());
-  const std::optional<int64_t> best = attempt_.progress->TakeBest();
+  const std::optional<int64_t> best =
+      attempt_.progress->evaluations().best_version();
   if (best.has_value() && attempt_.options.checkpoints != nullptr) {
     schedule->TakeBest(*best);
   }
@@ -207,16 +208,17 @@ void Training::RunCheckpointsWhileIdle() {
 void Training::OrderSnapshot(const ServerOrder& order) {
   const int64_t version = order.snapshot().version();
   // In an all-reduce, the members send these versions without a request.
-  const bool kept = version == attempt_.progress->final_version() ||
-                    (KeepsEvaluatedVersions(attempt_.options.job) &&
-                     attempt_.progress->EvaluationDue(version));
+  const bool kept =
+      version == attempt_.progress->evaluations().final_version() ||
+      (KeepsEvaluatedVersions(attempt_.options.job) &&
+       attempt_.progress->evaluations().Due(version));
   attempt_.mode->OrderSnapshot(order, kept);
 }
 
 bool Training::FinalVersionIsSafe() {
   const CheckpointSchedule& schedule = *attempt_.checkpoints->schedule();
   if (!schedule.over()) return false;
-  const int64_t version = attempt_.progress->final_version();
+  const int64_t version = attempt_.progress->evaluations().final_version();
   // Without a checkpoint, replicas preserve the version. A server reports a
   // version after the next server has stored the replica.
   return !attempt_.keeps_replicas() || schedule.committed() == version ||
@@ -228,13 +230,15 @@ void Training::FinishIfDue() {
   // that, they must compute steps again.
   if (!attempt_.phase.training() || !attempt_.progress->finished() ||
       !FinalVersionIsSafe() ||
-      !attempt_.mode->HasState(attempt_.progress->final_version())) {
+      !attempt_.mode->HasState(
+          attempt_.progress->evaluations().final_version())) {
     return;
   }
   attempt_.phase.Finish();
   attempt_.finishing_since = attempt_.now();
   CoordinatorOrder order;
-  order.mutable_finished()->set_version(attempt_.progress->final_version());
+  order.mutable_finished()->set_version(
+      attempt_.progress->evaluations().final_version());
   for (const auto& [incarnation, member] : attempt_.membership.members()) {
     member.link->Send(order);
   }

@@ -114,7 +114,8 @@ void Watchdog::EndStall(absl::Time now) {
     stalled_round_ = progress.round();
     stalls_ = 0;
   }
-  const std::optional<int64_t> piece = progress.MissingPiece();
+  const std::optional<int64_t> piece =
+      progress.evaluations().MissingPiece(progress.round());
   // Each piece that is reported shows that an evaluation goes on.
   const absl::Duration stalled = piece.has_value()
                                      ? now - progress.last_progress()

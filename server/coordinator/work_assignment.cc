@@ -61,12 +61,13 @@ absl::Status WorkAssignment::OnStepRequest(const Member& member) {
 
 void WorkAssignment::AnnounceEvaluated() {
   // After an early stop, workers receive Finished instead.
-  if (announced_version_ == attempt_.progress->evaluated_version() ||
-      !attempt_.progress->stop_reason().empty() ||
+  if (announced_version_ ==
+          attempt_.progress->evaluations().evaluated_version() ||
+      !attempt_.progress->evaluations().stop_reason().empty() ||
       !attempt_.checkpoints->schedule()->best_copied()) {
     return;
   }
-  announced_version_ = attempt_.progress->evaluated_version();
+  announced_version_ = attempt_.progress->evaluations().evaluated_version();
   CoordinatorOrder order;
   order.mutable_evaluated()->set_version(announced_version_);
   for (const auto& [incarnation, member] : attempt_.membership.members()) {
@@ -75,10 +76,12 @@ void WorkAssignment::AnnounceEvaluated() {
 }
 
 int64_t WorkAssignment::StepLimit() const {
-  int64_t limit = attempt_.progress->NextEvaluation();
+  int64_t limit = attempt_.progress->evaluations().Next();
   // No step after this version before Evaluated.
-  if (announced_version_ < attempt_.progress->evaluated_version()) {
-    limit = std::min(limit, attempt_.progress->evaluated_version());
+  if (announced_version_ <
+      attempt_.progress->evaluations().evaluated_version()) {
+    limit =
+        std::min(limit, attempt_.progress->evaluations().evaluated_version());
   }
   const CheckpointSchedule& schedule = *attempt_.checkpoints->schedule();
   if (schedule.version() < 0 || schedule.taken()) return limit;

@@ -50,8 +50,8 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   sources.network = attempt.network;
   if (ResolveExchange(options.job).servers_hold_replicas) {
     sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
-      return attempt.local->ReadCopies(shard, sources.version, holder,
-                                       sources.addresses[holder], snapshot);
+      return attempt.local->replicator().ReadCopies(
+          shard, sources.version, holder, sources.addresses[holder], snapshot);
     };
   }
   const absl::Status read = ReadFinalModel(sources, options, layout, arena);

@@ -437,7 +437,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
                            output_, &metrics_, shutdown_});
     tensorboard_.End(end.status.ok());
   }
-  local.EndReplication();
+  local.replicator()->End();
   services->ShutDown(rolled_back ? kCutTimeout : DrainTimeout(*shutdown_));
   // After the last records of the other servers, which precede their farewells.
   WriteTrace(&coordinator);

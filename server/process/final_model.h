@@ -31,7 +31,7 @@ struct FinalModelSources {
   // Reads the shards of the other servers. Not used if `store` is null.
   ServerNetwork* network = nullptr;
   // Reads the in-memory replica of `shard` from the server `holder` into the
-  // snapshot, as LocalServer::ReadCopies does. Set in jobs with
+  // snapshot, as Replicator::ReadCopies does. Set in jobs with
   // recovery.journal and in an all-reduce; otherwise null.
   std::function<absl::Status(int shard, int holder, Snapshot*)> copies;
 };

@@ -1,20 +1,15 @@
 #include "server/process/local_server.h"
 
-#include <atomic>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
-#include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/metrics/traffic.h"
 #include "common/parameters/arena_layout.h"
 #include "server/checkpoint/manifest.h"
-#include "server/checkpoint/shard_files.h"
 #include "server/records/process_statistics.h"
 
 namespace tributary {
@@ -23,35 +18,17 @@ LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
                          WeightsService* service,
                          std::function<void(const ServerReport&)> report)
     : shard_(shard),
-      files_(files),
       service_(service),
       report_(std::move(report)),
+      replicator_(shard, report_),
+      snapshots_(files, report_),
       writer_(executors.writer.get()),
       pool_(executors.pool.get()),
       executors_(std::move(executors)) {}
 
 LocalServer::~LocalServer() {
   // The stream's callbacks use the executors, whose tasks use the stream.
-  EndReplication();
-}
-
-void LocalServer::EndReplication() {
-  ReplicaStream* replication = nullptr;
-  {
-    absl::MutexLock lock(&mu_);
-    ending_ = true;
-    replication = replication_.get();
-  }
-  if (replication != nullptr) replication->End();
-}
-
-void LocalServer::UsePasses(ChunkPassMaker make_passes) {
-  make_passes_ = std::move(make_passes);
-}
-
-void LocalServer::UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network) {
-  replicas_ = replicas;
-  network_ = network;
+  replicator_.End();
 }
 
 UpdateEngine* LocalServer::store() const {
@@ -70,7 +47,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
         if (status.ok()) {
           report.mutable_configured();
         } else if (configure.has_journal()) {
-          ReportReplicationFailure(status);
+          replicator_.ReportFailure(status);
           return;
         } else {
           // Exit code 2 prevents a restart, which does not help if device
@@ -87,9 +64,9 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
         return absl::FailedPreconditionError(
             "a gradient norm before the parameter table");
       }
-      if (replicas_ != nullptr && order.norm().has_job_state()) {
-        replicas_->AddJobState(order.norm().step() + 1,
-                               order.norm().job_state());
+      if (replicator_.replicas() != nullptr && order.norm().has_job_state()) {
+        replicator_.replicas()->AddJobState(order.norm().step() + 1,
+                                            order.norm().job_state());
       }
       target->SetGradientNorm(order.norm().step(), order.norm().norm());
       return absl::OkStatus();
@@ -143,7 +120,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     pool_->Run([this, status] { ReportFailure(status, /*exit_code=*/1); });
   };
   const bool replicates = configure.job().recovery().journal();
-  if (replicates && replicas_ == nullptr) {
+  if (replicates && replicator_.replicas() == nullptr) {
     return absl::UnimplementedError(
         "this server does not support recovery.journal");
   }
@@ -169,18 +146,18 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
             report_(report);
           }));
   if (replicates) {
-    PrepareReplicas(configure, store->layout(),
-                    1 + static_cast<int>(store->slot_names().size()));
+    replicator_.Prepare(configure, store->layout(),
+                        1 + static_cast<int>(store->slot_names().size()));
     store->SetReplicator([this](int64_t version, Snapshot::Chunk copy,
                                 std::function<void()> kept) {
-      Keep(version, std::move(copy), std::move(kept));
+      replicator_.Keep(version, std::move(copy), std::move(kept));
     });
   }
   if (options.first_version > 0 || !configure.checkpoint().empty()) {
     TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, store.get()));
   }
+  replicator_.Begin(options.first_version);
   absl::MutexLock lock(&mu_);
-  base_version_ = options.first_version;
   store_ = std::move(store);
   servers_ = configure.servers();
   service_->Serve(ServedBy(store_.get(), configure, report_));
@@ -194,15 +171,16 @@ ServerTrace* LocalServer::trace() const {
 
 absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
                                                  ArenaLayout layout) {
-  if (replicas_ == nullptr) {
+  if (replicator_.replicas() == nullptr) {
     return absl::UnimplementedError(
         "this server does not support exchange.all_reduce");
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(configure.job().optimizer()));
-  replicas_->Begin(configure.journal_scope(), layout, 1 + optimizer->slots(),
-                   /*every_version=*/false);
-  replicas_->KeepOnly(std::nullopt);
+  replicator_.replicas()->Begin(configure.journal_scope(), layout,
+                                1 + optimizer->slots(),
+                                /*every_version=*/false);
+  replicator_.replicas()->KeepOnly(std::nullopt);
   if (!configure.checkpoint().empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
                                ReadManifest(configure.checkpoint()));
@@ -213,10 +191,10 @@ absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
         ReadShard(configure.checkpoint(), manifest, layout, &saved));
     for (Snapshot::Chunk& chunk : saved.chunks) {
       TRIBUTARY_RETURN_IF_ERROR(
-          replicas_->Add(shard_, saved.version, std::move(chunk)));
+          replicator_.replicas()->Add(shard_, saved.version, std::move(chunk)));
     }
   }
-  network_->ServeWorkers(configure.attempt());
+  replicator_.network()->ServeWorkers(configure.attempt());
   service_->Refuse(absl::FailedPreconditionError(
       "the job's exchange is all_reduce, so no server holds weights: workers "
       "exchange gradients with each other"));
@@ -233,7 +211,7 @@ absl::Status LocalServer::Restore(const Configure& configure,
   Snapshot snapshot = store->BlankSnapshot();
   if (configure.has_journal()) {
     const JournalStart& start = configure.journal();
-    TRIBUTARY_RETURN_IF_ERROR(ReadCopies(
+    TRIBUTARY_RETURN_IF_ERROR(replicator_.ReadCopies(
         shard_, start.version(), start.holder(), start.address(), &snapshot));
   } else {
     TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
@@ -246,102 +224,22 @@ absl::Status LocalServer::Restore(const Configure& configure,
   absl::Status added;
   store->TakeSnapshot(version, [&](Snapshot base) {
     for (Snapshot::Chunk& chunk : base.chunks) {
-      added.Update(replicas_->Add(shard_, base.version, std::move(chunk)));
+      added.Update(
+          replicator_.replicas()->Add(shard_, base.version, std::move(chunk)));
     }
   });
   return added;
 }
 
-absl::Status LocalServer::ReadCopies(int shard, int64_t version, int holder,
-                                     const std::string& address,
-                                     Snapshot* snapshot) const {
-  TRIBUTARY_RETURN_IF_ERROR(Failpoint("J3"));
-  if (holder != shard_) {
-    ReadJournalRequest request;
-    {
-      absl::MutexLock lock(&mu_);
-      *request.mutable_scope() = replica_hello_.scope();
-    }
-    request.set_shard(shard);
-    request.set_version(version);
-    return network_->Fetch(address, request, snapshot);
-  }
-  TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
-                             replicas_->Find(shard, version));
-  // Copied because the optimizer modifies its state.
-  CopySnapshot(held, snapshot);
-  return absl::OkStatus();
-}
-
-void LocalServer::PrepareReplicas(const Configure& configure,
-                                  const ArenaLayout& layout, int arrays) {
-  replicas_->Begin(configure.journal_scope(), layout, arrays);
-  if (configure.has_journal()) {
-    const JournalStart& start = configure.journal();
-    replicas_->KeepOnly(start.version());
-    replicas_->AddJobState(start.version(), start.job_state());
-  } else {
-    replicas_->KeepOnly(std::nullopt);
-  }
-  network_->Serve(configure.attempt());
-  absl::MutexLock lock(&mu_);
-  *replica_hello_.mutable_scope() = configure.journal_scope();
-  replica_hello_.set_attempt(configure.attempt());
-  replica_hello_.set_shard(shard_);
-}
-
 absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {
-  if (store() == nullptr || replicas_ == nullptr) {
+  if (store() == nullptr || replicator_.replicas() == nullptr) {
     return absl::FailedPreconditionError(
         "replication before the parameter table");
   }
   // Runs on the pool because opening a stream may read certificates, and the
   // coordinator sends orders to its own server with its lock held.
-  pool_->Run([this, address = order.address()] {
-    ReplicaStream* replication = nullptr;
-    int64_t base = 0;
-    {
-      absl::MutexLock lock(&mu_);
-      if (ending_ || replication_ != nullptr) return;
-      replication_ = network_->Open(address, replica_hello_,
-                                    [this](const absl::Status& status) {
-                                      ReportReplicationFailure(status);
-                                    });
-      replication = replication_.get();
-      base = base_version_;
-    }
-    Replicate(replication, base);
-  });
+  pool_->Run([this, address = order.address()] { replicator_.Open(address); });
   return absl::OkStatus();
-}
-
-void LocalServer::Replicate(ReplicaStream* replication, int64_t base) {
-  const auto ready = [this] {
-    ServerReport report;
-    report.mutable_replicated();
-    report_(report);
-  };
-  Snapshot begun_with;
-  if (base > 0) {
-    absl::StatusOr<Snapshot> found = replicas_->Find(shard_, base);
-    if (!found.ok()) {
-      ReportReplicationFailure(found.status());
-      return;
-    }
-    begun_with = *std::move(found);
-  }
-  // A shard has no chunks if there are fewer chunks than servers.
-  if (begun_with.chunks.empty()) {
-    ready();
-    return;
-  }
-  const auto missing =
-      std::make_shared<std::atomic<size_t>>(begun_with.chunks.size());
-  for (const Snapshot::Chunk& chunk : begun_with.chunks) {
-    replication->Send(base, chunk, [missing, ready] {
-      if (--*missing == 0) ready();
-    });
-  }
 }
 
 void LocalServer::ReportFailure(const absl::Status& status, int exit_code) {
@@ -352,29 +250,6 @@ void LocalServer::ReportFailure(const absl::Status& status, int exit_code) {
   failure->set_checkpoint_damaged(absl::IsDataLoss(status) ||
                                   absl::IsNotFound(status));
   report_(report);
-}
-
-void LocalServer::ReportReplicationFailure(const absl::Status& status) {
-  ServerReport report;
-  report.mutable_replication_failure()->set_message(
-      std::string(status.message()));
-  report_(report);
-}
-
-void LocalServer::Keep(int64_t version, Snapshot::Chunk copy,
-                       std::function<void()> kept) {
-  ReplicaStream* replication = nullptr;
-  {
-    absl::MutexLock lock(&mu_);
-    replication = replication_.get();
-  }
-  const absl::Status status = replicas_->Add(shard_, version, copy);
-  if (!status.ok()) {
-    ReportReplicationFailure(status);
-  } else if (replication != nullptr) {
-    // The stream is open before workers join: they join only after Replicated.
-    replication->Send(version, copy, std::move(kept));
-  }
 }
 
 absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
@@ -395,68 +270,37 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
   writer_->Run([this, from, version, folder = order.folder()] {
     const bool taken = from->TakeSnapshot(version, [this,
                                                     folder](Snapshot snapshot) {
-      ReportSnapshot(snapshot.version, SnapshotReport::TAKEN);
+      snapshots_.Report(snapshot.version, SnapshotReport::TAKEN);
       writer_->Run([this, folder,
                     taken = std::make_shared<Snapshot>(std::move(snapshot))] {
-        WriteSnapshot(folder, *taken);
+        snapshots_.Write(Files(), folder, *taken);
       });
     });
-    if (!taken) ReportSnapshot(version, SnapshotReport::PASSED);
+    if (!taken) snapshots_.Report(version, SnapshotReport::PASSED);
   });
   return absl::OkStatus();
 }
 
 void LocalServer::WriteKept(const TakeSnapshot& order) {
   const absl::StatusOr<Snapshot> kept =
-      replicas_->Find(shard_, order.version());
+      replicator_.replicas()->Find(shard_, order.version());
   if (!kept.ok()) {
-    ReportSnapshot(order.version(), SnapshotReport::FAILED,
-                   std::string(kept.status().message()));
+    snapshots_.Report(order.version(), SnapshotReport::FAILED,
+                      std::string(kept.status().message()));
     return;
   }
-  ReportSnapshot(order.version(), SnapshotReport::TAKEN);
-  WriteSnapshot(order.folder(), *kept);
+  snapshots_.Report(order.version(), SnapshotReport::TAKEN);
+  snapshots_.Write(Files(), order.folder(), *kept);
 }
 
-void LocalServer::WriteSnapshot(const std::string& folder,
-                                const Snapshot& snapshot) {
+ShardFiles LocalServer::Files() const {
   ShardFiles files;
   files.shard = shard_;
-  {
-    absl::MutexLock lock(&mu_);
-    files.layout = layout_.has_value() ? &*layout_ : &store_->layout();
-    files.servers = servers_;
-    files.state = layout_.has_value() ? state_names_ : store_->slot_names();
-  }
-  const absl::Time begin = absl::Now();
-  const absl::StatusOr<std::vector<CheckpointFile>> written =
-      WriteShardFiles(files, snapshot, folder, files_);
-  if (written.ok()) {
-    {
-      absl::MutexLock lock(&mu_);
-      checkpoint_seconds_.Add(absl::ToDoubleSeconds(absl::Now() - begin));
-      for (const CheckpointFile& file : *written) {
-        checkpoint_bytes_ += file.bytes();
-      }
-    }
-    ReportSnapshot(snapshot.version, SnapshotReport::WRITTEN, "", *written);
-  } else {
-    ReportSnapshot(snapshot.version, SnapshotReport::FAILED,
-                   std::string(written.status().message()));
-  }
-}
-
-void LocalServer::ReportSnapshot(int64_t version,
-                                 SnapshotReport::Outcome outcome,
-                                 const std::string& message,
-                                 const std::vector<CheckpointFile>& files) {
-  ServerReport report;
-  SnapshotReport* const snapshot = report.mutable_snapshot();
-  snapshot->set_version(version);
-  snapshot->set_outcome(outcome);
-  snapshot->set_message(message);
-  for (const CheckpointFile& file : files) *snapshot->add_file() = file;
-  report_(report);
+  absl::MutexLock lock(&mu_);
+  files.layout = layout_.has_value() ? &*layout_ : &store_->layout();
+  files.servers = servers_;
+  files.state = layout_.has_value() ? state_names_ : store_->slot_names();
+  return files;
 }
 
 ServerReport LocalServer::Heartbeat() const {
@@ -480,13 +324,7 @@ void LocalServer::AddMetrics(MetricsPage* page) const {
                    "thread that updates them.",
                    held->QueuedUpdates());
   }
-  absl::MutexLock lock(&mu_);
-  page->AddHistogram("tributary_checkpoint_write_seconds",
-                     "Time to write this server's part of a checkpoint.",
-                     checkpoint_seconds_);
-  page->AddCounter("tributary_checkpoint_bytes_total",
-                   "Bytes of this server's parts of checkpoints.",
-                   static_cast<double>(checkpoint_bytes_));
+  snapshots_.AddMetrics(page);
 }
 
 ProcessStatistics LocalServer::Statistics() const {

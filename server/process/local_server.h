@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
-#include "common/metrics/histogram.h"
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
 #include "common/parameters/arena_layout.h"
@@ -24,8 +23,11 @@
 #include "common/update/chunk_pass.h"
 #include "common/update/update_engine.h"
 #include "proto/rendezvous.pb.h"
+#include "server/checkpoint/shard_files.h"
+#include "server/checkpoint/snapshot_writer.h"
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
+#include "server/replication/replicator.h"
 #include "server/service/weights_service.h"
 #include "server/trace/server_trace.h"
 
@@ -50,15 +52,19 @@ class LocalServer {
   LocalServer(int shard, Executors executors, FileSystem* files,
               WeightsService* service,
               std::function<void(const ServerReport&)> report);
-  // Calls EndReplication, and blocks until all queued tasks have ended.
+  // Calls Replicator::End, and blocks until all queued tasks have ended.
   ~LocalServer();
 
   // Sets the implementation that sums the gradients of chunks and updates their
   // weights. The default uses the CPU. Call it before Handle.
-  void UsePasses(ChunkPassMaker make_passes);
+  void UsePasses(ChunkPassMaker make_passes) {
+    make_passes_ = std::move(make_passes);
+  }
   // Enables in-memory replicas, for jobs that use them. Call it before Handle.
   // Both arguments must outlive this object.
-  void UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network);
+  void UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network) {
+    replicator_.Use(replicas, network);
+  }
 
   // Starts to execute the order and returns without waiting for the result.
   // Returns FailedPrecondition for an order that must follow the Configure
@@ -86,22 +92,11 @@ class LocalServer {
   // Adds to `*page` the metrics that every server has.
   void AddMetrics(MetricsPage* page) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Reads the in-memory replica of `shard` at `version` into the buffers of
-  // `*snapshot`, which must list all chunks of the shard. `holder` is the shard
-  // of the server that holds the replica: this server, or the server at
-  // `address`. Blocks for a bounded time. Call it after the Configure order has
-  // been executed. Returns NotFound if `holder` does not have the replica at
-  // `version`, and other errors of ReplicaNetwork::Fetch.
-  absl::Status ReadCopies(int shard, int64_t version, int holder,
-                          const std::string& address, Snapshot* snapshot) const
-      ABSL_LOCKS_EXCLUDED(mu_);
-
-  // Stops replication at the end of the attempt. After this call, this server
-  // sends no copies to the next server, so a job with replicas publishes no
-  // further version. Call it before AttemptServices::ShutDown, which waits for
-  // the streams of other servers to end: those servers may be waiting for this
-  // server's stream to end.
-  void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the replication of this server's state. End it before
+  // AttemptServices::ShutDown, which waits for the streams of other servers to
+  // end: those servers may be waiting for this server's stream to end.
+  Replicator* replicator() { return &replicator_; }
+  const Replicator& replicator() const { return replicator_; }
 
   // Returns the store, which holds this server's part of the weights. Returns
   // null until the Configure order has been executed. In an all-reduce, always
@@ -115,17 +110,11 @@ class LocalServer {
   absl::Status ConfigureReplicaHolder(const Configure& configure,
                                       ArenaLayout layout)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Prepares the replica store for this job and removes all replicas except
-  // those that the attempt begins from. A copy of a chunk has `arrays` arrays
-  // (the weights and the optimizer state).
-  void PrepareReplicas(const Configure& configure, const ArenaLayout& layout,
-                       int arrays);
   // Loads the store's initial state from the replica or the checkpoint that
   // `configure` names. `manifest` is the manifest of the checkpoint. With
   // recovery.journal, also adds the state to this server's replicas.
   absl::Status Restore(const Configure& configure,
                        const CheckpointManifest& manifest, UpdateEngine* store);
-  void Replicate(ReplicaStream* replication, int64_t base);
   // Returns null unless the job traces steps.
   ServerTrace* trace() const ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the result of trace().
@@ -134,36 +123,24 @@ class LocalServer {
     trace_ = std::move(trace);
   }
   void ReportFailure(const absl::Status& status, int exit_code);
-  void ReportReplicationFailure(const absl::Status& status);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
-      ABSL_LOCKS_EXCLUDED(mu_);
-  // Stores a copy of a chunk's state in this server's memory and sends it to
-  // the next server. Calls `kept` when the next server has stored the copy.
-  void Keep(int64_t version, Snapshot::Chunk copy, std::function<void()> kept)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
   // Writes to disk the state that workers of an all-reduce have sent to this
   // server.
   void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // Writes this server's files of a checkpoint to `folder`, and reports the
-  // result to the coordinator.
-  void WriteSnapshot(const std::string& folder, const Snapshot& snapshot);
-  void ReportSnapshot(int64_t version, SnapshotReport::Outcome outcome,
-                      const std::string& message = "",
-                      const std::vector<CheckpointFile>& files = {});
+  // Returns what this server writes to checkpoints.
+  ShardFiles Files() const ABSL_LOCKS_EXCLUDED(mu_);
 
   const int shard_;
-  FileSystem* const files_;
   WeightsService* const service_;
   const std::function<void(const ServerReport&)> report_;
 
   ChunkPassMaker make_passes_ = &MakeBlockPasses;
+  Replicator replicator_;
+  SnapshotWriter snapshots_;
 
   mutable absl::Mutex mu_;
-  // How long this server took to write its part of each checkpoint, and how
-  // many bytes it has written to checkpoints so far.
-  Histogram checkpoint_seconds_ ABSL_GUARDED_BY(mu_);
-  int64_t checkpoint_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   // Null unless the job traces steps. Declared before `store_`, which uses it.
   std::unique_ptr<ServerTrace> trace_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<UpdateEngine> store_ ABSL_GUARDED_BY(mu_);
@@ -172,15 +149,6 @@ class LocalServer {
   // no store.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
-  // The arguments of UseReplicas; null without in-memory replicas.
-  ReplicaStore* replicas_ = nullptr;
-  ReplicaNetwork* network_ = nullptr;
-  JournalHello replica_hello_ ABSL_GUARDED_BY(mu_);
-  // The version that the attempt began with. This server sends it to the next
-  // server before any other version, unless it is 0: version 0 is not sent.
-  int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
-  std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
-  bool ending_ ABSL_GUARDED_BY(mu_) = false;
   // `writer_` and `pool_` point to the members of `executors_`. `executors_` is
   // declared last and thus destroyed first, because its executors run the
   // queued tasks before they are destroyed, and these tasks use all other

@@ -108,7 +108,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     enlistment->Send(report);
   });
   const absl::Status ended = enlistment->AwaitDone();
-  local.EndReplication();
+  local.replicator()->End();
   services->ShutDown(enlistment->finished() ? DrainTimeout(*shutdown)
                                             : kCutTimeout);
   if (enlistment->stopped()) {

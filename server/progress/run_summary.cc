@@ -97,9 +97,10 @@ std::string SummaryJson(const RunFacts& facts) {
   }
   if (facts.progress != nullptr) {
     summary["steps"] = facts.progress->completed_steps();
-    summary["final_loss"] = facts.progress->final_loss();
-    if (facts.progress->evaluation().has_value()) {
-      const Evaluation& evaluation = *facts.progress->evaluation();
+    summary["final_loss"] = facts.progress->Totals().loss;
+    if (facts.progress->evaluations().evaluation().has_value()) {
+      const Evaluation& evaluation =
+          *facts.progress->evaluations().evaluation();
       summary["evaluation"] = {{"step", evaluation.step},
                                {"loss", evaluation.loss}};
       if (PredictsTokens(*facts.job)) {
@@ -109,21 +110,21 @@ std::string SummaryJson(const RunFacts& facts) {
         summary["evaluation"]["accuracy"] = evaluation.accuracy;
       }
     }
-    const EvaluationHistory& history = facts.progress->history();
+    const EvaluationHistory& history = facts.progress->evaluations().history();
     if (history.best_result().has_value()) {
       summary["best"] = {{"metric", EvaluationMetric::Name_Name(
                                         facts.job->checkpoint().best())},
                          {"step", history.best_step()},
                          {"result", *history.best_result()}};
     }
-    if (!facts.progress->stop_reason().empty()) {
-      summary["stop_reason"] = facts.progress->stop_reason();
+    if (!facts.progress->evaluations().stop_reason().empty()) {
+      summary["stop_reason"] = facts.progress->evaluations().stop_reason();
     }
-    summary["seconds"] = facts.progress->seconds();
-    summary["samples_per_second"] = facts.progress->samples_per_second();
+    summary["seconds"] = facts.progress->Totals().seconds;
+    summary["samples_per_second"] = facts.progress->Totals().samples_per_second;
     summary["unit"] = facts.progress->facts().unit();
     summary["step_milliseconds"] =
-        StepTimesJson(facts.progress->step_milliseconds());
+        StepTimesJson(facts.progress->step_times().milliseconds);
   }
   summary["attempt"] = facts.attempt;
   summary["skipped_steps"] = facts.skipped_steps;

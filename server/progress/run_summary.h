@@ -52,7 +52,7 @@ struct RunFacts {
 };
 
 // Returns the text of summary.json. At the top level, `seconds` is
-// JobProgress::seconds; the other fields in seconds (compute_seconds, ...) and
+// JobTotals::seconds; the other fields in seconds (compute_seconds, ...) and
 // in bytes are sums over the workers. Times are wall time, except cpu_seconds.
 // exchange_seconds includes waiting_seconds. Latencies cover all chunks and
 // workers.

@@ -61,10 +61,10 @@ class ExternalDataProgressTest : public ::testing::Test {
 
 TEST_F(ExternalDataProgressTest, AStepWithoutSamplesKeepsTheLoss) {
   Step(0, /*sample_count=*/3, /*loss_sum=*/6);
-  EXPECT_EQ(progress_.final_loss(), 2);
+  EXPECT_EQ(progress_.Totals().loss, 2);
   EXPECT_EQ(norm_, 1);
   Step(1, /*sample_count=*/0, /*loss_sum=*/0);
-  EXPECT_EQ(progress_.final_loss(), 2);
+  EXPECT_EQ(progress_.Totals().loss, 2);
   EXPECT_EQ(norm_, 3);
 }
 
@@ -75,9 +75,9 @@ TEST_F(ExternalDataProgressTest, APieceHasAnyCountUpToTheLargest) {
                "evaluation of version 2, piece 0: weight is 17, expected from "
                "0 to 16: the samples (tokens) of the piece"));
   EXPECT_TRUE(*Evaluate(2, /*sample_count=*/0, /*loss_sum=*/0));
-  EXPECT_EQ(progress_.evaluation()->loss, 0);
+  EXPECT_EQ(progress_.evaluations().evaluation()->loss, 0);
   EXPECT_TRUE(*Evaluate(4, /*sample_count=*/3, /*loss_sum=*/12));
-  EXPECT_EQ(progress_.evaluation()->loss, 4);
+  EXPECT_EQ(progress_.evaluations().evaluation()->loss, 4);
 }
 
 }  // namespace

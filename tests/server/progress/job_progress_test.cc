@@ -130,7 +130,7 @@ TEST_F(JobProgressTest, ReturnsTheNormOnceTheLastServerHasReported) {
     EXPECT_EQ((*norm)->step(), 0);
     EXPECT_EQ((*norm)->norm(), 6.0 / kSamples);
     EXPECT_EQ(progress.completed_steps(), 1);
-    EXPECT_EQ(progress.final_loss(), 10.0 / kSamples);
+    EXPECT_EQ(progress.Totals().loss, 10.0 / kSamples);
   }
 }
 
@@ -233,8 +233,8 @@ TEST_F(JobProgressTest, SkippedStepsChangeNeitherLossNorNorm) {
   EXPECT_EQ(place->place.element(), 12);
   EXPECT_EQ(place->place.contributor(), 7);
   EXPECT_FALSE(progress.TakeNonfinite().has_value());
-  EXPECT_EQ(progress.skipped_steps(), 1);
-  EXPECT_EQ(progress.final_loss(), 2);
+  EXPECT_EQ(progress.Totals().skipped_steps, 1);
+  EXPECT_EQ(progress.Totals().loss, 2);
   const std::vector<nlohmann::json> lines = Lines(&progress);
   ASSERT_EQ(lines.size(), 1);
   EXPECT_EQ(lines[0]["loss"], 2);
@@ -250,7 +250,7 @@ TEST_F(JobProgressTest, ANonfiniteStepIsNotSkippedUnlessTheJobSaysSo) {
   sums.add_nonfinite()->set_chunk(1);
   Step(&progress, sums, 1);
   EXPECT_TRUE(progress.TakeNonfinite().has_value());
-  EXPECT_EQ(progress.skipped_steps(), 0);
+  EXPECT_EQ(progress.Totals().skipped_steps, 0);
 }
 
 TEST_F(JobProgressTest, WritesALineOfMetricsPerWindowAndAtTheEnd) {
@@ -290,23 +290,23 @@ TEST_F(JobProgressTest, EvaluatesVersionsThatAreDueFromAllPieces) {
   progress.Begin(At(0));
   std::vector<int64_t> due;
   for (int64_t version = 0; version <= kSteps; ++version) {
-    if (progress.EvaluationDue(version)) due.push_back(version);
+    if (progress.evaluations().Due(version)) due.push_back(version);
   }
   EXPECT_THAT(due, ElementsAre(4, 8));
-  EXPECT_EQ(progress.NextEvaluation(), 4);
+  EXPECT_EQ(progress.evaluations().Next(), 4);
   EXPECT_EQ(StatusOf(progress).evaluation_version(), -1);
 
   EXPECT_FALSE(*progress.AddEvaluation(Piece(4, 1, 6, 1, 2), At(5)));
   // A worker that took over repeats a piece: it counts once.
   EXPECT_FALSE(*progress.AddEvaluation(Piece(4, 1, 6, 1, 2), At(5)));
-  EXPECT_FALSE(progress.evaluation().has_value());
+  EXPECT_FALSE(progress.evaluations().evaluation().has_value());
   EXPECT_TRUE(*progress.AddEvaluation(Piece(4, 0, 4, 2, 3), At(6)));
-  ASSERT_TRUE(progress.evaluation().has_value());
-  EXPECT_EQ(progress.evaluation()->step, 4);
-  EXPECT_EQ(progress.evaluation()->loss, 2);
-  EXPECT_EQ(progress.evaluation()->accuracy, 0.6);
-  EXPECT_EQ(progress.evaluated_version(), 4);
-  EXPECT_EQ(progress.NextEvaluation(), 8);
+  ASSERT_TRUE(progress.evaluations().evaluation().has_value());
+  EXPECT_EQ(progress.evaluations().evaluation()->step, 4);
+  EXPECT_EQ(progress.evaluations().evaluation()->loss, 2);
+  EXPECT_EQ(progress.evaluations().evaluation()->accuracy, 0.6);
+  EXPECT_EQ(progress.evaluations().evaluated_version(), 4);
+  EXPECT_EQ(progress.evaluations().Next(), 8);
   const std::vector<nlohmann::json> lines = Lines(&progress);
   ASSERT_EQ(lines.size(), 1);
   EXPECT_EQ(lines[0], ParseJson(
@@ -319,7 +319,7 @@ TEST_F(JobProgressTest, EvaluatesVersionsThatAreDueFromAllPieces) {
   // Late reports change nothing.
   EXPECT_FALSE(*progress.AddEvaluation(Piece(4, 0, 100), At(7)));
   EXPECT_FALSE(*progress.AddEvaluation(Piece(4, 1, 100), At(7)));
-  EXPECT_EQ(progress.evaluation()->loss, 2);
+  EXPECT_EQ(progress.evaluations().evaluation()->loss, 2);
 }
 
 TEST_F(JobProgressTest, RefusesEvaluationsThatAreNotDueAndMixesNoVersions) {
@@ -336,9 +336,9 @@ TEST_F(JobProgressTest, RefusesEvaluationsThatAreNotDueAndMixesNoVersions) {
   // Pieces of two versions do not complete each other.
   EXPECT_FALSE(*progress.AddEvaluation(Piece(4, 0), At(0)));
   EXPECT_FALSE(*progress.AddEvaluation(Piece(8, 1), At(0)));
-  EXPECT_EQ(progress.evaluated_version(), 0);
+  EXPECT_EQ(progress.evaluations().evaluated_version(), 0);
   EXPECT_TRUE(*progress.AddEvaluation(Piece(8, 0), At(0)));
-  EXPECT_EQ(progress.evaluated_version(), 8);
+  EXPECT_EQ(progress.evaluations().evaluated_version(), 8);
 }
 
 TEST_F(JobProgressTest, FinishesWithTheEvaluationOfTheLastStep) {
@@ -348,7 +348,7 @@ TEST_F(JobProgressTest, FinishesWithTheEvaluationOfTheLastStep) {
     EXPECT_FALSE(progress.finished());
     Step(&progress, Sums(step), 1);
   }
-  EXPECT_EQ(progress.completed_steps(), progress.final_version());
+  EXPECT_EQ(progress.completed_steps(), progress.evaluations().final_version());
   EXPECT_FALSE(progress.finished());
   Evaluate(&progress, kSteps, 2);
   EXPECT_TRUE(progress.finished());
@@ -362,9 +362,9 @@ TEST_F(JobProgressTest, SpeedLeavesOutEvaluationsAndWarmUp) {
   Evaluate(&progress, 4, 10);
   Step(&progress, Sums(4), 12);  // Next to the evaluation: not measured.
   Step(&progress, Sums(5), 12.5);
-  EXPECT_EQ(progress.samples_per_second(), 6 * kSamples / 6.5);
-  EXPECT_EQ(progress.seconds(), 12.5);
-  EXPECT_THAT(progress.step_milliseconds(), ElementsAre(1000, 500));
+  EXPECT_EQ(progress.Totals().samples_per_second, 6 * kSamples / 6.5);
+  EXPECT_EQ(progress.Totals().seconds, 12.5);
+  EXPECT_THAT(progress.step_times().milliseconds, ElementsAre(1000, 500));
   EXPECT_EQ(Lines(&progress).back()["step_seconds"], 2.5 / 2);
   const StatusReply status = StatusOf(progress);
   EXPECT_EQ(status.step(), 6);
@@ -379,7 +379,7 @@ TEST_F(JobProgressTest, CountsTheStepsInRoundsOfLocalSteps) {
   JobProgress progress =
       Make(/*servers=*/1,
            {"exchange.parameter_server.consistency.local_steps.inner_steps=3"});
-  EXPECT_EQ(progress.final_version(), 3);
+  EXPECT_EQ(progress.evaluations().final_version(), 3);
   progress.Begin(At(0));
   Step(&progress, Sums(0), 3);
   EXPECT_EQ(progress.completed_steps(), 3);
@@ -387,11 +387,11 @@ TEST_F(JobProgressTest, CountsTheStepsInRoundsOfLocalSteps) {
   EXPECT_EQ(lines.at(0)["step"], 3);
   EXPECT_EQ(lines[0]["step_seconds"], 1);
   EXPECT_EQ(progress.Stalled(At(3 + 8.5)), absl::ZeroDuration());
-  EXPECT_TRUE(progress.EvaluationDue(2));  // Every four steps: two rounds.
+  EXPECT_TRUE(progress.evaluations().Due(2));  // Every four steps: two rounds.
   Step(&progress, Sums(1), 9);
   EXPECT_EQ(Lines(&progress).at(0)["step_seconds"], 2);
   Evaluate(&progress, 2, 10);
-  EXPECT_EQ(progress.evaluation()->step, 6);
+  EXPECT_EQ(progress.evaluations().evaluation()->step, 6);
   Step(&progress, Sums(2), 14);  // The last round has two steps.
   EXPECT_EQ(progress.completed_steps(), kSteps);
   EXPECT_EQ(Lines(&progress).back()["step_seconds"], 2);
@@ -416,20 +416,21 @@ TEST_F(JobProgressTest, ContinuesFromASavedState) {
   after.Begin(At(500));
   EXPECT_EQ(after.Save().SerializeAsString(), state.SerializeAsString());
   EXPECT_EQ(after.completed_steps(), 5);
-  EXPECT_EQ(after.final_loss(), 2);
+  EXPECT_EQ(after.Totals().loss, 2);
   EXPECT_EQ(StatusOf(after).skipped_steps(), 1);
-  EXPECT_EQ(after.evaluated_version(), 4);
-  EXPECT_EQ(after.evaluation()->loss, before.evaluation()->loss);
-  EXPECT_EQ(after.evaluation()->step, 4);
+  EXPECT_EQ(after.evaluations().evaluated_version(), 4);
+  EXPECT_EQ(after.evaluations().evaluation()->loss,
+            before.evaluations().evaluation()->loss);
+  EXPECT_EQ(after.evaluations().evaluation()->step, 4);
   EXPECT_THAT(after.AddSums(0, Sums(4), At(500)),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("while the job is at step 5")));
   for (int step = 5; step < kSteps; ++step) {
     Step(&after, Sums(step), 497 + step);
   }
-  EXPECT_TRUE(after.step_milliseconds().empty());
-  EXPECT_EQ(after.samples_per_second(), 8.0 * kSamples / (5 + 4));
-  EXPECT_EQ(after.seconds(), 9);
+  EXPECT_TRUE(after.step_times().milliseconds.empty());
+  EXPECT_EQ(after.Totals().samples_per_second, 8.0 * kSamples / (5 + 4));
+  EXPECT_EQ(after.Totals().seconds, 9);
   Evaluate(&after, kSteps, 505);
   EXPECT_TRUE(after.finished());
 }

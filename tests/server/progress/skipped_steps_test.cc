@@ -38,12 +38,12 @@ TEST(SkippedStepsTest, CountsTheStepsOfTheJobNotItsRounds) {
   JobProgress progress(job, facts, /*chunks=*/1, /*servers=*/1);
   progress.Begin(absl::UnixEpoch());
   Complete(&progress, /*round=*/0, /*finite=*/true);
-  EXPECT_EQ(progress.skipped_steps(), 0);
+  EXPECT_EQ(progress.Totals().skipped_steps, 0);
   Complete(&progress, /*round=*/1, /*finite=*/false);
-  EXPECT_EQ(progress.skipped_steps(), 3);
+  EXPECT_EQ(progress.Totals().skipped_steps, 3);
   // The last round has two steps.
   Complete(&progress, /*round=*/2, /*finite=*/false);
-  EXPECT_EQ(progress.skipped_steps(), 5);
+  EXPECT_EQ(progress.Totals().skipped_steps, 5);
   StatusReply status;
   progress.FillStatus(&status);
   EXPECT_EQ(status.skipped_steps(), 5);

@@ -1,4 +1,4 @@
-#include "server/coordinator/job_metrics.h"
+#include "server/progress/job_metrics.h"
 
 #include <map>
 #include <string>

@@ -1,6 +1,6 @@
 // The metrics of a job, for Prometheus.
-#ifndef TRIBUTARY_SERVER_COORDINATOR_JOB_METRICS_H_
-#define TRIBUTARY_SERVER_COORDINATOR_JOB_METRICS_H_
+#ifndef TRIBUTARY_SERVER_PROGRESS_JOB_METRICS_H_
+#define TRIBUTARY_SERVER_PROGRESS_JOB_METRICS_H_
 
 #include <cstdint>
 
@@ -14,7 +14,7 @@ namespace tributary {
 // publishes.
 struct JobMetricsInputs {
   StatusReply status;
-  // Seconds per step of this attempt; see JobProgress::step_seconds.
+  // Seconds per step of this attempt; see StepTimes.
   Histogram step_seconds;
   // Number of training samples (for text, of tokens) in all completed steps.
   int64_t sample_count = 0;
@@ -31,4 +31,4 @@ void AddJobMetrics(const JobMetricsInputs& job, MetricsPage* page);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_COORDINATOR_JOB_METRICS_H_
+#endif  // TRIBUTARY_SERVER_PROGRESS_JOB_METRICS_H_

@@ -1,0 +1,51 @@
+#include "server/checkpoint/snapshot_writer.h"
+
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace tributary {
+
+void SnapshotWriter::Write(const ShardFiles& shard, const std::string& folder,
+                           const Snapshot& snapshot) {
+  const absl::Time begin = absl::Now();
+  const absl::StatusOr<std::vector<CheckpointFile>> written =
+      WriteShardFiles(shard, snapshot, folder, files_);
+  if (written.ok()) {
+    {
+      absl::MutexLock lock(&mu_);
+      seconds_.Add(absl::ToDoubleSeconds(absl::Now() - begin));
+      for (const CheckpointFile& file : *written) {
+        bytes_ += file.bytes();
+      }
+    }
+    Report(snapshot.version, SnapshotReport::WRITTEN, "", *written);
+  } else {
+    Report(snapshot.version, SnapshotReport::FAILED,
+           std::string(written.status().message()));
+  }
+}
+
+void SnapshotWriter::Report(int64_t version, SnapshotReport::Outcome outcome,
+                            const std::string& message,
+                            const std::vector<CheckpointFile>& files) {
+  ServerReport report;
+  SnapshotReport* const snapshot = report.mutable_snapshot();
+  snapshot->set_version(version);
+  snapshot->set_outcome(outcome);
+  snapshot->set_message(message);
+  for (const CheckpointFile& file : files) *snapshot->add_file() = file;
+  report_(report);
+}
+
+void SnapshotWriter::AddMetrics(MetricsPage* page) const {
+  absl::MutexLock lock(&mu_);
+  page->AddHistogram("tributary_checkpoint_write_seconds",
+                     "Time to write this server's part of a checkpoint.",
+                     seconds_);
+  page->AddCounter("tributary_checkpoint_bytes_total",
+                   "Bytes of this server's parts of checkpoints.",
+                   static_cast<double>(bytes_));
+}
+
+}  // namespace tributary

@@ -1,0 +1,133 @@
+#include "server/progress/evaluation_progress.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+
+namespace tributary {
+
+EvaluationProgress::EvaluationProgress(const JobSpec& job,
+                                       const DataFacts& facts,
+                                       const Rounds& rounds)
+    : job_(job),
+      facts_(facts),
+      rounds_(rounds),
+      history_(job),
+      final_version_(rounds.count()) {}
+
+void EvaluationProgress::Restore(int64_t version, const JobState& state) {
+  evaluated_version_ = state.evaluated_version();
+  history_.Restore(state);
+  // A job that stopped early may resume with other conditions.
+  if (version == final_version_) stop_reason_ = state.stop_reason();
+  if (evaluated_version_ > 0) {
+    evaluation_ = Evaluation{state.evaluation_step(), state.evaluation_loss(),
+                             state.evaluation_accuracy()};
+  }
+}
+
+void EvaluationProgress::Save(JobState* state) const {
+  state->set_evaluated_version(evaluated_version_);
+  history_.Save(state);
+  state->set_stop_reason(stop_reason_);
+  if (evaluation_.has_value()) {
+    state->set_evaluation_step(evaluation_->step);
+    state->set_evaluation_loss(evaluation_->loss);
+    state->set_evaluation_accuracy(evaluation_->accuracy);
+  }
+}
+
+bool EvaluationProgress::Due(int64_t version) const {
+  if (facts_.evaluation_pieces() == 0 || version == 0) return false;
+  const int64_t every = rounds_.RoundsFor(job_.evaluation().every_steps());
+  return version == rounds_.count() || (every > 0 && version % every == 0);
+}
+
+int64_t EvaluationProgress::Next() const {
+  const int64_t every = rounds_.RoundsFor(job_.evaluation().every_steps());
+  if (facts_.evaluation_pieces() == 0 || every == 0) return final_version_;
+  return std::min(final_version_, evaluated_version_ / every * every + every);
+}
+
+absl::Status EvaluationProgress::CheckPiece(
+    const EvaluationReport& report) const {
+  const bool last = report.piece() == facts_.evaluation_pieces() - 1;
+  const int64_t most = job_.evaluation().batch() * UnitsPerSample(job_);
+  // Only the workers know which samples of data.external, and which tokens of
+  // a masked text, count.
+  const bool varies = SampleCountsVary(job_);
+  const int64_t least = varies ? 0 : last ? 1 : std::max<int64_t>(most, 1);
+  // A job that is not resolved has no size of pieces.
+  if (report.weight() < least || (most > 0 && report.weight() > most)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "evaluation of version ", report.version(), ", piece ", report.piece(),
+        ": weight is ", report.weight(), ", expected ",
+        least < most ? absl::StrCat("from ", least, " to ") : "", most,
+        ": the samples (tokens) of the piece"));
+  }
+  if (report.correct() < 0 || report.correct() > report.weight()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation of version ", report.version(), ", piece ",
+                     report.piece(), ": correct is ", report.correct(),
+                     ", expected from 0 to ", report.weight()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> EvaluationProgress::Add(const EvaluationReport& report,
+                                             absl::Time now) {
+  if (report.version() <= evaluated_version_) return false;
+  if (!Due(report.version()) || report.piece() < 0 ||
+      report.piece() >= facts_.evaluation_pieces()) {
+    return absl::InvalidArgumentError(absl::StrCat("no evaluation of version ",
+                                                   report.version(), ", piece ",
+                                                   report.piece(), " is due"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckPiece(report));
+  if (report.version() != evaluating_version_) {
+    evaluating_version_ = report.version();
+    pieces_.clear();
+  }
+  if (pieces_.emplace(report.piece(), report).second) last_piece_ = now;
+  if (static_cast<int64_t>(pieces_.size()) < facts_.evaluation_pieces()) {
+    return false;
+  }
+  double loss = 0;
+  int64_t correct = 0;
+  int64_t sample_count = 0;
+  for (const auto& [number, piece] : pieces_) {
+    loss += piece.loss_sum();
+    correct += piece.correct();
+    sample_count += piece.weight();
+  }
+  pieces_.clear();
+  evaluated_version_ = report.version();
+  const auto counted = static_cast<double>(std::max<int64_t>(sample_count, 1));
+  evaluation_ = Evaluation{rounds_.StepsAfter(report.version()), loss / counted,
+                           static_cast<double>(correct) / counted};
+  Judge(report.version());
+  return true;
+}
+
+void EvaluationProgress::Judge(int64_t version) {
+  const EvaluationHistory::Verdict verdict = history_.Add(*evaluation_);
+  best_version_ = verdict.best ? std::optional<int64_t>(version) : std::nullopt;
+  if (version == rounds_.count() || verdict.stop.empty()) return;
+  stop_reason_ = verdict.stop;
+  final_version_ = version;
+}
+
+std::optional<int64_t> EvaluationProgress::MissingPiece(int64_t version) const {
+  if (!Due(version) || version <= evaluated_version_) {
+    return std::nullopt;
+  }
+  int64_t piece = 0;
+  if (evaluating_version_ == version) {
+    while (pieces_.count(piece) > 0) ++piece;
+  }
+  return piece;
+}
+
+}  // namespace tributary

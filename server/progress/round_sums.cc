@@ -1,0 +1,67 @@
+#include "server/progress/round_sums.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/parameters/arena_layout.h"
+
+namespace tributary {
+
+absl::StatusOr<std::optional<RoundSums::Round>> RoundSums::Add(
+    int shard, const StepSums& sums) {
+  const int64_t round = sums.step();
+  // Servers work on the same round, but reports of several rounds may be in
+  // flight.
+  if (round < all_complete_below_ || complete_beyond_.count(round) > 0 ||
+      round >= rounds_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("server ", shard, " reports step ", round,
+                     " while the job is at step ", completed_));
+  }
+  OpenRound& open = open_[round];
+  if (open.reported.empty()) {
+    open.squares.resize(chunks_);
+    open.reported.resize(servers_);
+    // With more servers than chunks, some servers have no chunk and report
+    // nothing.
+    open.missing = std::min(servers_, chunks_);
+  }
+  std::vector<int> own;
+  for (int chunk = 0; chunk < chunks_; ++chunk) {
+    if (ArenaLayout::ShardOf(chunk, servers_) == shard) own.push_back(chunk);
+  }
+  if (sums.sum_of_squares_size() != static_cast<int>(own.size()) ||
+      open.reported[shard]) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "server ", shard, " reports step ", round,
+        open.reported[shard] ? " twice" : " with a wrong number of chunks"));
+  }
+  for (size_t i = 0; i < own.size(); ++i) {
+    open.squares[own[i]] = sums.sum_of_squares(static_cast<int>(i));
+  }
+  open.reported[shard] = true;
+  for (const StepSums::Nonfinite& place : sums.nonfinite()) {
+    if (!open.sums.nonfinite.has_value() ||
+        place.chunk() > open.sums.nonfinite->chunk()) {
+      open.sums.nonfinite = place;
+    }
+  }
+  if (shard == 0) {
+    open.sums.sample_count = sums.weight();
+    open.sums.loss_sum = sums.loss_sum();
+    open.sums.nonfinite_loss_contributor = sums.nonfinite_loss_contributor();
+  }
+  if (--open.missing > 0) return std::optional<Round>();
+  for (const double square : open.squares) open.sums.squares += square;
+  const Round complete = open.sums;
+  open_.erase(round);
+  complete_beyond_.insert(round);
+  while (complete_beyond_.erase(all_complete_below_) > 0) {
+    ++all_complete_below_;
+  }
+  ++completed_;
+  return std::optional<Round>(complete);
+}
+
+}  // namespace tributary
