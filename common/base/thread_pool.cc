@@ -1,5 +1,6 @@
 #include "common/base/thread_pool.h"
 
+#include <atomic>
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
@@ -41,6 +42,30 @@ void ThreadPool::Work() {
     }
     task();
   }
+}
+
+absl::Status ParallelFor(
+    int threads, int64_t items,
+    const std::function<absl::Status(int thread, int64_t item)>& work) {
+  absl::Mutex mu;
+  absl::Status first;
+  std::atomic<int64_t> next{0};
+  const auto run = [&](int thread) {
+    for (int64_t item = next++; item < items; item = next++) {
+      const absl::Status status = work(thread, item);
+      if (status.ok()) continue;
+      absl::MutexLock lock(&mu);
+      first.Update(status);
+      return;
+    }
+  };
+  std::vector<Thread> others;
+  for (int thread = 1; thread < threads; ++thread) {
+    others.emplace_back([&run, thread] { run(thread); });
+  }
+  run(0);
+  for (Thread& other : others) other.Join();
+  return first;
 }
 
 }  // namespace tributary

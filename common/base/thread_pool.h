@@ -3,11 +3,13 @@
 #ifndef TRIBUTARY_COMMON_BASE_THREAD_POOL_H_
 #define TRIBUTARY_COMMON_BASE_THREAD_POOL_H_
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
 #include "common/base/thread.h"
@@ -30,6 +32,13 @@ class ThreadPool final : public Executor {
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<Thread> threads_;
 };
+
+// Calls work(thread, item) for all items from 0 to `items` - 1 on `threads`
+// threads, of which the calling thread is number 0. Each thread stops at its
+// first error. Returns the first error.
+absl::Status ParallelFor(
+    int threads, int64_t items,
+    const std::function<absl::Status(int thread, int64_t item)>& work);
 
 }  // namespace tributary
 

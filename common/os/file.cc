@@ -39,6 +39,16 @@ bool PathExists(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+bool IsFile(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      int64_t max_bytes) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);

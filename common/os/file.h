@@ -16,6 +16,10 @@ namespace tributary {
 // Returns true if there is a file or a folder `path`. Returns false if the file
 // system cannot tell.
 bool PathExists(const std::string& path);
+// Return true if `path` is a folder or a regular file. A symbolic link is what
+// it leads to.
+bool IsFolder(const std::string& path);
+bool IsFile(const std::string& path);
 
 // Returns the contents of a file. Returns NotFound if the file does not exist,
 // InvalidArgument if it is larger than `max_bytes`, and the system's error if

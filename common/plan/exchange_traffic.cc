@@ -69,14 +69,6 @@ std::vector<int> ContributionsByWorker(int micro_batches, int workers) {
   return counts;
 }
 
-double CentralServerLaw(int workers) { return workers; }
-
 double AllReduceLaw(int workers) { return 2.0 * (workers - 1) / workers; }
-
-double LeastTrafficLaw(int workers, int extra_hosts) {
-  const double n = workers;
-  const double k = std::min(extra_hosts, workers);
-  return 2 * n * (n - 1) / (n * n + k * n - 2 * k);
-}
 
 }  // namespace tributary

@@ -64,26 +64,12 @@ int BusiestHost(const std::vector<HostTraffic>& traffic);
 // without micro-batches send none.
 std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
-// ---- Closed-form traffic: bytes in each direction through the busiest
-// interface, in units of the model size. Assumes that up and down have equal
-// sizes, that there are many chunks, and that each of `workers` workers, at
-// least 2, runs on a host of its own.
-
-// Returns the traffic with one server, which runs on a host of its own: the
-// bytes per step in each direction through the busiest host's network
-// interface, divided by the size of the model in bytes.
-double CentralServerLaw(int workers);
 // Returns the bytes per step in each direction through one host's network
 // interface, divided by the size of the model in bytes, with a ring all-reduce
 // (Patarasuk and Yuan, 2009). Servers with equal shards that run on the
-// workers' hosts have the same traffic.
+// workers' hosts have the same traffic, if there are many chunks. Each of
+// `workers` workers, at least 2, runs on a host of its own.
 double AllReduceLaw(int workers);
-// Returns the bytes per step in each direction through the busiest host's
-// network interface, divided by the size of the model in bytes, with servers on
-// the workers' hosts and on `extra_hosts` further hosts, of which at most
-// `workers` are used. This is the minimum, which is reached if the shards are
-// sized so that all links are equally busy (Jiang et al., 2020: BytePS).
-double LeastTrafficLaw(int workers, int extra_hosts);
 
 }  // namespace tributary
 

@@ -220,11 +220,4 @@ double StepSeconds(const ComputeProfile& profile,
   return Simulation(profile, chunk_elements, times).Run();
 }
 
-double BoundedStalenessStepSeconds(const ComputeProfile& profile,
-                                   const ExchangeTimes& times) {
-  const double link = times.shared_link ? times.up + times.down
-                                        : std::max(times.up, times.down);
-  return std::max({profile.seconds, link, times.pass});
-}
-
 }  // namespace tributary

@@ -59,12 +59,6 @@ double StepSeconds(const ComputeProfile& profile,
                    absl::Span<const int64_t> chunk_elements,
                    const ExchangeTimes& times);
 
-// Returns the seconds per step in steady state with bounded staleness, a mode
-// in which a worker waits neither for other workers nor for the update of its
-// own previous step. The slowest resource therefore determines the time.
-double BoundedStalenessStepSeconds(const ComputeProfile& profile,
-                                   const ExchangeTimes& times);
-
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_PLAN_STEP_MODEL_H_

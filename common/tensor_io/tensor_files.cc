@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -23,11 +22,6 @@ constexpr char kModel[] = "/model.safetensors";
 constexpr char kIndex[] = "/model.safetensors.index.json";
 // The index of a model with a hundred thousand tensors has about 10 MB.
 constexpr int64_t kMaxIndexBytes = 64 << 20;
-
-bool IsFile(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
-}
 
 // Returns the bytes of one element; 0 for a type that is not supported.
 int64_t ElementBytes(absl::string_view dtype) {

@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(
   for (int number = 0;; ++number) {
     path = absl::StrFormat("%s/events.out.tfevents.%010d.%s.%03d", folder,
                            absl::ToUnixSeconds(now), HostName(), number);
-    if (!std::filesystem::exists(path, error)) break;
+    if (!PathExists(path)) break;
   }
   std::ofstream file(path, std::ios::binary);
   if (!file) return FileError(errno, "cannot write", path);

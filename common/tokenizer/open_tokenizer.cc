@@ -1,7 +1,5 @@
 #include "common/tokenizer/open_tokenizer.h"
 
-#include <sys/stat.h>
-
 #include <utility>
 #include <vector>
 
@@ -20,16 +18,6 @@ namespace {
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 
 using Opened = absl::StatusOr<std::unique_ptr<Tokenizer>>;
-
-bool Exists(const std::string& path) {
-  struct stat information;
-  return stat(path.c_str(), &information) == 0;
-}
-
-bool IsFolder(const std::string& path) {
-  struct stat information;
-  return stat(path.c_str(), &information) == 0 && S_ISDIR(information.st_mode);
-}
 
 // Prepends the path to an error of a parser.
 absl::Status In(const std::string& path, const absl::Status& status) {
@@ -79,7 +67,7 @@ Opened OpenVocabularyText(const std::string& path) {
   WordPieceOptions options;
   const std::string config =
       absl::StrCat(FolderOf(path), "/tokenizer_config.json");
-  if (Exists(config)) {
+  if (PathExists(config)) {
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string json,
                                ReadFile(config, kMaxFileBytes));
     TRIBUTARY_RETURN_IF_ERROR(
@@ -93,9 +81,9 @@ Opened OpenFolder(const std::string& folder) {
   const auto at = [&](absl::string_view name) {
     return absl::StrCat(folder, "/", name);
   };
-  if (Exists(at("tokenizer.json"))) return OpenJson(at("tokenizer.json"));
-  if (Exists(at("vocab.json"))) return OpenVocabularyAndMerges(folder);
-  if (Exists(at("vocab.txt"))) return OpenVocabularyText(at("vocab.txt"));
+  if (PathExists(at("tokenizer.json"))) return OpenJson(at("tokenizer.json"));
+  if (PathExists(at("vocab.json"))) return OpenVocabularyAndMerges(folder);
+  if (PathExists(at("vocab.txt"))) return OpenVocabularyText(at("vocab.txt"));
   return absl::NotFoundError(
       absl::StrCat(folder,
                    ": the folder has none of tokenizer.json, vocab.json and "
@@ -106,7 +94,7 @@ Opened OpenFolder(const std::string& folder) {
 
 Opened OpenTokenizer(const std::string& path) {
   if (IsFolder(path)) return OpenFolder(path);
-  if (!Exists(path)) {
+  if (!PathExists(path)) {
     return absl::NotFoundError(absl::StrCat(
         path,
         ": no such file or folder; expected tokenizer.json, a folder of "

@@ -1,7 +1,6 @@
 #include "common/transport/security.h"
 
 #include <openssl/rand.h>
-#include <sys/stat.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -18,10 +17,6 @@ namespace {
 
 constexpr char kDnsSuffix[] = ".tributary";
 constexpr int64_t kMaxPemBytes = 1 << 20;
-bool Exists(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0;
-}
 
 absl::Status CheckFiles(const Security& security) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string authorities,
@@ -43,7 +38,7 @@ absl::Status CheckFiles(const Security& security) {
 absl::Status FindRole(const std::vector<Role>& roles, Security* security) {
   for (const Role role : roles) {
     security->role = role;
-    if (Exists(security->CertificatePath())) return absl::OkStatus();
+    if (PathExists(security->CertificatePath())) return absl::OkStatus();
   }
   security->role = roles.front();
   return absl::NotFoundError(absl::StrCat(

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/os/file.h"
 #include "common/os/file_system.h"
 #include "common/text/counted.h"
 #include "common/text/nearest.h"
@@ -46,23 +47,13 @@ constexpr char kCheckpointHelp[] =
     "       tributary checkpoint diff A B [flags]\n\n"
     "'tributary checkpoint ls --help' lists the flags of ls.\n";
 
-bool IsFolder(const std::string& path) {
-  struct stat facts;
-  return stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
-}
-
-bool IsThere(const std::string& path) {
-  struct stat facts;
-  return stat(path.c_str(), &facts) == 0;
-}
-
 // Returns the checkpoints at `path`, oldest first. `path` is a run's folder,
 // the folder with its checkpoints, or one checkpoint.
 absl::StatusOr<std::vector<std::string>> FindCheckpoints(
     const std::string& path) {
   if (!IsFolder(path)) {
-    return absl::NotFoundError(
-        absl::StrCat(path, IsThere(path) ? " is not a folder" : " is missing"));
+    return absl::NotFoundError(absl::StrCat(
+        path, PathExists(path) ? " is not a folder" : " is missing"));
   }
   const std::string within = CheckpointsFolder(path);
   const std::string folder = IsFolder(within) ? within : path;
@@ -72,7 +63,7 @@ absl::StatusOr<std::vector<std::string>> FindCheckpoints(
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
     paths.push_back(name->path);
   }
-  const bool is_one = IsThere(absl::StrCat(path, "/", kManifestName));
+  const bool is_one = PathExists(absl::StrCat(path, "/", kManifestName));
   if (paths.empty() && is_one) paths.push_back(path);
   if (paths.empty()) {
     return absl::NotFoundError(
@@ -87,8 +78,8 @@ absl::StatusOr<std::vector<std::string>> FindVerifiable(
     const std::string& path) {
   std::vector<std::string> more;
   const std::string best = BestFolder(path), model = FinalFolder(path);
-  if (IsThere(absl::StrCat(best, "/", kManifestName))) more.push_back(best);
-  if (IsThere(absl::StrCat(model, "/", kFinalModelName))) {
+  if (PathExists(absl::StrCat(best, "/", kManifestName))) more.push_back(best);
+  if (PathExists(absl::StrCat(model, "/", kFinalModelName))) {
     more.push_back(model);
   }
   absl::StatusOr<std::vector<std::string>> paths = FindCheckpoints(path);

@@ -1,9 +1,7 @@
 #include "server/records/tensorboard_log.h"
 
-#include <filesystem>
 #include <fstream>
 #include <map>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -11,6 +9,7 @@
 #include "common/job/exchange_traits.h"
 #include "common/job/job.h"
 #include "common/optimizer/optimizer.h"
+#include "common/os/file.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -68,8 +67,7 @@ void TensorBoardLog::Begin(int64_t step) {
   if (!job_.output().tensorboard()) return;
   const absl::Time now = absl::Now();
   absl::MutexLock lock(&mu_);
-  std::error_code error;
-  const bool again = std::filesystem::exists(folder_, error);
+  const bool again = PathExists(folder_);
   absl::StatusOr<std::unique_ptr<EventFile>> file =
       EventFile::Create(folder_, now);
   Check(file.status());

@@ -1,14 +1,13 @@
 #include "worker/data/image_data_set.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/base/thread.h"
+#include "common/base/thread_pool.h"
 #include "worker/data/files/data_file.h"
 #include "worker/data/files/data_fingerprint.h"
 #include "worker/data/images/open_pictures.h"
@@ -18,19 +17,6 @@ namespace tributary {
 namespace {
 
 using Paths = google::protobuf::RepeatedPtrField<std::string>;
-
-// Runs work(i) for i in [0, count) on `threads` threads.
-template <typename Work>
-void ForEach(int64_t count, int threads, const Work& work) {
-  std::atomic<int64_t> next{0};
-  const auto run = [&] {
-    for (int64_t i = next++; i < count; i = next++) work(i);
-  };
-  std::vector<Thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(run);
-  run();
-  for (Thread& thread : others) thread.Join();
-}
 
 absl::Status CheckLabels(const PictureSource& source, int64_t classes) {
   for (int64_t i = 0; i < source.size(); ++i) {
@@ -115,7 +101,7 @@ ImageDataSet::Opener::Examined ImageDataSet::Opener::Examine(
   Examined examined = {
       std::vector<uint64_t>(count), std::vector<absl::Status>(count),
       std::vector<int64_t>(count), std::vector<int64_t>(count)};
-  ForEach(source.size(), threads_, [&](int64_t index) {
+  const auto examine = [&](int64_t index) {
     const auto i = static_cast<size_t>(index);
     const absl::StatusOr<uint64_t> hash = source.Hash(index);
     examined.statuses[i] = hash.status();
@@ -127,7 +113,11 @@ ImageDataSet::Opener::Examined ImageDataSet::Opener::Examine(
     if (!picture.ok()) return;
     examined.heights[i] = picture->height;
     examined.widths[i] = picture->width;
-  });
+  };
+  ParallelFor(threads_, source.size(), [&examine](int, int64_t index) {
+    examine(index);
+    return absl::OkStatus();
+  }).IgnoreError();
   return examined;
 }
 

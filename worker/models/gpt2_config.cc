@@ -81,11 +81,6 @@ class ConfigReader {
   absl::Status status_;
 };
 
-bool IsFile(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(path, error);
-}
-
 // Returns the folder of the weights that `path`, a file or folder, names.
 std::string ConfigFolder(const std::string& path) {
   if (!IsFile(path)) return path;

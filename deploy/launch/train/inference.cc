@@ -9,10 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
-#include "common/base/thread.h"
+#include "common/base/thread_pool.h"
 #include "common/job/job.h"
 #include "common/parameters/arena_layout.h"
 #include "common/tensor_io/tensor_files.h"
@@ -30,31 +29,6 @@ namespace {
 constexpr int64_t kMaxBatch = 256;
 constexpr int64_t kBatchFeatures = 1 << 20;
 constexpr int64_t kBatchTokens = 1 << 11;
-
-// Calls work(thread, item) for all items below `items` on `threads` threads.
-// Each thread stops at its first error. Returns the first error.
-absl::Status OnThreads(
-    int threads, int64_t items,
-    const std::function<absl::Status(int thread, int64_t item)>& work) {
-  absl::Mutex mu;
-  absl::Status first;
-  const auto run = [&](int thread) {
-    for (int64_t item = thread; item < items; item += threads) {
-      const absl::Status status = work(thread, item);
-      if (status.ok()) continue;
-      absl::MutexLock lock(&mu);
-      if (first.ok()) first = status;
-      return;
-    }
-  };
-  std::vector<Thread> others;
-  for (int thread = 1; thread < threads; ++thread) {
-    others.emplace_back([&run, thread] { run(thread); });
-  }
-  run(0);
-  for (Thread& other : others) other.Join();
-  return first;
-}
 
 // Weights in the memory of a device.
 absl::StatusOr<Device::Memory> CopyToDevice(const Buffer& weights,
@@ -227,7 +201,7 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
   const int64_t piece_samples = setup->piece_samples();
   const int64_t pieces = (held_out + piece_samples - 1) / piece_samples;
   std::vector<LossSums> sums(static_cast<size_t>(pieces));
-  TRIBUTARY_RETURN_IF_ERROR(OnThreads(
+  TRIBUTARY_RETURN_IF_ERROR(ParallelFor(
       setup->threads(), pieces, [&](int thread, int64_t piece) -> absl::Status {
         Batch batch;
         const int64_t begin = piece * piece_samples;
@@ -300,7 +274,7 @@ absl::StatusOr<Predictions> PredictFile(const JobSpec& job,
         " outputs, but its ", kEncodingName, " names ", named, " classes"));
   }
   predictions.values.resize(static_cast<size_t>(samples * predictions.outputs));
-  TRIBUTARY_RETURN_IF_ERROR(OnThreads(
+  TRIBUTARY_RETURN_IF_ERROR(ParallelFor(
       threads, batches, [&](int thread, int64_t number) -> absl::Status {
         const int64_t begin = number * batch;
         Batch read;

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
-#include "common/base/thread.h"
+#include "common/base/thread_pool.h"
 #include "common/os/file.h"
 #include "common/os/file_system.h"
 #include "common/tokenizer/gpt2_pattern.h"
@@ -133,16 +132,13 @@ std::vector<absl::StatusOr<std::vector<int32_t>>> EncodeAll(
     const Tokenizer& tokenizer, const std::vector<absl::string_view>& pieces,
     int threads) {
   std::vector<absl::StatusOr<std::vector<int32_t>>> results(pieces.size());
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < pieces.size(); i = next++) {
-      results[i] = tokenizer.Encode(pieces[i]);
-    }
-  };
-  std::vector<Thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
-  for (Thread& other : others) other.Join();
+  // Each result has its own status.
+  ParallelFor(threads, static_cast<int64_t>(pieces.size()),
+              [&](int, int64_t i) {
+                results[i] = tokenizer.Encode(pieces[i]);
+                return absl::OkStatus();
+              })
+      .IgnoreError();
   return results;
 }
 

@@ -33,55 +33,11 @@ double BusiestBytes(const StepMessages& load, const ProcessHosts& placement) {
   return traffic[BusiestHost(traffic)].busier();
 }
 
-TEST(LawTest, HoldsItsPublishedTable) {
-  const struct {
-    int workers;
-    double central;
-    double all_reduce;
-    double one_extra;
-    double half_extra;
-    double all_extra;
-  } rows[] = {
-      {2, 2, 1, 1, 1, 1},
-      {4, 4, 1.5, 1.33, 1.2, 1},
-      {8, 8, 1.75, 1.6, 1.27, 1},
-  };
-  for (const auto& row : rows) {
-    const int n = row.workers;
-    EXPECT_DOUBLE_EQ(CentralServerLaw(n), row.central);
-    EXPECT_DOUBLE_EQ(AllReduceLaw(n), row.all_reduce);
-    EXPECT_NEAR(LeastTrafficLaw(n, 1), row.one_extra, 0.005);
-    EXPECT_NEAR(LeastTrafficLaw(n, n / 2), row.half_extra, 0.005);
-    EXPECT_NEAR(LeastTrafficLaw(n, n), row.all_extra, 0.005);
-    EXPECT_DOUBLE_EQ(LeastTrafficLaw(n, 0), AllReduceLaw(n));
-    EXPECT_DOUBLE_EQ(LeastTrafficLaw(n, 2 * n), 1);
-  }
-}
-
-// The least over all ways to share the model between the workers' hosts (x
-// each) and the extra hosts (y each).
-TEST(LawTest, NoShareBeatsTheLeast) {
-  for (const int n : {2, 3, 4, 8, 13}) {
-    for (int k = 1; k <= n; ++k) {
-      double least = n;
-      constexpr int kParts = 20000;
-      for (int i = 0; i <= kParts; ++i) {
-        const double x = static_cast<double>(i) / kParts / n;
-        const double y = (1 - n * x) / k;
-        const double worker_host = (1 - x) + (n - 1) * x;
-        least = std::min(least, std::max(worker_host, n * y));
-      }
-      EXPECT_NEAR(LeastTrafficLaw(n, k), least, 1e-3) << n << " " << k;
-    }
-  }
-}
-
 TEST(TrafficTest, FollowsTheLaw) {
   for (const int n : {2, 3, 4, 7, 8}) {
     const StepMessages load = EvenLoad(/*chunks=*/16 * n, n);
     // A server on a host of its own.
-    EXPECT_NEAR(BusiestBytes(load, {Iota(0, n), {n}}), CentralServerLaw(n),
-                1e-9);
+    EXPECT_NEAR(BusiestBytes(load, {Iota(0, n), {n}}), n, 1e-9);
     // One on each worker's host.
     EXPECT_NEAR(BusiestBytes(load, {Iota(0, n), Iota(0, n)}), AllReduceLaw(n),
                 1e-9);

@@ -53,7 +53,7 @@ TEST(ExchangePlanTest, BytesFollowTheLaw) {
     const struct {
       const char* key;
       double law;
-    } rows[] = {{"one_server", CentralServerLaw(n)},
+    } rows[] = {{"one_server", static_cast<double>(n)},
                 {"own_hosts", 1},
                 {"worker_hosts", AllReduceLaw(n)},
                 {"all_reduce", AllReduceLaw(n)},
