@@ -9,11 +9,6 @@
 namespace tributary {
 namespace {
 
-// A block takes about twelve layers of the graph, and a network has at most
-// 4,096.
-constexpr int64_t kMaxBertLayers = 256;
-// The scores of one head have this size squared.
-constexpr int64_t kMaxContext = 65536;
 constexpr int64_t kMaxBertVocabulary = int64_t{1} << 20;
 constexpr int64_t kMaxTokenTypes = 1024;
 // Parameters are aligned to this number of floats. Only with such a width are
@@ -22,7 +17,7 @@ constexpr int64_t kWidthMultiple = 16;
 
 absl::Status ValidateSizes(const BertSpec& bert) {
   TRIBUTARY_RETURN_IF_ERROR(
-      Between("model.bert.layers", bert.layers(), 1, kMaxBertLayers));
+      Between("model.bert.layers", bert.layers(), 1, kMaxTransformerBlocks));
   TRIBUTARY_RETURN_IF_ERROR(
       Between("model.bert.width", bert.width(), 1, kMaxWidth));
   if (bert.width() % kWidthMultiple != 0) {
@@ -47,8 +42,33 @@ absl::Status ValidateSizes(const BertSpec& bert) {
                  kMaxTokenTypes);
 }
 
+}  // namespace
+
+absl::Status ValidateBert(const BertSpec& bert) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateSizes(bert));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne("model.bert.dropout", bert.dropout()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Positive("model.bert.layer_norm_epsilon", bert.layer_norm_epsilon()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Positive("model.bert.mask_probability", bert.mask_probability()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      BelowOne("model.bert.mask_probability", bert.mask_probability()));
+  if (bert.head() == BertSpec::SEQUENCE_CLASSIFICATION &&
+      bert.has_mask_probability()) {
+    return Error("model.bert.mask_probability",
+                 "has no effect with head SEQUENCE_CLASSIFICATION; leave it "
+                 "out");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateBertData(const JobSpec& job) {
   const DataSpec& data = job.data();
+  if (data.has_external() && job.model().bert().has_mask_probability()) {
+    return Error("model.bert.mask_probability",
+                 "does not apply to data.external, whose data set chooses the "
+                 "predicted tokens; leave it out");
+  }
   if (data.has_random() || data.has_external()) return absl::OkStatus();
   const bool classifies =
       job.model().bert().head() == BertSpec::SEQUENCE_CLASSIFICATION;
@@ -77,32 +97,6 @@ absl::Status ValidateBertData(const JobSpec& job) {
         "vocab.txt, tokenizer.json or a folder of Hugging Face");
   }
   return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status ValidateBert(const JobSpec& job) {
-  const BertSpec& bert = job.model().bert();
-  TRIBUTARY_RETURN_IF_ERROR(ValidateSizes(bert));
-  TRIBUTARY_RETURN_IF_ERROR(BelowOne("model.bert.dropout", bert.dropout()));
-  TRIBUTARY_RETURN_IF_ERROR(
-      Positive("model.bert.layer_norm_epsilon", bert.layer_norm_epsilon()));
-  TRIBUTARY_RETURN_IF_ERROR(
-      Positive("model.bert.mask_probability", bert.mask_probability()));
-  TRIBUTARY_RETURN_IF_ERROR(
-      BelowOne("model.bert.mask_probability", bert.mask_probability()));
-  if (bert.head() == BertSpec::SEQUENCE_CLASSIFICATION &&
-      bert.has_mask_probability()) {
-    return Error("model.bert.mask_probability",
-                 "has no effect with head SEQUENCE_CLASSIFICATION; leave it "
-                 "out");
-  }
-  if (job.data().has_external() && bert.has_mask_probability()) {
-    return Error("model.bert.mask_probability",
-                 "does not apply to data.external, whose data set chooses the "
-                 "predicted tokens; leave it out");
-  }
-  return ValidateBertData(job);
 }
 
 }  // namespace tributary

@@ -8,8 +8,12 @@
 namespace tributary {
 
 // Returns InvalidArgument, naming the field, if a field of model.bert is
-// invalid, or if model.bert cannot be trained with the job's data.
-absl::Status ValidateBert(const JobSpec& job);
+// invalid.
+absl::Status ValidateBert(const BertSpec& bert);
+
+// Returns InvalidArgument, naming the field, if the job's model.bert cannot be
+// trained with its data.
+absl::Status ValidateBertData(const JobSpec& job);
 
 }  // namespace tributary
 

@@ -19,6 +19,12 @@ namespace tributary {
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Largest width of a layer, and largest size of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
+// Largest number of transformer blocks: a block takes about twelve layers of
+// the graph, and a network has at most 4,096.
+inline constexpr int64_t kMaxTransformerBlocks = 256;
+// Longest context of a transformer: the scores of one head have this size
+// squared.
+inline constexpr int64_t kMaxContext = 65536;
 // Largest number of classes of a data set.
 inline constexpr int64_t kMaxClasses = int64_t{1} << 20;
 // Longest name of a job, a model, a data set or a unit.

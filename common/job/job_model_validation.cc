@@ -95,12 +95,12 @@ absl::Status ValidateResnet(const ResnetSpec& resnet) {
                  kMaxChannels >> (kMaxStages - 1));
 }
 
-absl::Status ValidateGpt(const JobSpec& job) {
-  const GptSpec& gpt = job.model().gpt();
+absl::Status ValidateGpt(const GptSpec& gpt) {
   TRIBUTARY_RETURN_IF_ERROR(
-      Between("model.gpt.layers", gpt.layers(), 1, kMaxLayers));
+      Between("model.gpt.layers", gpt.layers(), 1, kMaxTransformerBlocks));
+  // A block has a layer four times as wide.
   TRIBUTARY_RETURN_IF_ERROR(
-      Between("model.gpt.width", gpt.width(), 1, kMaxWidth));
+      Between("model.gpt.width", gpt.width(), 1, kMaxWidth / 4));
   TRIBUTARY_RETURN_IF_ERROR(
       Between("model.gpt.heads", gpt.heads(), 1, gpt.width()));
   if (gpt.width() % gpt.heads() != 0) {
@@ -108,13 +108,16 @@ absl::Status ValidateGpt(const JobSpec& job) {
                  " does not divide model.gpt.width ", gpt.width());
   }
   TRIBUTARY_RETURN_IF_ERROR(
-      Between("model.gpt.context", gpt.context(), 1, kMaxWidth));
+      Between("model.gpt.context", gpt.context(), 1, kMaxContext));
   TRIBUTARY_RETURN_IF_ERROR(BelowOne("model.gpt.dropout", gpt.dropout()));
   TRIBUTARY_RETURN_IF_ERROR(
       Between("model.gpt.vocabulary", gpt.vocabulary(), 2, kMaxVocabulary));
-  TRIBUTARY_RETURN_IF_ERROR(Between("model.gpt.vocabulary_multiple",
-                                    gpt.vocabulary_multiple(), 1,
-                                    kMaxVocabularyMultiple));
+  return Between("model.gpt.vocabulary_multiple", gpt.vocabulary_multiple(), 1,
+                 kMaxVocabularyMultiple);
+}
+
+absl::Status ValidateGptMemory(const JobSpec& job) {
+  const GptSpec& gpt = job.model().gpt();
   const int64_t samples =
       std::max(job.batch().global(), job.evaluation().batch());
   const double tokens = static_cast<double>(samples) * gpt.context();
@@ -168,24 +171,24 @@ absl::Status ValidateInitialWeights(const ModelSpec& model) {
 
 }  // namespace
 
-absl::Status ValidateModel(const JobSpec& job) {
-  TRIBUTARY_RETURN_IF_ERROR(ValidateInitialWeights(job.model()));
-  TRIBUTARY_RETURN_IF_ERROR(ValidateLabelSmoothing(job.model()));
-  switch (job.model().kind_case()) {
+absl::Status ValidateModel(const ModelSpec& model) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateInitialWeights(model));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateLabelSmoothing(model));
+  switch (model.kind_case()) {
     case ModelSpec::kMlp:
-      return ValidateMlp(job.model().mlp());
+      return ValidateMlp(model.mlp());
     case ModelSpec::kCnn:
-      return ValidateCnn(job.model().cnn());
+      return ValidateCnn(model.cnn());
     case ModelSpec::kResnet:
-      return ValidateResnet(job.model().resnet());
+      return ValidateResnet(model.resnet());
     case ModelSpec::kGpt:
-      return ValidateGpt(job);
+      return ValidateGpt(model.gpt());
     case ModelSpec::kBert:
-      return ValidateBert(job);
+      return ValidateBert(model.bert());
     case ModelSpec::kSynthetic:
-      return ValidateSynthetic(job.model().synthetic());
+      return ValidateSynthetic(model.synthetic());
     case ModelSpec::kExternal:
-      return ValidateExternalModel(job.model().external());
+      return ValidateExternalModel(model.external());
     case ModelSpec::KIND_NOT_SET:
       return Error("model", "is required: set one of ",
                    absl::StrJoin(ModelKinds(), ", "));
@@ -193,6 +196,12 @@ absl::Status ValidateModel(const JobSpec& job) {
       // The function that builds the model checks its fields.
       return absl::OkStatus();
   }
+}
+
+absl::Status ValidateModelOfJob(const JobSpec& job) {
+  if (job.model().has_gpt()) return ValidateGptMemory(job);
+  if (job.model().has_bert()) return ValidateBertData(job);
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

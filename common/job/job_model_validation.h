@@ -7,10 +7,12 @@
 
 namespace tributary {
 
-// Returns InvalidArgument, naming the field, for a value that is invalid by
-// itself or in combination with the job's batch. `job` must have its defaults
-// set.
-absl::Status ValidateModel(const JobSpec& job);
+// Returns InvalidArgument, naming the field, if a field of `model` is invalid.
+absl::Status ValidateModel(const ModelSpec& model);
+
+// Returns InvalidArgument, naming the field, if the job's model does not fit
+// its batch or its data. `job` must have its defaults set.
+absl::Status ValidateModelOfJob(const JobSpec& job);
 
 }  // namespace tributary
 

@@ -433,7 +433,8 @@ absl::Status ValidateJob(const JobSpec& original) {
     ApplyGptPreset(job.mutable_model()->mutable_gpt());
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateName(job.name()));
-  TRIBUTARY_RETURN_IF_ERROR(ValidateModel(job));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateModel(job.model()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateModelOfJob(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
   TRIBUTARY_RETURN_IF_ERROR(Optimizer::Create(job.optimizer()).status());

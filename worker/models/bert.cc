@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_checks.h"
 #include "worker/models/spec_checks.h"
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/attention.h"
@@ -209,33 +211,30 @@ absl::StatusOr<Graph> BuildBert(const ModelSpec& spec, const DataInfo& info) {
   const BertSpec& bert = spec.bert();
   if (info.kind != DataInfo::Kind::kSequences ||
       info.sample_shape.size() != 1) {
-    return InvalidField("model.bert",
-                        absl::StrCat("needs texts divided into tokens by "
-                                     "WordPiece, or data.random; the data are ",
-                                     KindName(info.kind)));
+    return Error("model.bert",
+                 absl::StrCat("needs texts divided into tokens by "
+                              "WordPiece, or data.random; the data are ",
+                              KindName(info.kind)));
   }
   if (info.sample_shape[0] != bert.context()) {
-    return InvalidField(
-        "model.bert.context",
-        absl::StrCat(bert.context(), ", but the data come in sequences of ",
-                     info.sample_shape[0]));
+    return Error("model.bert.context", bert.context(),
+                 ", but the data come in sequences of ", info.sample_shape[0]);
   }
   if (info.vocabulary > bert.vocabulary()) {
-    return InvalidField(
+    return Error(
         "model.bert.vocabulary",
         absl::StrCat(bert.vocabulary(), ", but the data's tokenizer has ",
                      info.vocabulary, " tokens; set it to that number"));
   }
   if (info.token_types > bert.token_types()) {
-    return InvalidField("model.bert.token_types",
-                        absl::StrCat(bert.token_types(), ", but the data have ",
-                                     info.token_types, " types of tokens"));
+    return Error("model.bert.token_types", bert.token_types(),
+                 ", but the data have ", info.token_types, " types of tokens");
   }
   if (spec.loss() != ModelSpec::CROSS_ENTROPY) {
-    return InvalidField("model.loss", "model.bert needs CROSS_ENTROPY");
+    return Error("model.loss", "model.bert needs CROSS_ENTROPY");
   }
   TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("the data's classes", info.classes, 1, kMaxLayerSize));
+      Between("the data's classes", info.classes, 1, kMaxWidth));
   return BertBuilder(bert, info.classes).Build();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "worker/models/mlp.h"
 #include "worker/models/spec_checks.h"
@@ -14,9 +15,6 @@
 namespace tributary {
 namespace {
 
-// Larger kernels, strides and windows are almost certainly mistakes.
-constexpr int64_t kMaxWindow = 1024;
-
 struct Image {
   int64_t channels = 0;
   int64_t height = 0;
@@ -25,23 +23,6 @@ struct Image {
 
 std::string Size(const Image& image) {
   return absl::StrCat(image.height, "x", image.width);
-}
-
-absl::Status CheckBlock(const std::string& field, const CnnSpec::Block& block) {
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange(field + ".channels", block.channels(), 1, kMaxLayerSize));
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange(field + ".kernel", block.kernel(), 1, kMaxWindow));
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange(field + ".stride", block.stride(), 1, kMaxWindow));
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange(field + ".padding", block.padding(), -1, block.kernel() - 1));
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange(field + ".pool_size", block.pool_size(), 1, kMaxWindow));
-  if (block.pool() == CnnSpec::Block::POOL_UNSPECIFIED) {
-    return InvalidField(field + ".pool", "must be NONE, MAX or AVERAGE");
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<ConvolutionShape> ShapeOf(const std::string& field,
@@ -61,10 +42,8 @@ absl::StatusOr<ConvolutionShape> ShapeOf(const std::string& field,
   shape.out_width = Convolution::OutputSide(image.width, shape.kernel,
                                             shape.stride, shape.padding);
   if (shape.out_height < 1 || shape.out_width < 1) {
-    return InvalidField(
-        field + ".kernel",
-        absl::StrCat(shape.kernel, " is larger than its ", Size(image),
-                     " input with padding ", shape.padding));
+    return Error(field + ".kernel", shape.kernel, " is larger than its ",
+                 Size(image), " input with padding ", shape.padding);
   }
   return shape;
 }
@@ -94,7 +73,6 @@ absl::Status CnnBuilder::AddBlock(int number) {
   const CnnSpec::Block& block = spec_.block(number);
   const std::string field = absl::StrCat("model.cnn.block[", number, "]");
   const std::string name = absl::StrCat("blocks.", number);
-  TRIBUTARY_RETURN_IF_ERROR(CheckBlock(field, block));
   TRIBUTARY_ASSIGN_OR_RETURN(const ConvolutionShape shape,
                              ShapeOf(field, block, image_));
   value_ = graph_.Add(
@@ -126,9 +104,8 @@ absl::Status CnnBuilder::AddPool(const std::string& field,
   shape.out_height = image_.height / shape.window;
   shape.out_width = image_.width / shape.window;
   if (shape.out_height < 1 || shape.out_width < 1) {
-    return InvalidField(field + ".pool_size",
-                        absl::StrCat(shape.window, " is larger than its ",
-                                     Size(image_), " input"));
+    return Error(field + ".pool_size", shape.window, " is larger than its ",
+                 Size(image_), " input");
   }
   std::unique_ptr<Layer> layer;
   if (block.pool() == CnnSpec::Block::MAX) {
@@ -156,17 +133,9 @@ Graph CnnBuilder::Finish(const LossSpec& loss) && {
 absl::StatusOr<Graph> BuildCnn(const ModelSpec& spec, const DataInfo& info) {
   const CnnSpec& cnn = spec.cnn();
   if (info.kind != DataInfo::Kind::kImages || info.sample_shape.size() != 3) {
-    return InvalidField("model.cnn", absl::StrCat("needs images; the data are ",
-                                                  KindName(info.kind)));
+    return Error("model.cnn", absl::StrCat("needs images; the data are ",
+                                           KindName(info.kind)));
   }
-  for (int i = 0; i < cnn.hidden_size(); ++i) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckRange(absl::StrCat("model.cnn.hidden[", i, "]"), cnn.hidden(i), 1,
-                   kMaxLayerSize));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckActivation("model.cnn.activation", cnn.activation()));
-  TRIBUTARY_RETURN_IF_ERROR(CheckDropout("model.cnn.dropout", cnn.dropout()));
   TRIBUTARY_ASSIGN_OR_RETURN(const LossSpec loss, LossFor(spec, info));
 
   CnnBuilder builder(

@@ -6,7 +6,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_checks.h"
 #include "worker/models/spec_checks.h"
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/attention.h"
@@ -19,10 +21,6 @@
 namespace tributary {
 namespace {
 
-// Each layer takes twelve layers of the graph, and Network supports 4096.
-constexpr int64_t kMaxLayers = 256;
-// The scores of one head have this size squared.
-constexpr int64_t kMaxContext = 65536;
 // GPT-2's standard deviation of initial weights.
 constexpr double kGptDeviation = 0.02;
 
@@ -163,47 +161,23 @@ void GptBuilder::AddHead() {
   graph_.SetLoss(loss, logits);
 }
 
-absl::Status CheckSpec(const GptSpec& gpt) {
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("model.gpt.layers", gpt.layers(), 1, kMaxLayers));
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("model.gpt.width", gpt.width(), 1, kMaxLayerSize / 4));
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("model.gpt.heads", gpt.heads(), 1, gpt.width()));
-  if (gpt.width() % gpt.heads() != 0) {
-    return InvalidField(
-        "model.gpt.heads",
-        absl::StrCat(gpt.heads(), " does not divide model.gpt.width ",
-                     gpt.width()));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("model.gpt.context", gpt.context(), 1, kMaxContext));
-  TRIBUTARY_RETURN_IF_ERROR(CheckRange("model.gpt.vocabulary_multiple",
-                                       gpt.vocabulary_multiple(), 1,
-                                       kMaxLayerSize));
-  return CheckDropout("model.gpt.dropout", gpt.dropout());
-}
-
 }  // namespace
 
 absl::StatusOr<Graph> BuildGpt(const ModelSpec& spec, const DataInfo& info) {
   const GptSpec& gpt = spec.gpt();
-  TRIBUTARY_RETURN_IF_ERROR(CheckSpec(gpt));
   if (info.kind != DataInfo::Kind::kTokens || info.sample_shape.size() != 1) {
-    return InvalidField("model.gpt", absl::StrCat("needs text; the data are ",
-                                                  KindName(info.kind)));
+    return Error("model.gpt", absl::StrCat("needs text; the data are ",
+                                           KindName(info.kind)));
   }
   if (info.sample_shape[0] != gpt.context()) {
-    return InvalidField(
-        "model.gpt.context",
-        absl::StrCat(gpt.context(), ", but the data come in sequences of ",
-                     info.sample_shape[0]));
+    return Error("model.gpt.context", gpt.context(),
+                 ", but the data come in sequences of ", info.sample_shape[0]);
   }
   if (spec.loss() != ModelSpec::CROSS_ENTROPY) {
-    return InvalidField("model.loss", "model.gpt needs CROSS_ENTROPY");
+    return Error("model.loss", "model.gpt needs CROSS_ENTROPY");
   }
   TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("the data's vocabulary", info.classes, 1, kMaxLayerSize));
+      Between("the data's vocabulary", info.classes, 1, kMaxWidth));
   return GptBuilder(gpt, info.classes, spec.label_smoothing()).Build();
 }
 

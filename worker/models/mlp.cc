@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "worker/models/spec_checks.h"
 #include "worker/nn/layers/dropout.h"
@@ -54,19 +55,11 @@ absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info) {
   const MlpSpec& mlp = spec.mlp();
   if (info.kind == DataInfo::Kind::kTokens ||
       info.kind == DataInfo::Kind::kSequences) {
-    return InvalidField("model.mlp", "cannot learn text; use model.gpt");
+    return Error("model.mlp", "cannot learn text; use model.gpt");
   }
   if (info.kind == DataInfo::Kind::kIndexes) {
-    return InvalidField("model.mlp", "needs samples; the data are indexes");
+    return Error("model.mlp", "needs samples; the data are indexes");
   }
-  for (int i = 0; i < mlp.hidden_size(); ++i) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckRange(absl::StrCat("model.mlp.hidden[", i, "]"), mlp.hidden(i), 1,
-                   kMaxLayerSize));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckActivation("model.mlp.activation", mlp.activation()));
-  TRIBUTARY_RETURN_IF_ERROR(CheckDropout("model.mlp.dropout", mlp.dropout()));
   TRIBUTARY_ASSIGN_OR_RETURN(const LossSpec loss, LossFor(spec, info));
 
   int64_t features = 1;

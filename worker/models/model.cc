@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/job/job_checks.h"
+#include "common/job/job_model_validation.h"
 #include "worker/models/bert.h"
 #include "worker/models/cnn.h"
 #include "worker/models/gpt.h"
@@ -45,6 +47,8 @@ absl::StatusOr<Graph> BuildKind(const ModelSpec& spec, const DataInfo& info,
 // are frozen.
 absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info,
                                  const ModelRegistry& registered) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateValues(spec, "model."));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateModel(spec));
   TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, BuildKind(spec, info, registered));
   const auto& frozen = spec.initial_weights().freeze();
   TRIBUTARY_ASSIGN_OR_RETURN(

@@ -17,7 +17,7 @@ namespace tributary {
 namespace {
 
 template <typename... What>
-absl::Status Error(const ExternalModelSpec& spec, const What&... what) {
+absl::Status RefuseModel(const ExternalModelSpec& spec, const What&... what) {
   return absl::InvalidArgumentError(
       absl::StrCat("model.external: \"", spec.name(), "\" ", what...));
 }
@@ -27,27 +27,30 @@ absl::Status CheckTargets(const ExternalModelSpec& spec, const LossSpec& loss,
                           const DataInfo& info) {
   if (!loss.HasLabels()) {
     if (info.classes == 0) return absl::OkStatus();
-    return Error(spec, "predicts numbers, but the data have ",
-                 Counted(info.classes, "class", "classes"),
-                 "; use a loss of labels, such as "
-                 "LossSpec::SoftmaxCrossEntropy");
+    return RefuseModel(spec, "predicts numbers, but the data have ",
+                       Counted(info.classes, "class", "classes"),
+                       "; use a loss of labels, such as "
+                       "LossSpec::SoftmaxCrossEntropy");
   }
   if (info.classes < 1) {
-    return Error(spec,
-                 "predicts classes, but the data have numbers to predict; use "
-                 "a loss of values, such as LossSpec::MeanSquaredError");
+    return RefuseModel(
+        spec,
+        "predicts classes, but the data have numbers to predict; use "
+        "a loss of values, such as LossSpec::MeanSquaredError");
   }
   if (loss.kind == LossSpec::Kind::kBinaryCrossEntropy && info.classes != 2) {
-    return Error(spec,
-                 "minimizes binary cross-entropy, which needs data with 2 "
-                 "classes, but the data have ",
-                 info.classes);
+    return RefuseModel(
+        spec,
+        "minimizes binary cross-entropy, which needs data with 2 "
+        "classes, but the data have ",
+        info.classes);
   }
   const int64_t predicted = loss.width - loss.padding;
   if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy &&
       predicted < info.classes) {
-    return Error(spec, "predicts ", Counted(predicted, "class", "classes"),
-                 ", but the data have ", info.classes);
+    return RefuseModel(spec, "predicts ",
+                       Counted(predicted, "class", "classes"),
+                       ", but the data have ", info.classes);
   }
   return absl::OkStatus();
 }
@@ -60,14 +63,14 @@ absl::Status CheckFitsData(const ExternalModelSpec& spec, const Graph& graph,
       std::accumulate(info.sample_shape.begin(), info.sample_shape.end(),
                       int64_t{1}, std::multiplies<int64_t>());
   if (graph.values()[graph.input()] != elements) {
-    return Error(spec, "takes ", graph.values()[graph.input()],
-                 " numbers per sample, but a sample of the data has the shape "
-                 "[",
-                 absl::StrJoin(info.sample_shape, ", "), "], which is ",
-                 elements);
+    return RefuseModel(
+        spec, "takes ", graph.values()[graph.input()],
+        " numbers per sample, but a sample of the data has the shape "
+        "[",
+        absl::StrJoin(info.sample_shape, ", "), "], which is ", elements);
   }
   if (graph.loss_input() < 0) {
-    return Error(spec, "has no loss; call Graph::SetLoss");
+    return RefuseModel(spec, "has no loss; call Graph::SetLoss");
   }
   return CheckTargets(spec, graph.loss(), info);
 }
@@ -87,12 +90,13 @@ absl::StatusOr<Graph> BuildRegisteredModel(const ExternalModelSpec& spec,
                      : near));
   }
   if (*factory == nullptr) {
-    return Error(spec, "was registered by the program with a null factory");
+    return RefuseModel(spec,
+                       "was registered by the program with a null factory");
   }
   if (info.kind == DataInfo::Kind::kIndexes) {
-    return Error(spec,
-                 "computes from samples, not from their indexes; set "
-                 "data.external.name, or data of another kind");
+    return RefuseModel(spec,
+                       "computes from samples, not from their indexes; set "
+                       "data.external.name, or data of another kind");
   }
   Config config("model.external.config", spec.config());
   absl::StatusOr<Graph> graph = (*factory)(&config, info);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/resnet_preset.h"
 #include "worker/models/spec_checks.h"
@@ -20,9 +21,6 @@
 namespace tributary {
 namespace {
 
-// Keeps the number of layers below the limit of a network.
-constexpr int kMaxStages = 8;
-constexpr int64_t kMaxStageBlocks = 100;
 // The outputs of a bottleneck block have this many times its channels.
 constexpr int64_t kExpansion = 4;
 
@@ -189,36 +187,14 @@ Graph ResnetBuilder::Finish(const LossSpec& loss) && {
   return std::move(graph_);
 }
 
-absl::Status CheckSpec(const ResnetSpec& resnet) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckRange("the number of model.resnet.layers",
-                                       resnet.layers_size(), 0, kMaxStages));
-  for (int i = 0; i < resnet.layers_size(); ++i) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckRange(absl::StrCat("model.resnet.layers[", i, "]"),
-                   resnet.layers(i), 1, kMaxStageBlocks));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(CheckRange("model.resnet.width", resnet.width(), 1,
-                                       kMaxLayerSize >> kMaxStages));
-  if (resnet.block() != ResnetSpec::BASIC &&
-      resnet.block() != ResnetSpec::BOTTLENECK) {
-    return InvalidField("model.resnet.block", "must be BASIC or BOTTLENECK");
-  }
-  if (resnet.stem() == ResnetSpec::STEM_UNSPECIFIED) {
-    return InvalidField("model.resnet.stem", "must be SMALL or IMAGENET");
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<Graph> BuildResnet(const ModelSpec& spec, const DataInfo& info) {
   const ResnetSpec resnet = WithPreset(spec.resnet());
   if (info.kind != DataInfo::Kind::kImages || info.sample_shape.size() != 3) {
-    return InvalidField(
-        "model.resnet",
-        absl::StrCat("needs images; the data are ", KindName(info.kind)));
+    return Error("model.resnet", absl::StrCat("needs images; the data are ",
+                                              KindName(info.kind)));
   }
-  TRIBUTARY_RETURN_IF_ERROR(CheckSpec(resnet));
   TRIBUTARY_ASSIGN_OR_RETURN(const LossSpec loss, LossFor(spec, info));
 
   std::vector<int64_t> layers(resnet.layers().begin(), resnet.layers().end());

@@ -3,52 +3,31 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/field_checks.h"
 #include "worker/nn/layers/activation.h"
 
 namespace tributary {
-
-absl::Status InvalidField(absl::string_view field, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
-}
-
-absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low,
-                        int64_t high) {
-  if (value >= low && value <= high) return absl::OkStatus();
-  return InvalidField(
-      field, absl::StrCat(value, " is not between ", low, " and ", high));
-}
-
-absl::Status CheckDropout(absl::string_view field, double rate) {
-  if (rate >= 0 && rate < 1) return absl::OkStatus();
-  return InvalidField(field, absl::StrCat(rate, " is not in [0, 1)"));
-}
-
-absl::Status CheckActivation(absl::string_view field, Activation activation) {
-  if (activation == RELU || activation == GELU) return absl::OkStatus();
-  return InvalidField(field, "must be RELU or GELU");
-}
 
 absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info) {
   LossSpec loss;
   if (spec.loss() == ModelSpec::MEAN_SQUARED_ERROR) {
     if (info.classes != 0 || info.kind != DataInfo::Kind::kRows) {
-      return InvalidField("model.loss",
-                          "MEAN_SQUARED_ERROR needs rows (data.csv or "
-                          "data.external) whose label is a number, not a "
-                          "class");
+      return Error("model.loss",
+                   "MEAN_SQUARED_ERROR needs rows (data.csv or "
+                   "data.external) whose label is a number, not a "
+                   "class");
     }
     loss.kind = LossSpec::Kind::kMeanSquaredError;
     loss.width = 1;
     return loss;
   }
   if (spec.loss() != ModelSpec::CROSS_ENTROPY) {
-    return InvalidField("model.loss",
-                        "must be CROSS_ENTROPY or MEAN_SQUARED_ERROR");
+    return Error("model.loss", "must be CROSS_ENTROPY or MEAN_SQUARED_ERROR");
   }
   if (info.classes < 1) {
-    return InvalidField("model.loss",
-                        "CROSS_ENTROPY needs data with classes; for numbers "
-                        "use MEAN_SQUARED_ERROR");
+    return Error("model.loss",
+                 "CROSS_ENTROPY needs data with classes; for numbers "
+                 "use MEAN_SQUARED_ERROR");
   }
   loss.kind = LossSpec::Kind::kSoftmaxCrossEntropy;
   loss.width = info.classes;
