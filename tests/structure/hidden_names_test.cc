@@ -58,6 +58,11 @@ TEST(HiddenNamesTest, FindsFunctionsTypesAndConstants) {
               ElementsAre(HasSubstr("rename Largest")));
   EXPECT_THAT(FindIn(Unnamed("std::function<Row()> SourceOf(int x) {\n}\n")),
               ElementsAre(HasSubstr("rename SourceOf")));
+  EXPECT_THAT(FindIn(Unnamed("[[noreturn]] void Sum() {\n}\n")),
+              ElementsAre(HasSubstr("rename Sum")));
+  EXPECT_THAT(FindIn(Unnamed("__attribute__((noinline)) int Sum(int x) {\n"
+                             "}\n")),
+              ElementsAre(HasSubstr("rename Sum")));
 }
 
 TEST(HiddenNamesTest, FollowsIncludes) {
@@ -73,7 +78,8 @@ TEST(HiddenNamesTest, AllowsNamesThatHideNothing) {
   // Members of classes, qualified names and other names.
   EXPECT_THAT(FindIn(Unnamed("int Local(int x) { return x; }\n"
                              "int Shape::Sum() { return 0; }\n"
-                             "int Total() { return Sum(1, 2); }\n")),
+                             "int Total() { return Sum(1, 2); }\n"
+                             "using other::Row;\n")),
               IsEmpty());
   // Outside of unnamed namespaces, the linker would report it.
   EXPECT_THAT(FindIn("namespace tributary {\nint Sum(double x,\n"

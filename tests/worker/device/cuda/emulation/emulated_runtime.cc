@@ -28,7 +28,7 @@ bool Captures() {
   return true;
 }
 
-[[noreturn]] void Fail(const char* what) {
+[[noreturn]] void Stop(const char* what) {
   std::fprintf(stderr, "emulated GPU: %s\n", what);
   std::abort();
 }
@@ -37,7 +37,7 @@ bool Captures() {
 // queued, is no longer.
 void CheckStillPinned(const void* host, bool was_pinned) {
   if (was_pinned && !IsPinned(host)) {
-    Fail("host memory was unpinned before a queued copy of it ran");
+    Stop("host memory was unpinned before a queued copy of it ran");
   }
 }
 
