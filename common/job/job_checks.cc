@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/field_checks.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
@@ -38,6 +40,10 @@ absl::Status ValidateText(absl::string_view text, const std::string& path) {
     return Error(path, "contains a control character");
   }
   return absl::OkStatus();
+}
+
+bool BelongsInName(char c) {
+  return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.';
 }
 
 }  // namespace
@@ -68,6 +74,29 @@ absl::Status ValidateValues(const Message& message, const std::string& prefix) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateExternalName(absl::string_view path,
+                                  const std::string& name) {
+  if (name.empty()) return Required(path);
+  if (name.size() > kMaxNameBytes) {
+    return Error(path, "has ", name.size(), " bytes, at most ", kMaxNameBytes,
+                 " are allowed");
+  }
+  if (!std::all_of(name.begin(), name.end(), BelongsInName) || name[0] == '.' ||
+      name[0] == '-') {
+    return Error(path, "\"", name,
+                 "\" is not a name of letters, digits, _, - and . that begins "
+                 "with a letter, a digit or _");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateExternalConfig(absl::string_view path,
+                                    const std::string& config) {
+  if (ParseJson(config).is_object()) return absl::OkStatus();
+  return Error(path,
+               "is not a JSON object; write it like \"{\\\"rank\\\": 8}\"");
 }
 
 }  // namespace tributary

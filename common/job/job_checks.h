@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace tributary {
 
@@ -25,6 +26,8 @@ inline constexpr int64_t kMaxTransformerBlocks = 256;
 // Longest context of a transformer: the scores of one head have this size
 // squared.
 inline constexpr int64_t kMaxContext = 65536;
+// Largest number of samples of a batch.
+inline constexpr int64_t kMaxBatch = int64_t{1} << 24;
 // Largest number of classes of a data set.
 inline constexpr int64_t kMaxClasses = int64_t{1} << 20;
 // Longest name of a job, a model, a data set or a unit.
@@ -38,6 +41,16 @@ inline constexpr size_t kMaxNameBytes = 100;
 // message.
 absl::Status ValidateValues(const google::protobuf::Message& message,
                             const std::string& prefix);
+
+// Returns InvalidArgument, naming the field `path`, unless `name` can be the
+// name of something that a program registers. Names become part of file names,
+// and of commands.
+absl::Status ValidateExternalName(absl::string_view path,
+                                  const std::string& name);
+// Returns InvalidArgument, naming the field `path`, unless `config` is a JSON
+// object.
+absl::Status ValidateExternalConfig(absl::string_view path,
+                                    const std::string& config);
 
 }  // namespace tributary
 

@@ -10,9 +10,7 @@
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
-#include "common/job/job_bert_validation.h"
 #include "common/job/job_checks.h"
-#include "common/job/job_external_validation.h"
 
 namespace tributary {
 namespace {
@@ -28,6 +26,11 @@ constexpr int64_t kMaxSyntheticParameters = int64_t{1} << 33;
 constexpr int64_t kMaxVocabulary = int64_t{1} << 19;
 constexpr int64_t kMaxVocabularyMultiple = 1024;
 constexpr double kMaxFloats = 0x1p50;
+constexpr int64_t kMaxBertVocabulary = int64_t{1} << 20;
+constexpr int64_t kMaxTokenTypes = 1024;
+// Parameters are aligned to this number of floats. Only with such a width are
+// the weights and biases of query, key and value contiguous (StackedLinear).
+constexpr int64_t kWidthMultiple = 16;
 
 template <typename Widths>
 absl::Status ValidateHidden(const std::string& path, const Widths& hidden) {
@@ -116,19 +119,55 @@ absl::Status ValidateGpt(const GptSpec& gpt) {
                  kMaxVocabularyMultiple);
 }
 
-absl::Status ValidateGptMemory(const JobSpec& job) {
-  const GptSpec& gpt = job.model().gpt();
-  const int64_t samples =
-      std::max(job.batch().global(), job.evaluation().batch());
-  const double tokens = static_cast<double>(samples) * gpt.context();
-  const double scores = tokens * gpt.context() * gpt.heads() * gpt.layers();
-  const double activations =
-      tokens * 16 * std::max<int64_t>(gpt.width(), 256) * gpt.layers();
-  if (std::max(scores, activations) > kMaxFloats) {
-    return Error("model.gpt.context", gpt.context(), " with a batch of ",
-                 samples, " needs more memory than any machine has");
+absl::Status ValidateBertSizes(const BertSpec& bert) {
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.layers", bert.layers(), 1, kMaxTransformerBlocks));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.width", bert.width(), 1, kMaxWidth));
+  if (bert.width() % kWidthMultiple != 0) {
+    return Error("model.bert.width", bert.width(), " is not a multiple of ",
+                 kWidthMultiple);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.heads", bert.heads(), 1, bert.width()));
+  if (bert.width() % bert.heads() != 0) {
+    return Error("model.bert.heads", bert.heads(),
+                 " does not divide model.bert.width ", bert.width());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.intermediate", bert.intermediate(), 0, kMaxWidth));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.positions", bert.positions(), 1, kMaxContext));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.bert.context", bert.context(), 2, bert.positions()));
+  TRIBUTARY_RETURN_IF_ERROR(Between("model.bert.vocabulary", bert.vocabulary(),
+                                    2, kMaxBertVocabulary));
+  return Between("model.bert.token_types", bert.token_types(), 1,
+                 kMaxTokenTypes);
+}
+
+absl::Status ValidateBert(const BertSpec& bert) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateBertSizes(bert));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne("model.bert.dropout", bert.dropout()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Positive("model.bert.layer_norm_epsilon", bert.layer_norm_epsilon()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Positive("model.bert.mask_probability", bert.mask_probability()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      BelowOne("model.bert.mask_probability", bert.mask_probability()));
+  if (bert.head() == BertSpec::SEQUENCE_CLASSIFICATION &&
+      bert.has_mask_probability()) {
+    return Error("model.bert.mask_probability",
+                 "has no effect with head SEQUENCE_CLASSIFICATION; leave it "
+                 "out");
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateExternalModel(const ExternalModelSpec& model) {
+  TRIBUTARY_RETURN_IF_ERROR(
+      ValidateExternalName("model.external.name", model.name()));
+  return ValidateExternalConfig("model.external.config", model.config());
 }
 
 absl::Status ValidateSynthetic(const SyntheticSpec& synthetic) {
@@ -198,9 +237,19 @@ absl::Status ValidateModel(const ModelSpec& model) {
   }
 }
 
-absl::Status ValidateModelOfJob(const JobSpec& job) {
-  if (job.model().has_gpt()) return ValidateGptMemory(job);
-  if (job.model().has_bert()) return ValidateBertData(job);
+absl::Status ValidateModelMemory(const JobSpec& job) {
+  if (!job.model().has_gpt()) return absl::OkStatus();
+  const GptSpec& gpt = job.model().gpt();
+  const int64_t samples =
+      std::max(job.batch().global(), job.evaluation().batch());
+  const double tokens = static_cast<double>(samples) * gpt.context();
+  const double scores = tokens * gpt.context() * gpt.heads() * gpt.layers();
+  const double activations =
+      tokens * 16 * std::max<int64_t>(gpt.width(), 256) * gpt.layers();
+  if (std::max(scores, activations) > kMaxFloats) {
+    return Error("model.gpt.context", gpt.context(), " with a batch of ",
+                 samples, " needs more memory than any machine has");
+  }
   return absl::OkStatus();
 }
 

@@ -11,8 +11,8 @@ namespace tributary {
 absl::Status ValidateModel(const ModelSpec& model);
 
 // Returns InvalidArgument, naming the field, if the job's model does not fit
-// its batch or its data. `job` must have its defaults set.
-absl::Status ValidateModelOfJob(const JobSpec& job);
+// its batch. `job` must have its defaults set.
+absl::Status ValidateModelMemory(const JobSpec& job);
 
 }  // namespace tributary
 

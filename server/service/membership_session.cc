@@ -6,11 +6,6 @@
 
 namespace tributary {
 
-void MembershipSession::OnMessage(const WorkerReport& report, ReceivedPayload) {
-  const absl::Status status = Handle(report);
-  if (!status.ok()) Close(status);
-}
-
 absl::Status MembershipSession::Handle(const WorkerReport& report) {
   if (incarnation_ != 0) {
     return coordinator_->OnWorkerReport(incarnation_, report);
@@ -23,18 +18,8 @@ absl::Status MembershipSession::Handle(const WorkerReport& report) {
   return absl::OkStatus();
 }
 
-void MembershipSession::OnEnd() {
-  OnGone();
-  Close(absl::OkStatus());
-}
-
 void MembershipSession::OnGone() {
   if (incarnation_ != 0) coordinator_->OnWorkerDisconnected(incarnation_);
-}
-
-void EnlistmentSession::OnMessage(const ServerReport& report, ReceivedPayload) {
-  const absl::Status status = Handle(report);
-  if (!status.ok()) Close(status);
 }
 
 absl::Status EnlistmentSession::Handle(const ServerReport& report) {
@@ -45,11 +30,6 @@ absl::Status EnlistmentSession::Handle(const ServerReport& report) {
   TRIBUTARY_RETURN_IF_ERROR(coordinator_->AddServer(report.enlist(), this));
   shard_ = report.enlist().shard();
   return absl::OkStatus();
-}
-
-void EnlistmentSession::OnEnd() {
-  OnGone();
-  Close(absl::OkStatus());
 }
 
 void EnlistmentSession::OnGone() {

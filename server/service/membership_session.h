@@ -12,57 +12,68 @@
 
 namespace tributary {
 
-// The session of one worker. Adds the worker to the coordinator when the worker
-// joins, passes messages between the two, and removes the worker when the
-// stream ends. If the coordinator returns an error for a report, closes the
-// stream with that error.
-class MembershipSession final
-    : public ServerSession<WorkerReport, CoordinatorOrder>,
-      public WorkerLink {
+// What the sessions of workers and of servers have in common. If the
+// coordinator returns an error for a report, closes the stream with that error.
+template <typename Report, typename Order, typename Link>
+class CoordinatorSession : public ServerSession<Report, Order>, public Link {
  public:
+  void OnMessage(const Report& report, ReceivedPayload) final {
+    const absl::Status status = Handle(report);
+    if (!status.ok()) Close(status);
+  }
+  void OnEnd() final {
+    this->OnGone();
+    Close(absl::OkStatus());
+  }
+
+  void Send(const Order& order) final { stream_->Send(order); }
+  void Close(const absl::Status& status) final { stream_->Close(status); }
+
+ protected:
   // Both arguments must outlive this object.
-  MembershipSession(Coordinator* coordinator,
-                    ServerStream<CoordinatorOrder>* stream)
+  CoordinatorSession(Coordinator* coordinator, ServerStream<Order>* stream)
       : coordinator_(coordinator), stream_(stream) {}
 
-  void OnMessage(const WorkerReport& report, ReceivedPayload) override;
-  void OnEnd() override;
-  void OnGone() override;
-
-  void Send(const CoordinatorOrder& order) override { stream_->Send(order); }
-  void Close(const absl::Status& status) override { stream_->Close(status); }
-
- private:
-  absl::Status Handle(const WorkerReport& report);
+  virtual absl::Status Handle(const Report& report) = 0;
 
   Coordinator* const coordinator_;
-  ServerStream<CoordinatorOrder>* const stream_;
+
+ private:
+  ServerStream<Order>* const stream_;
+};
+
+// The session of one worker. Adds the worker to the coordinator when the worker
+// joins, passes messages between the two, and removes the worker when the
+// stream ends.
+class MembershipSession final
+    : public CoordinatorSession<WorkerReport, CoordinatorOrder, WorkerLink> {
+ public:
+  MembershipSession(Coordinator* coordinator,
+                    ServerStream<CoordinatorOrder>* stream)
+      : CoordinatorSession(coordinator, stream) {}
+
+  void OnGone() override;
+
+ private:
+  absl::Status Handle(const WorkerReport& report) override;
+
   int64_t incarnation_ = 0;
 };
 
 // The session of one server. Adds the server to the coordinator when the server
 // enlists, passes messages between the two, and tells the coordinator when the
-// stream ends. If the coordinator returns an error for a report, closes the
-// stream with that error.
-class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
-                                public ServerLink {
+// stream ends.
+class EnlistmentSession final
+    : public CoordinatorSession<ServerReport, ServerOrder, ServerLink> {
  public:
-  // Both arguments must outlive this object.
   EnlistmentSession(Coordinator* coordinator, ServerStream<ServerOrder>* stream)
-      : coordinator_(coordinator), stream_(stream) {}
+      : CoordinatorSession(coordinator, stream) {}
 
-  void OnMessage(const ServerReport& report, ReceivedPayload) override;
-  void OnEnd() override;
   void OnGone() override;
 
-  void Send(const ServerOrder& order) override { stream_->Send(order); }
-  void Close(const absl::Status& status) override { stream_->Close(status); }
-
  private:
-  absl::Status Handle(const ServerReport& report);
+  absl::Status Handle(const ServerReport& report) override;
 
-  Coordinator* const coordinator_;
-  ServerStream<ServerOrder>* const stream_;
   // The server's shard. -1 before the server has enlisted, and after OnGone.
   int shard_ = -1;
 };
