@@ -24,6 +24,11 @@ int64_t LowerBound(int index) {
   return static_cast<int64_t>(index - 8 * shift) << shift;
 }
 
+absl::Duration MiddleOf(int index) {
+  return 0.5 * (absl::Nanoseconds(LowerBound(index)) +
+                absl::Nanoseconds(LowerBound(index + 1)));
+}
+
 }  // namespace
 
 LatencyHistogram::LatencyHistogram(const DurationCounts& counts) {
@@ -32,15 +37,17 @@ LatencyHistogram::LatencyHistogram(const DurationCounts& counts) {
     const int64_t count = std::max<int64_t>(0, counts.count(i));
     counts_.add_count(count);
     count_ += count;
+    sum_ += static_cast<double>(count) * MiddleOf(i);
   }
 }
 
-void LatencyHistogram::Add(absl::Duration duration) {
+void LatencyHistogram::Add(absl::Duration duration, int64_t times) {
   const int index =
       IndexOf(std::max<int64_t>(0, absl::ToInt64Nanoseconds(duration)));
   while (counts_.count_size() <= index) counts_.add_count(0);
-  counts_.set_count(index, counts_.count(index) + 1);
-  ++count_;
+  counts_.set_count(index, counts_.count(index) + times);
+  count_ += times;
+  sum_ += static_cast<double>(times) * duration;
 }
 
 void LatencyHistogram::Add(const LatencyHistogram& other) {
@@ -50,6 +57,15 @@ void LatencyHistogram::Add(const LatencyHistogram& other) {
     counts_.set_count(i, counts_.count(i) + other.counts_.count(i));
   }
   count_ += other.count_;
+  sum_ += other.sum_;
+}
+
+int64_t LatencyHistogram::CountUpTo(absl::Duration bound) const {
+  int64_t count = 0;
+  for (int i = 0; i < counts_.count_size() && MiddleOf(i) <= bound; ++i) {
+    count += counts_.count(i);
+  }
+  return count;
 }
 
 absl::Duration LatencyHistogram::Quantile(double quantile) const {

@@ -1,4 +1,5 @@
-// A histogram of durations with logarithmic buckets, for percentiles.
+// A histogram of durations with logarithmic buckets, for percentiles and for
+// Prometheus.
 #ifndef TRIBUTARY_COMMON_BASE_LATENCY_HISTOGRAM_H_
 #define TRIBUTARY_COMMON_BASE_LATENCY_HISTOGRAM_H_
 
@@ -19,7 +20,8 @@ class LatencyHistogram {
   LatencyHistogram() = default;
   explicit LatencyHistogram(const DurationCounts& counts);
 
-  void Add(absl::Duration duration);
+  // Counts the duration `times` times.
+  void Add(absl::Duration duration, int64_t times = 1);
   // Adds all counts of the histogram `other` to this one.
   void Add(const LatencyHistogram& other);
 
@@ -28,12 +30,19 @@ class LatencyHistogram {
   // counted durations does not exceed. Interpolates linearly within a bucket.
   // Returns zero if the histogram is empty.
   absl::Duration Quantile(double quantile) const;
+  // Returns how many of the counted durations are at most `bound`. Takes each
+  // duration as the middle of its bucket.
+  int64_t CountUpTo(absl::Duration bound) const;
+  // Returns the sum of the durations. Durations that were given to the
+  // constructor are taken as the middles of their buckets.
+  absl::Duration sum() const { return sum_; }
 
   const DurationCounts& counts() const { return counts_; }
 
  private:
   DurationCounts counts_;
   int64_t count_ = 0;
+  absl::Duration sum_;
 };
 
 }  // namespace tributary

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "common/metrics/histogram.h"
+#include "common/base/latency_histogram.h"
 
 namespace tributary {
 
@@ -32,7 +32,7 @@ class MetricsPage {
   void AddGauge(absl::string_view name, absl::string_view help, double value);
   // Adds a family with one histogram of durations in seconds.
   void AddHistogram(absl::string_view name, absl::string_view help,
-                    const Histogram& histogram);
+                    const LatencyHistogram& histogram);
 
   const std::string& text() const { return text_; }
 

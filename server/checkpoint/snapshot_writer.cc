@@ -14,7 +14,7 @@ void SnapshotWriter::Write(const ShardFiles& shard, const std::string& folder,
   if (written.ok()) {
     {
       absl::MutexLock lock(&mu_);
-      seconds_.Add(absl::ToDoubleSeconds(absl::Now() - begin));
+      seconds_.Add(absl::Now() - begin);
       for (const CheckpointFile& file : *written) {
         bytes_ += file.bytes();
       }

@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "common/metrics/histogram.h"
+#include "common/base/latency_histogram.h"
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
 #include "common/parameters/snapshot.h"
@@ -48,7 +48,7 @@ class SnapshotWriter {
   mutable absl::Mutex mu_;
   // How long this server took to write its part of each checkpoint, and how
   // many bytes it has written to checkpoints so far.
-  Histogram seconds_ ABSL_GUARDED_BY(mu_);
+  LatencyHistogram seconds_ ABSL_GUARDED_BY(mu_);
   int64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

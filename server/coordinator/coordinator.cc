@@ -345,7 +345,7 @@ void Coordinator::AddMetrics(MetricsPage* page) const {
     job.workers_lost = attempt_.workers_lost;
     job.lease_expiries = attempt_.lease_expiries;
     if (attempt_.progress.has_value()) {
-      job.step_seconds = attempt_.progress->step_times().seconds;
+      job.step_seconds = attempt_.progress->step_times().all;
       job.sample_count = attempt_.progress->Totals().sample_count;
     }
   }

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/metrics/histogram.h"
+#include "common/base/latency_histogram.h"
 #include "common/metrics/metrics_page.h"
 #include "proto/rendezvous.pb.h"
 
@@ -15,7 +15,7 @@ namespace tributary {
 struct JobMetricsInputs {
   StatusReply status;
   // Seconds per step of this attempt; see StepTimes.
-  Histogram step_seconds;
+  LatencyHistogram step_seconds;
   // Number of training samples (for text, of tokens) in all completed steps.
   int64_t sample_count = 0;
   // Number of workers that this attempt has lost.

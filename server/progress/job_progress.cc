@@ -146,7 +146,8 @@ GradientNorm JobProgress::Close(int64_t round, const RoundSums::Round& sums,
         static_cast<double>(steps));
     if (step_times_.milliseconds.size() > kStepTimes)
       step_times_.milliseconds.pop_front();
-    step_times_.seconds.Add(1e-3 * step_times_.milliseconds.back(), steps);
+    step_times_.all.Add(absl::Milliseconds(step_times_.milliseconds.back()),
+                        steps);
   }
   last_ = last_step_ = now;
   if (completed % rounds_.RoundsFor(job_.output().log_every_steps()) == 0 ||

@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/latency_histogram.h"
 #include "common/job/rounds.h"
-#include "common/metrics/histogram.h"
 #include "nlohmann/json_fwd.hpp"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
@@ -48,8 +48,8 @@ struct JobTotals {
 struct StepTimes {
   // Milliseconds per step of up to 4096 recent rounds.
   std::deque<double> milliseconds;
-  // Seconds per step in the whole attempt.
-  Histogram seconds;
+  // Time per step in the whole attempt.
+  LatencyHistogram all;
 };
 
 // Tracks the progress of a job. Reports of servers and workers count rounds

@@ -1,38 +1,15 @@
 #include "worker/process/worker_metrics.h"
 
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "common/metrics/histogram.h"
+#include "common/base/latency_histogram.h"
 #include "common/metrics/traffic.h"
 
 namespace tributary {
-namespace {
-
-// Returns the lower bound of an interval of DurationCounts, in nanoseconds.
-double LowerBound(int interval) {
-  if (interval < 16) return interval;
-  const int doublings = interval / 8 - 1;
-  return std::ldexp(8 + interval % 8, doublings);
-}
-
-// Takes each duration as the middle of its interval, whose width is at most an
-// eighth of it.
-Histogram SecondsOf(const DurationCounts& counts) {
-  Histogram seconds;
-  for (int i = 0; i < counts.count_size(); ++i) {
-    if (counts.count(i) == 0) continue;
-    seconds.Add(0.5e-9 * (LowerBound(i) + LowerBound(i + 1)), counts.count(i));
-  }
-  return seconds;
-}
-
-}  // namespace
-
 void AddWorkerMetrics(int rank, const Heartbeat& heartbeat, MetricsPage* page) {
   const ProcessStatistics& statistics = heartbeat.statistics();
   page->BeginGauge("tributary_worker_info",
@@ -62,7 +39,7 @@ void AddWorkerMetrics(int rank, const Heartbeat& heartbeat, MetricsPage* page) {
   page->AddHistogram("tributary_chunk_latency_seconds",
                      "Time from sending the gradient of a chunk until the "
                      "chunk's next version has arrived.",
-                     SecondsOf(statistics.chunk_latency()));
+                     LatencyHistogram(statistics.chunk_latency()));
 }
 
 void AddGpuMetrics(const GpuReport& gpu, MetricsPage* page) {

@@ -82,5 +82,21 @@ TEST(LatencyHistogramTest, TakesWhatNoClockShouldSay) {
   EXPECT_GT(read.Quantile(1), absl::Hours(24));
 }
 
+TEST(LatencyHistogramTest, CountsAndAddsUpDurations) {
+  LatencyHistogram histogram;
+  histogram.Add(absl::Nanoseconds(900), 3);
+  histogram.Add(absl::Nanoseconds(2000));
+  EXPECT_EQ(histogram.count(), 4);
+  EXPECT_EQ(histogram.CountUpTo(absl::Nanoseconds(500)), 0);
+  EXPECT_EQ(histogram.CountUpTo(absl::Nanoseconds(1000)), 3);
+  EXPECT_EQ(histogram.CountUpTo(absl::Nanoseconds(3000)), 4);
+  EXPECT_EQ(histogram.sum(), absl::Nanoseconds(4700));
+  // Each is the middle of its bucket: from 896 to 960, and from 1920 to 2048.
+  const LatencyHistogram read(histogram.counts());
+  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(928)), 3);
+  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(927)), 0);
+  EXPECT_EQ(read.sum(), absl::Nanoseconds(3 * 928 + 1984));
+}
+
 }  // namespace
 }  // namespace tributary
