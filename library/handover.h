@@ -16,7 +16,9 @@
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
 #include "worker/device/device.h"
+#include "worker/nn/gradient_sink.h"
 #include "worker/nn/step_observer.h"
+#include "worker/nn/weights_view.h"
 
 namespace tributary {
 
@@ -33,14 +35,14 @@ struct Work {
   // The device in whose memory `weights` and `gradients` are; null if they are
   // in host memory. The thread that works on the item may use it.
   Device* device = nullptr;
-  const float* weights = nullptr;
+  const WeightsView* weights = nullptr;
   // Set by the program's thread before Handover::Done.
   LossSums result;
   // The fields below are used for training only.
   uint64_t seed = 0;
   int64_t step = -1;
   int micro_batch = 0;
-  float* gradients = nullptr;
+  GradientSink* gradients = nullptr;
   StepObserver* observer = nullptr;
 };
 

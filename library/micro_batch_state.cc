@@ -64,8 +64,8 @@ MicroBatchState::MicroBatchState(Work* work, const ArenaLayout* layout,
       sent_(static_cast<int>(layout->parameters().size())) {
   int64_t end = layout->arena_elements();
   for (int i = sent_ - 1; i >= 0; --i) {
-    Zero(work->gradients + place(i).offset + place(i).size,
-         work->gradients + end, work->device);
+    Zero(work->gradients->data() + place(i).offset + place(i).size,
+         work->gradients->data() + end, work->device);
     end = place(i).offset;
   }
 }
@@ -104,13 +104,12 @@ absl::Span<const float> MicroBatchState::weights(int parameter) {
   if (!Exists(parameter, *layout_)) return {};
   const Parameter& at = place(parameter);
   if (allowed && !aborted_ && !arrived_[parameter]) {
-    arrived_[parameter] =
-        work_->observer->WeightsNeeded(at.offset, at.offset + at.size);
+    arrived_[parameter] = work_->weights->Await(at.offset, at.offset + at.size);
     aborted_ = !arrived_[parameter];
   }
   // On a GPU, the weights of a micro-batch that was given up are any values.
   if (allowed && (!aborted_ || on_gpu_))
-    return {work_->weights + at.offset, size_t(at.size)};
+    return {work_->weights->data() + at.offset, size_t(at.size)};
   if (on_gpu_) return {};
   zeros_.resize(LargestSize(*layout_));
   return {zeros_.data(), size_t(at.size)};
@@ -131,7 +130,7 @@ absl::Span<float> MicroBatchState::gradient(int parameter) {
                         place(parameter).name, " was ready"));
   }
   if (!allowed || ready_[parameter]) return Spare(parameter);
-  return {work_->gradients + place(parameter).offset,
+  return {work_->gradients->data() + place(parameter).offset,
           size_t(place(parameter).size)};
 }
 
@@ -150,10 +149,10 @@ void MicroBatchState::SetSampleCount(int64_t count) {
 
 void MicroBatchState::BeginBackward() {
   if (std::exchange(backward_, true) || aborted_) return;
-  aborted_ = !work_->observer->WeightsNeeded(0, layout_->arena_elements());
+  aborted_ = !work_->weights->Await(0, layout_->arena_elements());
   if (aborted_) return;
-  if (sample_count_ >= 0) work_->observer->SetSampleCount(sample_count_);
-  work_->observer->ForwardDone();
+  if (sample_count_ >= 0) work_->gradients->SetSampleCount(sample_count_);
+  work_->observer->OnPhase(StepObserver::Phase::kBackward);
 }
 
 void MicroBatchState::Ready(int parameter) {
@@ -168,7 +167,7 @@ void MicroBatchState::Ready(int parameter) {
   const int before = sent_;
   while (sent_ > 0 && ready_[sent_ - 1]) --sent_;
   if (sent_ < before && !aborted_) {
-    work_->observer->GradientsReady(place(sent_).offset);
+    work_->gradients->Ready(place(sent_).offset);
   }
 }
 
@@ -193,7 +192,7 @@ void MicroBatchState::Add(int parameter, absl::Span<const float> values) {
 
 bool MicroBatchState::GradientsAreFinite() const {
   const int64_t elements = layout_->arena_elements();
-  const float* gradients = work_->gradients;
+  const float* gradients = work_->gradients->data();
   std::vector<float> copy;
   if (on_gpu_) {
     copy.resize(elements);
@@ -263,7 +262,9 @@ absl::Span<const float> PieceState::weights(int parameter) {
     return {};
   }
   const Parameter& at = layout_->parameters()[parameter];
-  if (work_ != nullptr) return {work_->weights + at.offset, size_t(at.size)};
+  if (work_ != nullptr) {
+    return {work_->weights->data() + at.offset, size_t(at.size)};
+  }
   Refuse("weights was called after Report");
   if (on_gpu_) return {};
   zeros_.resize(LargestSize(*layout_));

@@ -13,18 +13,19 @@ void ProgramModel::Initialize(uint64_t seed, const ArenaLayout& /*layout*/,
 
 absl::StatusOr<LossSums> ProgramModel::ForwardBackward(
     const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
-    const float* weights, float* gradients, StepObserver* observer) {
+    const WeightsView& weights, GradientSink* gradients,
+    StepObserver* observer) {
   if (batch.samples == 0) {
     const int64_t elements = declared_->layout().arena_elements();
-    if (!observer->WeightsNeeded(0, elements)) {
+    if (!weights.Await(0, elements)) {
       return absl::AbortedError("the micro-batch was given up");
     }
     if (device_ != nullptr) {
-      device_->Zero(gradients, elements);
+      device_->Zero(gradients->data(), elements);
     } else {
-      std::fill_n(gradients, elements, 0.0f);
+      std::fill_n(gradients->data(), elements, 0.0f);
     }
-    observer->GradientsReady(0);
+    gradients->Ready(0);
     return LossSums();
   }
   Work work;
@@ -33,7 +34,7 @@ absl::StatusOr<LossSums> ProgramModel::ForwardBackward(
   work.seed = seed;
   work.step = step;
   work.micro_batch = micro_batch;
-  work.weights = weights;
+  work.weights = &weights;
   work.gradients = gradients;
   work.observer = observer;
   const absl::Status status = handover_->Do(&work);
@@ -47,7 +48,8 @@ absl::StatusOr<LossSums> ProgramModel::Evaluate(const Batch& batch,
   work.evaluates = true;
   work.batch = &batch;
   work.device = device_;
-  work.weights = weights;
+  const WeightsView view(weights);
+  work.weights = &view;
   const absl::Status status = handover_->Do(&work);
   if (!status.ok()) return status;
   return work.result;

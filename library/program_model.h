@@ -32,8 +32,8 @@ class ProgramModel final : public Model {
                   float* weights) const override;
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,
                                            int64_t step, int micro_batch,
-                                           const float* weights,
-                                           float* gradients,
+                                           const WeightsView& weights,
+                                           GradientSink* gradients,
                                            StepObserver* observer) override;
   absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                     const float* weights) override;

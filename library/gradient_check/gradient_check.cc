@@ -97,9 +97,10 @@ absl::Status CheckGradients(Graph graph, const GradientCheckOptions& options) {
   }
   absl::Status status;
   const auto compute = [&](float* out) {
+    GradientSink gradients(out);
     const absl::StatusOr<LossSums> sums = network->ForwardBackward(
         batch, options.seed, /*step=*/0, /*micro_batch_number=*/0,
-        weights.data(), out, /*observer=*/nullptr);
+        weights.data(), &gradients, /*observer=*/nullptr);
     status.Update(sums.status());
     return std::vector<double>{sums.ok() ? sums->loss : 0};
   };

@@ -35,8 +35,10 @@ constexpr int64_t kSteps = 5;
 class CountingExchange final : public Exchange {
  public:
   // If `device` is not null, gradients and weights are in its memory.
-  CountingExchange(const ArenaLayout* layout, WorkState* state, Device* device)
-      : chunks_(layout->chunk_count()),
+  CountingExchange(const JobSpec& job, const ArenaLayout* layout,
+                   WorkState* state, Device* device)
+      : Exchange(job, layout),
+        chunks_(layout->chunk_count()),
         pool_(layout->arena_elements()),
         state_(state) {
     if (device == nullptr) return;
@@ -103,7 +105,7 @@ absl::Status Count(bool shared) {
   const std::unique_ptr<WorkState> state =
       CreateWorkState(job, options, &setup->layout());
   state->SetUnparked([] {});
-  CountingExchange exchange(&setup->layout(), state.get(),
+  CountingExchange exchange(job, &setup->layout(), state.get(),
                             shared ? setup->device(/*thread=*/0) : nullptr);
   emulated_gpu::Calls before;
   Trainer::Hooks hooks;

@@ -43,8 +43,8 @@ class SlowModel final : public Model {
   }
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,
                                            int64_t step, int micro_batch,
-                                           const float* weights,
-                                           float* gradients,
+                                           const WeightsView& weights,
+                                           GradientSink* gradients,
                                            StepObserver* observer) override {
     absl::SleepFor(pause_);
     return model_->ForwardBackward(batch, seed, step, micro_batch, weights,

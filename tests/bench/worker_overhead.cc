@@ -22,6 +22,7 @@
 #include "common/parameters/arena_layout.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/local_cluster.h"
+#include "tests/support/model_calls.h"
 #include "tributary/worker.h"
 #include "worker/data/data_set.h"
 #include "worker/data/open_data_set.h"
@@ -52,14 +53,14 @@ constexpr Case kCases[] = {
 };
 
 // Forwards the network's callbacks to the micro-batch, parameter by parameter.
-class Forwarder final : public StepObserver {
+class Forwarder final : public ModelCalls {
  public:
   Forwarder(const ArenaLayout* layout, MicroBatch* micro_batch)
       : layout_(layout),
         micro_batch_(micro_batch),
         ready_(static_cast<int>(layout->parameters().size())) {}
 
-  bool WeightsNeeded(int64_t begin, int64_t end) override {
+  bool Await(int64_t begin, int64_t end) override {
     for (size_t i = 0; i < layout_->parameters().size(); ++i) {
       const Parameter& parameter = layout_->parameters()[i];
       if (parameter.offset < end && parameter.offset + parameter.size > begin) {
@@ -68,7 +69,7 @@ class Forwarder final : public StepObserver {
     }
     return !micro_batch_->aborted();
   }
-  void GradientsReady(int64_t begin) override {
+  void Ready(int64_t begin) override {
     while (ready_ > 0 && layout_->parameters()[ready_ - 1].offset >= begin) {
       micro_batch_->Ready(--ready_);
     }
@@ -147,10 +148,11 @@ void RunProgram(const JobSpec& job, const std::string& coordinator) {
       const Batch batch = samples.Select(micro_batch.indexes());
       Forwarder forwarder(&layout, &micro_batch);
       // All parameters are in one arena, which begins with the first.
+      ObservedGradients gradients(micro_batch.gradient(0).data(), &forwarder);
       const absl::StatusOr<LossSums> sums = model->ForwardBackward(
           batch, job.seed(), micro_batch.step(), micro_batch.number(),
-          micro_batch.weights(0).data(), micro_batch.gradient(0).data(),
-          &forwarder);
+          ObservedWeights(micro_batch.weights(0).data(), &forwarder),
+          &gradients, &forwarder);
       if (sums.ok()) micro_batch.Finish(sums->loss);
     }
   }

@@ -13,9 +13,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "library/parameter_declarations.h"
+#include "tests/support/model_calls.h"
 #include "tests/support/status_matchers.h"
 #include "worker/device/device.h"
-#include "worker/nn/step_observer.h"
 
 namespace tributary {
 namespace {
@@ -27,14 +27,14 @@ using ::testing::SizeIs;
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-class FakeObserver final : public StepObserver {
+class FakeObserver final : public ModelCalls {
  public:
-  bool WeightsNeeded(int64_t begin, int64_t end) override {
+  bool Await(int64_t begin, int64_t end) override {
     needed.emplace_back(begin, end);
     return !gives_up;
   }
   void SetSampleCount(int64_t count) override { counts.push_back(count); }
-  void GradientsReady(int64_t begin) override { ready.push_back(begin); }
+  void Ready(int64_t begin) override { ready.push_back(begin); }
 
   bool gives_up = false;
   std::vector<std::pair<int64_t, int64_t>> needed;
@@ -57,8 +57,8 @@ class MicroBatchStateTest : public ::testing::Test {
     batch_.indexes = {7, 3};
     batch_.epoch = 5;
     work_.batch = &batch_;
-    work_.weights = weights_.data();
-    work_.gradients = gradients_.data();
+    work_.weights = &view_;
+    work_.gradients = &sink_;
     work_.observer = &observer_;
     work_.seed = 11;
     work_.step = 17;
@@ -90,6 +90,8 @@ class MicroBatchStateTest : public ::testing::Test {
   const ParameterDeclarations declared_;
   std::vector<float> weights_;
   std::vector<float> gradients_;
+  ObservedWeights view_{weights_.data(), &observer_};
+  ObservedGradients sink_{gradients_.data(), &observer_};
   Batch batch_;
   FakeObserver observer_;
   Work work_;

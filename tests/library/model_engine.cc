@@ -57,9 +57,10 @@ void ModelEngine::Train(MicroBatch* micro_batch) {
   ReadWeights(micro_batch, micro_batch->gpu_stream());
   Batch batch;
   data_->ReadTrain(micro_batch->epoch(), micro_batch->indexes(), &batch);
+  GradientSink gradients(gradients_.data());
   const LossSums sums = *model_->ForwardBackward(
       batch, job_.seed(), micro_batch->step(), micro_batch->number(),
-      weights_.data(), gradients_.data(), /*observer=*/nullptr);
+      weights_.data(), &gradients, /*observer=*/nullptr);
   for (int i = static_cast<int>(layout_->parameters().size()) - 1; i >= 0;
        --i) {
     const Parameter& parameter = layout_->parameters()[i];

@@ -93,10 +93,18 @@ ModelHarness::ModelHarness(const ModelSpec& spec, const DataInfo& info,
   device_->CopyFromHost(weights(), initial.data(), bytes);
 }
 
+absl::StatusOr<LossSums> ModelHarness::TryStep(const Batch& batch, int64_t step,
+                                               int micro_batch,
+                                               ModelCalls* calls) {
+  ObservedGradients sink(gradients(), calls);
+  return model_->ForwardBackward(batch, /*seed=*/1, step, micro_batch,
+                                 ObservedWeights(weights(), calls), &sink,
+                                 calls);
+}
+
 LossSums ModelHarness::Step(const Batch& batch, int64_t step, int micro_batch,
-                            StepObserver* observer) {
-  return Value(model_->ForwardBackward(batch, /*seed=*/1, step, micro_batch,
-                                       weights(), gradients(), observer));
+                            ModelCalls* calls) {
+  return Value(TryStep(batch, step, micro_batch, calls));
 }
 
 std::vector<float> ModelHarness::Gradients() {

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
+#include "tests/support/model_calls.h"
 #include "worker/data/batch.h"
 #include "worker/device/device.h"
 #include "worker/models/model.h"
@@ -44,10 +46,13 @@ class ModelHarness {
   float* weights() { return static_cast<float*>(weights_.get()); }
   float* gradients() { return static_cast<float*>(gradients_.get()); }
 
-  // Computes the loss and the gradients of the batch. Aborts the program if
-  // this fails.
+  // Computes the loss and the gradients of the batch. `calls` may be null. Step
+  // aborts the program if this fails.
+  absl::StatusOr<LossSums> TryStep(const Batch& batch, int64_t step = 0,
+                                   int micro_batch = 0,
+                                   ModelCalls* calls = nullptr);
   LossSums Step(const Batch& batch, int64_t step = 0, int micro_batch = 0,
-                StepObserver* observer = nullptr);
+                ModelCalls* calls = nullptr);
   // Returns a copy of the whole gradient arena.
   std::vector<float> Gradients();
   const Parameter& FindParameter(const std::string& name) const;

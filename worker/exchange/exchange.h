@@ -3,12 +3,16 @@
 #define TRIBUTARY_WORKER_EXCHANGE_EXCHANGE_H_
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
+#include "common/parameters/arena_layout.h"
+#include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/reduction_stream.h"
-#include "worker/exchange/subtree_reducer.h"
+#include "worker/exchange/step_gradients.h"
 
 namespace tributary {
 
@@ -17,8 +21,10 @@ namespace tributary {
 // of a chunk is its value after v steps of the optimizer.
 //
 // To send gradients, the trainer computes them in an arena (a buffer for the
-// whole model) that TakeArena has returned, and calls Push for each finished
-// sum, from any thread.
+// whole model) that TakeArena has returned, and passes each chunk, from any
+// thread, to the StepGradients that Begin has returned. It adds up the
+// gradients of the worker's micro-batches, and calls Push for each finished
+// sum.
 //
 // To deliver weights, an implementation uses the WeightsSink `sink` that it was
 // created with, which the WorkState implements. For each version of each chunk,
@@ -49,7 +55,14 @@ namespace tributary {
 // PushInitial blocks, too, and so does TakeArena when it allocates memory.
 class Exchange {
  public:
+  // `job` must be resolved. `layout` must outlive the exchange.
+  Exchange(const JobSpec& job, const ArenaLayout* layout);
   virtual ~Exchange() = default;
+
+  // Begins to send the gradients of `micro_batches` of step `step`. The result
+  // must not outlive the exchange.
+  std::unique_ptr<StepGradients> Begin(
+      int64_t step, const std::vector<int64_t>& micro_batches);
 
   // Returns the ReductionStream that runs this exchange's operations on a GPU,
   // or null if the exchange works in host memory. If it is not null, the arenas
@@ -88,11 +101,11 @@ class Exchange {
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
   // Sends the gradient sum of one node of the reduction tree for one chunk,
-  // computed in step `step`. Keeps a reference to the sum's arena until the sum
-  // has been sent. The chunks of a node must be pushed in the order of
-  // backward, chunk 0 last: the exchange may announce several chunks in one
-  // message, and takes the push of a server's first chunk for the end of
-  // backward, when it sends the rest.
+  // computed in step `step`. Called by StepGradients. Keeps a reference to the
+  // sum's arena until the sum has been sent. The chunks of a node must be
+  // pushed in the order of backward, chunk 0 last: the exchange may announce
+  // several chunks in one message, and takes the push of a server's first chunk
+  // for the end of backward, when it sends the rest.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
   // Ends the exchange once all pushed sums have been sent. Blocks until the
   // connections to servers are closed or, for an all-reduce, the last step is
@@ -108,6 +121,11 @@ class Exchange {
   // Returns the round-trip times of chunks; see
   // ProcessStatistics.chunk_latency.
   virtual DurationCounts chunk_latency() const = 0;
+
+  const ArenaLayout& layout() const { return *plan_.layout; }
+
+ private:
+  StepGradients::Plan plan_;
 };
 
 }  // namespace tributary

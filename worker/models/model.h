@@ -16,8 +16,10 @@
 #include "worker/data/batch.h"
 #include "worker/device/device.h"
 #include "worker/models/model_registry.h"
+#include "worker/nn/gradient_sink.h"
 #include "worker/nn/step_observer.h"  // StepObserver, LossSums.
 #include "worker/nn/weight_copies.h"
+#include "worker/nn/weights_view.h"
 
 namespace tributary {
 
@@ -71,17 +73,22 @@ class Model {
   virtual void Prefetch(std::shared_ptr<const Batch> /*batch*/) {}
 
   // Computes forward and backward of one micro-batch in training mode. Writes
-  // the gradient of the *sum* of the losses to `gradients`, and zeros to the
-  // gaps between parameters. For parameters of group STATISTICS, such as the
-  // running statistics of batch norm, writes the values that OptimizerGroup in
-  // proto/parameter_server.proto defines. An empty batch yields zeros. `seed`,
-  // `step` and `micro_batch` select the random numbers of dropout. `observer`
-  // may be null. Returns Aborted if `observer` stopped the micro-batch,
-  // InvalidArgument if `batch` does not suit the model, and the device's error
-  // if it has failed; the gradients are then undefined.
-  virtual absl::StatusOr<LossSums> ForwardBackward(
-      const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
-      const float* weights, float* gradients, StepObserver* observer) = 0;
+  // the gradient of the *sum* of the losses to gradients->data(), and zeros to
+  // the gaps between parameters. For parameters of group STATISTICS, such as
+  // the running statistics of batch norm, writes the values that OptimizerGroup
+  // in proto/parameter_server.proto defines. An empty batch yields zeros.
+  // `seed`, `step` and `micro_batch` select the random numbers of dropout.
+  // Awaits weights before it reads them, and calls gradients->Ready while
+  // backward computes. `observer` may be null. Returns Aborted if the
+  // micro-batch was given up (see WeightsView::Await), InvalidArgument if
+  // `batch` does not suit the model, and the device's error if it has failed;
+  // the gradients are then undefined.
+  virtual absl::StatusOr<LossSums> ForwardBackward(const Batch& batch,
+                                                   uint64_t seed, int64_t step,
+                                                   int micro_batch,
+                                                   const WeightsView& weights,
+                                                   GradientSink* gradients,
+                                                   StepObserver* observer) = 0;
 
   // Returns OK, or the reason why the device no longer launches captured
   // operations as a unit (see Capture). The model then queues operations one by

@@ -73,7 +73,8 @@ void NetworkModel::Prefetch(std::shared_ptr<const Batch> batch) {
 
 absl::StatusOr<LossSums> NetworkModel::ForwardBackward(
     const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
-    const float* weights, float* gradients, StepObserver* observer) {
+    const WeightsView& weights, GradientSink* gradients,
+    StepObserver* observer) {
   TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput input, InputOf(batch));
   input.prefetched = prefetched_.get() == &batch;
   prefetched_.reset();

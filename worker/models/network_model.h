@@ -35,8 +35,8 @@ class NetworkModel : public Model {
   void Prefetch(std::shared_ptr<const Batch> batch) override;
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,
                                            int64_t step, int micro_batch,
-                                           const float* weights,
-                                           float* gradients,
+                                           const WeightsView& weights,
+                                           GradientSink* gradients,
                                            StepObserver* observer) override;
   absl::Status capture_status() const override {
     return network_->capture_status();

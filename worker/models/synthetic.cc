@@ -69,14 +69,14 @@ void SyntheticModel::Fill(float* gradients, float samples) const {
 
 absl::StatusOr<LossSums> SyntheticModel::ForwardBackward(
     const Batch& batch, uint64_t /*seed*/, int64_t /*step*/,
-    int /*micro_batch*/, const float* /*weights*/, float* gradients,
-    StepObserver* observer) {
-  if (observer != nullptr && !observer->WeightsNeeded(0, arena_elements_)) {
+    int /*micro_batch*/, const WeightsView& weights, GradientSink* gradients,
+    StepObserver* /*observer*/) {
+  if (!weights.Await(0, arena_elements_)) {
     return absl::AbortedError("the micro-batch was given up");
   }
   const auto samples = static_cast<float>(batch.samples);
-  if (!Holds(gradients, samples)) Fill(gradients, samples);
-  if (observer != nullptr) observer->GradientsReady(0);
+  if (!Holds(gradients->data(), samples)) Fill(gradients->data(), samples);
+  gradients->Ready(0);
   LossSums sums;
   sums.sample_count = batch.samples;
   return sums;

@@ -14,12 +14,13 @@
 #include "common/parameters/arena_layout.h"
 #include "worker/device/device.h"
 #include "worker/nn/device_inputs.h"
+#include "worker/nn/gradient_sink.h"
 #include "worker/nn/graph.h"
-#include "worker/nn/layers/layer.h"
-#include "worker/nn/layers/loss.h"
-#include "worker/nn/network_plan.h"
+#include "worker/nn/network_pass.h"
+#include "worker/nn/network_structure.h"
 #include "worker/nn/step_observer.h"
 #include "worker/nn/weight_copies.h"
+#include "worker/nn/weights_view.h"
 
 namespace tributary {
 
@@ -57,15 +58,11 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
-  const Graph& graph() const { return graph_; }
-  int64_t max_samples() const { return max_samples_; }
+  const Graph& graph() const { return structure_.graph; }
+  int64_t max_samples() const { return structure_.max_samples; }
   // Returns the size in bytes of the device memory that this network owns. This
   // excludes shared copies of the weights.
-  int64_t memory_bytes() const {
-    return plan_.bytes +
-           (own_copies_ == nullptr ? 0 : own_copies_->memory_bytes()) +
-           DeviceInputs::BytesOf(graph_, max_samples_, *device_);
-  }
+  int64_t memory_bytes() const;
 
   // Writes the initial weights to `weights`, in host memory, and zeros to the
   // gaps between parameters. `layout` must be the layout of graph().table().
@@ -86,20 +83,20 @@ class Network {
   // i}. Requires `micro_batch.samples` in [0, max_samples()].
   //
   // `observer` may be null. For an empty micro-batch, reads no weights, but
-  // calls WeightsNeeded once, for all weights, to wait until the step can
-  // begin, and then reports gradients of zero. Returns Aborted if WeightsNeeded
-  // returned false, and the device's error if the device failed.
+  // calls WeightsView::Await once, for all weights, to wait until the step can
+  // begin, and then reports gradients of zero. Returns Aborted if the
+  // micro-batch was given up, and the device's error if the device failed.
   absl::StatusOr<LossSums> ForwardBackward(const MicroBatchInput& micro_batch,
                                            uint64_t seed, int64_t step,
                                            int micro_batch_number,
-                                           const float* weights,
-                                           float* gradients,
+                                           const WeightsView& weights,
+                                           GradientSink* gradients,
                                            StepObserver* observer);
 
   // Returns OK, or the reason why the device could not capture operations for
   // repeated launches. After a failure, the network queues operations one by
   // one, with the same result.
-  const absl::Status& capture_status() const { return capture_status_; }
+  const absl::Status& capture_status() const { return pass_->capture_status(); }
 
   // Computes forward in evaluation mode. Returns the device's error if it
   // failed.
@@ -116,123 +113,20 @@ class Network {
   std::vector<std::string> LayerNames() const;
 
  private:
-  struct Range {
-    int64_t begin = 0;
-    int64_t end = 0;
-  };
-  // A group of consecutive layers, [begin, end). The network waits for all
-  // weights of a segment before it queues the first operation of the segment.
-  struct Segment {
-    int begin = 0;
-    int end = 0;
-    // The ranges of the weights that forward of the segment reads, in ascending
-    // order.
-    std::vector<Range> weights;
-    // Index of a parameter. After backward of this segment, the gradients of
-    // this parameter and of all later parameters are final: no other layer
-    // changes them. -1 if no gradients become final.
-    int ready_parameter = -1;
-    // The ranges of the gradients of frozen parameters (see Graph::Freeze) that
-    // become final after this segment. They are set to zero.
-    std::vector<Range> frozen;
-  };
-  // The captured segments of one kind of micro-batch. Micro-batches are of the
-  // same kind if they have the same `seed`, `samples`, `weights` and
-  // `gradients`, because captured operations contain these values as arguments.
-  struct Captures {
-    uint64_t seed = 0;
-    int64_t samples = 0;
-    const float* weights = nullptr;
-    float* gradients = nullptr;
-    // True once a micro-batch of this kind has been computed. Capture is
-    // possible only then, because working memory has grown to the required
-    // size, and libraries have selected and loaded their kernels.
-    bool computed = false;
-    std::vector<std::unique_ptr<CapturedWork>> forward, backward;
-  };
-  // The arguments and the state of a micro-batch in progress.
-  struct Pass {
-    LayerCall call;
-    uint64_t seed = 0;
-    const float* weights = nullptr;
-    float* gradients = nullptr;
-    StepObserver* observer = nullptr;  // May be null.
-    Captures* captures = nullptr;  // Null if nothing is captured or launched.
-  };
+  Network(NetworkStructure structure, Device* device)
+      : structure_(std::move(structure)), device_(device) {}
 
-  Network(Graph graph, int64_t max_samples, Device* device, ArenaLayout layout,
-          NetworkPlan plan, Device::Memory memory,
-          std::unique_ptr<DeviceInputs> inputs,
-          std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies);
-
-  static LayerObserver* LayersOf(const Pass& pass) {
-    return pass.observer == nullptr ? nullptr : pass.observer->layers();
-  }
-  void CopyConstants() const;
-  void FindGaps();
-  void FindSegments();
-  void FindFrozen();
-  // Returns the ranges of the weights that forward of layers [begin, end)
-  // reads.
-  std::vector<Range> WeightsOf(int begin, int end) const;
-  void* At(int64_t place) const;
-  Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
-  // Copies the input and, if there are any, the targets of a micro-batch into
-  // the network's memory, and rounds the input to the device's number format if
-  // needed.
-  void CopyIn(const MicroBatchInput& micro_batch);
-  // Does the work of CopyIn on devices with their own memory: queues the copy
-  // of the micro-batch from the device buffers of inputs_ to the network's
-  // memory. The transfer of the micro-batch into these buffers must have been
-  // started.
-  void TakePrefetched(const MicroBatchInput& micro_batch);
-  LayerCall CallOf(int64_t samples, bool training) const;
-  // Returns the captured operations of micro-batches with the same arguments as
-  // `pass`, or null if `pass` must neither capture nor launch anything.
-  Captures* CapturesOf(const Pass& pass);
-  // QueueForward queues the operations between the input and the loss, and
-  // returns false if the observer stopped the micro-batch. QueueBackward queues
-  // the operations after the loss.
-  bool QueueForward(Pass* pass);
-  void QueueBackward(Pass* pass);
-  // Launches `*captured`. If `*captured` is null or cannot be launched,
-  // captures the operations that work() queues, and launches them. If
-  // `captured` itself is null, or capturing fails, calls work() without
-  // capturing.
-  template <typename Work>
-  void Run(std::unique_ptr<CapturedWork>* captured, const Work& work);
-  // Makes the copies of the weights that the segment reads (see WeightCopies).
-  // Must be called before captured operations are launched, because these
-  // operations only read the copies.
-  void PrepareWeights(const Segment& segment, const float* weights) const;
-  LayerTensors TensorsOf(int node, bool training, const float* weights) const;
-  bool WaitForWeights(const Segment& segment, StepObserver* observer) const;
-  void Forward(int node, const LayerCall& call, const float* weights) const;
-  void Backward(int node, const LayerCall& call, const float* weights,
-                float* gradients) const;
-  void BeginLoss(const LossSpec& loss, int64_t samples, int64_t place,
-                 Real* gradient);
-  absl::StatusOr<LossSums> AwaitLoss();
 
-  const Graph graph_;
-  const int64_t max_samples_;
+  const NetworkStructure structure_;
   Device* const device_;
-  const ArenaLayout layout_;
-  const NetworkPlan plan_;
-  const Device::Memory memory_;
+  std::unique_ptr<NetworkPass> pass_;
   // Transfers micro-batches to the device. Null if the device works in host
   // memory.
-  const std::unique_ptr<DeviceInputs> inputs_;
+  std::unique_ptr<DeviceInputs> inputs_;
   // Copies of the weights for this network alone; null if the network uses
   // shared copies.
-  const std::unique_ptr<WeightCopies> own_copies_;
-  WeightCopies* const copies_;
-  std::vector<Range> gaps_;        // Gaps between parameters.
-  std::vector<Segment> segments_;  // In forward order.
-  std::vector<std::unique_ptr<Captures>> captures_;
-  absl::Status capture_status_;
-  LossComputation loss_;
+  std::unique_ptr<WeightCopies> own_copies_;
 };
 
 }  // namespace tributary

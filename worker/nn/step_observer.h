@@ -22,16 +22,21 @@ class LayerObserver {
 };
 
 // Receives callbacks on the compute thread while a network computes a
-// micro-batch, so that gradients and weights can be exchanged with other
-// processes during the computation.
+// micro-batch.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
-  // Called before forward reads elements [begin, end) of the buffer that holds
-  // all weights. May block until they are available. If it returns false, the
-  // network stops computing the micro-batch at once, and ForwardBackward
-  // returns Aborted.
-  virtual bool WeightsNeeded(int64_t begin, int64_t end) = 0;
+  // What the compute thread does for the micro-batch.
+  enum class Phase {
+    kAwaitWeights,
+    kForward,
+    // After forward, including the loss. On a device with its own memory,
+    // backward has already been queued.
+    kBackward,
+  };
+  // Called when a phase begins. A micro-batch begins with kForward, without a
+  // call. An empty micro-batch has no kBackward.
+  virtual void OnPhase(Phase /*phase*/) {}
   // Called when the whole micro-batch has been queued and the compute thread is
   // about to wait for it, so that the next micro-batch can be prepared
   // meanwhile. Called only if the device has its own memory or a thread of the
@@ -42,20 +47,6 @@ class StepObserver {
   // each layer, in forward and in backward, except for layers that are launched
   // as captured operations.
   virtual LayerObserver* layers() { return nullptr; }
-  // Replaces the number of samples (tokens) of the micro-batch, which by
-  // default is the number of targets that count (those whose label is not -1).
-  // The gradient sum of a step is divided by the sum of these numbers over its
-  // micro-batches. Called at most once, before the first GradientsReady, by
-  // models that leave samples out of the loss.
-  virtual void SetSampleCount(int64_t /*sample_count*/) {}
-  // Called after forward, including the loss. On a device with its own memory,
-  // backward has already been queued. Not called for an empty micro-batch.
-  virtual void ForwardDone() {}
-  // Called when the gradients from element `begin` to the end of the gradient
-  // buffer are final: operations queued from now on may read them. On devices
-  // that run operations synchronously, the host may also read them. Called with
-  // decreasing `begin`; the last call has `begin` 0.
-  virtual void GradientsReady(int64_t begin) = 0;
 };
 
 struct LossSums {

@@ -22,11 +22,11 @@
 #include "common/parameters/reduction_tree.h"
 #include "common/parameters/snapshot.h"
 #include "common/stream/replica_stream.h"
+#include "worker/exchange/device_sums.h"
 #include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
 #include "worker/training/compute_thread_items.h"
-#include "worker/training/device_sums.h"
 
 namespace tributary {
 namespace {

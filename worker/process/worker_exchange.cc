@@ -51,10 +51,9 @@ absl::StatusOr<std::unique_ptr<Exchange>> ConnectToServers(
          shard < admission.local_address_size() ? admission.local_address(shard)
                                                 : LocalAddress()});
   }
-  exchange_options.exchange = admission.job().exchange();
-  exchange_options.traits = setup.traits();
+  exchange_options.job = admission.job();
   // Covers every step that may be in progress, including the next one.
-  const int64_t open_steps = 2 + exchange_options.traits.staleness;
+  const int64_t open_steps = 2 + setup.traits().staleness;
   exchange_options.shared_arenas = static_cast<int>(
       open_steps * admission.job().batch().micro_batches() + 2);
   exchange_options.incarnation = admission.incarnation();

@@ -54,6 +54,10 @@ class WeightsSink {
   // Returns the arena that holds this version of the weights. Used by exchanges
   // that compute the next version from this version.
   virtual const float* Weights(int64_t version) const = 0;
+  // Returns the version of the chunk that the task under way computes from.
+  // Call after WorkState::AwaitWeights for that chunk. Meaningful only in modes
+  // in which chunk versions may differ from the task's version.
+  virtual int64_t BaseVersion(int /*chunk*/) const { return 0; }
   // Sets the callback that runs whenever BeginWrite may be retried for chunks
   // for which it has returned kPark. No locks are held during the callback. An
   // exchange that retries parked chunks must call this before its first

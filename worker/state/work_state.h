@@ -122,10 +122,6 @@ class WorkState : public WeightsSink {
   // first version is complete; before that, WeightsSink::MapChunks may replace
   // pages with a server's memory.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
-  // Returns the version of the chunk that the task under way computes from.
-  // Call after AwaitWeights for that chunk. Meaningful only in modes in which
-  // chunk versions may differ from the task's version.
-  virtual int64_t BaseVersion(int /*chunk*/) const { return 0; }
 
  protected:
   // Returns the oldest of the chunks' newest versions, which is the newest

@@ -1,32 +1,19 @@
 #include "worker/training/trainer.h"
 
 #include <algorithm>
-#include <memory>
-#include <new>
-#include <optional>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
-#include "absl/strings/string_view.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "worker/exchange/norm_gate.h"
-#include "worker/training/local_step_observer.h"
-#include "worker/training/micro_batch_observer.h"
+#include "worker/exchange/leaf_gradients.h"
+#include "worker/exchange/task_weights.h"
+#include "worker/training/compute_observer.h"
 
 namespace tributary {
 namespace {
-
-// Returns the number of threads that read ahead. For most data one suffices:
-// reading is far faster than computing, and more would take cores from the
-// compute threads. Decoding pictures takes longer, so each compute thread gets
-// a thread that decodes.
-int ReadThreads(const TrainingSetup& setup) {
-  return setup.job().data().has_images() ? setup.threads() : 1;
-}
 
 // Returns the number of samples (tokens): that of the targets, one kind of
 // which is empty, without labels -1, or that of the indexes if the batch has no
@@ -40,32 +27,17 @@ int64_t SampleCountOf(const Batch& batch) {
                                                    : batch.values.size());
 }
 
-// Returns the inputs, one kind of which is empty.
-absl::string_view InputBytes(const Batch& batch) {
-  if (batch.tokens.empty()) {
-    return {reinterpret_cast<const char*>(batch.features.data()),
-            batch.features.size() * sizeof(float)};
-  }
-  return {reinterpret_cast<const char*>(batch.tokens.data()),
-          batch.tokens.size() * sizeof(int32_t)};
-}
+// The weights of a local step, which are there unless the round was given up.
+class LocalWeights final : public WeightsView {
+ public:
+  LocalWeights(const float* data, const Task& task, const WorkState& state)
+      : WeightsView(data), task_(task), state_(state) {}
+  bool Await(int64_t, int64_t) const override { return !state_.GivenUp(task_); }
 
-// Returns the time that determines how many micro-batches the worker can
-// compute.
-absl::Duration MicroBatchTime(const TimeSpent& spent) {
-  return spent[Activity::kData] + spent[Activity::kForward] +
-         spent[Activity::kBackward];
-}
-
-// Runs work() and converts std::bad_alloc to ResourceExhausted.
-template <typename Work>
-absl::Status Guarded(const Work& work) {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("out of host memory");
-  }
-}
+ private:
+  const Task& task_;
+  const WorkState& state_;
+};
 
 }  // namespace
 
@@ -75,27 +47,21 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
       state_(state),
       exchange_(exchange),
       hooks_(std::move(hooks)),
-      read_ahead_(
-          &setup->data(), &setup->sampler(), ReadThreads(*setup),
-          /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
-      threads_(setup->threads() - 1),
-      times_(&setup->rounds(), hooks_.clock, setup->threads()),
-      prefetched_(setup->threads()) {
+      batches_(setup),
+      threads_(*setup, hooks_.trace, hooks_.clock),
+      evaluator_(setup, state, exchange, &threads_, hooks_.report) {
   for (int thread = 0; thread < setup->threads(); ++thread) {
     if (exchange->device() != nullptr) setup->arenas(thread)->UseDeviceArenas();
   }
-  BeginTrace();
 }
 
 absl::Status Trainer::Run() {
   while (true) {
     const absl::Time start = hooks_.clock();
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W11"));
-    const absl::Time asked = traces_.empty() ? absl::Time() : MonotonicNow();
+    const absl::Time asked =
+        hooks_.trace == nullptr ? absl::Time() : MonotonicNow();
     const Task task = state_->Next();
-    const bool works =
-        task.kind == Task::Kind::kTrain || task.kind == Task::Kind::kEvaluate;
-    if (works && !traces_.empty()) traces_[0]->Waited(task.version, asked);
     switch (task.kind) {
       case Task::Kind::kInitialize:
         TRIBUTARY_RETURN_IF_ERROR(Initialize());
@@ -114,30 +80,12 @@ absl::Status Trainer::Run() {
         hooks_.report(report);
         break;
       }
-      case Task::Kind::kEvaluate: {
-        setup_->RenewWeightCopies();
-        times_.BeginTask(task, hooks_.clock() - start);
-        const absl::Status status = Evaluate(task);
-        if (absl::IsResourceExhausted(status)) {
-          TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
-        } else if (!status.ok()) {
-          return status;
-        }
+      case Task::Kind::kEvaluate:
+      case Task::Kind::kTrain:
+        threads_.Waited(task.version, asked);
+        threads_.times()->BeginTask(task, hooks_.clock() - start);
+        TRIBUTARY_RETURN_IF_ERROR(Compute(task));
         break;
-      }
-      case Task::Kind::kTrain: {
-        setup_->RenewWeightCopies();
-        times_.BeginTask(task, hooks_.clock() - start);
-        const absl::Status status = Train(task);
-        if (absl::IsResourceExhausted(status)) {
-          TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
-          break;
-        }
-        // Aborted means given up for a newer assignment or version. Next
-        // decides what follows.
-        if (!status.ok() && !absl::IsAborted(status)) return status;
-        break;
-      }
       case Task::Kind::kFinish:
         return absl::OkStatus();
       case Task::Kind::kFail:
@@ -161,6 +109,16 @@ absl::Status Trainer::Initialize() {
   return absl::OkStatus();
 }
 
+absl::Status Trainer::Compute(const Task& task) {
+  setup_->RenewWeightCopies();
+  const absl::Status status =
+      task.kind == Task::Kind::kEvaluate ? evaluator_.Run(task) : Train(task);
+  if (absl::IsResourceExhausted(status)) return ComputeFewer(status);
+  // Aborted means given up for a newer assignment or version. Next decides what
+  // follows.
+  return absl::IsAborted(status) ? absl::OkStatus() : status;
+}
+
 absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
   const int threads = setup_->threads();
   // A device that has failed computes nothing more.
@@ -182,7 +140,7 @@ absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
         ", or give this worker more memory"));
   }
   setup_->KeepThreads(threads / 2);
-  prefetched_.assign(setup_->threads(), Prefetched());
+  batches_.Reset();
   if (hooks_.warn) {
     hooks_.warn(
         absl::StrCat(reason.message(), ": computes ",
@@ -194,50 +152,24 @@ absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
 }
 
 absl::Status Trainer::Train(const Task& task) {
-  const Rounds& rounds = setup_->rounds();
-  const auto push = [this, &task](NodeChunk sum) {
-    sum.base_version = state_->BaseVersion(sum.chunk);
-    exchange_->Push(task.version, std::move(sum));
-  };
-  const bool hold_for_norm = setup_->traits().contributions_await_norm;
-  const WireDtype dtype = setup_->job().exchange().wire_dtype();
-  NormGate norm_gate(&setup_->layout(), dtype, push);
-  SubtreeReducer reducer(
-      &setup_->layout(),
-      static_cast<int>(setup_->job().batch().micro_batches()), dtype,
-      task.items,
-      [&](NodeChunk sum) {
-        if (hold_for_norm) {
-          norm_gate.Add(std::move(sum));
-        } else {
-          push(std::move(sum));
-        }
-      },
-      exchange_->device());
+  const std::unique_ptr<StepGradients> step =
+      exchange_->Begin(task.version, task.items);
   ComputeThreadItems items = setup_->Distribute(task.items);
   for (int thread = 0; thread < items.threads(); ++thread) {
     DeviceSums* const sums = setup_->sums(thread);
     if (sums != nullptr) sums->Begin(items.AssignedTo(thread));
   }
-  for (const int64_t round : {task.version, task.next_step}) {
-    if (round < 0) break;
-    for (const int64_t item : items.InOrder()) {
-      const int micro_batch = static_cast<int>(item);
-      const int64_t step = rounds.StepsAfter(round);
-      if (!IsPrefetched(step, micro_batch)) {
-        read_ahead_.Expect(step, micro_batch);
-      }
-    }
-  }
-  TRIBUTARY_RETURN_IF_ERROR(RunOnThreads(
-      &items, [&](int thread, int64_t micro_batch) -> absl::Status {
-        return setup_->local_sgd(thread) == nullptr
-                   ? TrainMicroBatch(task, thread,
-                                     static_cast<int>(micro_batch), &items,
-                                     &reducer)
-                   : TrainLocalSteps(task, thread,
-                                     static_cast<int>(micro_batch), &items,
-                                     &reducer);
+  batches_.Expect(task, items);
+  const auto train = setup_->traits().local_sgd ? &Trainer::TrainLocalSteps
+                                                : &Trainer::TrainMicroBatch;
+  TRIBUTARY_RETURN_IF_ERROR(
+      threads_.Run(&items, [&](int thread, int64_t item) -> absl::Status {
+        const int micro_batch = static_cast<int>(item);
+        threads_.BeginMicroBatch(thread, task.version, micro_batch);
+        TRIBUTARY_RETURN_IF_ERROR(
+            (this->*train)(task, thread, micro_batch, &items, step.get()));
+        threads_.EndMicroBatch(thread);
+        return absl::OkStatus();
       }));
   WarnOfCaptures();
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W9"));
@@ -246,121 +178,45 @@ absl::Status Trainer::Train(const Task& task) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const Batch> Trainer::TakeBatch(int thread, int64_t step,
-                                                int micro_batch) {
-  const Prefetched there = std::exchange(prefetched_[thread], Prefetched());
-  const bool is_there = there.batch != nullptr && there.step == step &&
-                        there.micro_batch == micro_batch;
-  std::shared_ptr<const Batch> batch =
-      is_there ? there.batch : read_ahead_.Take(step, micro_batch);
-  SampleLedgerEntry(step, micro_batch, batch->samples, InputBytes(*batch));
-  return batch;
-}
-
-void Trainer::Prefetch(int thread, int64_t step, int micro_batch) {
-  std::shared_ptr<const Batch> batch = read_ahead_.TryTake(step, micro_batch);
-  if (batch == nullptr) return;
-  setup_->model(thread)->Prefetch(batch);
-  prefetched_[thread] = {step, micro_batch, std::move(batch)};
-}
-
-void Trainer::PrefetchNext(const Task& task, int thread,
-                           ComputeThreadItems* items) {
-  const Rounds& rounds = setup_->rounds();
-  if (const std::optional<int64_t> next = items->Peek(thread)) {
-    Prefetch(thread, rounds.StepsAfter(task.version), static_cast<int>(*next));
-  } else if (task.next_step >= 0) {
-    // Assignments seldom change.
-    Prefetch(thread, rounds.StepsAfter(task.next_step),
-             static_cast<int>(items->First(thread)));
-  }
-}
-
-bool Trainer::IsPrefetched(int64_t step, int micro_batch) const {
-  return std::any_of(prefetched_.begin(), prefetched_.end(),
-                     [&](const Prefetched& there) {
-                       return there.batch != nullptr && there.step == step &&
-                              there.micro_batch == micro_batch;
-                     });
-}
-
 absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
                                       int micro_batch,
                                       ComputeThreadItems* items,
-                                      SubtreeReducer* reducer) {
-  ComputeThreadTimer* const timer = times_.timer(thread);
-  ComputeTrace* const trace = TraceOf(thread);
-  if (trace != nullptr) trace->Begin(task.version, micro_batch);
-  const absl::Duration before = MicroBatchTime(timer->spent());
+                                      StepGradients* step) {
+  ComputeThreadTimer* const timer = threads_.timer(thread);
   timer->Switch(Activity::kData);
   const std::shared_ptr<const Batch> batch =
-      TakeBatch(thread, task.version, micro_batch);
+      batches_.Take(thread, task.version, micro_batch);
   TRIBUTARY_RETURN_IF_ERROR(batch->error);
   timer->Switch(Activity::kForward);
-  DeviceArenas* const device = setup_->arenas(thread);
-  DeviceSums* const sums = setup_->sums(thread);
-  if (sums != nullptr) {
-    sums->BeginMicroBatch(micro_batch, SampleCountOf(*batch),
-                          device->gradients());
-  }
-  MicroBatchObserver::MicroBatch work;
-  work.task = &task;
-  work.number = micro_batch;
-  work.sample_count = SampleCountOf(*batch);
-  work.device = device;
-  work.sums = sums;
-  if (trace != nullptr) work.layers = trace->layers();
-  work.device_busy = [&] {
+  ComputeObserver observer(timer, threads_.layers(thread), [&] {
     items->Started(thread);
-    if (!setup_->queues_micro_batches()) PrefetchNext(task, thread, items);
-  };
-  TakeArena(task, &work);
-  const Buffer gradients = work.arena;
-  MicroBatchObserver observer(work, &setup_->layout(), state_, reducer, timer);
+    if (!setup_->queues_micro_batches()) {
+      batches_.PrefetchNext(task, thread, items);
+    }
+  });
+  DeviceArenas* const device = setup_->arenas(thread);
+  const TaskWeights weights(task, state_, *exchange_, device, &observer);
+  LeafGradients gradients(micro_batch, SampleCountOf(*batch), exchange_, step,
+                          device, setup_->sums(thread));
   absl::Status status = [&]() -> absl::Status {
     TRIBUTARY_ASSIGN_OR_RETURN(
-        const LossSums loss,
-        setup_->model(thread)->ForwardBackward(
-            *batch, setup_->job().seed(), task.version, micro_batch,
-            observer.weights(),
-            device == nullptr ? gradients.get() : device->gradients(),
-            &observer));
+        const LossSums loss, setup_->model(thread)->ForwardBackward(
+                                 *batch, setup_->job().seed(), task.version,
+                                 micro_batch, weights, &gradients, &observer));
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
-    return observer.Finish(loss.loss);
+    return gradients.Finish(loss.loss);
   }();
   // From here on other owners may use these arenas, so all copies must be
   // complete.
   if (device != nullptr) status.Update(device->Synchronize());
-  TRIBUTARY_RETURN_IF_ERROR(status);
-  timer->Switch(Activity::kIdle);
-  times_.CountMicroBatch(MicroBatchTime(timer->spent()) - before);
-  return absl::OkStatus();
-}
-
-void Trainer::TakeArena(const Task& task,
-                        MicroBatchObserver::MicroBatch* work) {
-  if (work->sums == nullptr) {
-    work->arena = exchange_->TakeArena();
-    return;
-  }
-  work->on_device = exchange_->on_device();
-  work->device_weights = exchange_->DeviceWeights(task.version);
-  work->reads_in_place =
-      work->device_weights != nullptr && exchange_->DeviceWeightsAreLocal();
-  if (!work->sums->complete()) return;
-  work->arena = exchange_->TakeDeviceArena();
-  if (work->arena != nullptr) work->memory = DeviceArenas::Memory::kDevice;
-  if (work->arena == nullptr) work->arena = exchange_->TakeArena();
+  return status;
 }
 
 absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
                                       int micro_batch,
                                       ComputeThreadItems* items,
-                                      SubtreeReducer* reducer) {
-  ComputeThreadTimer* const timer = times_.timer(thread);
-  ComputeTrace* const trace = TraceOf(thread);
-  if (trace != nullptr) trace->Begin(task.version, micro_batch);
-  const absl::Duration before = MicroBatchTime(timer->spent());
+                                      StepGradients* round) {
+  ComputeThreadTimer* const timer = threads_.timer(thread);
   timer->Switch(Activity::kExchange);
   // Waits once for the whole round: starting early with the first layers gains
   // little.
@@ -371,64 +227,62 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
   local_sgd->Begin(state_->Weights(task.version),
                    setup_->rounds().StepsAfter(task.version));
   const int64_t end = setup_->rounds().StepsAfter(task.version + 1);
-  const Buffer gradients = exchange_->TakeArena();
-  LayerObserver* const layers = trace == nullptr ? nullptr : trace->layers();
-  LocalStepObserver observer(state_, &task, timer, layers, [&] {
+  const Buffer arena = exchange_->TakeArena();
+  ComputeObserver observer(timer, threads_.layers(thread), [&] {
     const int64_t next = local_sgd->step() + 1;
     if (next < end) {
-      Prefetch(thread, next, micro_batch);
+      batches_.Prefetch(thread, next, micro_batch);
     } else {
-      PrefetchNext(task, thread, items);
+      batches_.PrefetchNext(task, thread, items);
     }
   });
   double loss_sum = 0;
   while (local_sgd->step() < end) {
     const int64_t step = local_sgd->step();
     timer->Switch(Activity::kData);
-    if (step + 1 < end) read_ahead_.Expect(step + 1, micro_batch);
+    if (step + 1 < end) batches_.Expect(step + 1, micro_batch);
     const std::shared_ptr<const Batch> batch =
-        TakeBatch(thread, step, micro_batch);
+        batches_.Take(thread, step, micro_batch);
     TRIBUTARY_RETURN_IF_ERROR(batch->error);
     timer->Switch(Activity::kForward);
-    observer.SetSampleCount(SampleCountOf(*batch));
     TRIBUTARY_ASSIGN_OR_RETURN(
-        const LossSums loss,
-        LocalStep(*batch, thread, micro_batch, gradients.get(), &observer));
-    loss_sum += loss.loss;
-    local_sgd->Step(gradients.get(), observer.sample_count());
+        const double loss,
+        LocalStep(task, *batch, thread, micro_batch, arena.get(), &observer));
+    loss_sum += loss;
   }
-  local_sgd->OuterGradient(gradients.get());
+  local_sgd->OuterGradient(arena.get());
   // The exchange relies on the order of backward.
   for (int chunk = setup_->layout().chunk_count() - 1; chunk >= 0; --chunk) {
-    reducer->ChunkReady(micro_batch, chunk, gradients,
-                        local_sgd->total_sample_count(),
-                        chunk == 0 ? loss_sum : 0);
+    round->Ready({round->NodeOf(micro_batch), chunk, arena,
+                  local_sgd->total_sample_count(), chunk == 0 ? loss_sum : 0});
   }
-  timer->Switch(Activity::kIdle);
-  times_.CountMicroBatch(MicroBatchTime(timer->spent()) - before);
   return absl::OkStatus();
 }
 
-absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int thread,
-                                            int micro_batch, float* gradients,
-                                            StepObserver* observer) {
-  const LocalSgd& local_sgd = *setup_->local_sgd(thread);
-  Model* const model = setup_->model(thread);
-  const uint64_t seed = setup_->job().seed();
-  DeviceArenas* const device = setup_->arenas(thread);
-  if (device == nullptr) {
-    return model->ForwardBackward(batch, seed, local_sgd.step(), micro_batch,
-                                  local_sgd.weights(), gradients, observer);
-  }
+absl::StatusOr<double> Trainer::LocalStep(const Task& task, const Batch& batch,
+                                          int thread, int micro_batch,
+                                          float* arena,
+                                          StepObserver* observer) {
+  LocalSgd* const local_sgd = setup_->local_sgd(thread);
   // Local SGD keeps its weights on the host.
-  device->LoadAll(local_sgd.weights());
-  absl::StatusOr<LossSums> loss =
-      model->ForwardBackward(batch, seed, local_sgd.step(), micro_batch,
-                             device->weights(), device->gradients(), observer);
-  device->Save(/*first=*/0, setup_->layout().chunk_count(), device->gradients(),
-               gradients);
-  TRIBUTARY_RETURN_IF_ERROR(device->Synchronize());
-  return loss;
+  DeviceArenas* const device = setup_->arenas(thread);
+  if (device != nullptr) device->LoadAll(local_sgd->weights());
+  const LocalWeights weights(
+      device == nullptr ? local_sgd->weights() : device->weights(), task,
+      *state_);
+  GradientSink gradients(device == nullptr ? arena : device->gradients(),
+                         SampleCountOf(batch));
+  const absl::StatusOr<LossSums> loss = setup_->model(thread)->ForwardBackward(
+      batch, setup_->job().seed(), local_sgd->step(), micro_batch, weights,
+      &gradients, observer);
+  if (device != nullptr) {
+    device->Save(/*first=*/0, setup_->layout().chunk_count(), gradients.data(),
+                 arena);
+    TRIBUTARY_RETURN_IF_ERROR(device->Synchronize());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(loss.status());
+  local_sgd->Step(arena, gradients.sample_count());
+  return loss->loss;
 }
 
 void Trainer::WarnOfCaptures() {
@@ -444,46 +298,8 @@ void Trainer::WarnOfCaptures() {
   }
 }
 
-absl::Status Trainer::RunOnThreads(
-    ComputeThreadItems* items,
-    const std::function<absl::Status(int thread, int64_t item)>& work) {
-  absl::Mutex mu;
-  absl::Status first;
-  const int threads = items->threads();
-  const absl::Time start = hooks_.clock();
-  const auto run = [&](int thread) {
-    while (const std::optional<int64_t> item = items->Take(thread)) {
-      const absl::Status status = Guarded([&] { return work(thread, *item); });
-      if (status.ok()) continue;
-      absl::MutexLock lock(&mu);
-      if (first.ok()) first = status;
-      break;
-    }
-    items->Started(thread);
-    times_.timer(thread)->Switch(Activity::kIdle);
-    if (ComputeTrace* const trace = TraceOf(thread)) trace->End();
-  };
-  int running = std::max(threads - 1, 0);  // On other threads.
-  for (int thread = 1; thread < threads; ++thread) {
-    threads_.Run([&, thread] {
-      run(thread);
-      absl::MutexLock lock(&mu);
-      --running;
-    });
-  }
-  // This thread is compute thread 0, which saves waking another one.
-  if (threads > 0) run(0);
-  const auto done = [&running] { return running == 0; };
-  {
-    absl::MutexLock lock(&mu);
-    Await(&mu, absl::Condition(&done));
-  }
-  times_.EndTask(hooks_.clock() - start);
-  return first;
-}
-
 Heartbeat Trainer::Progress() const {
-  Heartbeat heartbeat = times_.Progress();
+  Heartbeat heartbeat = threads_.times().Progress();
   heartbeat.mutable_statistics()->set_threads(setup_->threads());
   return heartbeat;
 }

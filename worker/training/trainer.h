@@ -1,5 +1,5 @@
-// Executes a worker's tasks: reads batches, computes micro-batches, pushes
-// gradient sums, and evaluates.
+// Executes a worker's tasks: computes micro-batches, whose gradients it passes
+// to the exchange, and evaluates.
 #ifndef TRIBUTARY_WORKER_TRAINING_TRAINER_H_
 #define TRIBUTARY_WORKER_TRAINING_TRAINER_H_
 
@@ -11,19 +11,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/thread_pool.h"
 #include "common/trace/trace_recorder.h"
 #include "proto/rendezvous.pb.h"
-#include "worker/data/read_ahead.h"
 #include "worker/exchange/exchange.h"
-#include "worker/exchange/subtree_reducer.h"
+#include "worker/exchange/step_gradients.h"
+#include "worker/nn/step_observer.h"
 #include "worker/state/work_state.h"
 #include "worker/training/compute_thread_items.h"
 #include "worker/training/compute_thread_timer.h"
-#include "worker/training/compute_trace.h"
-#include "worker/training/micro_batch_observer.h"
+#include "worker/training/compute_threads.h"
+#include "worker/training/evaluator.h"
+#include "worker/training/training_batches.h"
 #include "worker/training/training_setup.h"
-#include "worker/training/work_times.h"
 
 namespace tributary {
 
@@ -64,6 +63,8 @@ class Trainer {
   void PinWeights();
   // Initializes the weights (version 0) and sends them to the servers.
   absl::Status Initialize();
+  // Runs a task that trains or evaluates.
+  absl::Status Compute(const Task& task);
   // Halves the number of compute threads after memory ran out; `reason` is the
   // error. Returns ResourceExhausted, with a message that says what the user
   // can change, if only one thread was in use, or if the device of a thread
@@ -71,77 +72,33 @@ class Trainer {
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
   // Computes the gradients of one micro-batch of `task` on compute thread
-  // `thread`, and passes them to `reducer`. Returns Aborted if the task must be
+  // `thread`, and passes them to `step`. Returns Aborted if the task must be
   // given up.
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
-                               ComputeThreadItems* items,
-                               SubtreeReducer* reducer);
-  // Sets the fields of `work` that state where the task's weights are. Sets
-  // `work->arena` to a gradient arena of the exchange, unless the gradients are
-  // summed in device memory and the micro-batch does not complete a sum.
-  void TakeArena(const Task& task, MicroBatchObserver::MicroBatch* work);
+                               ComputeThreadItems* items, StepGradients* step);
   // Takes the local steps of one round of local SGD for one micro-batch of
   // `task` on compute thread `thread`, and passes the outer gradient (initial
-  // minus final weights of the round) to `reducer`. Returns Aborted if the task
+  // minus final weights of the round) to `round`. Returns Aborted if the task
   // must be given up.
   absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,
-                               ComputeThreadItems* items,
-                               SubtreeReducer* reducer);
-  // Returns the micro-batch's data: the thread's prefetched batch if it belongs
-  // to this micro-batch, otherwise the batch that read_ahead_ returns.
-  std::shared_ptr<const Batch> TakeBatch(int thread, int64_t step,
-                                         int micro_batch);
-  // If the micro-batch's data have been read, starts to transfer them to the
-  // thread's device. The micro-batch is expected to be the thread's next one.
-  // Never waits for reads.
-  void Prefetch(int thread, int64_t step, int micro_batch);
-  // Prefetches the micro-batch that the thread is expected to compute next.
-  void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
-  // Returns true if Prefetch has started to transfer the micro-batch to a
-  // compute thread's device, and that thread has not taken the data yet.
-  bool IsPrefetched(int64_t step, int micro_batch) const;
-  // Computes the gradients of one local step on the thread's device, and writes
-  // them to `gradients`, a host arena.
-  absl::StatusOr<LossSums> LocalStep(const Batch& batch, int thread,
-                                     int micro_batch, float* gradients,
-                                     StepObserver* observer);
+                               ComputeThreadItems* items, StepGradients* round);
+  // Takes one local step. Uses `arena`, a host arena, for the gradients.
+  // Returns the sum of the losses.
+  absl::StatusOr<double> LocalStep(const Task& task, const Batch& batch,
+                                   int thread, int micro_batch, float* arena,
+                                   StepObserver* observer);
   // Logs a warning once if a device has stopped capturing its operations as
   // CUDA graphs.
   void WarnOfCaptures();
-  absl::Status Evaluate(const Task& task);
-  absl::Status EvaluatePiece(const Task& task, int thread, int64_t piece);
-  // Creates a ComputeTrace for each thread if steps are traced.
-  void BeginTrace();
-  // Returns the trace of the thread, or null if no step is traced.
-  ComputeTrace* TraceOf(int thread) const {
-    return traces_.empty() ? nullptr : traces_[thread].get();
-  }
-  // Runs work(thread, item) for every item, on all compute threads. Blocks
-  // until all threads are done, then returns the first error.
-  absl::Status RunOnThreads(
-      ComputeThreadItems* items,
-      const std::function<absl::Status(int thread, int64_t item)>& work);
 
   TrainingSetup* const setup_;
   WorkState* const state_;
   Exchange* const exchange_;
   const Hooks hooks_;
-  ReadAhead read_ahead_;
-  ThreadPool threads_;
-
-  WorkTimes times_;
-  // Indexed by thread; empty if no step is traced.
-  std::vector<std::unique_ptr<ComputeTrace>> traces_;
-  // The batch that a thread's device is prefetching. Accessed by that thread
-  // while RunOnThreads runs, and otherwise by the thread that called Run.
-  struct Prefetched {
-    int64_t step = 0;
-    int micro_batch = 0;
-    std::shared_ptr<const Batch> batch;  // Null if there is none.
-  };
-  std::vector<Prefetched> prefetched_;  // Indexed by thread.
+  TrainingBatches batches_;
+  ComputeThreads threads_;
+  Evaluator evaluator_;
   bool warned_of_captures_ = false;
-
   std::vector<std::shared_ptr<void>> pinned_;  // Keeps the weights pinned.
 };
 

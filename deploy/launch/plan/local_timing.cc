@@ -28,44 +28,55 @@ double SecondsSince(absl::Time start) {
   return absl::ToDoubleSeconds(absl::Now() - start);
 }
 
-// Records when a micro-batch needs weights and when its gradients are final.
-class Recorder final : public StepObserver {
+// Records when a micro-batch needs weights.
+class TimedWeights final : public WeightsView {
  public:
-  explicit Recorder(const ArenaLayout& layout)
-      : layout_(layout), start_(absl::Now()), next_(layout.chunk_count() - 1) {
-    profile_.needed_at.assign(layout.chunk_count(), -1);
-    profile_.ready_at.assign(layout.chunk_count(), -1);
-  }
+  // `needed_at` must outlive this object and has an element for each chunk.
+  TimedWeights(const float* data, const ArenaLayout& layout, absl::Time start,
+               std::vector<double>* needed_at)
+      : WeightsView(data),
+        chunk_elements_(layout.chunk_elements()),
+        start_(start),
+        needed_at_(*needed_at) {}
 
-  bool WeightsNeeded(int64_t begin, int64_t end) override {
-    const int64_t size = layout_.chunk_elements();
-    for (int64_t chunk = begin / size; chunk * size < end; ++chunk) {
-      double& at = profile_.needed_at[chunk];
+  bool Await(int64_t begin, int64_t end) const override {
+    int64_t chunk = begin / chunk_elements_;
+    for (; chunk * chunk_elements_ < end; ++chunk) {
+      double& at = needed_at_[chunk];
       if (at < 0) at = SecondsSince(start_);
     }
     return true;
   }
 
-  void GradientsReady(int64_t begin) override {
-    while (next_ >= 0 && layout_.ChunkBegin(next_) >= begin) {
-      profile_.ready_at[next_--] = SecondsSince(start_);
-    }
-  }
+ private:
+  const int64_t chunk_elements_;
+  const absl::Time start_;
+  std::vector<double>& needed_at_;
+};
 
-  ComputeProfile Finish() {
-    profile_.seconds = SecondsSince(start_);
-    for (double& at : profile_.needed_at) at = std::max(at, 0.0);
-    for (double& at : profile_.ready_at) {
-      if (at < 0) at = profile_.seconds;
+// Records when the gradients of a micro-batch are final.
+class TimedGradients final : public GradientSink {
+ public:
+  // `ready_at` must outlive this object and has an element for each chunk.
+  TimedGradients(float* data, const ArenaLayout& layout, absl::Time start,
+                 std::vector<double>* ready_at)
+      : GradientSink(data),
+        layout_(layout),
+        start_(start),
+        ready_at_(*ready_at),
+        next_(layout.chunk_count() - 1) {}
+
+  void Ready(int64_t begin) override {
+    while (next_ >= 0 && layout_.ChunkBegin(next_) >= begin) {
+      ready_at_[next_--] = SecondsSince(start_);
     }
-    return std::move(profile_);
   }
 
  private:
   const ArenaLayout& layout_;
   const absl::Time start_;
+  std::vector<double>& ready_at_;
   int next_;  // Chunks above it are final.
-  ComputeProfile profile_;
 };
 
 }  // namespace
@@ -93,12 +104,13 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
     TRIBUTARY_RETURN_IF_ERROR(batches[thread].error);
   }
   std::vector<absl::Status> statuses(threads);
-  const auto compute = [&](int thread, StepObserver* observer) {
+  const auto compute = [&](int thread, const WeightsView& from,
+                           GradientSink* to) {
     statuses[thread] =
         setup.model(thread)
-            ->ForwardBackward(batches[thread], setup.job().seed(),
-                              /*step=*/0, thread, weights.get(),
-                              gradients[thread].get(), observer)
+            ->ForwardBackward(batches[thread], setup.job().seed(), /*step=*/0,
+                              thread, from, to,
+                              /*observer=*/nullptr)
             .status();
   };
   ThreadPool pool(std::max(1, threads - 1));
@@ -110,13 +122,25 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
     absl::BlockingCounter others(threads - 1);
     for (int thread = 1; thread < threads; ++thread) {
       pool.Run([&, thread] {
-        compute(thread, /*observer=*/nullptr);
+        GradientSink sink(gradients[thread].get());
+        compute(thread, weights.get(), &sink);
         others.DecrementCount();
       });
     }
-    Recorder recorder(layout);
-    compute(/*thread=*/0, &recorder);
-    profiles.push_back(recorder.Finish());
+    ComputeProfile profile;
+    profile.needed_at.assign(layout.chunk_count(), -1);
+    profile.ready_at.assign(layout.chunk_count(), -1);
+    const absl::Time begin = absl::Now();
+    TimedGradients sink(gradients[0].get(), layout, begin, &profile.ready_at);
+    compute(
+        /*thread=*/0,
+        TimedWeights(weights.get(), layout, begin, &profile.needed_at), &sink);
+    profile.seconds = SecondsSince(begin);
+    for (double& at : profile.needed_at) at = std::max(at, 0.0);
+    for (double& at : profile.ready_at) {
+      if (at < 0) at = profile.seconds;
+    }
+    profiles.push_back(std::move(profile));
     others.Wait();
     for (const absl::Status& status : statuses) {
       TRIBUTARY_RETURN_IF_ERROR(status);

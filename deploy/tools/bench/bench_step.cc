@@ -99,13 +99,13 @@ class SingleTrainer {
 
  private:
   // Updates every chunk as soon as its gradient is final.
-  class Updater final : public StepObserver {
+  class Updater final : public GradientSink {
    public:
     explicit Updater(SingleTrainer* trainer)
-        : trainer_(trainer),
+        : GradientSink(trainer->gradients_[0].get()),
+          trainer_(trainer),
           next_(trainer->setup_.layout().chunk_count() - 1) {}
-    bool WeightsNeeded(int64_t, int64_t) override { return true; }
-    void GradientsReady(int64_t begin) override {
+    void Ready(int64_t begin) override {
       while (next_ >= 0 &&
              trainer_->setup_.layout().ChunkBegin(next_) >= begin) {
         trainer_->Update(next_--);
@@ -121,8 +121,8 @@ class SingleTrainer {
     Updater updater(this);
     return setup_.model(0)
         ->ForwardBackward(batches_[0], /*seed=*/1, step_, /*micro_batch=*/0,
-                          weights_[step_ % 2].get(), gradients_[0].get(),
-                          &updater)
+                          weights_[step_ % 2].get(), &updater,
+                          /*observer=*/nullptr)
         .status();
   }
 
@@ -132,14 +132,14 @@ class SingleTrainer {
     for (int thread = 0; thread < setup_.threads(); ++thread) {
       threads_.Run([&, thread] {
         DeviceArenas* const device = setup_.arenas(thread);
+        GradientSink gradients(on_device() ? device->gradients()
+                                           : gradients_[thread].get());
         statuses[thread] =
             setup_.model(thread)
                 ->ForwardBackward(
                     batches_[thread], /*seed=*/1, step_, thread,
                     on_device() ? device->weights() : weights_[step_ % 2].get(),
-                    on_device() ? device->gradients()
-                                : gradients_[thread].get(),
-                    /*observer=*/nullptr)
+                    &gradients, /*observer=*/nullptr)
                 .status();
         if (on_device()) statuses[thread].Update(device->Synchronize());
         running.DecrementCount();

@@ -55,29 +55,29 @@ class TinyModel final : public Model {
 
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t,
                                            int64_t step, int micro_batch,
-                                           const float* weights,
-                                           float* gradients,
+                                           const WeightsView& weights,
+                                           GradientSink* gradients,
                                            StepObserver* observer) override {
     const ArenaLayout& layout = world_->layout;
     for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
       const int64_t begin = layout.ChunkBegin(chunk);
-      if (!observer->WeightsNeeded(begin, begin + layout.ChunkSize(chunk))) {
+      if (!weights.Await(begin, begin + layout.ChunkSize(chunk))) {
         return absl::AbortedError("the micro-batch was given up");
       }
       if (world_->random.Chance(0.1)) Compute(0.1);
     }
     Compute(1);
     MicroBatchGradient(world_->scenario.job, layout, step, micro_batch,
-                       batch.samples, weights, gradients);
+                       batch.samples, weights.data(), gradients->data());
     if (world_->sabotage.wrong_gradient && step == 5 && micro_batch == 0) {
-      gradients[0] += 0.01f;
+      gradients->data()[0] += 0.01f;
     }
     LossSums sums;
-    sums.loss = MicroBatchLoss(layout, micro_batch, weights);
+    sums.loss = MicroBatchLoss(layout, micro_batch, weights.data());
     sums.sample_count = batch.samples;
-    observer->ForwardDone();
+    observer->OnPhase(StepObserver::Phase::kBackward);
     for (int chunk = layout.chunk_count() - 1; chunk >= 0; --chunk) {
-      observer->GradientsReady(layout.ChunkBegin(chunk));
+      gradients->Ready(layout.ChunkBegin(chunk));
       if (world_->random.Chance(0.1)) Compute(0.1);
     }
     return sums;

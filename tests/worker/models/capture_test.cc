@@ -128,10 +128,9 @@ TEST_P(CaptureTest, GoesOnWithoutWhenCapturesFailLater) {
 }
 
 // Gives the micro-batch up when weights are asked for.
-class Leaver final : public StepObserver {
+class Leaver final : public ModelCalls {
  public:
-  bool WeightsNeeded(int64_t, int64_t) override { return false; }
-  void GradientsReady(int64_t) override {}
+  bool Await(int64_t, int64_t) override { return false; }
 };
 
 TEST_P(CaptureTest, AMicroBatchThatWasGivenUpIsNoReasonToCapture) {
@@ -139,13 +138,10 @@ TEST_P(CaptureTest, AMicroBatchThatWasGivenUpIsNoReasonToCapture) {
   const Batch batch = MakeBatch(GetParam().info, kSamples, /*seed=*/1);
   const int64_t before = emulated_gpu::GraphLaunches();
   Leaver leaver;
-  EXPECT_EQ(
-      model.model()
-          ->ForwardBackward(batch, /*seed=*/1, /*step=*/0, /*micro_batch=*/0,
-                            model.weights(), model.gradients(), &leaver)
-          .status()
-          .code(),
-      absl::StatusCode::kAborted);
+  EXPECT_EQ(model.TryStep(batch, /*step=*/0, /*micro_batch=*/0, &leaver)
+                .status()
+                .code(),
+            absl::StatusCode::kAborted);
   model.Step(batch);
   EXPECT_EQ(emulated_gpu::GraphLaunches(), before);
   model.Step(batch);
@@ -174,15 +170,15 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 // Copies what it is told of as soon as it may be.
-class CopyingObserver final : public StepObserver {
+class CopyingObserver final : public ModelCalls {
  public:
   explicit CopyingObserver(ModelHarness* model) : model_(model) {}
 
-  bool WeightsNeeded(int64_t begin, int64_t) override {
+  bool Await(int64_t begin, int64_t) override {
     needed.push_back(begin);
     return true;
   }
-  void GradientsReady(int64_t begin) override {
+  void Ready(int64_t begin) override {
     const std::unique_ptr<Event> event =
         *model_->device()->copies()->CreateEvent();
     model_->device()->copies()->Record(event.get());

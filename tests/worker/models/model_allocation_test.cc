@@ -60,12 +60,6 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
 namespace tributary {
 namespace {
 
-class Observer : public StepObserver {
- public:
-  bool WeightsNeeded(int64_t, int64_t) override { return true; }
-  void GradientsReady(int64_t) override {}
-};
-
 struct Allocations {
   int64_t count = 0;
   int64_t bytes = 0;
@@ -74,11 +68,11 @@ struct Allocations {
 Allocations AllocationsOfAStep(const std::string& spec, const DataInfo& info) {
   ModelHarness harness(ParseModel(spec), info, /*max_samples=*/4);
   const Batch batch = MakeBatch(info, 4, 1);
-  Observer observer;
+  ModelCalls calls;
   // Devices prepare what they need for a shape when they first meet it.
-  harness.Step(batch, 0, 0, &observer);
+  harness.Step(batch, 0, 0, &calls);
   const int64_t count = allocations, bytes = allocated_bytes;
-  harness.Step(batch, 1, 1, &observer);
+  harness.Step(batch, 1, 1, &calls);
   return {allocations - count, allocated_bytes - bytes};
 }
 

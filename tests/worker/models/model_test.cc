@@ -28,15 +28,15 @@ constexpr char kGpt[] =
     "gpt { layers: 2 heads: 2 width: 12 context: 6 dropout: 0.2 }";
 
 // Remembers what it was told; refuses the weights asked for `refuse`th.
-class Recorder : public StepObserver {
+class Recorder : public ModelCalls {
  public:
   explicit Recorder(int refuse = -1) : refuse_(refuse) {}
 
-  bool WeightsNeeded(int64_t begin, int64_t end) override {
+  bool Await(int64_t begin, int64_t end) override {
     needed.emplace_back(begin, end);
     return static_cast<int>(needed.size()) - 1 != refuse_;
   }
-  void GradientsReady(int64_t begin) override { ready.push_back(begin); }
+  void Ready(int64_t begin) override { ready.push_back(begin); }
 
   std::vector<std::pair<int64_t, int64_t>> needed;
   std::vector<int64_t> ready;
@@ -156,12 +156,11 @@ TEST_P(ModelTest, SaysWhichGradientsAreFinalFromTheEndToTheStart) {
   const std::vector<float> wanted = harness.Gradients();
 
   // What is said to be final must not change afterwards.
-  class Checker : public StepObserver {
+  class Checker : public ModelCalls {
    public:
     Checker(ModelHarness* harness, const std::vector<float>& wanted)
         : harness_(harness), wanted_(wanted) {}
-    bool WeightsNeeded(int64_t, int64_t) override { return true; }
-    void GradientsReady(int64_t begin) override {
+    void Ready(int64_t begin) override {
       EXPECT_LT(begin, last);
       EXPECT_EQ(begin % kArenaAlignment, 0);
       const std::vector<float> now = harness_->Gradients();
@@ -190,8 +189,7 @@ TEST_P(ModelTest, GivesUpWhenTheObserverSaysSo) {
   const Batch batch = Samples(kSamples);
   for (const int refuse : {0, 2}) {
     Recorder recorder(refuse);
-    const auto sums = harness.model()->ForwardBackward(
-        batch, 1, 0, 0, harness.weights(), harness.gradients(), &recorder);
+    const auto sums = harness.TryStep(batch, 0, 0, &recorder);
     EXPECT_EQ(sums.status().code(), absl::StatusCode::kAborted);
     EXPECT_EQ(static_cast<int>(recorder.needed.size()), refuse + 1);
     EXPECT_TRUE(recorder.ready.empty());

@@ -28,17 +28,15 @@ std::unique_ptr<Device> EmulatedGpu(Precision precision) {
 }
 
 // Has the model fetch a batch when the device is busy.
-class Prefetcher final : public StepObserver {
+class Prefetcher final : public ModelCalls {
  public:
   Prefetcher(Model* model, std::shared_ptr<const Batch> next)
       : model_(model), next_(std::move(next)) {}
 
-  bool WeightsNeeded(int64_t, int64_t) override { return true; }
   void DeviceBusy() override {
     ++calls;
     model_->Prefetch(next_);
   }
-  void GradientsReady(int64_t) override {}
 
   int calls = 0;
 
@@ -62,7 +60,7 @@ class PrefetchTest : public testing::TestWithParam<Case> {
     double loss;
     std::vector<float> gradients;
   };
-  Result Step(ModelHarness& model, int step, StepObserver* observer) {
+  Result Step(ModelHarness& model, int step, ModelCalls* observer) {
     const double loss = model.Step(*batches_[step], step, 0, observer).loss;
     return {loss, model.Gradients()};
   }
@@ -110,12 +108,7 @@ TEST_P(PrefetchTest, ABatchThatIsWrongIsRefusedWhenItIsComputed) {
   auto wrong = std::make_shared<Batch>(*batches_[1]);
   ++wrong->samples;
   prefetching_.model()->Prefetch(wrong);
-  EXPECT_EQ(prefetching_.model()
-                ->ForwardBackward(*wrong, /*seed=*/1, /*step=*/0,
-                                  /*micro_batch=*/0, prefetching_.weights(),
-                                  prefetching_.gradients(), nullptr)
-                .status()
-                .code(),
+  EXPECT_EQ(prefetching_.TryStep(*wrong).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

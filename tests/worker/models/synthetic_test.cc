@@ -79,13 +79,13 @@ TEST(SyntheticModelTest, StartsAtZero) {
   EXPECT_EQ(weights, std::vector<float>(112, 0.0f));
 }
 
-class RefusingRecorder : public StepObserver {
+class RefusingRecorder : public ModelCalls {
  public:
-  bool WeightsNeeded(int64_t begin, int64_t end) override {
+  bool Await(int64_t begin, int64_t end) override {
     needed.emplace_back(begin, end);
     return !refuse;
   }
-  void GradientsReady(int64_t begin) override { ready.push_back(begin); }
+  void Ready(int64_t begin) override { ready.push_back(begin); }
 
   bool refuse = false;
   std::vector<std::pair<int64_t, int64_t>> needed;
@@ -102,11 +102,7 @@ TEST(SyntheticModelTest, WaitsForAllWeightsBeforeItIsDone) {
 
   recorder.refuse = true;
   recorder.ready.clear();
-  EXPECT_EQ(harness.model()
-                ->ForwardBackward(Samples(1), 1, 0, 0, harness.weights(),
-                                  harness.gradients(), &recorder)
-                .status()
-                .code(),
+  EXPECT_EQ(harness.TryStep(Samples(1), 0, 0, &recorder).status().code(),
             absl::StatusCode::kAborted);
   EXPECT_TRUE(recorder.ready.empty());
 }

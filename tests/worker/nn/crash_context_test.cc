@@ -59,13 +59,14 @@ TEST(CrashContextDeathTest, ACrashNamesTheLayerThePassAndTheStep) {
   micro_batch.samples = 1;
   std::vector<float> weights(layout->arena_elements());
   std::vector<float> gradients(weights.size());
+  GradientSink sink(gradients.data());
   EXPECT_EXIT(
       {
         ReportCrashes(/*exhausted_exit_code=*/75);
         (*network)
             ->ForwardBackward(micro_batch, /*seed=*/1, /*step=*/4,
-                              /*micro_batch_number=*/2, weights.data(),
-                              gradients.data(), /*observer=*/nullptr)
+                              /*micro_batch_number=*/2, weights.data(), &sink,
+                              /*observer=*/nullptr)
             .IgnoreError();
       },
       testing::KilledBySignal(SIGSEGV),

@@ -9,15 +9,20 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "worker/device/reals.h"
+#include "worker/nn/gradient_sink.h"
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/dropout.h"
 #include "worker/nn/layers/layer_norm.h"
 #include "worker/nn/layers/linear.h"
 #include "worker/nn/layers/residual.h"
+#include "worker/nn/network_pass.h"
+#include "worker/nn/network_structure.h"
+#include "worker/nn/weight_copies.h"
 
 namespace tributary {
 namespace {
@@ -239,9 +244,10 @@ TEST_P(NetworkTest, RandomGraphsTrainAsWithoutSharedMemory) {
     const double loss = plain.Run(true, MicroBatch(samples), weights_.data());
     const std::vector<float> wanted = plain.Gradients(weights_.data());
     std::vector<float> gradients(wanted.size(), NAN);
+    GradientSink sink(gradients.data());
     const auto sums = network_->ForwardBackward(
         MicroBatch(samples), kSeed, /*step=*/3, /*micro_batch_number=*/2,
-        weights_.data(), gradients.data(), /*observer=*/nullptr);
+        weights_.data(), &sink, /*observer=*/nullptr);
     ASSERT_TRUE(sums.ok()) << sums.status();
     EXPECT_EQ(sums->sample_count, samples);
     EXPECT_EQ(sums->loss, loss);  // Forward has no sums to reorder.
@@ -257,6 +263,71 @@ TEST_P(NetworkTest, RandomGraphsEvaluateAsWithoutSharedMemory) {
   PlainExecutor plain(network_->graph(), *layout_, device_.get());
   EXPECT_EQ(network_->Evaluate(MicroBatch(kMaxSamples), weights_.data())->loss,
             plain.Run(false, MicroBatch(kMaxSamples), weights_.data()));
+}
+
+// Records where the gradients of a micro-batch become final.
+class Reported final : public GradientSink {
+ public:
+  explicit Reported(std::vector<float>* gradients)
+      : GradientSink(gradients->data()) {}
+  void Ready(int64_t begin) override { ready.push_back(begin); }
+  std::vector<int64_t> ready;
+};
+
+TEST_P(NetworkTest, TwoPassesInPiecesHaveTheBitsOfWholePasses) {
+  constexpr int kPasses = 2;
+  const NetworkStructure structure = *NetworkStructure::Create(
+      RandomGraph(GetParam()).Build(), kMaxSamples, *device_);
+  const int layers = structure.layers();
+  WeightCopies copies;
+  ASSERT_TRUE(
+      copies.Prepare(structure.graph, structure.layout, device_.get()).ok());
+  const WeightsView weights(weights_.data());
+  std::vector<std::unique_ptr<NetworkPass>> passes;
+  std::vector<std::vector<float>> gradients;
+  std::vector<std::unique_ptr<Reported>> sinks;
+  gradients.resize(kPasses, std::vector<float>(weights_.size(), NAN));
+  for (int i = 0; i < kPasses; ++i) {
+    passes.push_back(*NetworkPass::Create(&structure, device_.get(),
+                                          /*inputs=*/nullptr, &copies));
+    sinks.push_back(std::make_unique<Reported>(&gradients[i]));
+    NetworkPass::MicroBatch micro_batch;
+    micro_batch.seed = kSeed;
+    micro_batch.number = i;
+    micro_batch.weights = &weights;
+    micro_batch.gradients = sinks[i].get();
+    passes[i]->Begin(MicroBatch(kMaxSamples - i), micro_batch);
+  }
+  const int cut = GetParam() % (layers + 1);
+  for (const auto& [begin, end] : {std::pair(0, cut), std::pair(cut, layers)}) {
+    for (const auto& pass : passes) {
+      pass->SelectRandomNumbers();
+      EXPECT_TRUE(pass->Forward(begin, end));
+    }
+  }
+  std::vector<double> losses;
+  for (const auto& pass : passes) {
+    pass->BeginLoss();
+    losses.push_back(pass->AwaitLoss()->loss);
+  }
+  for (const auto& [begin, end] : {std::pair(cut, layers), std::pair(0, cut)}) {
+    for (const auto& pass : passes) {
+      pass->SelectRandomNumbers();
+      pass->Backward(begin, end);
+    }
+  }
+  device_->SetRandomBase({});
+  for (int i = 0; i < kPasses; ++i) {
+    std::vector<float> wanted(weights_.size(), NAN);
+    Reported whole(&wanted);
+    const auto sums = network_->ForwardBackward(
+        MicroBatch(kMaxSamples - i), kSeed, /*step=*/0,
+        /*micro_batch_number=*/i, weights, &whole, /*observer=*/nullptr);
+    ASSERT_TRUE(sums.ok()) << sums.status();
+    EXPECT_EQ(losses[i], sums->loss);
+    EXPECT_EQ(gradients[i], wanted);
+    EXPECT_EQ(sinks[i]->ready, whole.ready);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, NetworkTest, testing::Range(0, 150));

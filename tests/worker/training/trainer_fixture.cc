@@ -26,16 +26,16 @@ Buffer FakeExchange::TakeArena() {
 }
 
 void FakeExchange::Push(int64_t step, NodeChunk sum) {
-  const float* const first = sum.arena.get() + layout_.ChunkBegin(sum.chunk);
+  const float* const first = sum.arena.get() + layout().ChunkBegin(sum.chunk);
   const Pushed pushed = {
       step,
       sum.node,
       sum.chunk,
       sum.sample_count,
       sum.loss_sum,
-      sum.base_version,
+      sink_.BaseVersion(sum.chunk),
       sum.gradient_norm,
-      std::vector<float>(first, first + layout_.ChunkSize(sum.chunk))};
+      std::vector<float>(first, first + layout().ChunkSize(sum.chunk))};
   absl::MutexLock lock(&pushing_);
   on_push(pushed);
 }
@@ -62,7 +62,8 @@ void TrainerFixture::Make(int64_t steps, const std::vector<std::string>& fields,
       {rounds.count(), setup_->facts().evaluation_pieces() > 0,
        rounds.RoundsFor(setup_->job().evaluation().every_steps())},
       &setup_->layout());
-  exchange_ = std::make_unique<FakeExchange>(&setup_->layout());
+  exchange_ = std::make_unique<FakeExchange>(setup_->job(), &setup_->layout(),
+                                             state_.get());
   exchange_->on_push = [this](const Pushed& pushed) { OnPush(pushed); };
   initial_.resize(setup_->layout().arena_elements());
   setup_->model(0)->Initialize(setup_->job().seed(), setup_->layout(),
@@ -174,9 +175,10 @@ void TrainerFixture::ExpectSums(int64_t step, const std::set<int>& nodes,
           setup_->sampler().MicroBatchOf(step, leaf);
       Batch batch;
       setup_->data().ReadTrain(samples.epoch, samples.indexes, &batch);
+      GradientSink sink(gradient.data());
       const auto loss = setup_->model(0)->ForwardBackward(
-          batch, setup_->job().seed(), step, leaf, weights.data(),
-          gradient.data(), /*observer=*/nullptr);
+          batch, setup_->job().seed(), step, leaf, weights.data(), &sink,
+          /*observer=*/nullptr);
       ASSERT_TRUE(loss.ok()) << loss.status();
       total.loss += loss->loss;
       total.sample_count += loss->sample_count;

@@ -45,8 +45,9 @@ struct Pushed {
 // trainer calls PushInitial and Push.
 class FakeExchange final : public Exchange {
  public:
-  explicit FakeExchange(const ArenaLayout* layout)
-      : layout_(*layout), pool_(layout->arena_elements()) {}
+  FakeExchange(const JobSpec& job, const ArenaLayout* layout,
+               const WeightsSink* sink)
+      : Exchange(job, layout), sink_(*sink), pool_(layout->arena_elements()) {}
 
   std::function<void()> on_take;
   std::function<void(const float* arena)> on_initial;
@@ -62,7 +63,7 @@ class FakeExchange final : public Exchange {
   DurationCounts chunk_latency() const override { return DurationCounts(); }
 
  private:
-  const ArenaLayout& layout_;
+  const WeightsSink& sink_;
   BufferPool pool_;
   absl::Mutex pushing_;
 };

@@ -47,7 +47,7 @@ class OneParameter final : public Model {
     std::fill_n(weights, layout.arena_elements(), 0.0f);
   }
   absl::StatusOr<LossSums> ForwardBackward(const Batch&, uint64_t, int64_t, int,
-                                           const float*, float*,
+                                           const WeightsView&, GradientSink*,
                                            StepObserver*) override {
     return LossSums();
   }

@@ -11,7 +11,7 @@
 #include "common/os/shared_memory.h"
 #include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
-#include "worker/exchange/subtree_reducer.h"
+#include "worker/exchange/step_gradients.h"
 
 namespace tributary {
 

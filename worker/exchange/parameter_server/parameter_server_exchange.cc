@@ -7,6 +7,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/os/shared_memory.h"
 
 namespace tributary {
@@ -45,9 +46,11 @@ Hello MakeHello(const ParameterServerExchange::Options& options,
 ParameterServerExchange::ParameterServerExchange(const Options& options,
                                                  const ArenaLayout* layout,
                                                  WeightsSink* sink)
-    : parts_(options.exchange, options.traits.contributions_answered,
+    : Exchange(options.job, layout),
+      parts_(options.job.exchange(),
+             ResolveExchange(options.job).contributions_answered,
              static_cast<int>(options.servers.size()), layout, sink),
-      whole_batches_(options.traits.whole_batches) {
+      whole_batches_(ResolveExchange(options.job).whole_batches) {
   if (options.servers.size() == 1) parts_.map_device = options.map_device;
   parts_.log = options.log;
   if (options.trace != nullptr) {
@@ -73,7 +76,7 @@ absl::Status ParameterServerExchange::Connect(const Options& options,
   const ExchangeSpec::Transport transport = parts_.transport;
   const bool wants_memory =
       (transport == ExchangeSpec::AUTO || transport == ExchangeSpec::MEMORY) &&
-      !options.exchange.has_compression();
+      !options.job.exchange().has_compression();
   std::vector<bool> direct;  // Not over the network, by shard.
   for (size_t shard = 0; shard < options.servers.size(); ++shard) {
     const Server& server = options.servers[shard];

@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
-#include "common/job/exchange_traits.h"
 #include "common/parameters/arena_layout.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -44,8 +43,7 @@ class ParameterServerExchange final : public Exchange {
           const std::function<bool()>& stop)>;
   struct Options {
     std::vector<Server> servers;  // Indexed by shard.
-    ExchangeSpec exchange;        // Field `exchange` of the resolved job.
-    ExchangeTraits traits;        // Result of ResolveExchange for the job.
+    JobSpec job;                  // The resolved job.
     // Number of gradient arenas (buffers for the gradients of the whole model)
     // to place in shared memory. Gradients in all further arenas are sent over
     // the stream.

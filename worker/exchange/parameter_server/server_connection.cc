@@ -103,7 +103,7 @@ void ServerConnection::Push(int64_t step, NodeChunk sum) {
   contribution.set_node(sum.node);
   contribution.set_weight(sum.sample_count);
   if (sum.chunk == 0) contribution.set_loss_sum(sum.loss_sum);
-  contribution.set_base_version(sum.base_version);
+  contribution.set_base_version(parts_->sink->BaseVersion(sum.chunk));
   contribution.set_gradient_norm(sum.gradient_norm);
   const int64_t begin = parts_->layout->ChunkBegin(sum.chunk);
   int64_t offset = OffsetOf(sum.arena);

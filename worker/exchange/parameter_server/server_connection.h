@@ -29,7 +29,7 @@
 #include "worker/exchange/parameter_server/device_exchange_memory.h"
 #include "worker/exchange/parameter_server/gradient_encoder.h"
 #include "worker/exchange/parameter_server/received_weights.h"
-#include "worker/exchange/subtree_reducer.h"
+#include "worker/exchange/step_gradients.h"
 #include "worker/state/weights_sink.h"
 
 namespace tributary {

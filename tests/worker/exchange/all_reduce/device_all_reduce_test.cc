@@ -26,7 +26,7 @@
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
-#include "worker/exchange/subtree_reducer.h"
+#include "worker/exchange/step_gradients.h"
 
 namespace tributary {
 namespace {
@@ -264,7 +264,7 @@ TEST_P(DeviceAllReduceTest, SaysThatTheWeightsDoNotFit) {
 }
 
 // As when several compute threads of a worker compute the leaves of a node.
-TEST(DeviceSubtreeReducerTest, AddsUpNodesWithTheBitsOfOneProcess) {
+TEST(DeviceStepGradientsTest, AddsUpNodesWithTheBitsOfOneProcess) {
   const ExchangeWorkload workload("sgd");
   const ArenaLayout& layout = workload.layout;
   const std::unique_ptr<ReductionStream> stream =
@@ -273,9 +273,13 @@ TEST(DeviceSubtreeReducerTest, AddsUpNodesWithTheBitsOfOneProcess) {
   workload.Initialize(weights.data());
   std::vector<NodeChunk> sent;
   constexpr int kLeaves = ExchangeWorkload::kMicroBatches;
-  SubtreeReducer reducer(
-      &layout, kLeaves, ExchangeSpec::FLOAT32, {0, 1, 2, 3},
-      [&](NodeChunk sum) { sent.push_back(std::move(sum)); }, stream.get());
+  StepGradients::Plan plan;
+  plan.layout = &layout;
+  plan.tree_leaves = kLeaves;
+  plan.device = stream.get();
+  StepGradients gradients(plan, {0, 1, 2, 3}, [&](NodeChunk sum) {
+    sent.push_back(std::move(sum));
+  });
   for (const int leaf : {2, 0, 3, 1}) {
     std::vector<float> gradient(layout.arena_elements());
     workload.NodeSum(/*step=*/0, kLeaves + leaf, weights.data(),
@@ -283,8 +287,7 @@ TEST(DeviceSubtreeReducerTest, AddsUpNodesWithTheBitsOfOneProcess) {
     const Buffer arena = stream->Allocate(layout.arena_elements());
     stream->CopyIn(gradient.data(), layout.arena_elements(), arena.get());
     for (int chunk = layout.chunk_count() - 1; chunk >= 0; --chunk) {
-      reducer.ChunkReady(leaf, chunk, arena, /*sample_count=*/1,
-                         /*loss_sum=*/0);
+      gradients.Ready({kLeaves + leaf, chunk, arena, /*sample_count=*/1});
     }
   }
   ASSERT_EQ(static_cast<int>(sent.size()), layout.chunk_count());

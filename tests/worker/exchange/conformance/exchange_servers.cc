@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/job/exchange_traits.h"
 #include "common/transport/channel.h"
 #include "common/transport/grpc_client_stream.h"
 #include "gtest/gtest.h"
@@ -59,8 +58,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> ExchangeServers::Connect(
   for (size_t shard = 0; shard < listeners_.size(); ++shard) {
     options.servers.push_back({listeners_[shard]->address(), local_[shard]});
   }
-  options.exchange = job_.exchange();
-  options.traits = ResolveExchange(job_);
+  options.job = job_;
   options.incarnation = rank + 1;
   options.attempt = kAttempt;
   options.job_id = kJobId;

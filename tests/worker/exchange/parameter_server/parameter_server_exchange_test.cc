@@ -75,8 +75,8 @@ class ParameterServerExchangeTest : public testing::Test {
     parameter->set_group(DECAY);
     layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
     options_.servers = {{"a:1", {}}, {"b:2", {}}};
-    options_.exchange.mutable_parameter_server();
-    options_.exchange.set_transport(ExchangeSpec::WIRE);
+    options_.job.mutable_exchange()->mutable_parameter_server();
+    options_.job.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
     options_.incarnation = 7;
     options_.secret = "secret";
     options_.attempt = 3;
@@ -267,7 +267,7 @@ TEST_F(ParameterServerExchangeTest, HoldsASentArenaUntilTheStreamReleasesIt) {
 
 TEST_F(ParameterServerExchangeTest, AsksForADifferentTransportIfMemoryFails) {
   ShareHost();
-  options_.exchange.set_transport(ExchangeSpec::MEMORY);
+  options_.job.mutable_exchange()->set_transport(ExchangeSpec::MEMORY);
   Connect();
   ServerMessage declined;
   declined.mutable_welcome();
@@ -279,7 +279,7 @@ TEST_F(ParameterServerExchangeTest, AsksForADifferentTransportIfMemoryFails) {
 
 TEST_F(ParameterServerExchangeTest, SendsOnTheStreamIfMemoryIsDeclined) {
   ShareHost();
-  options_.exchange.set_transport(ExchangeSpec::AUTO);
+  options_.job.mutable_exchange()->set_transport(ExchangeSpec::AUTO);
   Connect();
   ServerMessage declined;
   declined.mutable_welcome();
@@ -303,7 +303,7 @@ TEST_F(ParameterServerExchangeTest, RefusesMemoryThatItHasNotOffered) {
 // The server shares the worker's gradients, but not its own weights.
 TEST_F(ParameterServerExchangeTest, KeepsASharedArenaUntilItsStepIsApplied) {
   ShareHost();
-  options_.exchange.set_transport(ExchangeSpec::AUTO);
+  options_.job.mutable_exchange()->set_transport(ExchangeSpec::AUTO);
   Connect();
   ServerMessage welcome;
   welcome.mutable_welcome()->mutable_memory();
@@ -336,7 +336,7 @@ class DeviceExchangeTest : public ParameterServerExchangeTest {
   DeviceExchangeTest() {
     options_.servers.resize(1);
     ShareHost();
-    options_.exchange.set_transport(ExchangeSpec::AUTO);
+    options_.job.mutable_exchange()->set_transport(ExchangeSpec::AUTO);
     options_.device_arenas = 2;
     options_.map_device = [this](const DeviceMemoryHandle& handle)
         -> absl::StatusOr<MappedDeviceMemory> {

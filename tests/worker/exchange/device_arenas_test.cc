@@ -1,4 +1,4 @@
-#include "worker/training/device_arenas.h"
+#include "worker/exchange/device_arenas.h"
 
 #include <memory>
 #include <vector>

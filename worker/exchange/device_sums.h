@@ -1,6 +1,6 @@
 // Summation of gradients in device memory.
-#ifndef TRIBUTARY_WORKER_TRAINING_DEVICE_SUMS_H_
-#define TRIBUTARY_WORKER_TRAINING_DEVICE_SUMS_H_
+#ifndef TRIBUTARY_WORKER_EXCHANGE_DEVICE_SUMS_H_
+#define TRIBUTARY_WORKER_EXCHANGE_DEVICE_SUMS_H_
 
 #include <cstdint>
 #include <map>
@@ -15,16 +15,16 @@ namespace tributary {
 
 // Sums the gradients of one compute thread's micro-batches along the reduction
 // tree, a binary tree whose leaves are the micro-batches. The sums are
-// bit-identical to the sums of SubtreeReducer.
+// bit-identical to the sums of StepGradients.
 //
 // Two sums are added in device memory if both come from this thread. The other
 // sums, which this class calls complete, are copied to an arena of the exchange
-// and passed to SubtreeReducer; these are fewer copies than one for each
+// and passed to StepGradients; these are fewer copies than one for each
 // micro-batch.
 //
 // Uses one arena of device memory for each level of the tree. If memory does
 // not suffice for all levels, only the lowest levels are added in device
-// memory; SubtreeReducer or the server adds the rest.
+// memory; StepGradients or the server adds the rest.
 //
 // Not thread-safe: used by the device's thread. Additions are queued like all
 // device operations.
@@ -111,4 +111,4 @@ class DeviceSums {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_TRAINING_DEVICE_SUMS_H_
+#endif  // TRIBUTARY_WORKER_EXCHANGE_DEVICE_SUMS_H_

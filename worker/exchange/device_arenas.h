@@ -1,8 +1,8 @@
 // A compute thread's weights and gradients in device memory, and their
 // transfers from and to the memory where the exchange works: host memory, or
 // the memory of the server's GPU.
-#ifndef TRIBUTARY_WORKER_TRAINING_DEVICE_ARENAS_H_
-#define TRIBUTARY_WORKER_TRAINING_DEVICE_ARENAS_H_
+#ifndef TRIBUTARY_WORKER_EXCHANGE_DEVICE_ARENAS_H_
+#define TRIBUTARY_WORKER_EXCHANGE_DEVICE_ARENAS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -140,4 +140,4 @@ class DeviceArenas {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_TRAINING_DEVICE_ARENAS_H_
+#endif  // TRIBUTARY_WORKER_EXCHANGE_DEVICE_ARENAS_H_

@@ -1,4 +1,4 @@
-#include "worker/training/device_sums.h"
+#include "worker/exchange/device_sums.h"
 
 #include <algorithm>
 #include <cstddef>

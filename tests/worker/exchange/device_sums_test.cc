@@ -1,4 +1,4 @@
-#include "worker/training/device_sums.h"
+#include "worker/exchange/device_sums.h"
 
 #include <map>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "worker/device/cuda/cuda_device.h"
-#include "worker/exchange/subtree_reducer.h"
+#include "worker/exchange/step_gradients.h"
 
 namespace tributary {
 namespace {
@@ -43,13 +43,16 @@ ArenaLayout Layout() {
 
 using Sent = std::map<std::pair<int, int>, NodeChunk>;  // By node and chunk.
 
-SubtreeReducer Reducer(const ArenaLayout& layout, WireDtype dtype,
-                       const std::vector<int64_t>& micro_batches, Sent* sent) {
-  return SubtreeReducer(
-      &layout, kMicroBatches, dtype, micro_batches, [sent](NodeChunk sum) {
-        const std::pair<int, int> key = {sum.node, sum.chunk};
-        EXPECT_TRUE(sent->emplace(key, std::move(sum)).second);
-      });
+StepGradients Gradients(const ArenaLayout& layout, WireDtype dtype,
+                        const std::vector<int64_t>& micro_batches, Sent* sent) {
+  StepGradients::Plan plan;
+  plan.layout = &layout;
+  plan.tree_leaves = kMicroBatches;
+  plan.dtype = dtype;
+  return StepGradients(plan, micro_batches, [sent](NodeChunk sum) {
+    const std::pair<int, int> key = {sum.node, sum.chunk};
+    EXPECT_TRUE(sent->emplace(key, std::move(sum)).second);
+  });
 }
 
 class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
@@ -78,7 +81,7 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
   // As a compute thread computes them. Returns how many sums have left the
   // device.
   int Compute(const std::vector<int64_t>& micro_batches, DeviceSums* sums,
-              SubtreeReducer* reducer) {
+              StepGradients* step) {
     int left = 0;
     sums->Begin(micro_batches);
     for (const int64_t item : micro_batches) {
@@ -104,8 +107,8 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
       }
       const double loss = sums->EndMicroBatch(MicroBatchLoss(micro_batch));
       for (int chunk = kChunks - 1; sum != nullptr && chunk >= 0; --chunk) {
-        reducer->NodeReady({sums->node(), chunk, sum, sums->sample_count(),
-                            chunk == 0 ? loss : 0});
+        step->Ready({sums->node(), chunk, sum, sums->sample_count(),
+                     chunk == 0 ? loss : 0});
       }
     }
     return left;
@@ -114,16 +117,16 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
   // What the host makes of the same micro-batches.
   Sent OnHost(const std::vector<int64_t>& micro_batches) {
     Sent sent;
-    SubtreeReducer reducer = Reducer(layout_, GetParam(), micro_batches, &sent);
+    StepGradients step = Gradients(layout_, GetParam(), micro_batches, &sent);
     for (const int64_t item : micro_batches) {
       const int micro_batch = static_cast<int>(item);
       const Buffer arena = pool_.Take();
       for (int64_t i = 0; i < kElements; ++i)
         arena.get()[i] = MicroBatchValue(micro_batch, i);
       for (int chunk = kChunks - 1; chunk >= 0; --chunk) {
-        reducer.ChunkReady(micro_batch, chunk, arena,
-                           MicroBatchSampleCount(micro_batch),
-                           chunk == 0 ? MicroBatchLoss(micro_batch) : 0);
+        step.Ready({step.NodeOf(micro_batch), chunk, arena,
+                    MicroBatchSampleCount(micro_batch),
+                    chunk == 0 ? MicroBatchLoss(micro_batch) : 0});
       }
     }
     return sent;
@@ -159,8 +162,8 @@ TEST_P(DeviceSumsTest, OnlyWholeSumsLeaveTheDeviceWithTheHostsBits) {
   DeviceSums sums = Sums();
   for (const std::vector<int64_t>& micro_batches : kCases) {
     Sent sent;
-    SubtreeReducer reducer = Reducer(layout_, GetParam(), micro_batches, &sent);
-    const int left = Compute(micro_batches, &sums, &reducer);
+    StepGradients step = Gradients(layout_, GetParam(), micro_batches, &sent);
+    const int left = Compute(micro_batches, &sums, &step);
     EXPECT_EQ(left,
               static_cast<int>(
                   MaximalSubtreesOf(micro_batches, kMicroBatches).size()));
@@ -175,9 +178,8 @@ TEST_P(DeviceSumsTest, WithLittleMemoryTheHostAddsTheRest) {
     LimitArenas(arenas);
     for (const std::vector<int64_t>& micro_batches : kCases) {
       Sent sent;
-      SubtreeReducer reducer =
-          Reducer(layout_, GetParam(), micro_batches, &sent);
-      const int left = Compute(micro_batches, &sums, &reducer);
+      StepGradients step = Gradients(layout_, GetParam(), micro_batches, &sent);
+      const int left = Compute(micro_batches, &sums, &step);
       if (micro_batches.size() == kMicroBatches) {
         EXPECT_EQ(left, left_of_eight[arenas]);
       }
@@ -196,8 +198,8 @@ TEST_P(DeviceSumsTest, WhatWasGivenUpLeavesNothingBehind) {
   }
   const std::vector<int64_t> micro_batches = {3, 4, 5, 6, 7};
   Sent sent;
-  SubtreeReducer reducer = Reducer(layout_, GetParam(), micro_batches, &sent);
-  EXPECT_EQ(Compute(micro_batches, &sums, &reducer), 2);
+  StepGradients step = Gradients(layout_, GetParam(), micro_batches, &sent);
+  EXPECT_EQ(Compute(micro_batches, &sums, &step), 2);
   ExpectSame(sent, OnHost(micro_batches));
 }
 

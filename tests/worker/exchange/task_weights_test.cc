@@ -1,11 +1,10 @@
-#include "worker/training/micro_batch_observer.h"
+#include "worker/exchange/task_weights.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
@@ -56,9 +55,28 @@ class ArrivingWeights final : public WorkState {
   std::vector<float> weights_;
 };
 
-class MicroBatchObserverTest : public testing::Test {
+// An exchange whose weights are on the host or, unless `local` is null, there.
+class WeightsAt final : public Exchange {
+ public:
+  WeightsAt(const ArenaLayout* layout, const float* local)
+      : Exchange(JobSpec(), layout), local_(local) {}
+  Buffer TakeArena() override { return nullptr; }
+  const float* DeviceWeights(int64_t) const override { return local_; }
+  bool DeviceWeightsAreLocal() const override { return local_ != nullptr; }
+  void PushInitial(Buffer) override {}
+  void Push(int64_t, NodeChunk) override {}
+  void Finish() override {}
+  int64_t bytes_sent() const override { return 0; }
+  int64_t bytes_received() const override { return 0; }
+  DurationCounts chunk_latency() const override { return DurationCounts(); }
+
+ private:
+  const float* const local_;
+};
+
+class TaskWeightsTest : public testing::Test {
  protected:
-  MicroBatchObserverTest() {
+  TaskWeightsTest() {
     ParameterTable table;
     ParameterTable::Parameter* const weights = table.add_parameter();
     weights->set_name("weights");
@@ -69,31 +87,26 @@ class MicroBatchObserverTest : public testing::Test {
     arenas_ = *DeviceArenas::Create(device_.get(), layout_.get());
   }
 
-  bool WeightsNeeded(WorkState* state, bool reads_in_place = false) {
-    const Task task;
+  bool Await(WorkState* state, bool reads_in_place = false) {
     const float in_place = 0;
-    MicroBatchObserver::MicroBatch micro_batch;
-    micro_batch.task = &task;
-    micro_batch.device = arenas_.get();
-    micro_batch.device_weights = reads_in_place ? &in_place : nullptr;
-    micro_batch.reads_in_place = reads_in_place;
-    MicroBatchObserver observer(micro_batch, layout_.get(), state,
-                                /*reducer=*/nullptr, &timer_);
-    EXPECT_EQ(observer.weights(),
-              reads_in_place ? &in_place : arenas_->weights());
-    return observer.WeightsNeeded(0, layout_->arena_elements());
+    const WeightsAt exchange(layout_.get(),
+                             reads_in_place ? &in_place : nullptr);
+    const Task task;
+    const TaskWeights weights(task, state, exchange, arenas_.get(),
+                              /*observer=*/nullptr);
+    EXPECT_EQ(weights.data(), reads_in_place ? &in_place : arenas_->weights());
+    return weights.Await(0, layout_->arena_elements());
   }
 
   const std::unique_ptr<Device> device_ = *CreateCudaDevice(/*ordinal=*/0);
   std::unique_ptr<ArenaLayout> layout_;
   std::unique_ptr<DeviceArenas> arenas_;
-  ComputeThreadTimer timer_{[] { return absl::UnixEpoch(); }};
 };
 
-TEST_F(MicroBatchObserverTest, CopiesThePiecesOfALargeRangeAsTheyArrive) {
+TEST_F(TaskWeightsTest, CopiesThePiecesOfALargeRangeAsTheyArrive) {
   ArrivingWeights state(layout_.get(), layout_->arena_elements());
   const int64_t before = emulated_gpu::CountCalls().copies_to_device;
-  EXPECT_TRUE(WeightsNeeded(&state));
+  EXPECT_TRUE(Await(&state));
   EXPECT_THAT(state.awaited,
               ElementsAre(Pair(0, 16 * kChunk), Pair(16 * kChunk, 32 * kChunk),
                           Pair(32 * kChunk, 40 * kChunk)));
@@ -106,17 +119,17 @@ TEST_F(MicroBatchObserverTest, CopiesThePiecesOfALargeRangeAsTheyArrive) {
   EXPECT_TRUE(there == std::vector<float>(there.size(), 1));
 }
 
-TEST_F(MicroBatchObserverTest, GivesUpWithoutTheLaterPieces) {
+TEST_F(TaskWeightsTest, GivesUpWithoutTheLaterPieces) {
   ArrivingWeights state(layout_.get(), 16 * kChunk);
-  EXPECT_FALSE(WeightsNeeded(&state));
+  EXPECT_FALSE(Await(&state));
   EXPECT_EQ(state.awaited.size(), 2u);
   EXPECT_TRUE(arenas_->Synchronize().ok());
 }
 
-TEST_F(MicroBatchObserverTest, CopiesNoWeightsThatAreReadInPlace) {
+TEST_F(TaskWeightsTest, CopiesNoWeightsThatAreReadInPlace) {
   ArrivingWeights state(layout_.get(), layout_->arena_elements());
   const int64_t before = emulated_gpu::CountCalls().copies_to_device;
-  EXPECT_TRUE(WeightsNeeded(&state, /*reads_in_place=*/true));
+  EXPECT_TRUE(Await(&state, /*reads_in_place=*/true));
   EXPECT_THAT(state.awaited, ElementsAre(Pair(0, 40 * kChunk)));
   EXPECT_EQ(emulated_gpu::CountCalls().copies_to_device, before);
 }

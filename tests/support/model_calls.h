@@ -1,0 +1,52 @@
+// What a model calls while it computes a micro-batch.
+#ifndef TRIBUTARY_TESTS_SUPPORT_MODEL_CALLS_H_
+#define TRIBUTARY_TESTS_SUPPORT_MODEL_CALLS_H_
+
+#include <cstdint>
+
+#include "worker/nn/gradient_sink.h"
+#include "worker/nn/step_observer.h"
+#include "worker/nn/weights_view.h"
+
+namespace tributary {
+
+// Receives the calls of WeightsView, GradientSink and StepObserver.
+class ModelCalls : public StepObserver {
+ public:
+  virtual bool Await(int64_t /*begin*/, int64_t /*end*/) { return true; }
+  virtual void Ready(int64_t /*begin*/) {}
+  virtual void SetSampleCount(int64_t /*sample_count*/) {}
+};
+
+// Passes calls on to `calls`, which must outlive this object and may be null.
+class ObservedWeights final : public WeightsView {
+ public:
+  ObservedWeights(const float* data, ModelCalls* calls)
+      : WeightsView(data), calls_(calls) {}
+  bool Await(int64_t begin, int64_t end) const override {
+    return calls_ == nullptr || calls_->Await(begin, end);
+  }
+
+ private:
+  ModelCalls* const calls_;
+};
+
+// Passes calls on to `calls`, which must outlive this object and may be null.
+class ObservedGradients final : public GradientSink {
+ public:
+  ObservedGradients(float* data, ModelCalls* calls)
+      : GradientSink(data), calls_(calls) {}
+  void SetSampleCount(int64_t sample_count) override {
+    if (calls_ != nullptr) calls_->SetSampleCount(sample_count);
+  }
+  void Ready(int64_t begin) override {
+    if (calls_ != nullptr) calls_->Ready(begin);
+  }
+
+ private:
+  ModelCalls* const calls_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_SUPPORT_MODEL_CALLS_H_

@@ -1,0 +1,27 @@
+#include "worker/exchange/exchange.h"
+
+#include <utility>
+
+#include "common/job/exchange_traits.h"
+
+namespace tributary {
+
+Exchange::Exchange(const JobSpec& job, const ArenaLayout* layout) {
+  plan_.layout = layout;
+  plan_.tree_leaves = static_cast<int>(job.batch().micro_batches());
+  plan_.dtype = job.exchange().wire_dtype();
+  plan_.awaits_norm = ResolveExchange(job).contributions_await_norm;
+}
+
+std::unique_ptr<StepGradients> Exchange::Begin(
+    int64_t step, const std::vector<int64_t>& micro_batches) {
+  StepGradients::Plan plan = plan_;
+  // Only the server can add sums in its GPU's memory.
+  plan.adds = !on_device();
+  plan.device = device();
+  return std::make_unique<StepGradients>(
+      plan, micro_batches,
+      [this, step](NodeChunk sum) { Push(step, std::move(sum)); });
+}
+
+}  // namespace tributary

@@ -1,0 +1,69 @@
+#include "worker/training/evaluator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
+#include "worker/exchange/task_weights.h"
+
+namespace tributary {
+
+Evaluator::Evaluator(const TrainingSetup* setup, WorkState* state,
+                     const Exchange* exchange, ComputeThreads* threads,
+                     std::function<void(const WorkerReport&)> report)
+    : setup_(*setup),
+      state_(state),
+      exchange_(*exchange),
+      threads_(threads),
+      report_(std::move(report)) {}
+
+absl::Status Evaluator::Run(const Task& task) {
+  if (!state_->AwaitWeights(task, 0, setup_.layout().arena_elements())) {
+    return absl::AbortedError("the evaluation was given up");
+  }
+  ComputeThreadItems items = setup_.Distribute(task.items);
+  TRIBUTARY_RETURN_IF_ERROR(
+      threads_->Run(&items, [&](int thread, int64_t piece) -> absl::Status {
+        return EvaluatePiece(task, thread, piece);
+      }));
+  state_->MarkDone(task);
+  return absl::OkStatus();
+}
+
+absl::Status Evaluator::EvaluatePiece(const Task& task, int thread,
+                                      int64_t piece) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
+  threads_->BeginItem(thread, task.version, piece);
+  threads_->timer(thread)->Switch(Activity::kEvaluate);
+  Batch batch;
+  const int64_t begin = piece * setup_.piece_samples();
+  const int64_t end = std::min(begin + setup_.piece_samples(),
+                               setup_.data().evaluation_samples());
+  setup_.data().ReadEvaluation(begin, end, &batch);
+  TRIBUTARY_RETURN_IF_ERROR(batch.error);
+  DeviceArenas* const device = setup_.arenas(thread);
+  const TaskWeights weights(task, state_, exchange_, device,
+                            /*observer=*/nullptr);
+  if (device != nullptr) {
+    if (!weights.Await(0, setup_.layout().arena_elements())) {
+      return absl::AbortedError("the evaluation was given up");
+    }
+    // The weights may change once the task ends.
+    TRIBUTARY_RETURN_IF_ERROR(device->Synchronize());
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const LossSums sums,
+      setup_.model(thread)->Evaluate(batch, weights.data()));
+  WorkerReport report;
+  EvaluationReport* evaluation = report.mutable_evaluation();
+  evaluation->set_version(task.version);
+  evaluation->set_piece(piece);
+  evaluation->set_loss_sum(sums.loss);
+  evaluation->set_correct(sums.correct);
+  evaluation->set_weight(sums.sample_count);
+  report_(report);
+  return absl::OkStatus();
+}
+
+}  // namespace tributary
