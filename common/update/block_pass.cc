@@ -113,10 +113,10 @@ absl::StatusOr<double> BlockPass::Run(const Arguments& arguments) {
     } else {
       step.Update(update);
     }
-    arguments.weights->Write(next, begin, count, update.new_weights);
+    next.Write(begin, count, update.new_weights);
     if (arguments.copy != nullptr) {
       // While the block is in the cache.
-      if (next.in_place) {
+      if (next.place == MemoryPlace::kShared) {
         StreamingCopy(update.new_weights, count,
                       arguments.copy->values.get() + begin);
       }

@@ -49,25 +49,23 @@ class ChunkPass {
   struct Arguments {
     const TreeSum* sum = nullptr;
     UpdateStep step;
-    const ChunkWeights* weights = nullptr;
     // The version to compute. `next->from` holds the weights that the last Run
-    // has written, or the chunk's first version.
+    // has written, or the chunk's first version. If next->place is kDevice,
+    // only the device needs the new weights: the pass neither writes
+    // next->values nor calls next->Write. Allowed only if ChunkPasses::share is
+    // not null.
     const ChunkWeights::Next* next = nullptr;
-    // If false, only the device needs the new weights: the pass neither writes
-    // next->values nor calls ChunkWeights::Write. May be false only if
-    // ChunkPasses::share is not null.
-    bool to_host = true;
     // If true, the pass writes the new weights with non-temporal stores.
     bool streams = false;
     // If true, the new weights are a copy of the old weights, and the optimizer
     // state is unchanged.
     bool skip = false;
     // If not null, receives a copy of the optimizer state after the pass, and
-    // of the new weights if next->in_place is true.
+    // of the new weights if next->place is kShared.
     const Snapshot::Chunk* copy = nullptr;
   };
   // Updates the chunk: writes the new weights to next->values, calls
-  // ChunkWeights::Write for them, and updates the optimizer's state. Returns
+  // next->Write for them, and updates the optimizer's state. Returns
   // the same value as SumOfSquares.
   virtual absl::StatusOr<double> Run(const Arguments& arguments) = 0;
 

@@ -51,9 +51,10 @@ ChunkWeights::Next ChunkWeights::Begin(bool for_streams) {
         next.published_before ? std::move(before) : buffers_->Take();
   }
   const Buffer& place = shared_[(version_ + 1) % 2];
+  next.dtype = dtype_;
   if (dtype_ == ExchangeSpec::FLOAT32) {
-    next.in_place = place != nullptr;
-    next.values = next.in_place ? place : buffers_->Take();
+    if (place != nullptr) next.place = MemoryPlace::kShared;
+    next.values = place != nullptr ? place : buffers_->Take();
     return next;
   }
   next.values = buffers_->Take();
@@ -62,22 +63,22 @@ ChunkWeights::Next ChunkWeights::Begin(bool for_streams) {
   return next;
 }
 
-void ChunkWeights::Write(const Next& next, int64_t begin, int64_t count,
-                         const float* values) const {
-  const bool streams = values != next.values.get() + begin;
-  if (streams) StreamingCopy(values, count, next.values.get() + begin);
-  if (next.halves != nullptr) {
-    char* const to = reinterpret_cast<char*>(next.halves.get());
-    EncodeHalf(dtype_, values, to + 2 * begin, count);
+void ChunkWeights::Next::Write(int64_t begin, int64_t count,
+                               const float* from) const {
+  const bool streams = from != values.get() + begin;
+  if (streams) StreamingCopy(from, count, values.get() + begin);
+  if (halves != nullptr) {
+    char* const to = reinterpret_cast<char*>(halves.get());
+    EncodeHalf(dtype, from, to + 2 * begin, count);
   }
-  if (next.rounded == nullptr) return;
-  float* const to = next.rounded.get() + begin;
+  if (rounded == nullptr) return;
+  float* const to = rounded.get() + begin;
   if (streams) {
-    alignas(64) float rounded[TreeSum::kBlock];
-    RoundedCopy(dtype_, values, rounded, count);
-    StreamingCopy(rounded, count, to);
+    alignas(64) float block[TreeSum::kBlock];
+    RoundedCopy(dtype, from, block, count);
+    StreamingCopy(block, count, to);
   } else {
-    RoundedCopy(dtype_, values, to, count);
+    RoundedCopy(dtype, from, to, count);
   }
 }
 
@@ -106,7 +107,7 @@ void ChunkWeights::Finish(Next next) {
       place == nullptr || place == next.values || place == next.rounded;
   newest_.values = std::move(next.values);
   newest_.published = std::move(next.published);
-  newest_.on_device = next.on_device;
+  newest_.on_device = next.place == MemoryPlace::kDevice;
   difference_ = std::move(next.difference);
   if (next.halves != nullptr) {
     const Encoding encoding = WeightsEncoding(exchange_);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/codec/encoding.h"
+#include "common/parameters/memory_view.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -31,8 +32,8 @@ namespace tributary {
 //     lacks the previous published version receives the published weights
 //     whole.
 //
-// Not thread-safe, except that one thread may call Write and Complete while a
-// different thread calls one of the remaining methods.
+// Not thread-safe, except that one thread may call Complete while a different
+// thread calls one of the remaining methods.
 class ChunkWeights {
  public:
   // `exchange` must be valid. Each buffer of `buffers` has room for `elements`
@@ -45,10 +46,10 @@ class ChunkWeights {
   int64_t version() const { return version_; }
   // Returns the newest version in the form that the optimizer uses. Null if
   // there are no weights yet. If only the device holds this version (see
-  // Next::on_device), the contents are unspecified.
+  // Next::place), the contents are unspecified.
   const Buffer& Newest() const { return newest_.values; }
 
-  // A function that copies a version with Next::on_device from the device to
+  // A function that copies a version that only the device holds from there to
   // `to`. It may block. If it fails, the contents of `to` are unspecified, and
   // the version stays on the device. SetFetch sets the function to use.
   using Fetch = std::function<absl::Status(int64_t version, float* to)>;
@@ -75,14 +76,20 @@ class ChunkWeights {
     // that have changed must be copied from `published_from`.
     bool published_before = false;
     EncodedFloats difference;
-    // True if `values` is in shared memory, which is overwritten two versions
-    // later.
-    bool in_place = false;
-    // True if only the device holds the weights. The contents of `values` are
-    // then unspecified until a method that needs the weights copies them from
-    // the device. The caller may set this field between Begin and Finish.
-    // Requires FLOAT32.
-    bool on_device = false;
+    WireDtype dtype = ExchangeSpec::FLOAT32;  // Of `halves` and `rounded`.
+    // Where the weights are: kHost, or kShared if `values` is in shared memory,
+    // which is overwritten two versions later. The caller may set kDevice
+    // between Begin and Finish if only the device holds the weights. The
+    // contents of `values` are then unspecified until a method that needs the
+    // weights copies them from the device. Requires FLOAT32.
+    MemoryPlace place = MemoryPlace::kHost;
+
+    // Computes the forms in which workers receive elements [begin, begin +
+    // count) of the new version; count is at most TreeSum::kBlock. `from`
+    // points to these elements, either in `values` or in a different array. In
+    // the second case, Write also copies them to values + begin (see
+    // StreamingCopy).
+    void Write(int64_t begin, int64_t count, const float* from) const;
   };
   // Begins to compute version() + 1, and releases the memory of version() - 1.
   // The released version is no longer needed: in synchronous mode, the
@@ -90,17 +97,10 @@ class ChunkWeights {
   // all other modes, workers need only the newest version. `for_streams` is
   // true if a stream will send the new version.
   Next Begin(bool for_streams);
-  // Computes the forms in which workers receive elements [begin, begin + count)
-  // of the new version; count is at most TreeSum::kBlock. `values` points to
-  // these elements, either in next.values or in a different array. In the
-  // second case, Write also copies them to next.values + begin (see
-  // StreamingCopy).
-  void Write(const Next& next, int64_t begin, int64_t count,
-             const float* values) const;
   // With compression, sets next->difference to the encoded difference between
   // the new weights and the published weights, and fills next->published.
-  // Without compression, does nothing. Call it after Write was called for all
-  // elements.
+  // Without compression, does nothing. Call it after Next::Write was called for
+  // all elements.
   void Complete(Next* next) const;
   // Makes `next`, which is complete, the newest version.
   void Finish(Next next);
@@ -134,7 +134,7 @@ class ChunkWeights {
     Buffer published;
     // The cached result of Encoded; has no data if there is none.
     EncodedFloats encoded;
-    bool on_device = false;  // See Next::on_device.
+    bool on_device = false;  // True if only the device holds `values`.
   };
 
   const Version* Find(int64_t version) const;

@@ -1,4 +1,4 @@
-// Traces what a UpdateEngine does; see OutputSpec.trace.
+// Traces what an UpdateEngine does; see OutputSpec.trace.
 #ifndef TRIBUTARY_COMMON_UPDATE_UPDATE_TRACE_H_
 #define TRIBUTARY_COMMON_UPDATE_UPDATE_TRACE_H_
 
@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// Records when the store adds contributions, sums and updates chunks, and
+// Records when the engine adds contributions, sums and updates chunks, and
 // publishes versions, in the steps that the job traces. Thread-safe and
 // wait-free, except for Contributions.
 class UpdateTrace {
@@ -37,7 +37,7 @@ class UpdateTrace {
 
   // Returns true if the step is traced.
   bool Wants(int64_t step) const { return recorder_->Wants(step); }
-  // Records that the store added a contribution to the chunk's queue between
+  // Records that the engine added a contribution to the chunk's queue between
   // `begin` and now.
   void Contributed(int64_t step, int chunk, absl::Time begin);
   // Records that, between `begin` and `end`, the contributions to the chunk

@@ -45,7 +45,7 @@ absl::StatusOr<std::string> WriteModel(const EndedAttempt& attempt) {
   FinalModelSources sources;
   sources.version = facts.final_version;
   sources.complete_checkpoint = facts.complete_checkpoint;
-  sources.store = attempt.local->store();
+  sources.engine = attempt.local->engine();
   sources.addresses = facts.server_addresses;
   sources.network = attempt.network;
   if (ResolveExchange(options.job).servers_hold_replicas) {

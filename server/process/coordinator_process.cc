@@ -389,7 +389,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
         local.AddMetrics(page);
         health_.AddMetrics(page);
       });
-  // Calls use the store of `local`.
+  // Calls use the engine of `local`.
   const absl::Cleanup end_calls = [&] {
     services->ShutDown(absl::ZeroDuration());
   };

@@ -44,7 +44,7 @@ Snapshot InArena(const std::vector<int>& chunks, int slots,
 // Reads a remote server's shard, or its replica if the server is lost.
 absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
                          const ServerOptions& options, const Buffer& arena) {
-  const ArenaLayout& layout = sources.store->layout();
+  const ArenaLayout& layout = sources.engine->layout();
   const int servers = static_cast<int>(sources.addresses.size());
   const std::vector<int> chunks = layout.ChunksOf(shard, servers);
   const absl::Status read =
@@ -52,7 +52,7 @@ absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
                                    layout, chunks.size(), arena.get());
   if (read.ok() || !sources.copies) return read;
   Snapshot copies =
-      InArena(chunks, static_cast<int>(sources.store->slot_names().size()),
+      InArena(chunks, static_cast<int>(sources.engine->slot_names().size()),
               layout, arena);
   const absl::Status kept =
       sources.copies(shard, ReplicaHolderOf(shard, servers), &copies);
@@ -66,11 +66,11 @@ absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
 // Reads the whole model from all servers, including this one.
 absl::Status ReadModel(const FinalModelSources& sources,
                        const ServerOptions& options, const Buffer& arena) {
-  UpdateEngine* const store = sources.store;
-  for (const int chunk : store->chunk_numbers()) {
+  UpdateEngine* const engine = sources.engine;
+  for (const int chunk : engine->chunk_numbers()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
-                               store->Read(chunk, sources.version));
-    std::memcpy(arena.get() + store->layout().ChunkBegin(chunk),
+                               engine->Read(chunk, sources.version));
+    std::memcpy(arena.get() + engine->layout().ChunkBegin(chunk),
                 weights.values.data, weights.values.bytes);
   }
   for (size_t shard = 1; shard < sources.addresses.size(); ++shard) {
@@ -149,7 +149,7 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena) {
   absl::Status read = absl::UnavailableError("the model is in the checkpoint");
-  if (sources.store != nullptr) {
+  if (sources.engine != nullptr) {
     read = AwaitModel(sources, options, arena);
   } else if (!ResolveExchange(options.job).servers_update) {
     read = ReadKept(sources, options, layout, arena);
@@ -161,7 +161,7 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
                       std::string(read.message()));
     return absl::OkStatus();
   }
-  return sources.store == nullptr ? saved : read;
+  return sources.engine == nullptr ? saved : read;
 }
 
 absl::Status ReadFinalAverage(const FinalModelSources& sources,

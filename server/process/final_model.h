@@ -22,13 +22,13 @@ struct FinalModelSources {
   // Folder of the checkpoint with the finished model, if the job was finished
   // before this attempt began; otherwise empty.
   std::string complete_checkpoint;
-  // The store of the caller's own shard. Null in an all-reduce, and if the job
+  // The engine of the caller's own shard. Null in an all-reduce, and if the job
   // was finished before this attempt began.
-  UpdateEngine* store = nullptr;
+  UpdateEngine* engine = nullptr;
   // host:port of each server, indexed by shard. The first element stands for
   // the caller, and is not used.
   std::vector<std::string> addresses;
-  // Reads the shards of the other servers. Not used if `store` is null.
+  // Reads the shards of the other servers. Not used if `engine` is null.
   ServerNetwork* network = nullptr;
   // Reads the in-memory replica of `shard` from the server `holder` into the
   // snapshot, as Replicator::ReadCopies does. Set in jobs with

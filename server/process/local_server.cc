@@ -31,9 +31,9 @@ LocalServer::~LocalServer() {
   replicator_.End();
 }
 
-UpdateEngine* LocalServer::store() const {
+UpdateEngine* LocalServer::engine() const {
   absl::MutexLock lock(&mu_);
-  return store_.get();
+  return engine_.get();
 }
 
 absl::Status LocalServer::Handle(const ServerOrder& order) {
@@ -59,7 +59,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
       });
       return absl::OkStatus();
     case ServerOrder::kNorm: {
-      UpdateEngine* const target = store();
+      UpdateEngine* const target = engine();
       if (target == nullptr) {
         return absl::FailedPreconditionError(
             "a gradient norm before the parameter table");
@@ -78,7 +78,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
     case ServerOrder::kFinish:
       return absl::OkStatus();
     case ServerOrder::kRevoke:
-      if (store() != nullptr) store()->Revoke(order.revoke().incarnation());
+      if (engine() != nullptr) engine()->Revoke(order.revoke().incarnation());
       return absl::OkStatus();
     case ServerOrder::kClockReading:
       if (trace() != nullptr) trace()->OnReading(order.clock_reading());
@@ -90,7 +90,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
 }
 
 absl::Status LocalServer::OnConfigure(const Configure& configure) {
-  if (store() != nullptr) {
+  if (engine() != nullptr) {
     return absl::FailedPreconditionError("configured twice");
   }
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
@@ -114,7 +114,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.attempt = configure.attempt();
   options.make_passes = make_passes_;
   // A restart begins with a new device. The attempt is over for this one. Runs
-  // on the pool because the store may hold a chunk's lock, before which the
+  // on the pool because the engine may hold a chunk's lock, before which the
   // coordinator acquires its own.
   options.on_failure = [this](const absl::Status& status) {
     pool_->Run([this, status] { ReportFailure(status, /*exit_code=*/1); });
@@ -126,7 +126,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   }
   SetTrace(ServerTrace::Create(configure.job(), shard_, report_));
   if (trace() != nullptr) {
-    options.trace = trace()->store();
+    options.trace = trace()->engine();
     trace()->Begin();
   }
   CheckpointManifest manifest;
@@ -137,7 +137,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     options.first_version = manifest.version();
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
-      std::unique_ptr<UpdateEngine> store,
+      std::unique_ptr<UpdateEngine> engine,
       UpdateEngine::Create(
           options, std::move(layout), pool_, [this](const StepSums& sums) {
             ServerReport report;
@@ -146,21 +146,21 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
             report_(report);
           }));
   if (replicates) {
-    replicator_.Prepare(configure, store->layout(),
-                        1 + static_cast<int>(store->slot_names().size()));
-    store->SetReplicator([this](int64_t version, Snapshot::Chunk copy,
-                                std::function<void()> kept) {
+    replicator_.Prepare(configure, engine->layout(),
+                        1 + static_cast<int>(engine->slot_names().size()));
+    engine->SetReplicator([this](int64_t version, Snapshot::Chunk copy,
+                                 std::function<void()> kept) {
       replicator_.Keep(version, std::move(copy), std::move(kept));
     });
   }
   if (options.first_version > 0 || !configure.checkpoint().empty()) {
-    TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, store.get()));
+    TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, engine.get()));
   }
   replicator_.Begin(options.first_version);
   absl::MutexLock lock(&mu_);
-  store_ = std::move(store);
+  engine_ = std::move(engine);
   servers_ = configure.servers();
-  service_->Serve(ServedBy(store_.get(), configure, report_));
+  service_->Serve(ServedBy(engine_.get(), configure, report_));
   return absl::OkStatus();
 }
 
@@ -207,22 +207,22 @@ absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
 
 absl::Status LocalServer::Restore(const Configure& configure,
                                   const CheckpointManifest& manifest,
-                                  UpdateEngine* store) {
-  Snapshot snapshot = store->BlankSnapshot();
+                                  UpdateEngine* engine) {
+  Snapshot snapshot = engine->BlankSnapshot();
   if (configure.has_journal()) {
     const JournalStart& start = configure.journal();
     TRIBUTARY_RETURN_IF_ERROR(replicator_.ReadCopies(
         shard_, start.version(), start.holder(), start.address(), &snapshot));
   } else {
     TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
-                                        store->layout(), &snapshot));
+                                        engine->layout(), &snapshot));
   }
   const int64_t version = snapshot.version;
-  store->Restore(std::move(snapshot));
+  engine->Restore(std::move(snapshot));
   if (!configure.job().recovery().journal()) return absl::OkStatus();
   // Keeps the state here as well, so that it survives the loss of its source.
   absl::Status added;
-  store->TakeSnapshot(version, [&](Snapshot base) {
+  engine->TakeSnapshot(version, [&](Snapshot base) {
     for (Snapshot::Chunk& chunk : base.chunks) {
       added.Update(
           replicator_.replicas()->Add(shard_, base.version, std::move(chunk)));
@@ -232,7 +232,7 @@ absl::Status LocalServer::Restore(const Configure& configure,
 }
 
 absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {
-  if (store() == nullptr || replicator_.replicas() == nullptr) {
+  if (engine() == nullptr || replicator_.replicas() == nullptr) {
     return absl::FailedPreconditionError(
         "replication before the parameter table");
   }
@@ -260,7 +260,7 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
       return absl::OkStatus();
     }
   }
-  UpdateEngine* const from = store();
+  UpdateEngine* const from = engine();
   if (from == nullptr) {
     return absl::FailedPreconditionError(
         "a snapshot before the parameter table");
@@ -297,18 +297,22 @@ ShardFiles LocalServer::Files() const {
   ShardFiles files;
   files.shard = shard_;
   absl::MutexLock lock(&mu_);
-  files.layout = layout_.has_value() ? &*layout_ : &store_->layout();
+  files.layout = layout_.has_value() ? &*layout_ : &engine_->layout();
   files.servers = servers_;
-  files.state = layout_.has_value() ? state_names_ : store_->slot_names();
+  files.state = layout_.has_value() ? state_names_ : engine_->slot_names();
   return files;
 }
 
 ServerReport LocalServer::Heartbeat() const {
   ServerReport report;
-  UpdateEngine* const from = store();
-  report.mutable_heartbeat()->set_version(-1);
-  if (from != nullptr) from->FillHeartbeat(report.mutable_heartbeat());
-  *report.mutable_heartbeat()->mutable_statistics() = Statistics();
+  ServerHeartbeat& heartbeat = *report.mutable_heartbeat();
+  heartbeat.set_version(-1);
+  if (UpdateEngine* const from = engine()) {
+    heartbeat.set_version(from->CompleteVersion());
+    const std::optional<MissingWork> missing = from->FindMissingWork();
+    if (missing.has_value()) *heartbeat.mutable_missing() = *missing;
+  }
+  *heartbeat.mutable_statistics() = Statistics();
   return report;
 }
 
@@ -318,7 +322,7 @@ void LocalServer::AddMetrics(MetricsPage* page) const {
                  "The oldest of the newest versions of the server's chunks; "
                  "-1: some chunk has no values yet.",
                  static_cast<double>(Heartbeat().heartbeat().version()));
-  if (const UpdateEngine* const held = store()) {
+  if (const UpdateEngine* const held = engine()) {
     page->AddGauge("tributary_update_queue_chunks",
                    "Chunks whose gradients are complete and that wait for a "
                    "thread that updates them.",

@@ -1,5 +1,5 @@
 // The part of a server that every shard runs, including the coordinator's:
-// builds and serves the store, applies gradient norms, replicates its state,
+// builds and serves the engine, applies gradient norms, replicates its state,
 // and writes the shard's part of checkpoints.
 #ifndef TRIBUTARY_SERVER_PROCESS_LOCAL_SERVER_H_
 #define TRIBUTARY_SERVER_PROCESS_LOCAL_SERVER_H_
@@ -72,7 +72,7 @@ class LocalServer {
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the heartbeat of this server, which contains
-  // UpdateEngine::CompleteVersion or, without a store, -1.
+  // UpdateEngine::CompleteVersion or, without an engine, -1.
   ServerReport Heartbeat() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
@@ -98,23 +98,24 @@ class LocalServer {
   Replicator* replicator() { return &replicator_; }
   const Replicator& replicator() const { return replicator_; }
 
-  // Returns the store, which holds this server's part of the weights. Returns
+  // Returns the engine, which holds this server's part of the weights. Returns
   // null until the Configure order has been executed. In an all-reduce, always
   // returns null.
-  UpdateEngine* store() const ABSL_LOCKS_EXCLUDED(mu_);
+  UpdateEngine* engine() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
   // Configures a server of an all-reduce, which keeps copies of the workers'
-  // state and has no store.
+  // state and has no engine.
   absl::Status ConfigureReplicaHolder(const Configure& configure,
                                       ArenaLayout layout)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Loads the store's initial state from the replica or the checkpoint that
+  // Loads the engine's initial state from the replica or the checkpoint that
   // `configure` names. `manifest` is the manifest of the checkpoint. With
   // recovery.journal, also adds the state to this server's replicas.
   absl::Status Restore(const Configure& configure,
-                       const CheckpointManifest& manifest, UpdateEngine* store);
+                       const CheckpointManifest& manifest,
+                       UpdateEngine* engine);
   // Returns null unless the job traces steps.
   ServerTrace* trace() const ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the result of trace().
@@ -141,12 +142,12 @@ class LocalServer {
   SnapshotWriter snapshots_;
 
   mutable absl::Mutex mu_;
-  // Null unless the job traces steps. Declared before `store_`, which uses it.
+  // Null unless the job traces steps. Declared before `engine_`, which uses it.
   std::unique_ptr<ServerTrace> trace_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<UpdateEngine> store_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<UpdateEngine> engine_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
   // The layout of the model. Set only in an all-reduce, in which the server has
-  // no store.
+  // no engine.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
   // `writer_` and `pool_` point to the members of `executors_`. `executors_` is

@@ -69,7 +69,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   });
   local.UsePasses(options.make_passes);
   local.UseReplicas(replicas, services->replicas());
-  // Calls use the store of `local`.
+  // Calls use the engine of `local`.
   const absl::Cleanup end_calls = [&services] {
     services->ShutDown(absl::ZeroDuration());
   };

@@ -62,18 +62,18 @@ ExchangeSession::ExchangeSession(Served served, TransportCounters* counters,
                                  StepArrivals* arrivals,
                                  ServerStream<ServerMessage>* stream)
     : served_(std::move(served)),
-      store_(served_.weights.store),
+      engine_(served_.weights.engine),
       counters_(counters),
       arrivals_(arrivals),
       stream_(stream),
       differences_per_whole_(
-          store_ == nullptr ? 0 : DifferencesPerWhole(store_->exchange())),
+          engine_ == nullptr ? 0 : DifferencesPerWhole(engine_->exchange())),
       notices_per_message_(
-          store_ == nullptr
+          engine_ == nullptr
               ? 1
-              : NoticesPerMessage(store_->chunk_numbers().size(),
-                                  store_->layout().chunk_elements())) {
-  if (store_ == nullptr) {
+              : NoticesPerMessage(engine_->chunk_numbers().size(),
+                                  engine_->layout().chunk_elements())) {
+  if (engine_ == nullptr) {
     stream_->Close(served_.refusal);
   }
 }
@@ -87,10 +87,10 @@ void ExchangeSession::OnOutcome(const Outcome& outcome, int64_t version) {
 void ExchangeSession::OnWeights(const WeightsVersion& weights) {
   if (weights.values.data == nullptr) {
     counters_->shared_bytes_sent +=
-        store_->layout().ChunkSize(weights.chunk) * int64_t{sizeof(float)};
+        engine_->layout().ChunkSize(weights.chunk) * int64_t{sizeof(float)};
     {
       absl::MutexLock lock(&in_place_mu_);
-      if (in_place_.size() >= 4 * store_->chunk_numbers().size()) {
+      if (in_place_.size() >= 4 * engine_->chunk_numbers().size()) {
         DropOld(weights.version - 2);
       }
       in_place_.emplace_back(weights.version, weights.chunk);
@@ -105,19 +105,19 @@ void ExchangeSession::OnWeights(const WeightsVersion& weights) {
   }
   // Versions older than useful_versions are not needed (see UpdateEngine).
   // Dropping them bounds the queue of a worker that does not read.
-  const int64_t useless = weights.version - store_->useful_versions();
+  const int64_t useless = weights.version - engine_->useful_versions();
   if (useless >= 0) stream_->Drop(WritePriority(useless, weights.chunk));
   Send(weights.version, weights.chunk, weights.values, /*difference=*/false);
 }
 
 void ExchangeSession::OnMessage(const WorkerMessage& message,
                                 ReceivedPayload payload) {
-  if (store_ == nullptr) return;
+  if (engine_ == nullptr) return;
   const absl::Status status = Handle(message, std::move(payload));
   if (status.ok()) return;
   if (served_.on_refusal) served_.on_refusal(incarnation_, status);
   if (welcomed_ && incarnation_ != 0 && !IsTransient(status)) {
-    store_->Revoke(incarnation_);
+    engine_->Revoke(incarnation_);
     if (served_.weights.on_violation) {
       served_.weights.on_violation(incarnation_, status);
     }
@@ -126,7 +126,7 @@ void ExchangeSession::OnMessage(const WorkerMessage& message,
 }
 
 void ExchangeSession::OnGone() {
-  if (subscribed_) store_->Unsubscribe(this);
+  if (subscribed_) engine_->Unsubscribe(this);
 }
 
 void ExchangeSession::Send(int64_t version, int chunk,
@@ -205,9 +205,9 @@ absl::Status ExchangeSession::Handle(const WorkerMessage& message,
 
 absl::StatusOr<ReceivedFloats> ExchangeSession::Receive(
     int chunk, Encoding encoding, ReceivedPayload payload) {
-  TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(chunk));
+  TRIBUTARY_RETURN_IF_ERROR(engine_->CheckChunk(chunk));
   return ReceivedFloats::Create(encoding, std::move(payload),
-                                store_->layout().ChunkSize(chunk));
+                                engine_->layout().ChunkSize(chunk));
 }
 
 absl::Status ExchangeSession::AddInitial(const Initial& initial,
@@ -215,14 +215,14 @@ absl::Status ExchangeSession::AddInitial(const Initial& initial,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const ReceivedFloats floats,
       Receive(initial.chunk(), FLOAT32, std::move(payload)));
-  Buffer values = store_->TakeBuffer();
-  floats.Read(0, store_->layout().ChunkSize(initial.chunk()), values.get());
-  return store_->AddInitial(initial.chunk(), std::move(values));
+  Buffer values = engine_->TakeBuffer();
+  floats.Read(0, engine_->layout().ChunkSize(initial.chunk()), values.get());
+  return engine_->AddInitial(initial.chunk(), std::move(values));
 }
 
 absl::Status ExchangeSession::AddReceived(const Contribution& c,
                                           ReceivedPayload payload) {
-  const Encoding expected = GradientEncoding(store_->exchange());
+  const Encoding expected = GradientEncoding(engine_->exchange());
   if (c.encoding() != expected) {
     return absl::InvalidArgumentError(
         absl::StrCat("a contribution in encoding ", Encoding_Name(c.encoding()),
@@ -237,9 +237,9 @@ absl::Status ExchangeSession::AddReceived(const Contribution& c,
 absl::Status ExchangeSession::AddContribution(
     const Contribution& c, std::shared_ptr<const GradientSource> gradient) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S4"));
-  if (served_.weights.secrets != nullptr && !store_->whole_batches()) {
+  if (served_.weights.secrets != nullptr && !engine_->whole_batches()) {
     TRIBUTARY_RETURN_IF_ERROR(
-        assignments_.Check(c.step(), c.node(), store_->leaves()));
+        assignments_.Check(c.step(), c.node(), engine_->leaves()));
   }
   arrivals_->Add(c.step(), incarnation_);
   NodeSum sum;
@@ -252,17 +252,17 @@ absl::Status ExchangeSession::AddContribution(
   sum.base_version = c.base_version();
   sum.gradient_norm = c.gradient_norm();
   sum.sender = id();
-  return store_->AddContribution(c.chunk(), std::move(sum));
+  return engine_->AddContribution(c.chunk(), std::move(sum));
 }
 
 absl::Status ExchangeSession::OnContributionsInMemory(
     const ContributionsInMemory& message) {
   for (const Contribution& c : message.contribution()) {
-    TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(c.chunk()));
+    TRIBUTARY_RETURN_IF_ERROR(engine_->CheckChunk(c.chunk()));
     TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<const GradientSource> gradient,
                                GradientOf(c));
     counters_->shared_bytes_received +=
-        store_->layout().ChunkSize(c.chunk()) * int64_t{sizeof(float)};
+        engine_->layout().ChunkSize(c.chunk()) * int64_t{sizeof(float)};
     TRIBUTARY_RETURN_IF_ERROR(AddContribution(c, std::move(gradient)));
   }
   return absl::OkStatus();
@@ -281,7 +281,7 @@ ExchangeSession::GradientOf(const Contribution& c) const {
   const int64_t bytes =
       c.on_device() ? device_gradients_.handle.bytes : memory_->bytes();
   const int64_t elements = bytes / int64_t{sizeof(float)};
-  const int64_t size = store_->layout().ChunkSize(c.chunk());
+  const int64_t size = engine_->layout().ChunkSize(c.chunk());
   if (c.offset() < 0 || c.offset() > elements - size) {
     return absl::InvalidArgumentError(
         absl::StrCat("a gradient at element ", c.offset(), " of ", elements,
@@ -291,7 +291,7 @@ ExchangeSession::GradientOf(const Contribution& c) const {
   if (c.on_device()) {
     return std::make_shared<GradientOnDevice>(
         device_gradients_.memory.get() + c.offset(), device_gradients_.memory,
-        store_->device_share());
+        engine_->device_share());
   }
   // Read only, as is all memory that a worker shares.
   auto* const values =
@@ -301,7 +301,7 @@ ExchangeSession::GradientOf(const Contribution& c) const {
                  gradients_->Use(c.offset() * int64_t{sizeof(float)},
                                  size * int64_t{sizeof(float)}),
                  MemoryPlace::kShared},
-      store_->exchange().wire_dtype());
+      engine_->exchange().wire_dtype());
 }
 
 absl::Status ExchangeSession::OnHello(const Hello& hello) {
@@ -310,7 +310,7 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
       served.secrets == nullptr || served.secrets->Proves(hello);
   if (!welcomed_ && proved) incarnation_ = hello.incarnation();
   TRIBUTARY_RETURN_IF_ERROR(CheckJob(hello.job_id(), served.job_id));
-  const std::string& expected = store_->layout().signature();
+  const std::string& expected = engine_->layout().signature();
   if (hello.signature() != expected) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the model's signature is ", hello.signature().substr(0, 12),
@@ -330,11 +330,11 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
         "Hello.secret is not that of incarnation ", hello.incarnation(),
         ": send the incarnation and the secret of the worker's Admission"));
   }
-  TRIBUTARY_RETURN_IF_ERROR(store_->CheckNotRevoked(incarnation_));
+  TRIBUTARY_RETURN_IF_ERROR(engine_->CheckNotRevoked(incarnation_));
   welcomed_ = true;
   ServerMessage welcome;
   welcome.mutable_welcome()->set_shard(served_.shard);
-  for (const int chunk : store_->chunk_numbers()) {
+  for (const int chunk : engine_->chunk_numbers()) {
     welcome.mutable_welcome()->add_chunk(chunk);
   }
   if (hello.has_memory()) AgreeOnMemory(hello.memory(), &welcome);
@@ -342,7 +342,7 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
   if (memory_ != nullptr) AgreeOnDevice(hello.device_arenas(), &welcome);
   stream_->Send(welcome, /*priority=*/-1);
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
-  if (memory_ == nullptr) Subscribe(UpdateEngine::Place::kStream);
+  if (memory_ == nullptr) Subscribe(MemoryPlace::kHost);
   return absl::OkStatus();
 }
 
@@ -354,36 +354,33 @@ absl::Status ExchangeSession::OnAssigned(const Assigned& assigned) {
         assigned.leaf_begin(), " to ", assigned.leaf_end(),
         " are assigned to the worker: copy the fields of its Deal"));
   }
-  assignments_.Add(assigned, store_->NewestPossibleStep());
+  assignments_.Add(assigned, engine_->NewestPossibleStep());
   return absl::OkStatus();
 }
 
 void ExchangeSession::AgreeOnMemory(const SharedMemoryOffer& offer,
                                     ServerMessage* welcome) {
-  if (store_->exchange().has_compression()) return;
+  if (engine_->exchange().has_compression()) return;
   absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
       MappedMemory::Map(offer);
   if (!memory.ok()) return;
   // Reading weights in place needs an older version to fall back on.
   const absl::StatusOr<SharedMemoryOffer> ours =
-      store_->useful_versions() > 1
-          ? store_->ShareWeights()
+      engine_->useful_versions() > 1
+          ? engine_->ShareWeights()
           : absl::StatusOr<SharedMemoryOffer>(SharedMemoryOffer());
   if (!ours.ok()) return;
   memory_ = *std::move(memory);
   float* const gradients =
       reinterpret_cast<float*>(const_cast<char*>(memory_->data()));
-  gradients_ = std::make_unique<PinnedArenas>(
-      Buffer(memory_, gradients), memory_->bytes(),
-      RoundUpToPage(store_->layout().arena_elements() * int64_t{sizeof(float)}),
-      store_->pin_memory(), store_->pool());
+  gradients_ = engine_->ArenasIn(Buffer(memory_, gradients), memory_->bytes());
   *welcome->mutable_welcome()->mutable_memory() = *ours;
 }
 
 void ExchangeSession::AgreeOnDevice(int arenas, ServerMessage* welcome) {
-  const std::shared_ptr<DeviceShare>& share = store_->device_share();
+  const std::shared_ptr<DeviceShare>& share = engine_->device_share();
   if (share == nullptr || arenas <= 0) return;
-  const int64_t elements = store_->layout().arena_elements();
+  const int64_t elements = engine_->layout().arena_elements();
   absl::StatusOr<DeviceShare::Gradients> gradients =
       share->AllocateGradients(std::min(arenas, kMostDeviceArenas) * elements);
   if (!gradients.ok()) return;
@@ -406,18 +403,17 @@ absl::Status ExchangeSession::OnMemoryAnswer(const MemoryAnswer& answer) {
     return absl::FailedPreconditionError("MemoryAnswer without an offer");
   }
   if (answer.device_mapped()) {
-    Subscribe(UpdateEngine::Place::kDevice);
+    Subscribe(MemoryPlace::kDevice);
     return absl::OkStatus();
   }
   device_gradients_ = DeviceShare::Gradients();
-  Subscribe(answer.mapped() ? UpdateEngine::Place::kSharedMemory
-                            : UpdateEngine::Place::kStream);
+  Subscribe(answer.mapped() ? MemoryPlace::kShared : MemoryPlace::kHost);
   return absl::OkStatus();
 }
 
-void ExchangeSession::Subscribe(UpdateEngine::Place place) {
+void ExchangeSession::Subscribe(MemoryPlace place) {
   subscribed_ = true;
-  store_->Subscribe(this, place);
+  engine_->Subscribe(this, place);
 }
 
 }  // namespace tributary

@@ -43,25 +43,25 @@ struct TransportCounters {
   std::atomic<int64_t> shared_bytes_received{0};
 };
 
-// Passes a worker's contributions to a UpdateEngine, and the store's versions
+// Passes a worker's contributions to an UpdateEngine, and the engine's versions
 // and outcomes to the worker:
 //
 // 1. The worker sends Hello. The session refuses a different job, model or
 //    attempt, and an incarnation that is not the worker's; otherwise it answers
 //    with Welcome. If the worker has offered
 //    shared memory that the session can map, gradients stay in that memory from
-//    then on, Welcome offers the store's shared memory, and the worker answers
-//    with MemoryAnswer. If the worker has mapped the store's memory, weights
-//    stay in that memory. If the store's GPU has memory to share, Welcome
+//    then on, Welcome offers the engine's shared memory, and the worker answers
+//    with MemoryAnswer. If the worker has mapped the engine's memory, weights
+//    stay in that memory. If the engine's GPU has memory to share, Welcome
 //    offers the GPU's memory as well; a worker that has mapped the GPU's memory
 //    leaves gradients and reads weights there instead.
-// 2. The session subscribes to the store, and sends every version of every
+// 2. The session subscribes to the engine, and sends every version of every
 //    chunk: older versions first, and within a version the first layers first.
 //    It removes from the queue the versions that the worker no longer needs,
 //    which bounds the queue.
 // 3. The worker shows its assignments (Assigned). The session passes its
-//    contributions to the store. If a contribution is outside of its
-//    assignments, or the store returns an error for it, the session drops the
+//    contributions to the engine. If a contribution is outside of its
+//    assignments, or the engine returns an error for it, the session drops the
 //    worker's other contributions to steps that are not complete, reports the
 //    worker, and closes the stream.
 class ExchangeSession final
@@ -71,9 +71,9 @@ class ExchangeSession final
   // What a server serves to workers, or the status with which it refuses them.
   struct Served {
     int shard = 0;
-    // If the store is null, the call is refused with `refusal`.
+    // If the engine is null, the call is refused with `refusal`.
     ServedWeights weights;
-    // The status for workers while there is no store.
+    // The status for workers while there is no engine.
     absl::Status refusal =
         absl::UnavailableError("this server does not know the model yet");
     // Called when a worker is refused after it has sent a message.
@@ -105,19 +105,19 @@ class ExchangeSession final
   absl::Status Handle(const WorkerMessage& message, ReceivedPayload payload);
   absl::Status OnHello(const Hello& hello);
   absl::Status OnAssigned(const Assigned& assigned);
-  // Maps the worker's shared memory, and offers the store's shared memory in
+  // Maps the worker's shared memory, and offers the engine's shared memory in
   // `*welcome`. If either fails, or if the job uses compression, leaves
   // `*welcome` unchanged, and payloads are sent in the stream. In modes in
   // which workers need only the newest version, the offer is empty, and weights
   // are sent in the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
-  // Offers the memory of the store's device in `*welcome`, with at most
+  // Offers the memory of the engine's device in `*welcome`, with at most
   // `arenas` arenas (parts, one per gradient in flight) for the worker's
   // gradients. Offers nothing if workers cannot map this memory, or if the
   // device has no room for the arenas.
   void AgreeOnDevice(int arenas, ServerMessage* welcome);
   absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
-  void Subscribe(UpdateEngine::Place place);
+  void Subscribe(MemoryPlace place);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,
                                          ReceivedPayload payload);
   absl::Status AddInitial(const Initial& initial, ReceivedPayload payload);
@@ -143,14 +143,14 @@ class ExchangeSession final
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_);
 
   const Served served_;
-  UpdateEngine* const store_;
+  UpdateEngine* const engine_;
   TransportCounters* const counters_;
   StepArrivals* const arrivals_;
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
   // The next seven members are accessed only in calls that the stream makes.
-  // The store also reads incarnation_, on any thread, but only after the
+  // The engine also reads incarnation_, on any thread, but only after the
   // session has subscribed.
   bool welcomed_ = false;
   // Set when the worker has proved it.
@@ -163,7 +163,7 @@ class ExchangeSession final
   // The arenas (equal parts, one per gradient in flight) of `memory_`. An arena
   // is pinned when it is first used.
   std::unique_ptr<PinnedArenas> gradients_;
-  // The part of the memory of the store's device that holds the worker's
+  // The part of the memory of the engine's device that holds the worker's
   // gradients. device_gradients_.memory is null if the worker's gradients are
   // not in that memory.
   DeviceShare::Gradients device_gradients_;

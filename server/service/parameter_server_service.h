@@ -1,4 +1,4 @@
-// The ParameterServer service: gRPC streams in front of a UpdateEngine.
+// The ParameterServer service: gRPC streams in front of an UpdateEngine.
 // proto/parameter_server.proto defines the protocol.
 #ifndef TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
@@ -22,7 +22,7 @@
 
 namespace tributary {
 
-// Serves a UpdateEngine over gRPC. Thread-safe. The methods are raw (they
+// Serves an UpdateEngine over gRPC. Thread-safe. The methods are raw (they
 // take unparsed bytes), so that payloads bypass protobuf.
 class ParameterServerService final
     : public ParameterServer::WithRawCallbackMethod_Exchange<
@@ -42,7 +42,7 @@ class ParameterServerService final
   }
   Traffic traffic() const override;
 
-  // Waits until no call uses the store. Call it after the gRPC server's
+  // Waits until no call uses the engine. Call it after the gRPC server's
   // shutdown.
   void AwaitIdle() { calls_->AwaitNone(); }
 

@@ -8,14 +8,14 @@ namespace tributary {
 WeightsReadSession::WeightsReadSession(const ExchangeSession::Served& served,
                                        TransportCounters* counters,
                                        ServerStream<ServerMessage>* stream)
-    : store_(served.weights.store),
+    : engine_(served.weights.engine),
       refusal_(served.refusal),
       counters_(counters),
       stream_(stream) {}
 
 void WeightsReadSession::OnMessage(const ReadWeightsRequest& request,
                                    ReceivedPayload) {
-  const absl::Status status = store_ == nullptr ? refusal_ : Failpoint("J4");
+  const absl::Status status = engine_ == nullptr ? refusal_ : Failpoint("J4");
   if (!status.ok()) {
     stream_->Close(status);
     return;
@@ -25,12 +25,12 @@ void WeightsReadSession::OnMessage(const ReadWeightsRequest& request,
 }
 
 void WeightsReadSession::SendNext() {
-  if (next_ == store_->chunk_numbers().size()) {
+  if (next_ == engine_->chunk_numbers().size()) {
     stream_->Close(absl::OkStatus());
     return;
   }
   const absl::StatusOr<WeightsVersion> weights =
-      store_->Read(store_->chunk_numbers()[next_], version_);
+      engine_->Read(engine_->chunk_numbers()[next_], version_);
   if (!weights.ok()) {
     stream_->Close(weights.status());
     return;

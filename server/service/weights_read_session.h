@@ -33,8 +33,8 @@ class WeightsReadSession final
   // Sends the next chunk, or closes the call after the last one.
   void SendNext();
 
-  UpdateEngine* const store_;
-  const absl::Status refusal_;  // The status of the call if `store_` is null.
+  UpdateEngine* const engine_;
+  const absl::Status refusal_;  // The status of the call if `engine_` is null.
   TransportCounters* const counters_;
   ServerStream<ServerMessage>* const stream_;
   int64_t version_ = 0;

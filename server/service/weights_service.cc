@@ -7,10 +7,10 @@
 
 namespace tributary {
 
-ServedWeights ServedBy(UpdateEngine* store, const Configure& configure,
+ServedWeights ServedBy(UpdateEngine* engine, const Configure& configure,
                        const std::function<void(const ServerReport&)>& report) {
   ServedWeights served;
-  served.store = store;
+  served.engine = engine;
   served.job_id = configure.job_id();
   served.attempt = configure.attempt();
   served.secrets =

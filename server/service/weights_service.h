@@ -1,5 +1,5 @@
 // The interface of the service that passes workers' messages to a server's
-// store.
+// engine.
 #ifndef TRIBUTARY_SERVER_SERVICE_WEIGHTS_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_WEIGHTS_SERVICE_H_
 
@@ -21,24 +21,24 @@ class UpdateEngine;
 // protocol).
 struct ServedWeights {
   // Must outlive all streams.
-  UpdateEngine* store = nullptr;
+  UpdateEngine* engine = nullptr;
   std::string job_id;
   int64_t attempt = 0;
   // Checks which worker sends a message, and which micro-batches are assigned
   // to it. If null, workers prove neither.
   std::shared_ptr<const MemberSecrets> secrets;
   // Called when a worker has sent a message that no correct worker sends, after
-  // the store has revoked the worker (see UpdateEngine::Revoke). Must not
+  // the engine has revoked the worker (see UpdateEngine::Revoke). Must not
   // block. May be null.
   std::function<void(int64_t incarnation, const absl::Status&)> on_violation;
 };
 
 // Returns what a configured server serves. Reports a worker that has sent a
 // message that no correct worker sends to `report`.
-ServedWeights ServedBy(UpdateEngine* store, const Configure& configure,
+ServedWeights ServedBy(UpdateEngine* engine, const Configure& configure,
                        const std::function<void(const ServerReport&)>& report);
 
-// Serves a UpdateEngine to workers. Thread-safe; no method blocks.
+// Serves an UpdateEngine to workers. Thread-safe; no method blocks.
 class WeightsService {
  public:
   virtual ~WeightsService() = default;

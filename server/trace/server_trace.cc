@@ -32,6 +32,6 @@ std::unique_ptr<ServerTrace> ServerTrace::Create(
 }
 
 ServerTrace::ServerTrace(const TracedSteps& steps, TraceSender::Send send)
-    : sender_(steps, std::move(send)), store_(sender_.recorder()) {}
+    : sender_(steps, std::move(send)), engine_(sender_.recorder()) {}
 
 }  // namespace tributary

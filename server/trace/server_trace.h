@@ -14,7 +14,7 @@
 
 namespace tributary {
 
-// Records what the server's store does in the traced steps, and sends the
+// Records what the server's engine does in the traced steps, and sends the
 // records to the coordinator. Thread-safe.
 class ServerTrace {
  public:
@@ -24,9 +24,9 @@ class ServerTrace {
       const JobSpec& job, int shard,
       const std::function<void(const ServerReport&)>& report);
 
-  // Returns the object with which the store records what it does. It lives as
+  // Returns the object with which the engine records what it does. It lives as
   // long as this object.
-  UpdateTrace* store() { return &store_; }
+  UpdateTrace* engine() { return &engine_; }
 
   // Sends the first clock probe (a request for the coordinator's clock). Call
   // it when OnReading can be called.
@@ -42,7 +42,7 @@ class ServerTrace {
   ServerTrace(const TracedSteps& steps, TraceSender::Send send);
 
   TraceSender sender_;
-  UpdateTrace store_;
+  UpdateTrace engine_;
 };
 
 }  // namespace tributary

@@ -92,6 +92,20 @@ class ConsistencyPolicy {
 
   virtual ~ConsistencyPolicy() = default;
 
+  // How far a step is, for a group of chunks that take each step together.
+  struct Progress {
+    // A micro-batch that no contribution covers; nullopt if there is none.
+    std::optional<int> missing_leaf;
+    // Number of chunks of the group whose gradients are not summed yet.
+    int missing_chunks = 0;
+  };
+  // Returns true if the step is complete: with the contributions of one chunk,
+  // and no missing chunks, if they may be applied, and with the sums of a
+  // group, if they may be reported.
+  virtual bool IsComplete(const Progress& progress) const {
+    return !progress.missing_leaf.has_value() && progress.missing_chunks == 0;
+  }
+
   // Creates the queue of one chunk. The queue may outlive the policy.
   virtual std::unique_ptr<ContributionQueue> NewQueue() const = 0;
 

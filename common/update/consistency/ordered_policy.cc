@@ -10,8 +10,10 @@ namespace {
 
 class OrderedQueue final : public ContributionQueue {
  public:
-  OrderedQueue(const ConsistencyPolicy::Options& options, int64_t staleness)
-      : leaves_(options.leaves),
+  OrderedQueue(const OrderedPolicy& policy,
+               const ConsistencyPolicy::Options& options, int64_t staleness)
+      : policy_(policy),
+        leaves_(options.leaves),
         dtype_(options.dtype),
         staleness_(staleness),
         steps_(options.steps),
@@ -43,7 +45,7 @@ class OrderedQueue final : public ContributionQueue {
   Decision Next(int64_t version) override {
     const auto oldest = open_.begin();
     if (oldest == open_.end() || oldest->first != version ||
-        !oldest->second.complete()) {
+        !policy_.IsComplete({oldest->second.FirstMissing()})) {
       return std::monostate();
     }
     ChunkUpdate update;
@@ -55,6 +57,7 @@ class OrderedQueue final : public ContributionQueue {
   }
 
  private:
+  const OrderedPolicy policy_;
   const int leaves_;
   const WireDtype dtype_;
   const int64_t staleness_;
@@ -68,7 +71,7 @@ class OrderedQueue final : public ContributionQueue {
 }  // namespace
 
 std::unique_ptr<ContributionQueue> OrderedPolicy::NewQueue() const {
-  return std::make_unique<OrderedQueue>(options_, staleness_);
+  return std::make_unique<OrderedQueue>(*this, options_, staleness_);
 }
 
 }  // namespace tributary

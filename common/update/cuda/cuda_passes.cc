@@ -120,7 +120,7 @@ class CudaPass final : public ChunkPass {
   }
   // Queues the copies of the results to the host.
   void CopyResults(const Arguments& arguments, PassStream* pass_stream) const {
-    if (arguments.to_host) {
+    if (arguments.next->place != MemoryPlace::kDevice) {
       pass_stream->CopyOut(WeightsAt(arguments.step.number + 1), elements_,
                            arguments.next->values.get());
     }
@@ -133,7 +133,7 @@ class CudaPass final : public ChunkPass {
     if (!std::exchange(summed_, false)) {
       squares_ = pass_stream.squares(place, elements_);
     }
-    if (arguments.to_host) GiveOut(arguments);
+    if (arguments.next->place != MemoryPlace::kDevice) GiveOut(arguments);
     return squares_;
   }
 
@@ -205,9 +205,9 @@ class CudaPass final : public ChunkPass {
     const ChunkWeights::Next& next = *arguments.next;
     for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
       const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
-      arguments.weights->Write(next, begin, count, next.values.get() + begin);
+      next.Write(begin, count, next.values.get() + begin);
     }
-    if (arguments.copy != nullptr && next.in_place) {
+    if (arguments.copy != nullptr && next.place == MemoryPlace::kShared) {
       std::copy_n(next.values.get(), elements_, arguments.copy->values.get());
     }
   }

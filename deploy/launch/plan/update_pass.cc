@@ -112,7 +112,6 @@ class Passes {
     pass.step.gradient_scale = 1.f / static_cast<float>(leaves);
     pass.step.learning_rate = 1e-3;
     pass.step.number = chunk->weights.version();
-    pass.weights = &chunk->weights;
     pass.next = &next;
     pass.streams = streams_;
     chunk->pass.Run(pass).IgnoreError();  // A pass on a CPU cannot fail.

@@ -215,7 +215,6 @@ TEST_P(ChunkPassConformanceTest, AdamWIsNearItsFormula) {
   pass.sum = &sum;
   pass.step.gradient_scale = 0.5;
   pass.step.learning_rate = 0.01;
-  pass.weights = &weights;
   pass.next = &next;
   EXPECT_TRUE(made->passes[0]->Run(pass).ok());
   for (int64_t i = 0; i < 1500; ++i) {  // The first parameter, which decays.

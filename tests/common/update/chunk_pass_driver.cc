@@ -208,7 +208,6 @@ class Driver {
     pass.step.statistics_scale = 0.025f;
     pass.step.learning_rate = 0.01;
     pass.step.number = step;
-    pass.weights = weights_[chunk].get();
     pass.next = &run->next;
     pass.skip = step == case_.skipped;
     pass.copy = &run->copy;

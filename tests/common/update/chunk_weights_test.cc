@@ -73,7 +73,7 @@ class ChunkWeightsTest : public ::testing::Test {
       if (std::exchange(in_place, !in_place)) {
         from = std::copy_n(from, count, next.values.get() + begin) - count;
       }
-      weights->Write(next, begin, count, from);
+      next.Write(begin, count, from);
     }
     weights->Complete(&next);
     weights->Finish(std::move(next));
@@ -155,7 +155,7 @@ TEST_F(ChunkWeightsTest, CanBeSharedWhileAVersionIsInTheMaking) {
     const Buffer places[2] = {buffers_.Take(), buffers_.Take()};
     weights.Share(places[0], places[1]);
     Write(Values(1), next);
-    weights.Write(next, 0, kElements, next.values.get());
+    next.Write(0, kElements, next.values.get());
     weights.Complete(&next);
     weights.Finish(std::move(next));
     for (const int64_t v : {0, 1}) {

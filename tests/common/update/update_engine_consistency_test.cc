@@ -71,7 +71,7 @@ TEST_F(UpdateEngineTest, AsynchronousAppliesOnArrivalAndAnswers) {
   EXPECT_EQ(sums()[0].step(), 2);
   EXPECT_EQ(sums()[0].loss_sum(), 1.5);
   EXPECT_EQ(sums()[1].step(), 0);
-  store_->Unsubscribe(&recorder_);
+  engine_->Unsubscribe(&recorder_);
   // Nobody is left to be told.
   EXPECT_TRUE(ContributeWhole(1, 1, 2, 2).ok());
 }
@@ -80,15 +80,15 @@ TEST_F(UpdateEngineTest, ANewStreamInTheMemoryOfAnOldOneIsAnother) {
   Make(/*clip_norm=*/0, /*steps=*/4, "asynchronous {}");
   std::optional<Recorder> place;
   place.emplace();
-  store_->Subscribe(&*place, UpdateEngine::Place::kStream);
+  engine_->Subscribe(&*place, MemoryPlace::kHost);
   NodeSum sum = Sum(/*step=*/0, /*chunk=*/1, /*node=*/1, /*value=*/2);
   sum.sender = place->id();
-  store_->Unsubscribe(&*place);
+  engine_->Unsubscribe(&*place);
   place.emplace();
-  store_->Subscribe(&*place, UpdateEngine::Place::kStream);
-  EXPECT_TRUE(store_->AddContribution(1, std::move(sum)).ok());
+  engine_->Subscribe(&*place, MemoryPlace::kHost);
+  EXPECT_TRUE(engine_->AddContribution(1, std::move(sum)).ok());
   EXPECT_TRUE(place->outcomes().empty());
-  store_->Unsubscribe(&*place);
+  engine_->Unsubscribe(&*place);
 }
 
 TEST_F(UpdateEngineTest, AsynchronousClipsByTheNormThatCame) {

@@ -1,5 +1,5 @@
-// A parameter store with a subscriber that records all updates, for tests of
-// the store.
+// A parameter engine with a subscriber that records all updates, for tests of
+// the engine.
 #ifndef TRIBUTARY_TESTS_COMMON_UPDATE_UPDATE_ENGINE_FIXTURE_H_
 #define TRIBUTARY_TESTS_COMMON_UPDATE_UPDATE_ENGINE_FIXTURE_H_
 
@@ -30,7 +30,7 @@ inline const float* Floats(const WeightsVersion& weights) {
   return static_cast<const float*>(weights.values.data);
 }
 
-// Records the versions and outcomes that the store publishes. Thread-safe.
+// Records the versions and outcomes that the engine publishes. Thread-safe.
 class Recorder : public WeightsSubscriber {
  public:
   void OnWeights(const WeightsVersion& weights) override {
@@ -103,7 +103,7 @@ inline ArenaLayout Layout() { return LayoutOf(kChunkElements, {50, 16}); }
 
 class UpdateEngineTest : public ::testing::Test {
  protected:
-  // Creates the store of a job. `consistency` is its field
+  // Creates the engine of a job. `consistency` is its field
   // exchange.parameter_server.consistency in protobuf text. If `first_version`
   // is 0, initializes all weights to 1.
   void Make(double clip_norm = 0, int64_t steps = 3,
@@ -121,29 +121,29 @@ class UpdateEngineTest : public ::testing::Test {
     options.steps = steps;
     options.first_version = first_version;
     pool_ = std::make_unique<ThreadPool>(2);
-    store_ = *UpdateEngine::Create(options, Layout(), pool_.get(),
-                                   [this](const StepSums& sums) {
-                                     absl::MutexLock lock(&mu_);
-                                     sums_.push_back(sums);
-                                   });
-    store_->Subscribe(&recorder_, UpdateEngine::Place::kStream);
+    engine_ = *UpdateEngine::Create(options, Layout(), pool_.get(),
+                                    [this](const StepSums& sums) {
+                                      absl::MutexLock lock(&mu_);
+                                      sums_.push_back(sums);
+                                    });
+    engine_->Subscribe(&recorder_, MemoryPlace::kHost);
     if (first_version > 0) return;
     for (int chunk = 0; chunk < 3; ++chunk) {
-      ASSERT_TRUE(store_->AddInitial(chunk, Filled(chunk, 1)).ok());
+      ASSERT_TRUE(engine_->AddInitial(chunk, Filled(chunk, 1)).ok());
     }
   }
 
   ~UpdateEngineTest() override {
-    if (store_ != nullptr) store_->Unsubscribe(&recorder_);
+    if (engine_ != nullptr) engine_->Unsubscribe(&recorder_);
     pool_.reset();
   }
 
   // Returns a buffer for the chunk that holds 0 in the gap and `value`
   // elsewhere.
   Buffer Filled(int chunk, float value) {
-    Buffer buffer = store_->TakeBuffer();
-    for (int64_t i = 0; i < store_->layout().ChunkSize(chunk); ++i) {
-      const int64_t element = store_->layout().ChunkBegin(chunk) + i;
+    Buffer buffer = engine_->TakeBuffer();
+    for (int64_t i = 0; i < engine_->layout().ChunkSize(chunk); ++i) {
+      const int64_t element = engine_->layout().ChunkBegin(chunk) + i;
       buffer.get()[i] = element >= 50 && element < 64 ? 0 : value;
     }
     return buffer;
@@ -151,7 +151,7 @@ class UpdateEngineTest : public ::testing::Test {
 
   // Adds the contribution of one node, whose elements are `value`.
   absl::Status Contribute(int64_t step, int chunk, int node, float value) {
-    return store_->AddContribution(chunk, Sum(step, chunk, node, value));
+    return engine_->AddContribution(chunk, Sum(step, chunk, node, value));
   }
 
   // Adds the gradient of a whole batch, for asynchronous mode.
@@ -161,7 +161,7 @@ class UpdateEngineTest : public ::testing::Test {
     sum.base_version = base_version;
     sum.gradient_norm = norm;
     sum.sender = recorder_.id();
-    return store_->AddContribution(chunk, std::move(sum));
+    return engine_->AddContribution(chunk, std::move(sum));
   }
 
   NodeSum Sum(int64_t step, int chunk, int node, float value) {
@@ -193,7 +193,7 @@ class UpdateEngineTest : public ::testing::Test {
   absl::Mutex mu_;
   std::vector<StepSums> sums_ ABSL_GUARDED_BY(mu_);
   Recorder recorder_;
-  std::unique_ptr<UpdateEngine> store_;
+  std::unique_ptr<UpdateEngine> engine_;
   std::unique_ptr<ThreadPool> pool_;
 };
 

@@ -38,25 +38,25 @@ TEST_F(UpdateEngineTest, SnapshotsAreOfOneVersionWhateverIsAskedAndShared) {
   std::vector<float> expected;
   for (const bool shared : {false, true}) {
     for (const bool ahead : {true, false}) {
-      if (store_ != nullptr) store_->Unsubscribe(&recorder_);
+      if (engine_ != nullptr) engine_->Unsubscribe(&recorder_);
       pool_.reset();
       Make(/*clip_norm=*/0, /*steps=*/4);
       if (shared) {
-        ASSERT_TRUE(store_->ShareWeights().ok());
+        ASSERT_TRUE(engine_->ShareWeights().ok());
       }
       Snapshot taken;
       const auto take = [&](Snapshot snapshot) { taken = std::move(snapshot); };
       if (ahead) {
-        EXPECT_TRUE(store_->TakeSnapshot(2, take));
+        EXPECT_TRUE(engine_->TakeSnapshot(2, take));
       }
       for (int64_t step = 0; step < 2; ++step) {
         ContributeAll(step, static_cast<float>(step + 3));
         recorder_.Await(step + 1, 3);
       }
       if (!ahead) {
-        EXPECT_TRUE(store_->TakeSnapshot(2, take));
+        EXPECT_TRUE(engine_->TakeSnapshot(2, take));
       }
-      EXPECT_FALSE(store_->TakeSnapshot(1, take));
+      EXPECT_FALSE(engine_->TakeSnapshot(1, take));
       // What comes after it does not touch it.
       for (int64_t step = 2; step < 4; ++step) {
         ContributeAll(step, 5);
@@ -64,7 +64,7 @@ TEST_F(UpdateEngineTest, SnapshotsAreOfOneVersionWhateverIsAskedAndShared) {
       }
       ASSERT_EQ(taken.chunks.size(), 3u);
       EXPECT_EQ(taken.version, 2);
-      const std::vector<float> contents = Contents(taken, store_->layout());
+      const std::vector<float> contents = Contents(taken, engine_->layout());
       if (expected.empty()) expected = contents;
       EXPECT_EQ(contents, expected);
       // Mean gradients 1.5, 2: v = 2.75, w = 1 - 0.75 - 1.375.
@@ -76,20 +76,20 @@ TEST_F(UpdateEngineTest, SnapshotsAreOfOneVersionWhateverIsAskedAndShared) {
 TEST_F(UpdateEngineTest, GoesOnFromASnapshotToTheSameBits) {
   Make(/*clip_norm=*/0, /*steps=*/4);
   Snapshot taken;
-  EXPECT_TRUE(store_->TakeSnapshot(
+  EXPECT_TRUE(engine_->TakeSnapshot(
       2, [&](Snapshot snapshot) { taken = std::move(snapshot); }));
   for (int64_t step = 0; step < 4; ++step) {
     ContributeAll(step, static_cast<float>(step));
     recorder_.Await(step + 1, 3);
   }
   const float last = recorder_.At(2, 15);
-  store_->Unsubscribe(&recorder_);
+  engine_->Unsubscribe(&recorder_);
   pool_.reset();
   Make(/*clip_norm=*/0, /*steps=*/4, "", /*first_version=*/2);
-  store_->Unsubscribe(&recorder_);
-  store_->Restore(std::move(taken));
-  store_->Subscribe(&recorder_, UpdateEngine::Place::kStream);
-  EXPECT_EQ(store_->CompleteVersion(), 2);
+  engine_->Unsubscribe(&recorder_);
+  engine_->Restore(std::move(taken));
+  engine_->Subscribe(&recorder_, MemoryPlace::kHost);
+  EXPECT_EQ(engine_->CompleteVersion(), 2);
   // What belongs to a step that is in it already is dropped.
   EXPECT_TRUE(Contribute(1, 0, 1, 99).ok());
   for (int64_t step = 2; step < 4; ++step) {
@@ -106,7 +106,7 @@ TEST_F(UpdateEngineTest, GivesNothingOutThatIsNotKept) {
   absl::Mutex mu;
   Snapshot copies;
   std::vector<std::function<void()>> answers;
-  store_->SetReplicator(
+  engine_->SetReplicator(
       [&](int64_t version, Snapshot::Chunk copy, std::function<void()> kept) {
         absl::MutexLock lock(&mu);
         copies.version = version;
@@ -114,7 +114,7 @@ TEST_F(UpdateEngineTest, GivesNothingOutThatIsNotKept) {
         answers.push_back(std::move(kept));
       });
   Snapshot taken;
-  EXPECT_TRUE(store_->TakeSnapshot(
+  EXPECT_TRUE(engine_->TakeSnapshot(
       1, [&](Snapshot snapshot) { taken = std::move(snapshot); }));
   ContributeAll(0, 3);
   const auto all = [&] { return answers.size() == 3; };
@@ -122,19 +122,19 @@ TEST_F(UpdateEngineTest, GivesNothingOutThatIsNotKept) {
     absl::MutexLock lock(&mu, absl::Condition(&all));
     EXPECT_EQ(copies.version, 1);
   }
-  EXPECT_EQ(store_->CompleteVersion(), 0);
+  EXPECT_EQ(engine_->CompleteVersion(), 0);
   for (const auto& [chunk, versions] : recorder_.versions()) {
     EXPECT_EQ(versions.back(), 0) << chunk;
   }
   for (const auto& kept : answers) kept();
   recorder_.Await(1, 3);
-  EXPECT_EQ(store_->CompleteVersion(), 1);
+  EXPECT_EQ(engine_->CompleteVersion(), 1);
   std::sort(copies.chunks.begin(), copies.chunks.end(),
             [](const Snapshot::Chunk& a, const Snapshot::Chunk& b) {
               return a.number < b.number;
             });
-  EXPECT_EQ(Contents(copies, store_->layout()),
-            Contents(taken, store_->layout()));
+  EXPECT_EQ(Contents(copies, engine_->layout()),
+            Contents(taken, engine_->layout()));
 }
 
 }  // namespace

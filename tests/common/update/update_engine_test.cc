@@ -37,11 +37,11 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
   options.steps = 2;
   ThreadPool pool(1);
   const ArenaLayout layout = LayoutOf(kChunk, {50, 3000, 1, elements});
-  const std::unique_ptr<UpdateEngine> store =
+  const std::unique_ptr<UpdateEngine> engine =
       *UpdateEngine::Create(options, layout, &pool, [](const StepSums&) {});
   std::mt19937 generator(1);
   const auto random = [&] {
-    Buffer values = store->TakeBuffer();
+    Buffer values = engine->TakeBuffer();
     std::normal_distribution<float> normal;
     std::fill_n(values.get(), kChunk, 0.f);
     for (const ChunkSegment& segment : layout.ChunkSegments(0)) {
@@ -55,13 +55,13 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
     // What buffers held before must not be seen.
     std::vector<Buffer> used(8);
     for (Buffer& buffer : used) {
-      buffer = store->TakeBuffer();
+      buffer = engine->TakeBuffer();
       std::fill_n(buffer.get(), kChunk, 7.f);
     }
   }
-  EXPECT_TRUE(store->AddInitial(0, random()).ok());
+  EXPECT_TRUE(engine->AddInitial(0, random()).ok());
   Recorder recorder;
-  store->Subscribe(&recorder, UpdateEngine::Place::kStream);
+  engine->Subscribe(&recorder, MemoryPlace::kHost);
   for (int64_t step = 0; step < 2; ++step) {
     for (const int leaf : {2, 3}) {
       const Buffer gradient = random();
@@ -71,11 +71,11 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
       sum.gradient = std::make_shared<GradientInMemory>(
           MemoryView{gradient.get(), gradient});
       sum.sample_count = 1;
-      EXPECT_TRUE(store->AddContribution(0, std::move(sum)).ok());
+      EXPECT_TRUE(engine->AddContribution(0, std::move(sum)).ok());
     }
     recorder.Await(step + 1, 1);
   }
-  store->Unsubscribe(&recorder);
+  engine->Unsubscribe(&recorder);
   return recorder.Payload(0);
 }
 
@@ -126,17 +126,17 @@ TEST_F(UpdateEngineTest, WaitsForTheNormWhenItClips) {
   EXPECT_EQ(recorder_.versions()[0], std::vector<int64_t>{0});
   // A late repeat of a closed step changes nothing.
   EXPECT_TRUE(Contribute(0, 0, 1, 99).ok());
-  store_->SetGradientNorm(/*step=*/0, /*norm=*/4);
+  engine_->SetGradientNorm(/*step=*/0, /*norm=*/4);
   recorder_.Await(1, 3);
   EXPECT_NEAR(recorder_.At(0, 0), 1 - 0.5 * 2 / 4, 1e-6);
   // A norm of a step that is over changes nothing.
-  store_->SetGradientNorm(/*step=*/0, /*norm=*/4);
+  engine_->SetGradientNorm(/*step=*/0, /*norm=*/4);
 }
 
 TEST_F(UpdateEngineTest, AnyOrderAndRepeatsGiveTheSameBits) {
   std::map<int, std::vector<float>> expected;
   for (int trial = 0; trial < 20; ++trial) {
-    if (store_ != nullptr) store_->Unsubscribe(&recorder_);
+    if (engine_ != nullptr) engine_->Unsubscribe(&recorder_);
     pool_.reset();
     Make();
     std::mt19937 random(trial);
@@ -171,15 +171,15 @@ TEST_F(UpdateEngineTest, KeepsTheVersionBefore) {
   Make();
   ContributeAll(0, 4);
   recorder_.Await(1, 3);
-  EXPECT_EQ(Floats(*store_->Read(0, 0))[0], 1);
-  EXPECT_EQ(Floats(*store_->Read(0, 1))[0], 0);
+  EXPECT_EQ(Floats(*engine_->Read(0, 0))[0], 1);
+  EXPECT_EQ(Floats(*engine_->Read(0, 1))[0], 0);
   Recorder late;
-  store_->Subscribe(&late, UpdateEngine::Place::kStream);
+  engine_->Subscribe(&late, MemoryPlace::kHost);
   EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
-  store_->Unsubscribe(&late);
+  engine_->Unsubscribe(&late);
   ContributeAll(1, 4);
   recorder_.Await(2, 3);
-  EXPECT_EQ(store_->Read(0, 0).status().code(),
+  EXPECT_EQ(engine_->Read(0, 0).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
 }
@@ -224,20 +224,20 @@ TEST(UpdateEngine, ABurstEndsForThoseWhoSubscribeDuringIt) {
   options.job.mutable_batch()->set_micro_batches(1);
   options.steps = 1;
   auto pool = std::make_unique<ThreadPool>(1);
-  const std::unique_ptr<UpdateEngine> store =
+  const std::unique_ptr<UpdateEngine> engine =
       *UpdateEngine::Create(options, LayoutOf(kChunk, {3 * kChunk}), pool.get(),
                             [](const StepSums&) {});
   const auto zeros = [&] {
-    Buffer values = store->TakeBuffer();
+    Buffer values = engine->TakeBuffer();
     std::fill_n(values.get(), kChunk, 0.f);
     return values;
   };
   for (int chunk = 0; chunk < 3; ++chunk) {
-    ASSERT_TRUE(store->AddInitial(chunk, zeros()).ok());
+    ASSERT_TRUE(engine->AddInitial(chunk, zeros()).ok());
   }
-  ASSERT_TRUE(store->ShareWeights().ok());
+  ASSERT_TRUE(engine->ShareWeights().ok());
   BurstWatcher early;
-  store->Subscribe(&early, UpdateEngine::Place::kSharedMemory);
+  engine->Subscribe(&early, MemoryPlace::kShared);
   LateSubscriber late([&] {
     const Buffer gradient = zeros();
     NodeSum sum;
@@ -245,15 +245,15 @@ TEST(UpdateEngine, ABurstEndsForThoseWhoSubscribeDuringIt) {
     sum.gradient = std::make_shared<GradientInMemory>(
         MemoryView{gradient.get(), gradient});
     sum.sample_count = 1;
-    EXPECT_TRUE(store->AddContribution(0, std::move(sum)).ok());
+    EXPECT_TRUE(engine->AddContribution(0, std::move(sum)).ok());
     early.AwaitEnd();
   });
-  store->Subscribe(&late, UpdateEngine::Place::kSharedMemory);
+  engine->Subscribe(&late, MemoryPlace::kShared);
   pool.reset();  // Waits for all calls of the subscribers.
   EXPECT_TRUE(late.updated());
   EXPECT_TRUE(late.ended());
-  store->Unsubscribe(&early);
-  store->Unsubscribe(&late);
+  engine->Unsubscribe(&early);
+  engine->Unsubscribe(&late);
 }
 
 // The weights move into shared memory in mid-training; those who get them
@@ -262,7 +262,7 @@ TEST_F(UpdateEngineTest, SharesItsWeights) {
   Make(/*clip_norm=*/0, /*steps=*/5);
   ContributeAll(0, 4);
   recorder_.Await(1, 3);
-  const auto offer = store_->ShareWeights();
+  const auto offer = engine_->ShareWeights();
   ASSERT_TRUE(offer.ok()) << offer.status();
   const auto memory = MappedMemory::Map(*offer);
   ASSERT_TRUE(memory.ok()) << memory.status();
@@ -270,42 +270,42 @@ TEST_F(UpdateEngineTest, SharesItsWeights) {
   const auto place = [&](int64_t version, int chunk) {
     return reinterpret_cast<const float*>((*memory)->data() +
                                           version % 2 * kPageBytes) +
-           store_->layout().ChunkBegin(chunk);
+           engine_->layout().ChunkBegin(chunk);
   };
   for (int chunk = 0; chunk < 3; ++chunk) {
     EXPECT_EQ(place(0, chunk)[0], 1);
     EXPECT_EQ(place(1, chunk)[0], 0);
   }
   Recorder in_memory;
-  store_->Subscribe(&in_memory, UpdateEngine::Place::kSharedMemory);
+  engine_->Subscribe(&in_memory, MemoryPlace::kShared);
   EXPECT_EQ(in_memory.versions()[0], (std::vector<int64_t>{0, 1}));
-  const WeightsVersion before = *store_->Read(1, 1);
+  const WeightsVersion before = *engine_->Read(1, 1);
   for (int64_t step = 1; step < 4; ++step) {
     ContributeAll(step, 4);
     recorder_.Await(step + 1, 3);
     in_memory.Await(step + 1, 3);
     for (int chunk = 0; chunk < 3; ++chunk) {
-      for (int64_t i = 0; i < store_->layout().ChunkSize(chunk); ++i) {
+      for (int64_t i = 0; i < engine_->layout().ChunkSize(chunk); ++i) {
         EXPECT_EQ(place(step + 1, chunk)[i], recorder_.At(chunk, i));
-        EXPECT_EQ(Floats(*store_->Read(chunk, step + 1))[i],
+        EXPECT_EQ(Floats(*engine_->Read(chunk, step + 1))[i],
                   recorder_.At(chunk, i));
       }
     }
   }
   // What was handed out is not overwritten.
   EXPECT_EQ(Floats(before)[0], 0);
-  store_->Unsubscribe(&in_memory);
+  engine_->Unsubscribe(&in_memory);
 }
 
 TEST_F(UpdateEngineTest, FirstInitialValuesStay) {
   Make();
-  EXPECT_TRUE(store_->AddInitial(0, Filled(0, 7)).ok());
-  EXPECT_EQ(Floats(*store_->Read(0, 0))[0], 1);
+  EXPECT_TRUE(engine_->AddInitial(0, Filled(0, 7)).ok());
+  EXPECT_EQ(Floats(*engine_->Read(0, 0))[0], 1);
 }
 
 TEST_F(UpdateEngineTest, RefusesWhatNoHonestWorkerSends) {
   Make();
-  EXPECT_EQ(store_->CheckChunk(3).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(engine_->CheckChunk(3).code(), absl::StatusCode::kInvalidArgument);
   absl::Status status = Contribute(0, 0, 2 * kLeaves, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(
@@ -321,7 +321,7 @@ TEST_F(UpdateEngineTest, RefusesWhatNoHonestWorkerSends) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("count from 0"));
   NodeSum negative = Sum(0, 0, 4, 1);
   negative.sample_count = -1;
-  status = store_->AddContribution(0, std::move(negative));
+  status = engine_->AddContribution(0, std::move(negative));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 

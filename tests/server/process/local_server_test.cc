@@ -43,7 +43,7 @@ class Queue final : public Executor {
 
 class NoStreams final : public WeightsService {
  public:
-  void Serve(const ServedWeights& weights) override { served = weights.store; }
+  void Serve(const ServedWeights& weights) override { served = weights.engine; }
   void Refuse(const absl::Status& status) override { refused = status; }
   void TakeArrivals(int64_t, StepSums*) override {}
   Traffic traffic() const override { return bytes; }
@@ -97,8 +97,8 @@ TEST(LocalServerTest, ServesItsStoreWhenConfigured) {
   ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   EXPECT_EQ(harness.streams.served, nullptr);
   harness.pool->RunAll();
-  ASSERT_NE(harness.server->store(), nullptr);
-  EXPECT_EQ(harness.streams.served, harness.server->store());
+  ASSERT_NE(harness.server->engine(), nullptr);
+  EXPECT_EQ(harness.streams.served, harness.server->engine());
   ASSERT_EQ(harness.reports.size(), 1u);
   EXPECT_TRUE(harness.reports[0].has_configured());
 }
@@ -131,17 +131,17 @@ TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
   order.mutable_configure()->set_train_samples(40);
   ASSERT_TRUE(harness.server->Handle(order).ok());
   harness.pool->RunAll();
-  UpdateEngine* const store = harness.streams.served;
-  ASSERT_NE(store, nullptr);
+  UpdateEngine* const engine = harness.streams.served;
+  ASSERT_NE(engine, nullptr);
   const auto contribute = [&](int64_t step, int64_t samples) {
     NodeSum sum;
     sum.step = step;
-    const Buffer zeros = store->TakeBuffer();
+    const Buffer zeros = engine->TakeBuffer();
     std::fill_n(zeros.get(), 16, 0.0f);
     sum.gradient =
         std::make_shared<GradientInMemory>(MemoryView{zeros.get(), zeros});
     sum.sample_count = samples;
-    return store->AddContribution(/*chunk=*/0, std::move(sum));
+    return engine->AddContribution(/*chunk=*/0, std::move(sum));
   };
   for (const int64_t wrong :
        {int64_t{0}, int64_t{31}, int64_t{1000000000000}}) {
@@ -156,7 +156,7 @@ TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
               testing::HasSubstr("has sample count (weight) 32, expected 8"));
 }
 
-// The store holds a chunk's lock when it copies from a device that fails, and
+// The engine holds a chunk's lock when it copies from a device that fails, and
 // the coordinator acquires its own lock before those of chunks.
 TEST(LocalServerTest, ReportsTheFailureOfAPassFromItsPool) {
   class BrokenPass final : public ChunkPass {
@@ -181,17 +181,17 @@ TEST(LocalServerTest, ReportsTheFailureOfAPassFromItsPool) {
   });
   ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
-  UpdateEngine* const store = harness.streams.served;
-  ASSERT_NE(store, nullptr);
-  const Buffer zeros = store->TakeBuffer();
+  UpdateEngine* const engine = harness.streams.served;
+  ASSERT_NE(engine, nullptr);
+  const Buffer zeros = engine->TakeBuffer();
   std::fill_n(zeros.get(), 16, 0.0f);
-  ASSERT_TRUE(store->AddInitial(/*chunk=*/0, zeros).ok());
+  ASSERT_TRUE(engine->AddInitial(/*chunk=*/0, zeros).ok());
   NodeSum sum;
   sum.node = 1;
   sum.sample_count = 1;
   sum.gradient =
       std::make_shared<GradientInMemory>(MemoryView{zeros.get(), zeros});
-  ASSERT_TRUE(store->AddContribution(/*chunk=*/0, std::move(sum)).ok());
+  ASSERT_TRUE(engine->AddContribution(/*chunk=*/0, std::move(sum)).ok());
   EXPECT_EQ(harness.reports.size(), 1u) << "only that it is configured";
   harness.pool->RunAll();
   ASSERT_EQ(harness.reports.size(), 2u);
@@ -239,11 +239,11 @@ TEST(LocalServerTest, CountsItsPartsOfCheckpoints) {
   harness.streams.bytes.shared_memory = {3000, 4000};
   ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
-  UpdateEngine* const store = harness.server->store();
-  ASSERT_NE(store, nullptr);
-  Buffer values = store->TakeBuffer();
+  UpdateEngine* const engine = harness.server->engine();
+  ASSERT_NE(engine, nullptr);
+  Buffer values = engine->TakeBuffer();
   std::fill_n(values.get(), 16, 1.f);
-  ASSERT_TRUE(store->AddInitial(0, std::move(values)).ok());
+  ASSERT_TRUE(engine->AddInitial(0, std::move(values)).ok());
   const auto page = [&] {
     MetricsPage metrics;
     harness.server->AddMetrics(&metrics);
@@ -287,11 +287,11 @@ TEST(LocalServerTest, EndsWithASnapshotStillQueued) {
   Harness harness;
   ASSERT_TRUE(harness.server->Handle(TestedOrder()).ok());
   harness.pool->RunAll();
-  UpdateEngine* const store = harness.server->store();
-  ASSERT_NE(store, nullptr);
-  Buffer values = store->TakeBuffer();
+  UpdateEngine* const engine = harness.server->engine();
+  ASSERT_NE(engine, nullptr);
+  Buffer values = engine->TakeBuffer();
   std::fill_n(values.get(), 16, 1.f);
-  ASSERT_TRUE(store->AddInitial(0, std::move(values)).ok());
+  ASSERT_TRUE(engine->AddInitial(0, std::move(values)).ok());
   ServerOrder order;
   order.mutable_snapshot()->set_version(0);
   order.mutable_snapshot()->set_folder(testing::TempDir());

@@ -1,4 +1,4 @@
-// An ExchangeSession whose store shares a device's memory with the worker. The
+// An ExchangeSession whose engine shares a device's memory with the worker. The
 // device is simulated in host memory.
 #include <algorithm>
 #include <cstring>
@@ -70,11 +70,12 @@ class FakePass final : public ChunkPass {
     return pass_->SumOfSquares(sum);
   }
   absl::StatusOr<double> Run(const Arguments& arguments) override {
-    *to_host_ += arguments.to_host ? 1 : 0;
+    const bool to_host = arguments.next->place != MemoryPlace::kDevice;
+    *to_host_ += to_host ? 1 : 0;
     absl::StatusOr<double> squares = pass_->Run(arguments);
     float* const values = arguments.next->values.get();
     newest_.assign(values, values + kElements);
-    if (!arguments.to_host) std::fill_n(values, kElements, -1.0f);
+    if (!to_host) std::fill_n(values, kElements, -1.0f);
     return squares;
   }
   absl::Status Fetch(int64_t, float* to) override {
@@ -115,11 +116,11 @@ class ExchangeSessionDeviceTest : public testing::Test {
     options.on_failure = [this](const absl::Status& status) {
       failure_ = status;
     };
-    store_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table), &pool_,
-                                   [](const StepSums&) {});
+    engine_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table),
+                                    &pool_, [](const StepSums&) {});
     session_ = std::make_unique<ExchangeSession>(
         ExchangeSession::Served{/*shard=*/0,
-                                {store_.get(), "job", /*attempt=*/3}},
+                                {engine_.get(), "job", /*attempt=*/3}},
         &counters_, &arrivals_, &stream_);
   }
 
@@ -128,7 +129,7 @@ class ExchangeSessionDeviceTest : public testing::Test {
     WorkerMessage hello;
     hello.mutable_hello()->set_attempt(3);
     hello.mutable_hello()->set_job_id("job");
-    hello.mutable_hello()->set_signature(store_->layout().signature());
+    hello.mutable_hello()->set_signature(engine_->layout().signature());
     *hello.mutable_hello()->mutable_memory() = memory_->offer();
     hello.mutable_hello()->set_device_arenas(device_arenas);
     Receive(hello);
@@ -165,7 +166,7 @@ class ExchangeSessionDeviceTest : public testing::Test {
     Receive(message);
   }
   std::vector<float> ValuesOf(int chunk, int64_t version) {
-    const absl::StatusOr<WeightsVersion> read = store_->Read(chunk, version);
+    const absl::StatusOr<WeightsVersion> read = engine_->Read(chunk, version);
     if (!read.ok()) return {};
     const float* const values = static_cast<const float*>(read->values.data);
     return std::vector<float>(values, values + kElements);
@@ -178,7 +179,7 @@ class ExchangeSessionDeviceTest : public testing::Test {
   const std::shared_ptr<FakeShare> share_ = std::make_shared<FakeShare>();
   const std::shared_ptr<SharedMemory> memory_ =
       *SharedMemory::Create(kArena * int64_t{sizeof(float)});
-  std::unique_ptr<UpdateEngine> store_;
+  std::unique_ptr<UpdateEngine> engine_;
   TransportCounters counters_;
   StepArrivals arrivals_{&MonotonicNow};
   FakeServerStream<ServerMessage> stream_;
@@ -225,11 +226,11 @@ TEST_F(ExchangeSessionDeviceTest, AWorkerWithoutAGpuFindsTheWeightsOnTheHost) {
   Initialize();
   Contribute(0, /*chunk=*/0, /*node=*/1, 0);
   FakeServerStream<ServerMessage> stream;
-  ExchangeSession other({/*shard=*/0, store_.get(), "job", /*attempt=*/3},
+  ExchangeSession other({/*shard=*/0, engine_.get(), "job", /*attempt=*/3},
                         &counters_, &arrivals_, &stream);
   WorkerMessage hello;
   hello.mutable_hello()->set_attempt(3);
-  hello.mutable_hello()->set_signature(store_->layout().signature());
+  hello.mutable_hello()->set_signature(engine_->layout().signature());
   other.OnMessage(hello, PayloadFrom(""));
   float newest = 0;
   while (const auto sent = stream.Read(&other)) {
@@ -253,17 +254,17 @@ TEST_F(ExchangeSessionDeviceTest, WeightsThatCannotBeCopiedAreNotGivenOut) {
     Contribute(0, chunk, /*node=*/1, chunk * kElements);
   }
   broken_ = true;
-  EXPECT_THAT(store_->Read(/*chunk=*/1, /*version=*/1).status(),
+  EXPECT_THAT(engine_->Read(/*chunk=*/1, /*version=*/1).status(),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("chunk 1")));
-  EXPECT_FALSE(store_->TakeSnapshot(1, [](const Snapshot&) { FAIL(); }));
+  EXPECT_FALSE(engine_->TakeSnapshot(1, [](const Snapshot&) { FAIL(); }));
   EXPECT_THAT(failure_, StatusIs(absl::StatusCode::kInternal,
                                  HasSubstr("the device is broken")));
   FakeServerStream<ServerMessage> stream;
-  ExchangeSession other({/*shard=*/0, store_.get(), "job", /*attempt=*/3},
+  ExchangeSession other({/*shard=*/0, engine_.get(), "job", /*attempt=*/3},
                         &counters_, &arrivals_, &stream);
   WorkerMessage hello;
   hello.mutable_hello()->set_attempt(3);
-  hello.mutable_hello()->set_signature(store_->layout().signature());
+  hello.mutable_hello()->set_signature(engine_->layout().signature());
   other.OnMessage(hello, PayloadFrom(""));
   while (const auto sent = stream.Read(&other)) {
     EXPECT_NE(sent->message.weights().version(), 1);
@@ -318,7 +319,7 @@ TEST_F(ExchangeSessionDeviceTest, KeepsTheGradientsOfALostWorkerWhileInUse) {
   std::vector<float> gradient(kElements, 1.0f);
   rest.gradient =
       std::make_shared<GradientInMemory>(MemoryView{gradient.data()});
-  EXPECT_TRUE(store_->AddContribution(0, std::move(rest)).ok());
+  EXPECT_TRUE(engine_->AddContribution(0, std::move(rest)).ok());
   EXPECT_THAT(ValuesOf(/*chunk=*/0, /*version=*/1), Each(9.0f));
   EXPECT_TRUE(share_->gradients.expired());
 }

@@ -37,10 +37,10 @@ class ExchangeSessionTest : public testing::Test {
     const ParameterTable table = TableOfOneParameter(
         kSessionChunks * kSessionElements, kSessionElements);
     UpdateEngine::Options options = SmallStoreOptions();
-    store_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table), &pool_,
-                                   [](const StepSums&) {});
+    engine_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table),
+                                    &pool_, [](const StepSums&) {});
     served_.shard = 2;
-    served_.weights.store = store_.get();
+    served_.weights.engine = engine_.get();
     served_.weights.job_id = "job";
     served_.weights.attempt = 3;
   }
@@ -53,7 +53,7 @@ class ExchangeSessionTest : public testing::Test {
     WorkerMessage message;
     message.mutable_hello()->set_attempt(attempt);
     message.mutable_hello()->set_job_id("job");
-    message.mutable_hello()->set_signature(store_->layout().signature());
+    message.mutable_hello()->set_signature(engine_->layout().signature());
     return message;
   }
   void Receive(const WorkerMessage& message, const std::string& payload = "") {
@@ -100,7 +100,7 @@ class ExchangeSessionTest : public testing::Test {
   }
 
   InlineExecutor pool_;
-  std::unique_ptr<UpdateEngine> store_;
+  std::unique_ptr<UpdateEngine> engine_;
   ExchangeSession::Served served_;
   TransportCounters counters_;
   StepArrivals arrivals_{&MonotonicNow};
@@ -111,7 +111,7 @@ class ExchangeSessionTest : public testing::Test {
 using P = std::pair<int64_t, int>;
 
 TEST_F(ExchangeSessionTest, RefusesWorkersBeforeTheModelIsKnown) {
-  served_.weights.store = nullptr;
+  served_.weights.engine = nullptr;
   Start();
   ExpectClosed(absl::StatusCode::kUnavailable, "does not know the model yet");
 }
@@ -238,11 +238,11 @@ TEST_F(ProvingSessionTest, DropsWhatAViolatorHasSentForTheOpenStep) {
   half.mutable_contribution()->set_encoding(FLOAT32);
   Receive(half, Bytes(100));
   ASSERT_FALSE(stream_.closed().has_value());
-  EXPECT_EQ(store_->FindMissingWork()->leaf(), 2);
+  EXPECT_EQ(engine_->FindMissingWork()->leaf(), 2);
   half.mutable_contribution()->set_encoding(BFLOAT16);
   Receive(half, Bytes(100));
   ExpectClosed(absl::StatusCode::kInvalidArgument, "encoding BFLOAT16");
-  EXPECT_EQ(store_->FindMissingWork()->leaf(), 0);
+  EXPECT_EQ(engine_->FindMissingWork()->leaf(), 0);
   // Its second call is refused, too.
   FakeServerStream<ServerMessage> again;
   ExchangeSession session(served_, &counters_, &arrivals_, &again);

@@ -44,8 +44,8 @@ class ParameterServerServiceTest : public testing::Test {
     const ParameterTable table =
         TableOfOneParameter(kChunkElements, kChunkElements);
     UpdateEngine::Options options = SmallStoreOptions();
-    store_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table), &pool_,
-                                   [](const StepSums&) {});
+    engine_ = *UpdateEngine::Create(options, *ArenaLayout::Create(table),
+                                    &pool_, [](const StepSums&) {});
     Start();
   }
 
@@ -56,7 +56,7 @@ class ParameterServerServiceTest : public testing::Test {
     service_ =
         std::make_unique<ParameterServerService>(/*shard=*/0, log_.get());
     ServedWeights served;
-    served.store = store_.get();
+    served.engine = engine_.get();
     served.job_id = "job";
     served.attempt = 3;
     service_->Serve(served);
@@ -80,7 +80,7 @@ class ParameterServerServiceTest : public testing::Test {
     message.mutable_hello()->set_incarnation(7);
     message.mutable_hello()->set_attempt(3);
     message.mutable_hello()->set_job_id("job");
-    message.mutable_hello()->set_signature(store_->layout().signature());
+    message.mutable_hello()->set_signature(engine_->layout().signature());
     return message;
   }
 
@@ -123,7 +123,7 @@ class ParameterServerServiceTest : public testing::Test {
   const std::string log_path_ = MakeTestFolder() + "/log";
   std::unique_ptr<Logger> log_;
   InlineExecutor pool_;
-  std::unique_ptr<UpdateEngine> store_;
+  std::unique_ptr<UpdateEngine> engine_;
   std::unique_ptr<ParameterServerService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

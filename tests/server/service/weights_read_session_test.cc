@@ -25,18 +25,18 @@ constexpr int kReadChunks = 3;
 class WeightsReadSessionTest : public testing::Test {
  protected:
   WeightsReadSessionTest() {
-    store_ =
+    engine_ =
         *UpdateEngine::Create(SmallStoreOptions(),
                               *ArenaLayout::Create(TableOfOneParameter(
                                   kReadChunks * kReadElements, kReadElements)),
                               &pool_, [](const StepSums&) {});
-    served_.weights.store = store_.get();
+    served_.weights.engine = engine_.get();
     for (int chunk = 0; chunk < kReadChunks; ++chunk) {
-      Buffer values = store_->TakeBuffer();
+      Buffer values = engine_->TakeBuffer();
       for (int64_t i = 0; i < kReadElements; ++i) {
         values.get()[i] = static_cast<float>(chunk);
       }
-      const absl::Status added = store_->AddInitial(chunk, std::move(values));
+      const absl::Status added = engine_->AddInitial(chunk, std::move(values));
       EXPECT_TRUE(added.ok()) << added;
     }
   }
@@ -51,7 +51,7 @@ class WeightsReadSessionTest : public testing::Test {
   }
 
   InlineExecutor pool_;
-  std::unique_ptr<UpdateEngine> store_;
+  std::unique_ptr<UpdateEngine> engine_;
   ExchangeSession::Served served_;
   TransportCounters counters_;
   FakeServerStream<ServerMessage> stream_;
@@ -86,7 +86,7 @@ TEST_F(WeightsReadSessionTest, RefusesAVersionThatIsNotThere) {
 }
 
 TEST_F(WeightsReadSessionTest, RefusesReadersBeforeTheModelIsKnown) {
-  served_.weights.store = nullptr;
+  served_.weights.engine = nullptr;
   Request(/*version=*/0);
   ASSERT_TRUE(stream_.closed().has_value());
   EXPECT_THAT(*stream_.closed(),

@@ -84,11 +84,11 @@ absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
     Process* const process = shard == 0 ? reader : world->servers[shard];
     const SimulatedServices* const services =
         static_cast<ServerProcess*>(process)->services();
-    UpdateEngine* const store =
-        services == nullptr ? nullptr : services->store();
+    UpdateEngine* const engine =
+        services == nullptr ? nullptr : services->engine();
     std::optional<Snapshot> snapshot;
-    if (store != nullptr && world->Reaches(reader->number(), *process)) {
-      store->TakeSnapshot(version, [&snapshot](Snapshot taken) {
+    if (engine != nullptr && world->Reaches(reader->number(), *process)) {
+      engine->TakeSnapshot(version, [&snapshot](Snapshot taken) {
         snapshot = std::move(taken);
       });
     }

@@ -71,9 +71,9 @@ class SimulatedServices final : public AttemptServices {
   void Accept(Service service, const std::shared_ptr<Link>& link);
 
   // Return the objects that this server serves. coordinator() is null except on
-  // shard 0, and store() is null until the server has been configured.
+  // shard 0, and engine() is null until the server has been configured.
   Coordinator* coordinator() const { return coordinator_; }
-  UpdateEngine* store() const { return weights_.store(); }
+  UpdateEngine* engine() const { return weights_.engine(); }
   const ReplicaStore* memory() const { return memory_; }
 
  private:

@@ -161,10 +161,10 @@ std::string ServerProcess::State() const {
         "attempt ", attempt_, ": ",
         services()->coordinator()->GetStatus().ShortDebugString());
   }
-  UpdateEngine* const store = services()->store();
+  UpdateEngine* const engine = services()->engine();
   return absl::StrCat(network_->enlisted() ? "enlisted" : "not enlisted",
                       ", version ",
-                      store == nullptr ? -2 : store->CompleteVersion());
+                      engine == nullptr ? -2 : engine->CompleteVersion());
 }
 
 }  // namespace tributary::simulation

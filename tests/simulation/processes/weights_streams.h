@@ -30,10 +30,10 @@ class WeightsStreams final : public WeightsService {
   void Accept(const std::shared_ptr<Link>& link);
   // Accepts another server's request for the weights.
   void AcceptRead(const std::shared_ptr<Link>& link);
-  // Returns the store that is served; null before Serve.
-  UpdateEngine* store() const { return served_.weights.store; }
+  // Returns the engine that is served; null before Serve.
+  UpdateEngine* engine() const { return served_.weights.engine; }
   bool idle() const { return calls_.idle(); }
-  // Ends all streams. Call it before the store is destroyed.
+  // Ends all streams. Call it before the engine is destroyed.
   void EndAll() { calls_.EndAll(); }
 
   void Serve(const ServedWeights& weights) override {

@@ -72,18 +72,18 @@ bool ExchangeServers::LoseServer() {
 }
 
 void ExchangeServers::MakeStore(int shard, const Options& options) {
-  UpdateEngine::Options store;
-  store.job = job_;
-  store.steps = ExchangeWorkload::kSteps;
-  store.shard = shard;
-  store.servers = options.servers;
-  store.attempt = kAttempt;
-  store.make_passes = options.make_passes;
-  store.on_failure = [](const absl::Status& status) {
+  UpdateEngine::Options engine;
+  engine.job = job_;
+  engine.steps = ExchangeWorkload::kSteps;
+  engine.shard = shard;
+  engine.servers = options.servers;
+  engine.attempt = kAttempt;
+  engine.make_passes = options.make_passes;
+  engine.on_failure = [](const absl::Status& status) {
     ADD_FAILURE() << status;
   };
   stores_.push_back(*UpdateEngine::Create(
-      store, layout_, pool_.get(),
+      engine, layout_, pool_.get(),
       [this, shard](const StepSums& sums) { OnSums(shard, sums); }));
 }
 
@@ -91,7 +91,7 @@ void ExchangeServers::Listen(int shard) {
   services_.push_back(
       std::make_unique<ParameterServerService>(shard, log_.get()));
   ServedWeights served;
-  served.store = stores_[shard].get();
+  served.engine = stores_[shard].get();
   served.job_id = kJobId;
   served.attempt = kAttempt;
   services_.back()->Serve(served);
@@ -117,7 +117,7 @@ void ExchangeServers::OnSums(int shard, const StepSums& sums) {
   double total = 0;
   for (const auto& [chunk, squares] : open.squares) total += squares;
   const double norm = std::sqrt(total) / static_cast<double>(open.sample_count);
-  for (const auto& store : stores_) store->SetGradientNorm(sums.step(), norm);
+  for (const auto& engine : stores_) engine->SetGradientNorm(sums.step(), norm);
   open_.erase(sums.step());
 }
 

@@ -64,7 +64,7 @@ class ExchangeServers : public ExchangePeers {
   const ArenaLayout layout_;
   JobSpec job_;
   std::unique_ptr<Logger> log_;
-  // Shared by the servers, so that it can be drained before any store is
+  // Shared by the servers, so that it can be drained before any engine is
   // destroyed.
   std::unique_ptr<ThreadPool> pool_;
   absl::Mutex mu_;

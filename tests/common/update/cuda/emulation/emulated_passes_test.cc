@@ -166,7 +166,6 @@ TEST_F(CudaPassMemoryTest, OneLaunchUpdatesAllChunksOfAGroup) {
   for (int chunk = 0; chunk < 3; ++chunk) {
     sum_items.push_back({made->passes[chunk].get(), &sums[chunk]});
     arguments[chunk].sum = &sums[chunk];
-    arguments[chunk].weights = weights[chunk].get();
     arguments[chunk].next = &next[chunk];
     run_items.push_back({made->passes[chunk].get(), &arguments[chunk]});
   }
@@ -258,14 +257,12 @@ TEST_F(CudaPassMemoryTest, UpdatesOnTheDeviceAloneHaveTheSameBits) {
                            bool there) {
         const TreeSum sum = sum_of(there);
         ChunkWeights::Next next = weights->Begin(/*for_streams=*/false);
-        next.on_device = there;
+        if (there) next.place = MemoryPlace::kDevice;
         ChunkPass::Arguments arguments;
         arguments.sum = &sum;
         arguments.step.number = weights->version();
         arguments.step.learning_rate = 0.01;
-        arguments.weights = weights;
         arguments.next = &next;
-        arguments.to_host = !there;
         arguments.skip = step == 1;
         const double squares = *passes.passes[1]->Run(arguments);
         weights->Finish(std::move(next));
