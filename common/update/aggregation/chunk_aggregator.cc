@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/numerics/vector_ops.h"
+
 namespace tributary {
 
 void TreeSum::Read(int64_t begin, int64_t count, const float** half,
@@ -50,6 +52,14 @@ void TreeSum::Read(int64_t begin, int64_t count, const float** half,
   *half = stack.back();
 }
 
+TreeSum TreeSum::Of(std::shared_ptr<const GradientSource> gradient) {
+  NodeSum whole;
+  whole.gradient = std::move(gradient);
+  ChunkAggregator aggregator(/*leaves=*/1, ExchangeSpec::FLOAT32);
+  aggregator.Add(std::move(whole));
+  return aggregator.Take();
+}
+
 int TreeSum::MostDepth(int leaves) {
   int depth = 1;
   for (; leaves > 1; leaves /= 2) ++depth;
@@ -57,27 +67,41 @@ int TreeSum::MostDepth(int leaves) {
 }
 
 TreeSum::Nonfinite TreeSum::FindNonfinite(int64_t elements) const {
+  // Returns the first such element before `end`, or `end`.
+  const auto first = [](int64_t end, const auto& read) {
+    for (int64_t begin = 0; begin < end; begin += kBlock) {
+      const int64_t count = std::min(kBlock, end - begin);
+      const float* const values = read(begin, count);
+      const float* const bad =
+          std::find_if(values, values + count,
+                       [](float value) { return !std::isfinite(value); });
+      if (bad != values + count) return begin + (bad - values);
+    }
+    return end;
+  };
   Nonfinite found;
+  found.element = elements;
   size_t number = 0;
   std::vector<float> scratch(kBlock);
   for (const auto& source : steps_) {
     if (source == nullptr) continue;
     const int64_t contributor = contributors_[number++];
-    // Search only before the element found so far.
-    const int64_t end = found.contributor == 0 ? elements : found.element;
-    for (int64_t begin = 0; begin < end; begin += kBlock) {
-      const int64_t count = std::min(kBlock, end - begin);
-      const float* const values = source->Read(begin, count, scratch.data());
-      const float* const bad =
-          std::find_if(values, values + count,
-                       [](float value) { return !std::isfinite(value); });
-      if (bad == values + count) continue;
-      found.element = begin + (bad - values);
-      found.contributor = contributor;
-      break;
-    }
+    const int64_t element =
+        first(found.element, [&](int64_t begin, int64_t count) {
+          return source->Read(begin, count, scratch.data());
+        });
+    if (element < found.element) found = {element, contributor};
   }
-  return found;
+  if (found.element < elements) return found;
+  found.element = first(elements, [&](int64_t begin, int64_t count) {
+    const float* half = nullptr;
+    const float* other_half = nullptr;
+    Read(begin, count, &half, &other_half);
+    if (other_half == nullptr) return half;
+    Sum2(half, other_half, scratch.data(), count);
+    return const_cast<const float*>(scratch.data());
+  });
+  return found.element < elements ? found : Nonfinite();
 }
 
 ChunkAggregator::ChunkAggregator(int leaves, WireDtype dtype)

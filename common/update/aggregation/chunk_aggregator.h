@@ -51,6 +51,8 @@ class TreeSum {
   static constexpr int64_t kBlock = 1024;
 
   TreeSum() = default;
+  // Returns a sum of one contribution, which covers the whole tree.
+  static TreeSum Of(std::shared_ptr<const GradientSource> gradient);
 
   int64_t sample_count() const { return sample_count_; }
   double loss_sum() const { return loss_sum_; }
@@ -82,15 +84,16 @@ class TreeSum {
   // ChunkAggregator with `leaves` leaves (micro-batches).
   static int MostDepth(int leaves);
 
-  // The position of a NaN or infinite element of a contribution, and the
-  // incarnation of the worker that sent the contribution. Both are 0 if there
-  // is no such element.
+  // The position of a NaN or infinite element, and the incarnation of the
+  // worker that sent the contribution that contains it. Both are 0 if there is
+  // no such element.
   struct Nonfinite {
     int64_t element = 0;
     int64_t contributor = 0;
   };
   // Returns the first of the `elements` elements that is NaN or infinite in any
-  // contribution.
+  // contribution. If there is none, returns the first in the sum, with
+  // contributor 0.
   Nonfinite FindNonfinite(int64_t elements) const;
 
  private:

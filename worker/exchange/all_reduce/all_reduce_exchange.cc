@@ -115,14 +115,17 @@ absl::StatusOr<ReductionStream::Plan> AllReduceExchange::PlanFor(
 }
 
 absl::Status AllReduceExchange::Start() {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      optimizer_,
-      device_ != nullptr
-          ? CreateDeviceOptimizer(options_.job, options_.steps, layout_,
-                                  device_.get())
-          : CreateHostOptimizer(options_.job, options_.steps, layout_,
-                                ChunksToUpdate(options_.job, *layout_,
-                                               mesh_->rank(), mesh_->size())));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(options_.job.optimizer()));
+  if (device_ != nullptr) {
+    optimizer_ =
+        std::make_unique<DeviceOptimizer>(options_.job, options_.steps, layout_,
+                                          std::move(optimizer), device_.get());
+  } else {
+    optimizer_ = std::make_unique<HostOptimizer>(
+        options_.job, options_.steps, layout_, std::move(optimizer),
+        ChunksToUpdate(options_.job, *layout_, mesh_->rank(), mesh_->size()));
+  }
   for (const Snapshot::Chunk& chunk : options_.first.chunks) {
     optimizer_->Restore(chunk);
   }

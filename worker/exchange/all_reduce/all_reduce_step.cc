@@ -19,10 +19,18 @@ constexpr int kLag = 2;
 // Number of chunks that a device updates in one launch once the norm is known.
 constexpr size_t kGroup = 16;
 
-double AddUpLosses(int node, const std::map<int, double>& parts) {
-  const auto found = parts.find(node);
-  if (found != parts.end()) return found->second;
-  return AddUpLosses(2 * node, parts) + AddUpLosses(2 * node + 1, parts);
+// Returns the contribution of a node of the reduction tree to one chunk: the
+// chunk's elements begin at `values`, in the memory of `owner`.
+NodeSum PartAt(int node, float* values, const Buffer& owner) {
+  NodeSum part;
+  part.node = node;
+  part.gradient = std::make_shared<GradientInMemory>(MemoryView{values, owner});
+  return part;
+}
+
+// Returns a chunk's gradient that consists of one array.
+TreeSum SumAt(const Buffer& values) {
+  return TreeSum::Of(PartAt(/*node=*/1, values.get(), values).gradient);
 }
 
 }  // namespace
@@ -125,12 +133,11 @@ absl::Status AllReduceExchange::Step::ReceiveReduced() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ChunkGradient> AllReduceExchange::Step::AwaitGradient(
-    int chunk) {
-  std::map<int, float*> parts;
+absl::StatusOr<TreeSum> AllReduceExchange::Step::AwaitGradient(int chunk) {
+  ChunkAggregator parts(exchange_.tree_leaves_, ExchangeSpec::FLOAT32);
   for (Part& part : parts_[chunk]) {
     TRIBUTARY_RETURN_IF_ERROR(part.transfer->Wait());
-    parts[part.node] = part.sum.get();
+    parts.Add(PartAt(part.node, part.sum.get(), part.sum));
   }
   const size_t nodes = exchange_.nodes_[rank_].size();
   {
@@ -144,11 +151,13 @@ absl::StatusOr<ChunkGradient> AllReduceExchange::Step::AwaitGradient(
       return absl::AbortedError("the all-reduce was cancelled");
     }
     for (const auto& [node, sum] : own) {
-      parts[node] = sum.arena.get() + exchange_.layout_->ChunkBegin(chunk);
+      parts.Add(PartAt(node,
+                       sum.arena.get() + exchange_.layout_->ChunkBegin(chunk),
+                       sum.arena));
     }
   }
   // The others receive the sum as one buffer.
-  return exchange_.optimizer_->AddUp(Count(chunk), parts,
+  return exchange_.optimizer_->AddUp(parts.Take(), Count(chunk),
                                      /*whole=*/!exchange_.sharded_);
 }
 
@@ -167,21 +176,21 @@ absl::Status AllReduceExchange::Step::AwaitSampleCount() {
 }
 
 absl::Status AllReduceExchange::Step::Reduce(int chunk) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const ChunkGradient gradient,
-                             AwaitGradient(chunk));
+  TRIBUTARY_ASSIGN_OR_RETURN(TreeSum gradient, AwaitGradient(chunk));
   exchange_.optimizer_->BeginSquareSum(chunk, gradient);
   if (!exchange_.sharded_) {
-    SendReduced(chunk, gradient.half, exchange_.optimizer_->Record());
+    SendReduced(chunk, MemberOptimizer::Whole(gradient),
+                exchange_.optimizer_->Record());
   }
   if (exchange_.gated_) {
-    reduced_[chunk] = gradient;
+    reduced_[chunk] = std::move(gradient);
     return absl::OkStatus();
   }
-  return Update({{chunk, gradient}});
+  return Update({{chunk, &gradient}});
 }
 
 absl::Status AllReduceExchange::Step::Update(
-    const std::vector<std::pair<int, ChunkGradient>>& gradients) {
+    const std::vector<std::pair<int, const TreeSum*>>& gradients) {
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   const absl::Time begin = MonotonicNow();
   std::vector<MemberOptimizer::WeightsUpdate> updates;
@@ -259,11 +268,12 @@ absl::Status AllReduceExchange::Step::Gather(int chunk) {
   Gathered& gathered = gathered_[chunk];
   TRIBUTARY_RETURN_IF_ERROR(gathered.transfer->Wait());
   if (exchange_.gated_) {
-    reduced_[chunk] = {gathered.sum.get(), nullptr};
+    reduced_[chunk] = SumAt(gathered.sum);
     return absl::OkStatus();
   }
   if (!exchange_.sharded_) {
-    return Update({{chunk, {gathered.sum.get(), nullptr}}});
+    const TreeSum sum = SumAt(gathered.sum);
+    return Update({{chunk, &sum}});
   }
   return EndWrite(chunk, /*ready=*/nullptr);
 }
@@ -294,9 +304,9 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
   norm_ = MeanGradientNorm(squares, sample_count_);
   // Ascending order: the next forward pass starts with the first layers.
   const size_t most = exchange_.device_ == nullptr ? 1 : kGroup;
-  std::vector<std::pair<int, ChunkGradient>> group;
+  std::vector<std::pair<int, const TreeSum*>> group;
   for (const auto& [chunk, gradient] : reduced_) {
-    group.emplace_back(chunk, gradient);
+    group.emplace_back(chunk, &gradient);
     if (group.size() < most) continue;
     TRIBUTARY_RETURN_IF_ERROR(Update(std::exchange(group, {})));
   }
@@ -325,7 +335,14 @@ absl::Status AllReduceExchange::Step::Report() {
   StepSums sums;
   sums.set_step(number_);
   sums.set_weight(sample_count_);
-  sums.set_loss_sum(AddUpLosses(/*node=*/1, losses_));
+  ChunkAggregator losses(exchange_.tree_leaves_, ExchangeSpec::FLOAT32);
+  for (const auto& [node, loss] : losses_) {
+    NodeSum part;
+    part.node = node;
+    part.loss_sum = loss;
+    losses.Add(std::move(part));
+  }
+  sums.set_loss_sum(losses.Take().loss_sum());
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
     const SquareSum& squares = SquareSumOf(chunk);
     sums.add_sum_of_squares(squares.value);

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
+#include "common/update/aggregation/chunk_aggregator.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
 #include "worker/exchange/all_reduce/member_optimizer.h"
 
@@ -95,9 +96,8 @@ class AllReduceExchange::Step {
   absl::Status Reduce(int chunk);
   absl::Status Gather(int chunk);
   // Waits for the gradient sums of all members for the chunk, and adds them in
-  // the order of the reduction tree. May leave the last addition to the caller;
-  // see ChunkGradient.
-  absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
+  // the order of the reduction tree; see MemberOptimizer::AddUp.
+  absl::StatusOr<TreeSum> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
   // Waits for the sums of squares of the chunks that this member
   // reduces, and sends them to the members that need them.
@@ -109,7 +109,7 @@ class AllReduceExchange::Step {
   // trainer. Sends and saves the chunks that this member reduces, if the job
   // requires that.
   absl::Status Update(
-      const std::vector<std::pair<int, ChunkGradient>>& gradients);
+      const std::vector<std::pair<int, const TreeSum*>>& gradients);
   // Passes a copy of the chunk's new weights and optimizer state to
   // Options::save.
   absl::Status Save(int chunk, const float* weights);
@@ -172,7 +172,7 @@ class AllReduceExchange::Step {
   std::deque<std::pair<int, std::shared_ptr<Event>>> writes_;
   // Gradient sums over all members, by chunk. Used only if updates wait for the
   // norm of the whole gradient.
-  std::map<int, ChunkGradient> reduced_;
+  std::map<int, TreeSum> reduced_;
 };
 
 }  // namespace tributary

@@ -2,27 +2,25 @@
 #ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_MEMBER_OPTIMIZER_H_
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_MEMBER_OPTIMIZER_H_
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/base/buffer_pool.h"
+#include "common/job/rounds.h"
+#include "common/optimizer/optimizer.h"
+#include "common/optimizer/update_recipe.h"
+#include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
+#include "common/update/aggregation/chunk_aggregator.h"
+#include "proto/job.pb.h"
 #include "worker/device/copies.h"
 
 namespace tributary {
-
-// The gradient sum of a batch for one chunk (a slice of the parameters): half +
-// other_half, added element by element, or `half` alone if `other_half` is
-// null.
-struct ChunkGradient {
-  const float* half = nullptr;
-  // The second summand of the gradient sum; null if `half` is the whole sum.
-  const float* other_half = nullptr;
-};
 
 // Adds gradients, and updates weights as UpdateRecipe describes, for one member
 // of an all-reduce. The results are bit-identical to the results of a parameter
@@ -39,12 +37,15 @@ class MemberOptimizer {
  public:
   virtual ~MemberOptimizer() = default;
 
-  // Adds up the gradient sums `parts` of one chunk, in place, in the order of
-  // the reduction tree. `parts` is indexed by node of the tree; each array has
-  // `count` elements. If `whole` is false, may leave the last addition to the
-  // caller; see ChunkGradient.
-  virtual ChunkGradient AddUp(int64_t count, const std::map<int, float*>& parts,
-                              bool whole) = 0;
+  // Adds up the contributions to one chunk of `elements` elements, which are
+  // all arrays in the memory where this object works, and may be overwritten.
+  // If `whole` is true, the result is one array (see Whole). Otherwise, the
+  // addition may be left to the calls that the result is passed to.
+  virtual TreeSum AddUp(TreeSum parts, int64_t elements, bool whole) = 0;
+  // Returns the array of a sum that consists of one array.
+  static float* Whole(const TreeSum& sum) {
+    return sum.steps().front()->memory().values;
+  }
 
   // The sum of the squares of a chunk's gradient.
   struct SquareSum {
@@ -56,8 +57,10 @@ class MemberOptimizer {
     int64_t nonfinite = -1;
   };
   // Starts to compute the sum of squares of a chunk's gradient, which must not
-  // change until EndSquareSums returns.
-  virtual void BeginSquareSum(int chunk, const ChunkGradient& gradient) = 0;
+  // change until EndSquareSums returns. Unless updates wait for the norm,
+  // Update must be called for the chunk before EndSquareSums, and may compute
+  // the sum.
+  virtual void BeginSquareSum(int chunk, const TreeSum& gradient) = 0;
   // Waits for the sums that BeginSquareSum has started since the previous call,
   // and returns them, indexed by chunk.
   virtual absl::StatusOr<std::map<int, SquareSum>> EndSquareSums() = 0;
@@ -74,13 +77,12 @@ class MemberOptimizer {
   // its weights are.
   struct WeightsUpdate {
     int chunk = 0;
-    ChunkGradient gradient;
+    const TreeSum* gradient = nullptr;
     const float* weights = nullptr;  // Version Step::number.
     float* new_weights = nullptr;    // The next version.
   };
-  // Computes new weights of chunks, and updates their optimizer state. On a
-  // device, ChunkGradient::other_half must be null. The gaps between the
-  // parameters of a chunk may have any contents.
+  // Computes new weights of chunks, and updates their optimizer state. The gaps
+  // between the parameters of a chunk may have any contents.
   virtual void Update(const Step& step,
                       absl::Span<const WeightsUpdate> updates) = 0;
 
@@ -98,7 +100,19 @@ class MemberOptimizer {
 
   // Returns the number of arrays of optimizer state, such as momentum, of a
   // chunk.
-  virtual int slots() const = 0;
+  int slots() const { return optimizer_->slots(); }
+
+ protected:
+  // `job` has `steps` steps. `layout` must outlive this object.
+  MemberOptimizer(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
+                  std::unique_ptr<Optimizer> optimizer)
+      : recipe_(job, steps, StatisticsRate(job)),
+        layout_(*layout),
+        optimizer_(std::move(optimizer)) {}
+
+  const UpdateRecipe recipe_;
+  const ArenaLayout& layout_;
+  const std::unique_ptr<Optimizer> optimizer_;
 };
 
 }  // namespace tributary

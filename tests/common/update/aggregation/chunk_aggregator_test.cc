@@ -252,7 +252,9 @@ TEST(TreeSumTest, NamesTheFirstElementThatIsNotFiniteAndItsContributor) {
   ChunkAggregator large(/*leaves=*/2, ExchangeSpec::FLOAT32);
   large.Add(sum_of(2, 1, 3e38f, /*contributor=*/7));
   large.Add(sum_of(3, 1, 3e38f, /*contributor=*/8));
-  EXPECT_EQ(large.Take().FindNonfinite(kElements).contributor, 0);
+  const TreeSum::Nonfinite overflow = large.Take().FindNonfinite(kElements);
+  EXPECT_EQ(overflow.element, 1);
+  EXPECT_EQ(overflow.contributor, 0);
 }
 
 }  // namespace
