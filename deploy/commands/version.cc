@@ -4,7 +4,7 @@
 #include "common/numerics/simd.h"
 #include "common/transport/channel.h"
 #include "deploy/commands/build_info.h"
-#include "worker/device/cpu/products/matmul.h"
+#include "worker/device/cpu/products/matmul_runner.h"
 
 namespace tributary {
 namespace {

@@ -1,30 +1,33 @@
-#include "worker/device/cpu/bfloat16_blocks.h"
 #include "worker/device/cpu/cpu_ops.h"
-#include "worker/device/cpu/kernels/convolution.h"
+#include "worker/device/cpu/in_blocks.h"
+#include "worker/device/cpu/kernels/convolution_runner.h"
 #include "worker/device/cpu/kernels/winograd.h"
-#include "worker/device/cpu/products/matmul.h"
+#include "worker/device/cpu/products/matmul_runner.h"
 
 namespace tributary::cpu {
 namespace {
 
-class Float32ConvolutionOps final : public ConvolutionOps {
+// For float32, and for processors that multiply bfloat16.
+class DirectConvolutionOps final : public ConvolutionOps {
  public:
-  explicit Float32ConvolutionOps(Context* context)
-      : context_(context), runner_(Precision::kFloat32, &context->scratch) {}
+  DirectConvolutionOps(Precision precision, Context* context)
+      : precision_(precision),
+        context_(context),
+        runner_(precision, &context->scratch) {}
 
   void Forward(const ForwardArguments& args) override {
-    if (SuitsWinograd(args.shape)) {
-      WinogradForward(args.shape, AsFloats(args.x), AsFloats(args.weight),
-                      args.bias, context_->scratch, AsFloats(args.y));
+    if (UsesWinograd(args.shape)) {
+      WinogradForward(args.shape, As<float>(args.x), As<float>(args.weight),
+                      args.bias, context_->scratch, As<float>(args.y));
     } else {
       runner_.Forward(args.shape, args.x, args.weight, args.bias, args.y);
     }
   }
   void BackwardInput(const BackwardInputArguments& args) override {
-    if (SuitsWinograd(args.shape)) {
-      WinogradBackwardInput(args.shape, AsFloats(args.dy),
-                            AsFloats(args.weight), context_->scratch,
-                            AsFloats(args.dx));
+    if (UsesWinograd(args.shape)) {
+      WinogradBackwardInput(args.shape, As<float>(args.dy),
+                            As<float>(args.weight), context_->scratch,
+                            As<float>(args.dx));
     } else {
       runner_.BackwardInput(args.shape, args.dy, args.weight, args.dx);
     }
@@ -35,28 +38,12 @@ class Float32ConvolutionOps final : public ConvolutionOps {
   }
 
  private:
+  bool UsesWinograd(const ConvolutionShape& shape) const {
+    return precision_ == Precision::kFloat32 && SuitsWinograd(shape);
+  }
+
+  const Precision precision_;
   Context* const context_;
-  ConvolutionRunner runner_;
-};
-
-// For processors that multiply bfloat16.
-class DirectConvolutionOps final : public ConvolutionOps {
- public:
-  explicit DirectConvolutionOps(Context* context)
-      : runner_(Precision::kBfloat16, &context->scratch) {}
-
-  void Forward(const ForwardArguments& args) override {
-    runner_.Forward(args.shape, args.x, args.weight, args.bias, args.y);
-  }
-  void BackwardInput(const BackwardInputArguments& args) override {
-    runner_.BackwardInput(args.shape, args.dy, args.weight, args.dx);
-  }
-  void BackwardWeight(const BackwardWeightArguments& args) override {
-    runner_.BackwardWeight(args.shape, args.x, args.dy, args.dweight,
-                           args.dbias);
-  }
-
- private:
   ConvolutionRunner runner_;
 };
 
@@ -65,27 +52,27 @@ class DirectConvolutionOps final : public ConvolutionOps {
 class WideningConvolutionOps final : public ConvolutionOps {
  public:
   explicit WideningConvolutionOps(Context* context)
-      : context_(context), float32_(context) {}
+      : context_(context), float32_(Precision::kFloat32, context) {}
 
   void Forward(const ForwardArguments& args) override {
     const ConvolutionShape& s = args.shape;
-    float* out = Room(context_, 2, OutputSize(s));
+    float* const out = context_->slots[2].Floats(OutputSize(s));
     ForwardArguments wide = args;
     wide.x = Widened(0, InputSize(s), args.x);
     wide.weight = Widened(1, WeightSize(s), args.weight);
     wide.y = reinterpret_cast<Real*>(out);
     float32_.Forward(wide);
-    Narrow(OutputSize(s), out, AsHalves(args.y));
+    Write<Bfloat16>(OutputSize(s), out, args.y);
   }
   void BackwardInput(const BackwardInputArguments& args) override {
     const ConvolutionShape& s = args.shape;
-    float* out = Room(context_, 2, InputSize(s));
+    float* const out = context_->slots[2].Floats(InputSize(s));
     BackwardInputArguments wide = args;
     wide.dy = Widened(0, OutputSize(s), args.dy);
     wide.weight = Widened(1, WeightSize(s), args.weight);
     wide.dx = reinterpret_cast<Real*>(out);
     float32_.BackwardInput(wide);
-    Narrow(InputSize(s), out, AsHalves(args.dx));
+    Write<Bfloat16>(InputSize(s), out, args.dx);
   }
   void BackwardWeight(const BackwardWeightArguments& args) override {
     BackwardWeightArguments wide = args;
@@ -106,22 +93,19 @@ class WideningConvolutionOps final : public ConvolutionOps {
   }
   const Real* Widened(int slot, int64_t count, const Real* x) {
     return reinterpret_cast<const Real*>(
-        Read(context_, slot, count, AsHalves(x)));
+        Read<Bfloat16>(context_, slot, count, x));
   }
 
   Context* const context_;
-  Float32ConvolutionOps float32_;
+  DirectConvolutionOps float32_;
 };
 
 }  // namespace
 
 std::unique_ptr<ConvolutionOps> CreateConvolutionOps(Precision precision,
                                                      Context* context) {
-  if (precision == Precision::kFloat32) {
-    return std::make_unique<Float32ConvolutionOps>(context);
-  }
-  if (MultipliesBfloat16()) {
-    return std::make_unique<DirectConvolutionOps>(context);
+  if (precision == Precision::kFloat32 || MultipliesBfloat16()) {
+    return std::make_unique<DirectConvolutionOps>(precision, context);
   }
   return std::make_unique<WideningConvolutionOps>(context);
 }

@@ -1,8 +1,8 @@
 #include <cstring>
 
 #include "common/numerics/simd.h"
-#include "worker/device/cpu/bfloat16_blocks.h"
 #include "worker/device/cpu/cpu_ops.h"
+#include "worker/device/cpu/in_blocks.h"
 #include "worker/device/cpu/kernels/elementwise.h"
 #include "worker/device/cpu/kernels/vector_math.h"
 
@@ -141,154 +141,60 @@ void SoftplusGradient(int64_t count, const float* x, const float* dy,
   for (int64_t i = 0; i < count; ++i) dx[i] = dy[i] * Logistic(x[i]);
 }
 
-class Float32ElementwiseOps final : public ElementwiseOps {
+// T is what Real stands for.
+template <typename T>
+class CpuElementwiseOps final : public ElementwiseOps {
  public:
-  explicit Float32ElementwiseOps(Context* context) : context_(context) {}
+  explicit CpuElementwiseOps(Context* context) : context_(context) {}
 
   void Round(const RoundArguments& args) override {
-    std::memcpy(args.to, args.from, args.count * sizeof(float));
+    if constexpr (kIsFloat<T>) {
+      std::memcpy(args.to, args.from, args.count * sizeof(float));
+    } else {
+      Narrow(args.count, args.from, As<T>(args.to));
+    }
   }
   void Copy(const MapArguments& args) override {
-    std::memcpy(args.y, args.x, args.count * sizeof(float));
+    std::memcpy(args.y, args.x, args.count * sizeof(T));
   }
   void Add(const MapArguments& args) override {
-    cpu::Add(args.count, AsFloats(args.x), AsFloats(args.y));
-  }
-  void ReluForward(const MapArguments& args) override {
-    Relu(args.count, AsFloats(args.x), AsFloats(args.y));
-  }
-  void ReluBackward(const GradientArguments& args) override {
-    ReluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
-                 AsFloats(args.dx));
-  }
-  void GeluForward(const MapArguments& args) override {
-    Gelu(args.count, AsFloats(args.x), AsFloats(args.y));
-  }
-  void GeluBackward(const GradientArguments& args) override {
-    GeluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
-                 AsFloats(args.dx));
-  }
-  void ExactGeluForward(const MapArguments& args) override {
-    ExactGelu(args.count, AsFloats(args.x), AsFloats(args.y));
-  }
-  void ExactGeluBackward(const GradientArguments& args) override {
-    ExactGeluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
-                      AsFloats(args.dx));
-  }
-  void TanhForward(const MapArguments& args) override {
-    Tanh(args.count, AsFloats(args.x), AsFloats(args.y));
-  }
-  void TanhBackward(const GradientArguments& args) override {
-    TanhGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
-                 AsFloats(args.dx));
-  }
-  void SigmoidForward(const MapArguments& args) override {
-    Sigmoid(args.count, AsFloats(args.x), AsFloats(args.y));
-  }
-  void SigmoidBackward(const GradientArguments& args) override {
-    SigmoidGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
-                    AsFloats(args.dx));
-  }
-  void SiluForward(const MapArguments& args) override {
-    Silu(args.count, AsFloats(args.x), AsFloats(args.y));
-  }
-  void SiluBackward(const GradientArguments& args) override {
-    SiluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
-                 AsFloats(args.dx));
-  }
-  void LeakyReluForward(const MapArguments& args) override {
-    LeakyRelu(args.count, args.alpha, AsFloats(args.x), AsFloats(args.y));
-  }
-  void LeakyReluBackward(const GradientArguments& args) override {
-    LeakyReluGradient(args.count, args.alpha, AsFloats(args.at),
-                      AsFloats(args.dy), AsFloats(args.dx));
-  }
-  void EluForward(const MapArguments& args) override {
-    Elu(args.count, args.alpha, AsFloats(args.x), AsFloats(args.y));
-  }
-  void EluBackward(const GradientArguments& args) override {
-    EluGradient(args.count, args.alpha, AsFloats(args.at), AsFloats(args.dy),
-                AsFloats(args.dx));
-  }
-  void SoftplusForward(const MapArguments& args) override {
-    Softplus(args.count, AsFloats(args.x), AsFloats(args.y));
-  }
-  void SoftplusBackward(const GradientArguments& args) override {
-    SoftplusGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
-                     AsFloats(args.dx));
-  }
-  void Dropout(const DropoutArguments& args) override {
-    cpu::Dropout(args.count, context_->random_base.Of(args.stream), /*first=*/0,
-                 args.rate, AsFloats(args.x), AsFloats(args.y));
-  }
-
- private:
-  Context* const context_;
-};
-
-class Bfloat16ElementwiseOps final : public ElementwiseOps {
- public:
-  explicit Bfloat16ElementwiseOps(Context* context) : context_(context) {}
-
-  void Round(const RoundArguments& args) override {
-    Narrow(args.count, args.from, AsHalves(args.to));
-  }
-  void Copy(const MapArguments& args) override {
-    std::memcpy(args.y, args.x, args.count * sizeof(Bfloat16));
-  }
-  void Add(const MapArguments& args) override {
-    InBlocks(args.count, 1, kBlock, [&](int64_t first, int64_t n) {
-      float* sum = Read(context_, 1, n, AsHalves(args.y) + first);
-      cpu::Add(n, Read(context_, 0, n, AsHalves(args.x) + first), sum);
-      Narrow(n, sum, AsHalves(args.y) + first);
+    InBlocks<T>(args.count, 1, kSmallBlock, [&](int64_t first, int64_t n) {
+      float* const sum = Read<T>(context_, 1, n, args.y, first);
+      cpu::Add(n, Read<T>(context_, 0, n, args.x, first), sum);
+      Write<T>(n, sum, args.y, first);
     });
   }
-  void ReluForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y,
-        [](int64_t, int64_t n, float* values) { Relu(n, values, values); });
-  }
+  void ReluForward(const MapArguments& args) override { Map(args, &Relu); }
   void ReluBackward(const GradientArguments& args) override {
     MapGradient(args, &ReluGradient);
   }
-  void GeluForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y,
-        [](int64_t, int64_t n, float* values) { Gelu(n, values, values); });
-  }
+  void GeluForward(const MapArguments& args) override { Map(args, &Gelu); }
   void GeluBackward(const GradientArguments& args) override {
     MapGradient(args, &GeluGradient);
   }
   void ExactGeluForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y, [](int64_t, int64_t n, float* values) {
-      ExactGelu(n, values, values);
-    });
+    Map(args, &ExactGelu);
   }
   void ExactGeluBackward(const GradientArguments& args) override {
     MapGradient(args, &ExactGeluGradient);
   }
-  void TanhForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y,
-        [](int64_t, int64_t n, float* values) { Tanh(n, values, values); });
-  }
+  void TanhForward(const MapArguments& args) override { Map(args, &Tanh); }
   void TanhBackward(const GradientArguments& args) override {
     MapGradient(args, &TanhGradient);
   }
   void SigmoidForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y,
-        [](int64_t, int64_t n, float* values) { Sigmoid(n, values, values); });
+    Map(args, &Sigmoid);
   }
   void SigmoidBackward(const GradientArguments& args) override {
     MapGradient(args, &SigmoidGradient);
   }
-  void SiluForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y,
-        [](int64_t, int64_t n, float* values) { Silu(n, values, values); });
-  }
+  void SiluForward(const MapArguments& args) override { Map(args, &Silu); }
   void SiluBackward(const GradientArguments& args) override {
     MapGradient(args, &SiluGradient);
   }
   void LeakyReluForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y, [&](int64_t, int64_t n, float* values) {
-      LeakyRelu(n, args.alpha, values, values);
+    Map(args, [&](int64_t n, const float* x, float* y) {
+      LeakyRelu(n, args.alpha, x, y);
     });
   }
   void LeakyReluBackward(const GradientArguments& args) override {
@@ -298,9 +204,8 @@ class Bfloat16ElementwiseOps final : public ElementwiseOps {
                 });
   }
   void EluForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y, [&](int64_t, int64_t n, float* values) {
-      Elu(n, args.alpha, values, values);
-    });
+    Map(args,
+        [&](int64_t n, const float* x, float* y) { Elu(n, args.alpha, x, y); });
   }
   void EluBackward(const GradientArguments& args) override {
     MapGradient(args,
@@ -309,39 +214,45 @@ class Bfloat16ElementwiseOps final : public ElementwiseOps {
                 });
   }
   void SoftplusForward(const MapArguments& args) override {
-    Map(args.count, args.x, args.y,
-        [](int64_t, int64_t n, float* values) { Softplus(n, values, values); });
+    Map(args, &Softplus);
   }
   void SoftplusBackward(const GradientArguments& args) override {
     MapGradient(args, &SoftplusGradient);
   }
   void Dropout(const DropoutArguments& args) override {
     const RandomStream numbers = context_->random_base.Of(args.stream);
-    Map(args.count, args.x, args.y,
-        [&](int64_t first, int64_t n, float* values) {
-          cpu::Dropout(n, numbers, first, args.rate, values, values);
-        });
+    MapBlocks(args.count, args.x, args.y,
+              [&](int64_t first, int64_t n, const float* x, float* y) {
+                cpu::Dropout(n, numbers, first, args.rate, x, y);
+              });
   }
 
  private:
-  // Sets y to the result of run(first, number, values) on x in place, in slot
-  // 0.
+  // Calls run(first, number, x, y) for each block. `x` may be `y`.
   template <typename Run>
-  void Map(int64_t count, const Real* x, Real* y, const Run& run) {
-    InBlocks(count, 1, kBlock, [&](int64_t first, int64_t n) {
-      float* values = Read(context_, 0, n, AsHalves(x) + first);
-      run(first, n, values);
-      Narrow(n, values, AsHalves(y) + first);
+  void MapBlocks(int64_t count, const Real* x, Real* y, const Run& run) {
+    InBlocks<T>(count, 1, kSmallBlock, [&](int64_t first, int64_t n) {
+      const float* const in = Read<T>(context_, 0, n, x, first);
+      float* const out = Room<T>(context_, 0, n, y, first);
+      run(first, n, in, out);
+      Write<T>(n, out, y, first);
     });
+  }
+  // Calls function(number, x, y).
+  template <typename Function>
+  void Map(const MapArguments& args, const Function& function) {
+    MapBlocks(args.count, args.x, args.y,
+              [&](int64_t, int64_t n, const float* x, float* y) {
+                function(n, x, y);
+              });
   }
   // Calls gradient(number, at, dy, dx).
   template <typename Gradient>
   void MapGradient(const GradientArguments& args, const Gradient& gradient) {
-    Map(args.count, args.dy, args.dx,
-        [&](int64_t first, int64_t n, float* values) {
-          gradient(n, Read(context_, 1, n, AsHalves(args.at) + first), values,
-                   values);
-        });
+    MapBlocks(args.count, args.dy, args.dx,
+              [&](int64_t first, int64_t n, const float* dy, float* dx) {
+                gradient(n, Read<T>(context_, 1, n, args.at, first), dy, dx);
+              });
   }
 
   Context* const context_;
@@ -351,10 +262,7 @@ class Bfloat16ElementwiseOps final : public ElementwiseOps {
 
 std::unique_ptr<ElementwiseOps> CreateElementwiseOps(Precision precision,
                                                      Context* context) {
-  if (precision == Precision::kFloat32) {
-    return std::make_unique<Float32ElementwiseOps>(context);
-  }
-  return std::make_unique<Bfloat16ElementwiseOps>(context);
+  return CreateOps<ElementwiseOps, CpuElementwiseOps>(precision, context);
 }
 
 }  // namespace tributary::cpu

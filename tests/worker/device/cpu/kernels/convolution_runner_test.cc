@@ -1,6 +1,6 @@
 // The temporary memory of convolutions; device conformance tests check their
 // results.
-#include "worker/device/cpu/kernels/convolution.h"
+#include "worker/device/cpu/kernels/convolution_runner.h"
 
 #include <malloc.h>
 

@@ -1,6 +1,6 @@
 // Matrix products using oneDNN's primitives, which support bfloat16.
-#ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_H_
-#define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_H_
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_RUNNER_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_RUNNER_H_
 
 #include <cstdint>
 #include <map>
@@ -67,4 +67,4 @@ class MatmulRunner {
 
 }  // namespace tributary::cpu
 
-#endif  // TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_H_
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_RUNNER_H_

@@ -1,4 +1,4 @@
-#include "worker/device/cpu/kernels/convolution.h"
+#include "worker/device/cpu/kernels/convolution_runner.h"
 
 #include <cstdint>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "worker/device/cpu/products/matmul.h"
+#include "worker/device/cpu/products/matmul_runner.h"
 
 #include <cstddef>
 #include <tuple>

@@ -1,5 +1,5 @@
 // The same products in both precisions; bfloat16 where the processor allows.
-#include "worker/device/cpu/products/matmul.h"
+#include "worker/device/cpu/products/matmul_runner.h"
 
 #include <algorithm>
 #include <cmath>

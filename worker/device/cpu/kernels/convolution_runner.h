@@ -1,6 +1,6 @@
 // Two-dimensional convolutions using oneDNN.
-#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_H_
-#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_H_
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_RUNNER_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_RUNNER_H_
 
 #include <map>
 #include <memory>
@@ -24,8 +24,8 @@ class ConvolutionRunner {
  public:
   // The elements of tensors have the number format `precision`, except biases,
   // their gradients and the gradient of the weight, which are float32.
-  // kBfloat16 requires that MultipliesBfloat16() of matmul.h returns true. Each
-  // call overwrites `scratch`, which must outlive this object.
+  // kBfloat16 requires that MultipliesBfloat16() of matmul_runner.h returns
+  // true. Each call overwrites `scratch`, which must outlive this object.
   ConvolutionRunner(Precision precision, Scratch* scratch);
   ~ConvolutionRunner();
 
@@ -51,4 +51,4 @@ class ConvolutionRunner {
 
 }  // namespace tributary::cpu
 
-#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_H_
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_RUNNER_H_
