@@ -13,7 +13,7 @@
 #include "worker/models/network_model.h"
 #include "worker/models/registered_model.h"
 #include "worker/models/resnet.h"
-#include "worker/models/synthetic.h"
+#include "worker/models/synthetic_model.h"
 #include "worker/nn/device_inputs.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/weight_copies.h"

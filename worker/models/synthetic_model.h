@@ -1,7 +1,7 @@
 // A model without computation, for measuring the exchange of gradients and
 // weights alone.
-#ifndef TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
-#define TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
+#ifndef TRIBUTARY_WORKER_MODELS_SYNTHETIC_MODEL_H_
+#define TRIBUTARY_WORKER_MODELS_SYNTHETIC_MODEL_H_
 
 #include <cstdint>
 #include <memory>
@@ -64,4 +64,4 @@ class SyntheticModel final : public Model {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
+#endif  // TRIBUTARY_WORKER_MODELS_SYNTHETIC_MODEL_H_

@@ -1,4 +1,4 @@
-#include "worker/models/synthetic.h"
+#include "worker/models/synthetic_model.h"
 
 #include <algorithm>
 #include <cmath>
