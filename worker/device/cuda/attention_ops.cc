@@ -1,6 +1,6 @@
-#include "worker/device/cuda/attention_decode.h"
 #include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/attention.h"
+#include "worker/device/cuda/kernels/attention_decode.h"
 
 namespace tributary::cuda {
 namespace {
@@ -46,10 +46,7 @@ class CudaAttentionOps final : public AttentionOps {
 
 std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
                                                  CudaContext* context) {
-  if (precision == Precision::kBfloat16) {
-    return std::make_unique<CudaAttentionOps<Bfloat16>>(context);
-  }
-  return std::make_unique<CudaAttentionOps<float>>(context);
+  return CreateOps<AttentionOps, CudaAttentionOps>(precision, context);
 }
 
 }  // namespace tributary::cuda

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/device/cuda/cuda_context.h"
+#include "worker/device/cuda/kernels/bfloat16.h"
 #include "worker/device/ops/operations.h"
 
 namespace tributary::cuda {
@@ -50,6 +51,16 @@ const T* As(const Real* x) {
 template <typename T>
 T* As(Real* x) {
   return reinterpret_cast<T*>(x);
+}
+
+// Creates the operations Ops<T> for the type T that Real stands for.
+template <typename Interface, template <typename T> class Ops>
+std::unique_ptr<Interface> CreateOps(Precision precision,
+                                     CudaContext* context) {
+  if (precision == Precision::kBfloat16) {
+    return std::make_unique<Ops<Bfloat16>>(context);
+  }
+  return std::make_unique<Ops<float>>(context);
 }
 
 }  // namespace tributary::cuda

@@ -6,21 +6,6 @@
 namespace tributary::cuda {
 namespace {
 
-// In all of these the output may be an input.
-
-template <typename T>
-void Relu(Stream& stream, int64_t count, const T* x, T* y) {
-  Map(stream, "ReluForward", count, x, static_cast<const T*>(nullptr), y,
-      [] __device__(float v, float) { return v < 0.0f ? 0.0f : v; });
-}
-
-template <typename T>
-void ReluGradient(Stream& stream, int64_t count, const T* y, const T* dy,
-                  T* dx) {
-  Map(stream, "ReluBackward", count, y, dy, dx,
-      [] __device__(float v, float dv) { return v > 0.0f ? dv : 0.0f; });
-}
-
 constexpr float kSqrt2OverPi = 0.7978845608f;
 constexpr float kGeluCubic = 0.044715f;
 
@@ -39,132 +24,7 @@ __device__ inline GeluGates GeluGatesOf(float x) {
   return u >= 0.0f ? GeluGates{larger, smaller} : GeluGates{smaller, larger};
 }
 
-template <typename T>
-void Gelu(Stream& stream, int64_t count, const T* x, T* y) {
-  Map(stream, "GeluForward", count, x, static_cast<const T*>(nullptr), y,
-      [] __device__(float v, float) { return v * GeluGatesOf(v).gate; });
-}
-
-template <typename T>
-void GeluGradient(Stream& stream, int64_t count, const T* x, const T* dy,
-                  T* dx) {
-  Map(stream, "GeluBackward", count, x, dy, dx,
-      [] __device__(float v, float dv) {
-        const GeluGates gates = GeluGatesOf(v);
-        const float slope = kSqrt2OverPi * (1.0f + 3.0f * kGeluCubic * v * v);
-        return dv *
-               (gates.gate + v * (2.0f * slope) * (gates.gate * gates.rest));
-      });
-}
-
-template <typename T>
-void ExactGelu(Stream& stream, int64_t count, const T* x, T* y) {
-  Map(stream, "ExactGeluForward", count, x, static_cast<const T*>(nullptr), y,
-      [] __device__(float v, float) {
-        return v * (0.5f * erfcf(-0.7071067812f * v));
-      });
-}
-
-template <typename T>
-void ExactGeluGradient(Stream& stream, int64_t count, const T* x, const T* dy,
-                       T* dx) {
-  Map(stream, "ExactGeluBackward", count, x, dy, dx,
-      [] __device__(float v, float dv) {
-        const float distribution = 0.5f * erfcf(-0.7071067812f * v);
-        const float density = 0.3989422804f * expf(-0.5f * v * v);
-        return dv * (distribution + v * density);
-      });
-}
-
-template <typename T>
-void Tanh(Stream& stream, int64_t count, const T* x, T* y) {
-  Map(stream, "TanhForward", count, x, static_cast<const T*>(nullptr), y,
-      [] __device__(float v, float) { return tanhf(v); });
-}
-
-template <typename T>
-void TanhGradient(Stream& stream, int64_t count, const T* y, const T* dy,
-                  T* dx) {
-  Map(stream, "TanhBackward", count, y, dy, dx,
-      [] __device__(float v, float dv) { return dv * (1.0f - v * v); });
-}
-
 __device__ inline float Logistic(float x) { return 1.0f / (1.0f + expf(-x)); }
-
-template <typename T>
-void Sigmoid(Stream& stream, int64_t count, const T* x, T* y) {
-  Map(stream, "SigmoidForward", count, x, static_cast<const T*>(nullptr), y,
-      [] __device__(float v, float) { return Logistic(v); });
-}
-
-template <typename T>
-void SigmoidGradient(Stream& stream, int64_t count, const T* y, const T* dy,
-                     T* dx) {
-  Map(stream, "SigmoidBackward", count, y, dy, dx,
-      [] __device__(float v, float dv) { return dv * (v * (1.0f - v)); });
-}
-
-template <typename T>
-void Silu(Stream& stream, int64_t count, const T* x, T* y) {
-  Map(stream, "SiluForward", count, x, static_cast<const T*>(nullptr), y,
-      [] __device__(float v, float) { return v * Logistic(v); });
-}
-
-template <typename T>
-void SiluGradient(Stream& stream, int64_t count, const T* x, const T* dy,
-                  T* dx) {
-  Map(stream, "SiluBackward", count, x, dy, dx,
-      [] __device__(float v, float dv) {
-        return dv * (Logistic(v) * (1.0f + v * Logistic(-v)));
-      });
-}
-
-template <typename T>
-void LeakyRelu(Stream& stream, int64_t count, float alpha, const T* x, T* y) {
-  Map(stream, "LeakyReluForward", count, x, static_cast<const T*>(nullptr), y,
-      [alpha] __device__(float v, float) { return v > 0.0f ? v : alpha * v; });
-}
-
-template <typename T>
-void LeakyReluGradient(Stream& stream, int64_t count, float alpha, const T* x,
-                       const T* dy, T* dx) {
-  Map(stream, "LeakyReluBackward", count, x, dy, dx,
-      [alpha] __device__(float v, float dv) {
-        return v > 0.0f ? dv : alpha * dv;
-      });
-}
-
-template <typename T>
-void Elu(Stream& stream, int64_t count, float alpha, const T* x, T* y) {
-  Map(stream, "EluForward", count, x, static_cast<const T*>(nullptr), y,
-      [alpha] __device__(float v, float) {
-        return v > 0.0f ? v : alpha * expm1f(v);
-      });
-}
-
-template <typename T>
-void EluGradient(Stream& stream, int64_t count, float alpha, const T* x,
-                 const T* dy, T* dx) {
-  Map(stream, "EluBackward", count, x, dy, dx,
-      [alpha] __device__(float v, float dv) {
-        return v > 0.0f ? dv : dv * (alpha * expf(v));
-      });
-}
-
-template <typename T>
-void Softplus(Stream& stream, int64_t count, const T* x, T* y) {
-  Map(stream, "SoftplusForward", count, x, static_cast<const T*>(nullptr), y,
-      [] __device__(float v, float) {
-        return (v < 0.0f ? 0.0f : v) + log1pf(expf(-fabsf(v)));
-      });
-}
-
-template <typename T>
-void SoftplusGradient(Stream& stream, int64_t count, const T* x, const T* dy,
-                      T* dx) {
-  Map(stream, "SoftplusBackward", count, x, dy, dx,
-      [] __device__(float v, float dv) { return dv * Logistic(v); });
-}
 
 __device__ inline float DropOne(uint32_t number, float rate, float scale,
                                 float x) {
@@ -218,69 +78,94 @@ class CudaElementwiseOps final : public ElementwiseOps {
     cuda::Add(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
   }
   void ReluForward(const MapArguments& args) override {
-    Relu(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+    Forward("ReluForward", args,
+            [] __device__(float v, float) { return v < 0.0f ? 0.0f : v; });
   }
   void ReluBackward(const GradientArguments& args) override {
-    ReluGradient(context_->Current(), args.count, As<T>(args.at),
-                 As<T>(args.dy), As<T>(args.dx));
+    Backward("ReluBackward", args,
+             [] __device__(float v, float dv) { return v > 0.0f ? dv : 0.0f; });
   }
   void GeluForward(const MapArguments& args) override {
-    Gelu(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+    Forward("GeluForward", args,
+            [] __device__(float v, float) { return v * GeluGatesOf(v).gate; });
   }
   void GeluBackward(const GradientArguments& args) override {
-    GeluGradient(context_->Current(), args.count, As<T>(args.at),
-                 As<T>(args.dy), As<T>(args.dx));
+    Backward("GeluBackward", args, [] __device__(float v, float dv) {
+      const GeluGates gates = GeluGatesOf(v);
+      const float slope = kSqrt2OverPi * (1.0f + 3.0f * kGeluCubic * v * v);
+      return dv * (gates.gate + v * (2.0f * slope) * (gates.gate * gates.rest));
+    });
   }
   void ExactGeluForward(const MapArguments& args) override {
-    ExactGelu(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+    Forward("ExactGeluForward", args, [] __device__(float v, float) {
+      return v * (0.5f * erfcf(-0.7071067812f * v));
+    });
   }
   void ExactGeluBackward(const GradientArguments& args) override {
-    ExactGeluGradient(context_->Current(), args.count, As<T>(args.at),
-                      As<T>(args.dy), As<T>(args.dx));
+    Backward("ExactGeluBackward", args, [] __device__(float v, float dv) {
+      const float distribution = 0.5f * erfcf(-0.7071067812f * v);
+      const float density = 0.3989422804f * expf(-0.5f * v * v);
+      return dv * (distribution + v * density);
+    });
   }
   void TanhForward(const MapArguments& args) override {
-    Tanh(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+    Forward("TanhForward", args,
+            [] __device__(float v, float) { return tanhf(v); });
   }
   void TanhBackward(const GradientArguments& args) override {
-    TanhGradient(context_->Current(), args.count, As<T>(args.at),
-                 As<T>(args.dy), As<T>(args.dx));
+    Backward("TanhBackward", args,
+             [] __device__(float v, float dv) { return dv * (1.0f - v * v); });
   }
   void SigmoidForward(const MapArguments& args) override {
-    Sigmoid(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+    Forward("SigmoidForward", args,
+            [] __device__(float v, float) { return Logistic(v); });
   }
   void SigmoidBackward(const GradientArguments& args) override {
-    SigmoidGradient(context_->Current(), args.count, As<T>(args.at),
-                    As<T>(args.dy), As<T>(args.dx));
+    Backward("SigmoidBackward", args, [] __device__(float v, float dv) {
+      return dv * (v * (1.0f - v));
+    });
   }
   void SiluForward(const MapArguments& args) override {
-    Silu(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+    Forward("SiluForward", args,
+            [] __device__(float v, float) { return v * Logistic(v); });
   }
   void SiluBackward(const GradientArguments& args) override {
-    SiluGradient(context_->Current(), args.count, As<T>(args.at),
-                 As<T>(args.dy), As<T>(args.dx));
+    Backward("SiluBackward", args, [] __device__(float v, float dv) {
+      return dv * (Logistic(v) * (1.0f + v * Logistic(-v)));
+    });
   }
   void LeakyReluForward(const MapArguments& args) override {
-    LeakyRelu(context_->Current(), args.count, args.alpha, As<T>(args.x),
-              As<T>(args.y));
+    const float alpha = args.alpha;
+    Forward("LeakyReluForward", args, [alpha] __device__(float v, float) {
+      return v > 0.0f ? v : alpha * v;
+    });
   }
   void LeakyReluBackward(const GradientArguments& args) override {
-    LeakyReluGradient(context_->Current(), args.count, args.alpha,
-                      As<T>(args.at), As<T>(args.dy), As<T>(args.dx));
+    const float alpha = args.alpha;
+    Backward("LeakyReluBackward", args, [alpha] __device__(float v, float dv) {
+      return v > 0.0f ? dv : alpha * dv;
+    });
   }
   void EluForward(const MapArguments& args) override {
-    Elu(context_->Current(), args.count, args.alpha, As<T>(args.x),
-        As<T>(args.y));
+    const float alpha = args.alpha;
+    Forward("EluForward", args, [alpha] __device__(float v, float) {
+      return v > 0.0f ? v : alpha * expm1f(v);
+    });
   }
   void EluBackward(const GradientArguments& args) override {
-    EluGradient(context_->Current(), args.count, args.alpha, As<T>(args.at),
-                As<T>(args.dy), As<T>(args.dx));
+    const float alpha = args.alpha;
+    Backward("EluBackward", args, [alpha] __device__(float v, float dv) {
+      return v > 0.0f ? dv : dv * (alpha * expf(v));
+    });
   }
   void SoftplusForward(const MapArguments& args) override {
-    Softplus(context_->Current(), args.count, As<T>(args.x), As<T>(args.y));
+    Forward("SoftplusForward", args, [] __device__(float v, float) {
+      return (v < 0.0f ? 0.0f : v) + log1pf(expf(-fabsf(v)));
+    });
   }
   void SoftplusBackward(const GradientArguments& args) override {
-    SoftplusGradient(context_->Current(), args.count, As<T>(args.at),
-                     As<T>(args.dy), As<T>(args.dx));
+    Backward("SoftplusBackward", args,
+             [] __device__(float v, float dv) { return dv * Logistic(v); });
   }
   void Dropout(const DropoutArguments& args) override {
     Drop(context_->Current(), args.count, args.stream, context_->random_base(),
@@ -288,6 +173,21 @@ class CudaElementwiseOps final : public ElementwiseOps {
   }
 
  private:
+  // Sets y to function(x, x).
+  template <typename Function>
+  void Forward(const char* operation, const MapArguments& args,
+               const Function& function) {
+    Map(context_->Current(), operation, args.count, As<T>(args.x),
+        static_cast<const T*>(nullptr), As<T>(args.y), function);
+  }
+  // Sets dx to function(at, dy).
+  template <typename Function>
+  void Backward(const char* operation, const GradientArguments& args,
+                const Function& function) {
+    Map(context_->Current(), operation, args.count, As<T>(args.at),
+        As<T>(args.dy), As<T>(args.dx), function);
+  }
+
   CudaContext* const context_;
 };
 
@@ -295,10 +195,7 @@ class CudaElementwiseOps final : public ElementwiseOps {
 
 std::unique_ptr<ElementwiseOps> CreateElementwiseOps(Precision precision,
                                                      CudaContext* context) {
-  if (precision == Precision::kBfloat16) {
-    return std::make_unique<CudaElementwiseOps<Bfloat16>>(context);
-  }
-  return std::make_unique<CudaElementwiseOps<float>>(context);
+  return CreateOps<ElementwiseOps, CudaElementwiseOps>(precision, context);
 }
 
 }  // namespace tributary::cuda

@@ -10,9 +10,9 @@
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/kernels/attention.h"
 #include "worker/device/cuda/kernels/attention_bfloat16.h"
-#include "worker/device/cuda/kernels/attention_products.h"
 #include "worker/device/cuda/kernels/attention_tile.h"
 #include "worker/device/cuda/kernels/reduction.h"
+#include "worker/device/cuda/kernels/tile_products.h"
 
 namespace tributary::cuda {
 namespace {

@@ -16,27 +16,24 @@ constexpr int kCudaSuccess = 0;
 constexpr unsigned kPortable = 1;
 constexpr unsigned kReadOnly = 8;
 
-constexpr char kLibrary[] = "libcuda.so.1";
-
 }  // namespace
 
 absl::StatusOr<CudaDriver> BindCudaDriver(const std::string& name) {
   TRIBUTARY_ASSIGN_OR_RETURN(const cuda::SharedLibrary library,
                              cuda::SharedLibrary::Open(name));
   CudaDriver driver;
-  absl::Status status;
   // Versions that cuda.h selects for drivers from CUDA 11 (2020) on.
-  status.Update(library.Bind("cuInit", &driver.Init));
-  status.Update(library.Bind("cuGetErrorString", &driver.GetErrorString));
-  status.Update(library.Bind("cuDeviceGetCount", &driver.DeviceGetCount));
-  status.Update(library.Bind("cuDeviceGet", &driver.DeviceGet));
-  status.Update(
-      library.Bind("cuDevicePrimaryCtxRetain", &driver.DevicePrimaryCtxRetain));
-  status.Update(library.Bind("cuCtxPushCurrent_v2", &driver.CtxPushCurrent));
-  status.Update(library.Bind("cuCtxPopCurrent_v2", &driver.CtxPopCurrent));
-  status.Update(library.Bind("cuMemHostRegister_v2", &driver.MemHostRegister));
-  status.Update(library.Bind("cuMemHostUnregister", &driver.MemHostUnregister));
-  TRIBUTARY_RETURN_IF_ERROR(status);
+  TRIBUTARY_RETURN_IF_ERROR(library.Bind({
+      {"cuInit", &driver.Init},
+      {"cuGetErrorString", &driver.GetErrorString},
+      {"cuDeviceGetCount", &driver.DeviceGetCount},
+      {"cuDeviceGet", &driver.DeviceGet},
+      {"cuDevicePrimaryCtxRetain", &driver.DevicePrimaryCtxRetain},
+      {"cuCtxPushCurrent_v2", &driver.CtxPushCurrent},
+      {"cuCtxPopCurrent_v2", &driver.CtxPopCurrent},
+      {"cuMemHostRegister_v2", &driver.MemHostRegister},
+      {"cuMemHostUnregister", &driver.MemHostUnregister},
+  }));
   return driver;
 }
 
@@ -73,10 +70,7 @@ class Current {
 }  // namespace
 
 absl::StatusOr<const CudaDriver*> LoadCudaDriver() {
-  static const auto* const driver =
-      new absl::StatusOr<CudaDriver>(BindCudaDriver(kLibrary));
-  if (!driver->ok()) return driver->status();
-  return &**driver;
+  return cuda::BindOnce([] { return BindCudaDriver("libcuda.so.1"); });
 }
 
 absl::StatusOr<PinMemory> PinForCuda(const CudaDriver& driver, int ordinal) {

@@ -56,19 +56,17 @@ absl::StatusOr<Functions> Bind() {
       const SharedLibrary library,
       SharedLibrary::Open(absl::StrCat("libnccl.so.", NCCL_MAJOR)));
   Functions functions;
-  absl::Status status;
-  status.Update(library.Bind("ncclCommAbort", &functions.CommAbort));
-  status.Update(
-      library.Bind("ncclCommGetAsyncError", &functions.CommGetAsyncError));
-  status.Update(
-      library.Bind("ncclCommInitRankConfig", &functions.CommInitRankConfig));
-  status.Update(library.Bind("ncclGetErrorString", &functions.GetErrorString));
-  status.Update(library.Bind("ncclGetUniqueId", &functions.GetUniqueId));
-  status.Update(library.Bind("ncclGroupEnd", &functions.GroupEnd));
-  status.Update(library.Bind("ncclGroupStart", &functions.GroupStart));
-  status.Update(library.Bind("ncclRecv", &functions.Recv));
-  status.Update(library.Bind("ncclSend", &functions.Send));
-  TRIBUTARY_RETURN_IF_ERROR(status);
+  TRIBUTARY_RETURN_IF_ERROR(library.Bind({
+      {"ncclCommAbort", &functions.CommAbort},
+      {"ncclCommGetAsyncError", &functions.CommGetAsyncError},
+      {"ncclCommInitRankConfig", &functions.CommInitRankConfig},
+      {"ncclGetErrorString", &functions.GetErrorString},
+      {"ncclGetUniqueId", &functions.GetUniqueId},
+      {"ncclGroupEnd", &functions.GroupEnd},
+      {"ncclGroupStart", &functions.GroupStart},
+      {"ncclRecv", &functions.Recv},
+      {"ncclSend", &functions.Send},
+  }));
   return functions;
 }
 

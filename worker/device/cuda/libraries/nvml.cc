@@ -21,24 +21,20 @@ absl::StatusOr<Nvml> Bind() {
   TRIBUTARY_ASSIGN_OR_RETURN(const cuda::SharedLibrary library,
                              cuda::SharedLibrary::Open("libnvidia-ml.so.1"));
   Nvml nvml;
-  absl::Status status;
   // Versions that nvml.h selects for drivers from 450 (2020) on.
-  status.Update(library.Bind("nvmlInit_v2", &nvml.Init));
-  status.Update(library.Bind("nvmlShutdown", &nvml.Shutdown));
-  status.Update(library.Bind("nvmlErrorString", &nvml.ErrorString));
-  status.Update(library.Bind("nvmlDeviceGetCount_v2", &nvml.DeviceGetCount));
-  status.Update(library.Bind("nvmlDeviceGetHandleByIndex_v2",
-                             &nvml.DeviceGetHandleByIndex));
-  status.Update(library.Bind("nvmlDeviceGetName", &nvml.DeviceGetName));
-  status.Update(
-      library.Bind("nvmlDeviceGetPciInfo_v3", &nvml.DeviceGetPciInfo));
-  status.Update(
-      library.Bind("nvmlDeviceGetMemoryInfo", &nvml.DeviceGetMemoryInfo));
-  status.Update(library.Bind("nvmlDeviceGetUtilizationRates",
-                             &nvml.DeviceGetUtilizationRates));
-  status.Update(library.Bind("nvmlDeviceGetComputeRunningProcesses_v3",
-                             &nvml.DeviceGetComputeRunningProcesses));
-  TRIBUTARY_RETURN_IF_ERROR(status);
+  TRIBUTARY_RETURN_IF_ERROR(library.Bind({
+      {"nvmlInit_v2", &nvml.Init},
+      {"nvmlShutdown", &nvml.Shutdown},
+      {"nvmlErrorString", &nvml.ErrorString},
+      {"nvmlDeviceGetCount_v2", &nvml.DeviceGetCount},
+      {"nvmlDeviceGetHandleByIndex_v2", &nvml.DeviceGetHandleByIndex},
+      {"nvmlDeviceGetName", &nvml.DeviceGetName},
+      {"nvmlDeviceGetPciInfo_v3", &nvml.DeviceGetPciInfo},
+      {"nvmlDeviceGetMemoryInfo", &nvml.DeviceGetMemoryInfo},
+      {"nvmlDeviceGetUtilizationRates", &nvml.DeviceGetUtilizationRates},
+      {"nvmlDeviceGetComputeRunningProcesses_v3",
+       &nvml.DeviceGetComputeRunningProcesses},
+  }));
   return nvml;
 }
 
@@ -98,11 +94,7 @@ GpuReport ReadGpu(const Nvml& nvml, Nvml::Gpu gpu) {
 
 }  // namespace
 
-absl::StatusOr<const Nvml*> LoadNvml() {
-  static const auto* const nvml = new absl::StatusOr<Nvml>(Bind());
-  if (!nvml->ok()) return nvml->status();
-  return &**nvml;
-}
+absl::StatusOr<const Nvml*> LoadNvml() { return cuda::BindOnce(&Bind); }
 
 absl::StatusOr<std::vector<GpuReport>> ReadGpus(const Nvml& nvml) {
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(nvml, nvml.Init()));

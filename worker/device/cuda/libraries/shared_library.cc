@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 
 namespace tributary::cuda {
@@ -19,11 +21,16 @@ absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name) {
 SharedLibrary::SharedLibrary(const std::string& name, void* handle)
     : name_(name), handle_(handle) {}
 
-absl::Status SharedLibrary::Find(const char* name, void** address) const {
-  *address = dlsym(handle_, name);
-  if (*address != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(name_, " has no function ", name));
+absl::Status SharedLibrary::Bind(std::initializer_list<Symbol> symbols) const {
+  for (const Symbol& symbol : symbols) {
+    const void* const address = dlsym(handle_, symbol.name);
+    if (address == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(name_, " has no function ", symbol.name));
+    }
+    std::memcpy(symbol.function, &address, sizeof(address));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tributary::cuda

@@ -5,6 +5,7 @@
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_SHARED_LIBRARY_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_SHARED_LIBRARY_H_
 
+#include <initializer_list>
 #include <string>
 
 #include "absl/status/status.h"
@@ -21,25 +22,36 @@ class SharedLibrary {
   // FailedPrecondition, with the loader's reason, on failure.
   static absl::StatusOr<SharedLibrary> Open(const std::string& name);
 
-  // Sets *function to the library's function `name`. The caller must ensure
-  // that Function is the type of this function. Returns FailedPrecondition if
-  // there is no such function.
-  template <typename Function>
-  absl::Status Bind(const char* name, Function* function) const {
-    void* address = nullptr;
-    const absl::Status status = Find(name, &address);
-    *function = reinterpret_cast<Function>(address);
-    return status;
-  }
+  // A function of the library, and the function pointer that Bind sets. The
+  // caller must ensure that Pointer is the type of the function's address.
+  struct Symbol {
+    template <typename Pointer>
+    Symbol(const char* name, Pointer* function)
+        : name(name), function(function) {
+      static_assert(sizeof(Pointer) == sizeof(void*), "");
+    }
+    const char* name;
+    void* function;
+  };
+  // Finds all of `symbols`. Returns FailedPrecondition if one does not exist.
+  absl::Status Bind(std::initializer_list<Symbol> symbols) const;
 
  private:
   SharedLibrary(const std::string& name, void* handle);
 
-  absl::Status Find(const char* name, void** address) const;
-
   std::string name_;
   void* handle_;
 };
+
+// Returns the result of `bind`, an absl::StatusOr<Functions>, which the first
+// call with this type keeps for the lifetime of the process. Thread-safe.
+template <typename Bind>
+auto BindOnce(const Bind& bind)
+    -> absl::StatusOr<const typename decltype(bind())::value_type*> {
+  static const auto* const functions = new auto(bind());
+  if (!functions->ok()) return functions->status();
+  return &**functions;
+}
 
 }  // namespace tributary::cuda
 

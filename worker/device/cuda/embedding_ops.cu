@@ -5,7 +5,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "common/cuda/launch.h"
-#include "worker/device/cuda/kernels/embedding.h"
+#include "worker/device/cuda/cuda_ops.h"
 
 namespace tributary::cuda {
 namespace {
@@ -89,60 +89,66 @@ void AddTokenRows(Stream& stream, Scratch& scratch, int64_t count,
          width, memory.sorted, memory.sorted_places, dy, dtable);
 }
 
-}  // namespace
-
+// T is what Real stands for.
 template <typename T>
-void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
-                      int64_t width, const int32_t* tokens,
-                      const float* token_table, const float* position_table,
-                      bool accumulate, T* y) {
-  ForEachInRows(stream, "EmbeddingForward", batch * time, width,
-                [=] __device__(int64_t i, int64_t c) {
-                  float sum = token_table[tokens[i] * width + c];
-                  if (position_table != nullptr) {
-                    sum += position_table[i % time * width + c];
-                  }
-                  if (accumulate) sum += y[i * width + c];
-                  y[i * width + c] = sum;
-                });
-}
+class CudaEmbeddingOps final : public EmbeddingOps {
+ public:
+  explicit CudaEmbeddingOps(CudaContext* context) : context_(context) {}
 
-template <typename T>
-void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
-                       int64_t time, int64_t width, int64_t vocabulary,
-                       const int32_t* tokens, const T* dy,
-                       const EmbeddingGradients& gradients) {
-  if (!gradients.accumulate) {
-    stream.Enqueue("EmbeddingBackward", [&](cudaStream_t queue) {
-      return cudaMemsetAsync(
-          gradients.dtoken_table, 0,
-          static_cast<size_t>(vocabulary * width) * sizeof(float), queue);
-    });
-  }
-  float* const dposition_table = gradients.dposition_table;
-  if (dposition_table != nullptr) {
-    ForEachInRows(stream, "EmbeddingBackward", time, width,
-                  [=] __device__(int64_t t, int64_t c) {
-                    float sum = 0;
-                    for (int64_t b = 0; b < batch; ++b) {
-                      sum += dy[(b * time + t) * width + c];
+  void Forward(const ForwardArguments& args) override {
+    const int64_t time = args.time, width = args.width;
+    const int32_t* const tokens = args.tokens;
+    const float* const token_table = args.token_table;
+    const float* const position_table = args.position_table;
+    const bool accumulate = args.accumulate;
+    T* const y = As<T>(args.y);
+    ForEachInRows(context_->Current(), "EmbeddingForward", args.batch * time,
+                  width, [=] __device__(int64_t i, int64_t c) {
+                    float sum = token_table[tokens[i] * width + c];
+                    if (position_table != nullptr) {
+                      sum += position_table[i % time * width + c];
                     }
-                    dposition_table[t * width + c] = sum;
+                    if (accumulate) sum += y[i * width + c];
+                    y[i * width + c] = sum;
                   });
   }
-  AddTokenRows(stream, scratch, batch * time, width, vocabulary, tokens, dy,
-               gradients.dtoken_table);
-}
+  // Requires batch * time < 2^31.
+  void Backward(const BackwardArguments& args) override {
+    Stream& stream = context_->Current();
+    const int64_t batch = args.batch, time = args.time, width = args.width;
+    const T* const dy = As<T>(args.dy);
+    float* const dposition_table = args.dposition_table;
+    if (!args.accumulate) {
+      stream.Enqueue("EmbeddingBackward", [&](cudaStream_t queue) {
+        return cudaMemsetAsync(
+            args.dtoken_table, 0,
+            static_cast<size_t>(args.vocabulary * width) * sizeof(float),
+            queue);
+      });
+    }
+    if (dposition_table != nullptr) {
+      ForEachInRows(stream, "EmbeddingBackward", time, width,
+                    [=] __device__(int64_t t, int64_t c) {
+                      float sum = 0;
+                      for (int64_t b = 0; b < batch; ++b) {
+                        sum += dy[(b * time + t) * width + c];
+                      }
+                      dposition_table[t * width + c] = sum;
+                    });
+    }
+    AddTokenRows(stream, context_->scratch(), batch * time, width,
+                 args.vocabulary, args.tokens, dy, args.dtoken_table);
+  }
 
-#define TRIBUTARY_INSTANTIATE(T)                                              \
-  template void EmbeddingForward(Stream&, int64_t, int64_t, int64_t,          \
-                                 const int32_t*, const float*, const float*,  \
-                                 bool, T*);                                   \
-  template void EmbeddingBackward(Stream&, Scratch&, int64_t, int64_t,        \
-                                  int64_t, int64_t, const int32_t*, const T*, \
-                                  const EmbeddingGradients&);
-TRIBUTARY_INSTANTIATE(float)
-TRIBUTARY_INSTANTIATE(Bfloat16)
-#undef TRIBUTARY_INSTANTIATE
+ private:
+  CudaContext* const context_;
+};
+
+}  // namespace
+
+std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
+                                                 CudaContext* context) {
+  return CreateOps<EmbeddingOps, CudaEmbeddingOps>(precision, context);
+}
 
 }  // namespace tributary::cuda

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "common/cuda/launch.h"
-#include "worker/device/cuda/kernels/batch_norm.h"
+#include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
@@ -92,13 +92,21 @@ __global__ void __launch_bounds__(kChannelThreads, 1)
             residual, y);
 }
 
+template <typename T>
+struct Gradients {
+  T* dx = nullptr;          // Shape of x; may be dy, or null.
+  float* dscale = nullptr;  // [channels]
+  float* dshift = nullptr;  // [channels]
+  T* dresidual = nullptr;   // Shape of x, or null.
+};
+
 // With g = dy, or 0 where relu set y to 0: dx = scale inverse (g - mean(g) - (x
 // - mean) inverse^2 mean(g (x - mean))).
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads, 1)
     BackwardKernel(BatchNormShape s, const T* x, const float* scale,
                    const float* means, const float* variances, const T* y,
-                   const T* dy, BatchNormGradients<T> gradients) {
+                   const T* dy, Gradients<T> gradients) {
   __shared__ float shared[kWarp];
   const int64_t c = blockIdx.x;
   const float mean = means[c], inverse = InverseDeviation(variances[c]);
@@ -130,71 +138,66 @@ __global__ void __launch_bounds__(kChannelThreads, 1)
   }
 }
 
-// Returns one warp per image of the batch, up to the maximum.
-dim3 ThreadsFor(const BatchNormShape& s) {
-  return dim3(static_cast<unsigned>(
-      std::min<int64_t>(s.batch * kWarp, kChannelThreads)));
-}
+// T is what Real stands for.
+template <typename T>
+class CudaBatchNormOps final : public BatchNormOps {
+ public:
+  explicit CudaBatchNormOps(CudaContext* context) : context_(context) {}
+
+  void Forward(const ForwardArguments& args) override {
+    Run("BatchNormForward", &ForwardKernel<T>, args.shape, As<T>(args.x),
+        args.scale, args.shift, As<T>(args.residual), As<T>(args.y), args.mean,
+        args.variance);
+  }
+  void Evaluate(const EvaluateArguments& args) override {
+    Run("BatchNormEvaluate", &EvaluateKernel<T>, args.shape, As<T>(args.x),
+        args.scale, args.shift, args.mean, args.variance, As<T>(args.residual),
+        As<T>(args.y));
+  }
+  void Backward(const BackwardArguments& args) override {
+    const Gradients<T> gradients = {As<T>(args.dx), args.dscale, args.dshift,
+                                    As<T>(args.dresidual)};
+    Run("BatchNormBackward", &BackwardKernel<T>, args.shape, As<T>(args.x),
+        args.scale, args.mean, args.variance, As<T>(args.y), As<T>(args.dy),
+        gradients);
+  }
+  void StatisticsGradient(const StatisticsGradientArguments& args) override {
+    const float factor = static_cast<float>(args.sample_count);
+    const float unbiased =
+        static_cast<float>(args.observations) /
+        static_cast<float>(std::max<int64_t>(args.observations - 1, 1));
+    const float *const mean = args.mean, *const variance = args.variance;
+    const float* const running_mean = args.running_mean;
+    const float* const running_variance = args.running_variance;
+    float *const dmean = args.dmean, *const dvariance = args.dvariance;
+    ForEach(context_->Current(), "BatchNormStatisticsGradient", args.channels,
+            [=] __device__(int64_t c) {
+              dmean[c] = factor * (running_mean[c] - mean[c]);
+              dvariance[c] =
+                  factor * (running_variance[c] - unbiased * variance[c]);
+            });
+  }
+
+ private:
+  // Runs a kernel with one block per channel and one warp per image of the
+  // batch, up to the maximum.
+  template <typename Kernel, typename... Arguments>
+  void Run(const char* operation, Kernel kernel, const BatchNormShape& s,
+           const Arguments&... arguments) {
+    const dim3 threads(static_cast<unsigned>(
+        std::min<int64_t>(s.batch * kWarp, kChannelThreads)));
+    Launch(context_->Current(), operation, s.channels, threads, kernel, s,
+           arguments...);
+  }
+
+  CudaContext* const context_;
+};
 
 }  // namespace
 
-template <typename T>
-void BatchNormForward(Stream& stream, const BatchNormShape& shape, const T* x,
-                      const float* scale, const float* shift, const T* residual,
-                      T* y, float* mean, float* variance) {
-  Launch(stream, "BatchNormForward", shape.channels, ThreadsFor(shape),
-         &ForwardKernel<T>, shape, x, scale, shift, residual, y, mean,
-         variance);
+std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,
+                                                 CudaContext* context) {
+  return CreateOps<BatchNormOps, CudaBatchNormOps>(precision, context);
 }
-
-template <typename T>
-void BatchNormEvaluate(Stream& stream, const BatchNormShape& shape, const T* x,
-                       const float* scale, const float* shift,
-                       const float* mean, const float* variance,
-                       const T* residual, T* y) {
-  Launch(stream, "BatchNormEvaluate", shape.channels, ThreadsFor(shape),
-         &EvaluateKernel<T>, shape, x, scale, shift, mean, variance, residual,
-         y);
-}
-
-template <typename T>
-void BatchNormBackward(Stream& stream, const BatchNormShape& shape, const T* x,
-                       const float* scale, const float* mean,
-                       const float* variance, const T* y, const T* dy,
-                       const BatchNormGradients<T>& gradients) {
-  Launch(stream, "BatchNormBackward", shape.channels, ThreadsFor(shape),
-         &BackwardKernel<T>, shape, x, scale, mean, variance, y, dy, gradients);
-}
-
-void BatchNormStatisticsGradient(Stream& stream, int64_t channels,
-                                 int64_t observations, int64_t sample_count,
-                                 const BatchStatistics& micro_batch,
-                                 const BatchStatistics& running, float* dmean,
-                                 float* dvariance) {
-  const float factor = static_cast<float>(sample_count);
-  const float unbiased =
-      static_cast<float>(observations) /
-      static_cast<float>(std::max<int64_t>(observations - 1, 1));
-  ForEach(stream, "BatchNormStatisticsGradient", channels,
-          [=] __device__(int64_t c) {
-            dmean[c] = factor * (running.mean[c] - micro_batch.mean[c]);
-            dvariance[c] = factor * (running.variance[c] -
-                                     unbiased * micro_batch.variance[c]);
-          });
-}
-
-#define TRIBUTARY_INSTANTIATE(T)                                            \
-  template void BatchNormForward(Stream&, const BatchNormShape&, const T*,  \
-                                 const float*, const float*, const T*, T*,  \
-                                 float*, float*);                           \
-  template void BatchNormEvaluate(Stream&, const BatchNormShape&, const T*, \
-                                  const float*, const float*, const float*, \
-                                  const float*, const T*, T*);              \
-  template void BatchNormBackward(                                          \
-      Stream&, const BatchNormShape&, const T*, const float*, const float*, \
-      const float*, const T*, const T*, const BatchNormGradients<T>&);
-TRIBUTARY_INSTANTIATE(float)
-TRIBUTARY_INSTANTIATE(Bfloat16)
-#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

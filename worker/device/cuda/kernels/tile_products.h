@@ -1,8 +1,8 @@
 // Products of tiles of a head's matrices, for forward and backward attention.
 // Uses ordinary arithmetic for float32 and tensor cores for bfloat16. For .cu
 // files only.
-#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
-#define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_TILE_PRODUCTS_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_TILE_PRODUCTS_H_
 
 #include <cuda_runtime.h>
 
@@ -341,4 +341,4 @@ static_assert(sizeof(TileProducts<float>) <= 48 << 10 &&
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_TILE_PRODUCTS_H_

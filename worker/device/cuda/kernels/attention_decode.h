@@ -1,6 +1,6 @@
 // Incremental causal attention; see AttentionOps::Decode.
-#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_DECODE_H_
-#define TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_DECODE_H_
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_DECODE_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_DECODE_H_
 
 #include <cstdint>
 
@@ -27,4 +27,4 @@ void DecodeAttention(Stream& stream, const DecodeShape& shape, const T* qkv,
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_DECODE_H_
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_DECODE_H_

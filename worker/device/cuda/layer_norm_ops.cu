@@ -5,9 +5,9 @@
 #include <initializer_list>
 
 #include "common/cuda/launch.h"
+#include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/column_sums.h"
 #include "worker/device/cuda/kernels/map.h"
-#include "worker/device/cuda/kernels/normalization.h"
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {
@@ -357,63 +357,69 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
   }
 }
 
+// T is what Real stands for.
+template <typename T>
+class CudaLayerNormOps final : public LayerNormOps {
+ public:
+  explicit CudaLayerNormOps(CudaContext* context) : context_(context) {}
+
+  void Forward(const ForwardArguments& args) override {
+    Stream& stream = context_->Current();
+    const int64_t width = args.width;
+    const int64_t blocks = CeilDivide(args.rows, kRowsPerBlock);
+    const T *const x = As<T>(args.x), *const branch = As<T>(args.branch);
+    T *const sum = As<T>(args.sum), *const y = As<T>(args.y);
+    if (LanesHoldRow<T>(width, {x, branch, sum, y})) {
+      Launch(stream, "LayerNormForward", blocks, kBlockThreads,
+             branch == nullptr ? &HeldForwardKernel<T, false>
+                               : &HeldForwardKernel<T, true>,
+             args.rows, static_cast<int>(width),
+             1.0f / static_cast<float>(width), x, branch, sum, args.scale,
+             args.shift, args.epsilon, y, args.mean, args.inverse_deviation);
+      return;
+    }
+    Launch(
+        stream, "LayerNormForward", blocks, kBlockThreads,
+        branch == nullptr ? &ForwardKernel<T, false> : &ForwardKernel<T, true>,
+        args.rows, width, x, branch, sum, args.scale, args.shift, args.epsilon,
+        y, args.mean, args.inverse_deviation);
+  }
+  void Backward(const BackwardArguments& args) override {
+    Stream& stream = context_->Current();
+    const int64_t rows = args.rows, width = args.width;
+    const T *const x = As<T>(args.x), *const dy = As<T>(args.dy);
+    T* const dx = As<T>(args.dx);
+    const bool held = LanesHoldRow<T>(width, {x, dy, dx});
+    const RowChunks layout =
+        held ? RowChunks(rows, /*blocks=*/256, /*group=*/kRowsPerBlock)
+             : RowChunks(rows, /*blocks=*/512, /*group=*/kGroupRows);
+    const float share = 1.0f / static_cast<float>(width);
+    float* const partials =
+        context_->scratch().Floats(layout.chunks * 2 * width);
+    if (held) {
+      Launch(stream, "LayerNormBackward", layout.chunks, kBlockThreads,
+             &HeldBackwardKernel<T>, rows, static_cast<int>(width), share,
+             layout.rows_per_chunk, x, args.scale, args.mean,
+             args.inverse_deviation, dy, args.accumulate, dx, partials);
+    } else {
+      Launch(stream, "LayerNormBackward", layout.chunks, kBlockThreads,
+             &BackwardKernel<T>, rows, width, share, layout.rows_per_chunk, x,
+             args.scale, args.mean, args.inverse_deviation, dy, args.accumulate,
+             dx, partials);
+    }
+    FinishSums<2>(stream, "LayerNormBackward", layout.chunks, width, partials,
+                  {{args.dscale, args.dshift}});
+  }
+
+ private:
+  CudaContext* const context_;
+};
+
 }  // namespace
 
-template <typename T>
-void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
-                      const T* branch, T* sum, const float* scale,
-                      const float* shift, float epsilon, T* y, float* mean,
-                      float* inverse_deviation) {
-  const int64_t blocks = CeilDivide(rows, kRowsPerBlock);
-  if (LanesHoldRow<T>(width, {x, branch, sum, y})) {
-    Launch(stream, "LayerNormForward", blocks, kBlockThreads,
-           branch == nullptr ? &HeldForwardKernel<T, false>
-                             : &HeldForwardKernel<T, true>,
-           rows, static_cast<int>(width), 1.0f / static_cast<float>(width), x,
-           branch, sum, scale, shift, epsilon, y, mean, inverse_deviation);
-    return;
-  }
-  Launch(stream, "LayerNormForward", blocks, kBlockThreads,
-         branch == nullptr ? &ForwardKernel<T, false> : &ForwardKernel<T, true>,
-         rows, width, x, branch, sum, scale, shift, epsilon, y, mean,
-         inverse_deviation);
+std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
+                                                 CudaContext* context) {
+  return CreateOps<LayerNormOps, CudaLayerNormOps>(precision, context);
 }
-
-template <typename T>
-void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
-                       int64_t width, const T* x, const float* scale,
-                       const float* mean, const float* inverse_deviation,
-                       const T* dy, const LayerNormGradients<T>& gradients) {
-  const bool held = LanesHoldRow<T>(width, {x, dy, gradients.dx});
-  const RowChunks layout =
-      held ? RowChunks(rows, /*blocks=*/256, /*group=*/kRowsPerBlock)
-           : RowChunks(rows, /*blocks=*/512, /*group=*/kGroupRows);
-  const float share = 1.0f / static_cast<float>(width);
-  float* const partials = scratch.Floats(layout.chunks * 2 * width);
-  if (held) {
-    Launch(stream, "LayerNormBackward", layout.chunks, kBlockThreads,
-           &HeldBackwardKernel<T>, rows, static_cast<int>(width), share,
-           layout.rows_per_chunk, x, scale, mean, inverse_deviation, dy,
-           gradients.accumulate, gradients.dx, partials);
-  } else {
-    Launch(stream, "LayerNormBackward", layout.chunks, kBlockThreads,
-           &BackwardKernel<T>, rows, width, share, layout.rows_per_chunk, x,
-           scale, mean, inverse_deviation, dy, gradients.accumulate,
-           gradients.dx, partials);
-  }
-  FinishSums<2>(stream, "LayerNormBackward", layout.chunks, width, partials,
-                {{gradients.dscale, gradients.dshift}});
-}
-
-#define TRIBUTARY_INSTANTIATE(T)                                           \
-  template void LayerNormForward(Stream&, int64_t, int64_t, const T*,      \
-                                 const T*, T*, const float*, const float*, \
-                                 float, T*, float*, float*);               \
-  template void LayerNormBackward(                                         \
-      Stream&, Scratch&, int64_t, int64_t, const T*, const float*,         \
-      const float*, const float*, const T*, const LayerNormGradients<T>&);
-TRIBUTARY_INSTANTIATE(float)
-TRIBUTARY_INSTANTIATE(Bfloat16)
-#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "common/cuda/launch.h"
-#include "worker/device/cuda/attention_decode.h"
+#include "worker/device/cuda/kernels/attention_decode.h"
 #include "worker/device/cuda/kernels/reduction.h"
 
 namespace tributary::cuda {

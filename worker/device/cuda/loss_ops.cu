@@ -2,22 +2,25 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <utility>
 
+#include "common/base/status_macros.h"
 #include "common/cuda/launch.h"
+#include "worker/device/cuda/cuda_copies.h"
+#include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/instructions.h"
-#include "worker/device/cuda/kernels/loss.h"
 #include "worker/device/cuda/kernels/map.h"
 #include "worker/device/cuda/kernels/reduction.h"
+#include "worker/device/cuda/kernels/scratch.h"
 
 namespace tributary::cuda {
+namespace {
 
 // Results of a row on the GPU.
 struct RowLoss {
   double loss;
   int32_t correct, counted;  // 0 or 1.
 };
-
-namespace {
 
 // Few large thread blocks: the rows in use at one time fit into the L2 cache,
 // which then still holds a long row when it is read a second time.
@@ -263,94 +266,119 @@ int ThreadsFor(int64_t width) {
   return width <= 4096 ? kBlockThreads : kMaximumThreads;
 }
 
+// Computes the loss of each row on the GPU and copies the losses to the host,
+// which adds them in the order of the rows. T is what Real stands for.
+template <typename T>
+class CudaLossOps final : public LossOps {
+ public:
+  CudaLossOps(CudaContext* context, std::unique_ptr<CudaEvent> copied)
+      : context_(context),
+        copied_(std::move(copied)),
+        device_(&context->Current(), context->growths_counter()),
+        host_(&context->Current(), context->growths_counter(),
+              Scratch::Place::kPinnedHost) {}
+
+  void BeginSoftmaxCrossEntropy(
+      const SoftmaxCrossEntropyArguments& args) override {
+    const T* const logits = As<T>(args.logits);
+    T* const dlogits = As<T>(args.dlogits);
+    const bool aligned = args.classes % kGroup<T> == 0 &&
+                         IsAligned<Group<T>>(logits) &&
+                         IsAligned<Group<T>>(dlogits);
+    Launch(context_->Current(), "SoftmaxCrossEntropy", args.rows,
+           dim3(ThreadsFor(args.classes)),
+           args.smoothing > 0 ? &SoftmaxCrossEntropyKernel<T, true>
+                              : &SoftmaxCrossEntropyKernel<T, false>,
+           args.classes, aligned, logits, args.labels, dlogits, args.smoothing,
+           args.classes - args.padding, RowLosses(args.rows));
+    Collect(args.rows);
+  }
+  void BeginMeanSquaredError(const MeanSquaredErrorArguments& args) override {
+    Launch(context_->Current(), "MeanSquaredError", args.rows,
+           dim3(ThreadsFor(args.width)), &MeanSquaredErrorKernel<T>, args.width,
+           As<T>(args.x), args.target, As<T>(args.dx), RowLosses(args.rows));
+    Collect(args.rows);
+  }
+  void BeginBinaryCrossEntropy(
+      const BinaryCrossEntropyArguments& args) override {
+    const T* const logits = As<T>(args.logits);
+    const int32_t* const labels = args.labels;
+    T* const dlogits = As<T>(args.dlogits);
+    RowLoss* const losses = RowLosses(args.rows);
+    // A row has one logit, so a thread computes a row.
+    ForEach(context_->Current(), "BinaryCrossEntropy", args.rows,
+            [=] __device__(int64_t r) {
+              const int32_t label = labels[r];
+              if (label < 0) {
+                losses[r] = {0.0, 0, 0};
+                if (dlogits != nullptr) dlogits[r] = 0.0f;
+                return;
+              }
+              const float x = logits[r];
+              const double wide = x;
+              losses[r] = {(x < 0.0f ? 0.0 : wide) - wide * label +
+                               log1p(exp(-fabs(wide))),
+                           (x > 0.0f) == (label > 0) ? 1 : 0, 1};
+              if (dlogits != nullptr) {
+                dlogits[r] =
+                    1.0f / (1.0f + expf(-x)) - static_cast<float>(label);
+              }
+            });
+    Collect(args.rows);
+  }
+  absl::StatusOr<Loss> Await() override {
+    const Stream& stream = context_->Current();
+    TRIBUTARY_RETURN_IF_ERROR(copied_->Wait());
+    TRIBUTARY_RETURN_IF_ERROR(stream.status());
+    Loss total;
+    for (int64_t r = 0; r < rows_; ++r) {
+      if (losses_[r].counted == 0) continue;
+      total.sum += losses_[r].loss;
+      total.correct += losses_[r].correct;
+      ++total.counted;
+    }
+    return total;
+  }
+
+ private:
+  // Returns GPU memory for the losses of `rows` rows.
+  RowLoss* RowLosses(int64_t rows) {
+    return static_cast<RowLoss*>(
+        device_.Bytes(static_cast<size_t>(rows) * sizeof(RowLoss)));
+  }
+  // Queues the copy of the losses to the host.
+  void Collect(int64_t rows) {
+    Stream& stream = context_->Current();
+    const size_t bytes = static_cast<size_t>(rows) * sizeof(RowLoss);
+    void* const host = host_.Bytes(bytes);
+    const void* const device = device_.Bytes(bytes);
+    stream.Enqueue("copying losses", [&](cudaStream_t queue) {
+      return cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost,
+                             queue);
+    });
+    losses_ = static_cast<const RowLoss*>(host);
+    rows_ = rows;
+    copied_->RecordOn(stream);
+  }
+
+  CudaContext* const context_;
+  const std::unique_ptr<CudaEvent> copied_;
+  int64_t rows_ = 0;
+  const RowLoss* losses_ = nullptr;  // Losses of the rows, in host_.
+  Scratch device_;
+  Scratch host_;
+};
+
 }  // namespace
 
-RowLoss* LossRunner::RowLosses(int64_t rows) {
-  return static_cast<RowLoss*>(
-      device_.Bytes(static_cast<size_t>(rows) * sizeof(RowLoss)));
-}
-
-void LossRunner::Collect(Stream& stream, int64_t rows) {
-  const size_t bytes = static_cast<size_t>(rows) * sizeof(RowLoss);
-  void* const host = host_.Bytes(bytes);
-  const void* const device = device_.Bytes(bytes);
-  stream.Enqueue("copying losses", [&](cudaStream_t queue) {
-    return cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, queue);
-  });
-  losses_ = static_cast<const RowLoss*>(host);
-  rows_ = rows;
-}
-
-Loss LossRunner::Sum() const {
-  Loss total;
-  for (int64_t r = 0; r < rows_; ++r) {
-    if (losses_[r].counted == 0) continue;
-    total.sum += losses_[r].loss;
-    total.correct += losses_[r].correct;
-    ++total.counted;
+absl::StatusOr<std::unique_ptr<LossOps>> CreateLossOps(Precision precision,
+                                                       CudaContext* context) {
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<CudaEvent> copied,
+                             CudaEvent::Create(context->ordinal()));
+  if (precision == Precision::kBfloat16) {
+    return std::make_unique<CudaLossOps<Bfloat16>>(context, std::move(copied));
   }
-  return total;
+  return std::make_unique<CudaLossOps<float>>(context, std::move(copied));
 }
-
-template <typename T>
-void LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
-                                     int64_t classes, const T* logits,
-                                     const int32_t* labels, T* dlogits,
-                                     float smoothing, int64_t padding) {
-  const bool aligned = classes % kGroup<T> == 0 &&
-                       IsAligned<Group<T>>(logits) &&
-                       IsAligned<Group<T>>(dlogits);
-  Launch(stream, "SoftmaxCrossEntropy", rows, dim3(ThreadsFor(classes)),
-         smoothing > 0 ? &SoftmaxCrossEntropyKernel<T, true>
-                       : &SoftmaxCrossEntropyKernel<T, false>,
-         classes, aligned, logits, labels, dlogits, smoothing,
-         classes - padding, RowLosses(rows));
-  Collect(stream, rows);
-}
-
-template <typename T>
-void LossRunner::MeanSquaredError(Stream& stream, int64_t rows, int64_t width,
-                                  const T* x, const float* target, T* dx) {
-  Launch(stream, "MeanSquaredError", rows, dim3(ThreadsFor(width)),
-         &MeanSquaredErrorKernel<T>, width, x, target, dx, RowLosses(rows));
-  Collect(stream, rows);
-}
-
-template <typename T>
-void LossRunner::BinaryCrossEntropy(Stream& stream, int64_t rows,
-                                    const T* logits, const int32_t* labels,
-                                    T* dlogits) {
-  RowLoss* const losses = RowLosses(rows);
-  // A row has one logit, so a thread computes a row.
-  ForEach(stream, "BinaryCrossEntropy", rows, [=] __device__(int64_t r) {
-    const int32_t label = labels[r];
-    if (label < 0) {
-      losses[r] = {0.0, 0, 0};
-      if (dlogits != nullptr) dlogits[r] = 0.0f;
-      return;
-    }
-    const float x = logits[r];
-    const double wide = x;
-    losses[r] = {
-        (x < 0.0f ? 0.0 : wide) - wide * label + log1p(exp(-fabs(wide))),
-        (x > 0.0f) == (label > 0) ? 1 : 0, 1};
-    if (dlogits != nullptr) {
-      dlogits[r] = 1.0f / (1.0f + expf(-x)) - static_cast<float>(label);
-    }
-  });
-  Collect(stream, rows);
-}
-
-#define TRIBUTARY_INSTANTIATE(T)                                              \
-  template void LossRunner::SoftmaxCrossEntropy(Stream&, int64_t, int64_t,    \
-                                                const T*, const int32_t*, T*, \
-                                                float, int64_t);              \
-  template void LossRunner::MeanSquaredError(Stream&, int64_t, int64_t,       \
-                                             const T*, const float*, T*);     \
-  template void LossRunner::BinaryCrossEntropy(Stream&, int64_t, const T*,    \
-                                               const int32_t*, T*);
-TRIBUTARY_INSTANTIATE(float)
-TRIBUTARY_INSTANTIATE(Bfloat16)
-#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda
