@@ -1,9 +1,16 @@
 #include "tributary/worker.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/numerics/philox.h"
 #include "common/transport/security.h"
 #include "deploy/flags/environment.h"
 #include "deploy/flags/exit_code.h"
@@ -13,6 +20,43 @@
 #include "library/worker_session.h"
 
 namespace tributary {
+namespace {
+
+// Replaces `*value` by the variable, if it is set.
+void Read(const Environment& environment, const std::string& variable,
+          std::string* value) {
+  const absl::optional<std::string> text = environment(variable);
+  if (text.has_value() && !text->empty()) *value = *text;
+}
+
+absl::Status Read(const Environment& environment, const std::string& variable,
+                  int min, int max, int* value) {
+  std::string text = absl::StrCat(*value);
+  Read(environment, variable, &text);
+  if (absl::SimpleAtoi(text, value) && *value >= min && *value <= max) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("environment variable ", variable, " is '", text,
+                   "', expected a whole number from ", min, " to ", max));
+}
+
+}  // namespace
+
+Random::Random(uint64_t seed, uint32_t purpose, uint32_t a, uint32_t b)
+    : seed_(seed), purpose_(purpose), a_(a), b_(b) {}
+
+uint32_t Random::Bits() {
+  if (position_ % 4 == 0) {
+    const RandomStream stream = {seed_, static_cast<RandomPurpose>(purpose_),
+                                 a_, b_};
+    const PhiloxBlock block = stream.Block(position_ / 4);
+    std::copy(block.begin(), block.end(), block_);
+  }
+  return block_[position_++ % 4];
+}
+
+float Random::Uniform() { return UniformFloat(Bits()); }
 
 int64_t MicroBatch::step() const { return state_->step(); }
 int MicroBatch::number() const { return state_->number(); }
@@ -119,6 +163,38 @@ void EndWorkerProcess(const absl::Status& status) {
       absl::IsCancelled(status) ? kExitPreempted : ExitCodeOf(status);
   if (exit_code != kExitDone) ReportError(status, exit_code);
   EndProcess(exit_code);
+}
+
+absl::StatusOr<Worker::Options> Worker::Options::FromEnvironment() {
+  const Environment environment = ProcessEnvironment();
+  TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
+                             ReadLauncherEnvironment(environment));
+  Options options;
+  options.coordinator = launcher.Coordinator();
+  Read(environment, "TRIBUTARY_COORDINATOR", &options.coordinator);
+  if (!absl::StrContains(options.coordinator, ":")) {
+    options.coordinator = JoinHostPort(options.coordinator, kDefaultPort);
+  }
+  if (launcher.rank.has_value()) {
+    options.rank = static_cast<int>(launcher.rank->value);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Read(environment, "TRIBUTARY_RANK", -1, 65535, &options.rank));
+  Read(environment, "TRIBUTARY_TLS_DIR", &options.tls_dir);
+  Read(environment, "TRIBUTARY_TOKEN_FILE", &options.token_file);
+  Read(environment, "TRIBUTARY_ADVERTISE", &options.advertise);
+  std::string insecure = "false";
+  Read(environment, "TRIBUTARY_INSECURE_NETWORK", &insecure);
+  if (!absl::SimpleAtob(insecure, &options.insecure_network)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("environment variable TRIBUTARY_INSECURE_NETWORK is '",
+                     insecure, "', expected true or false"));
+  }
+  Read(environment, "TRIBUTARY_LOG_LEVEL", &options.log_level);
+  Read(environment, "TRIBUTARY_LOG_FORMAT", &options.log_format);
+  TRIBUTARY_RETURN_IF_ERROR(Read(environment, "TRIBUTARY_WARNING_FD", -1,
+                                 1 << 20, &options.warning_fd));
+  return options;
 }
 
 }  // namespace tributary
