@@ -90,18 +90,18 @@ class ChunkPass {
 };
 
 // Runs the passes of several chunks together, with the same results as if they
-// ran one by one. On a GPU, one kernel launch can then update several chunks.
-// Thread-safe, but calls with the same pass must not overlap.
+// ran one by one, as this class does. On a GPU, one kernel launch can update
+// several chunks. Thread-safe, but calls with the same pass must not overlap.
 class ChunkPassGroup {
  public:
   virtual ~ChunkPassGroup() = default;
 
   // Returns the largest number of passes that one call of SumOfSquares or Run
   // may contain.
-  virtual int most() const = 0;
+  virtual int most() const { return 1; }
   // Returns the number of calls of SumOfSquares and Run that the implementation
   // can overlap, for example on streams of a GPU. At least 1.
-  virtual int streams() const = 0;
+  virtual int streams() const { return 1; }
 
   struct SumItem {
     ChunkPass* pass = nullptr;
@@ -117,14 +117,10 @@ class ChunkPassGroup {
   // any pass fails, they return its error, and none of the passes may be used
   // again.
   virtual absl::StatusOr<std::vector<double>> SumOfSquares(
-      absl::Span<const SumItem> items) = 0;
+      absl::Span<const SumItem> items);
   virtual absl::StatusOr<std::vector<double>> Run(
-      absl::Span<const RunItem> items) = 0;
+      absl::Span<const RunItem> items);
 };
-
-// Returns a group whose Run executes its passes one after the other, on the
-// calling thread.
-std::unique_ptr<ChunkPassGroup> RunPassesOneByOne();
 
 // The arguments of a ChunkPassMaker, which describe the passes to create.
 struct ChunkPassPlan {
@@ -142,8 +138,7 @@ struct ChunkPassPlan {
 struct ChunkPasses {
   // The pass of each chunk, in the order of ChunkPassPlan::chunks.
   std::vector<std::unique_ptr<ChunkPass>> passes;
-  // Runs the passes of several chunks together. Null if that saves nothing.
-  std::unique_ptr<ChunkPassGroup> group;
+  std::unique_ptr<ChunkPassGroup> group = std::make_unique<ChunkPassGroup>();
   // Returns a buffer with room for any of the chunks. The buffer may outlive
   // the passes. The function is null or returns null if ordinary memory is as
   // fast.

@@ -63,8 +63,7 @@ UpdateEngine::UpdateEngine(const Options& options, ArenaLayout layout,
       buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements()),
                SourceOf(passes)),
       halves_((buffers_.elements() + 1) / 2),
-      passes_(passes.group != nullptr ? std::move(passes.group)
-                                      : RunPassesOneByOne()),
+      passes_(std::move(passes.group)),
       settings_(ChunkSettings()),
       dense_(policy_.get()),
       queue_(pool, QueueOptions()) {

@@ -14,7 +14,7 @@
 #include "common/codec/top_k.h"
 #include "common/stream/notices.h"
 #include "server/membership/peer_checks.h"
-#include "server/service/arrived_gradient.h"
+#include "server/service/received_gradient.h"
 
 namespace tributary {
 namespace {
@@ -231,7 +231,8 @@ absl::Status ExchangeSession::AddReceived(const Contribution& c,
   TRIBUTARY_ASSIGN_OR_RETURN(
       ReceivedFloats floats,
       Receive(c.chunk(), c.encoding(), std::move(payload)));
-  return AddContribution(c, GradientFromWire(std::move(floats)));
+  return AddContribution(c,
+                         std::make_shared<ReceivedGradient>(std::move(floats)));
 }
 
 absl::Status ExchangeSession::AddContribution(

@@ -61,7 +61,6 @@ class TreeSum {
   int64_t nonfinite_loss_contributor() const {
     return nonfinite_loss_contributor_;
   }
-  bool empty() const { return steps_.empty(); }
 
   // Sums elements [begin, begin + count), where count is at most kBlock. The
   // result is *half + *other_half, or *half alone if `*other_half` is null; the

@@ -186,9 +186,8 @@ class Driver {
     return aggregator.Take();
   }
 
-  ChunkPassGroup* group() const {
-    return made_.group != nullptr && case_.together ? made_.group.get()
-                                                    : one_by_one_.get();
+  ChunkPassGroup* group() {
+    return case_.together ? made_.group.get() : &one_by_one_;
   }
 
   struct PassRun {
@@ -254,7 +253,7 @@ class Driver {
   BufferPool halves_{2056};
   std::vector<std::unique_ptr<ChunkWeights>> weights_;
   ChunkPasses made_;
-  const std::unique_ptr<ChunkPassGroup> one_by_one_ = RunPassesOneByOne();
+  ChunkPassGroup one_by_one_;
   Trace trace_;
 };
 

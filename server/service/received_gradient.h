@@ -1,11 +1,16 @@
-#include "server/service/arrived_gradient.h"
+// The gradient of a contribution that a server has received as a message.
+#ifndef TRIBUTARY_SERVER_SERVICE_RECEIVED_GRADIENT_H_
+#define TRIBUTARY_SERVER_SERVICE_RECEIVED_GRADIENT_H_
 
 #include <cstdint>
 #include <utility>
 
-namespace tributary {
-namespace {
+#include "common/stream/received_floats.h"
+#include "common/update/aggregation/gradient_source.h"
 
+namespace tributary {
+
+// Keeps the received payload, and decodes elements when they are read.
 class ReceivedGradient final : public GradientSource {
  public:
   explicit ReceivedGradient(ReceivedFloats floats)
@@ -25,10 +30,6 @@ class ReceivedGradient final : public GradientSource {
   const ReceivedFloats floats_;
 };
 
-}  // namespace
-
-std::shared_ptr<const GradientSource> GradientFromWire(ReceivedFloats floats) {
-  return std::make_shared<ReceivedGradient>(std::move(floats));
-}
-
 }  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_SERVICE_RECEIVED_GRADIENT_H_

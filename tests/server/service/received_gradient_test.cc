@@ -1,4 +1,4 @@
-#include "server/service/arrived_gradient.h"
+#include "server/service/received_gradient.h"
 
 #include <cstdint>
 #include <memory>
@@ -29,10 +29,10 @@ std::shared_ptr<const GradientSource> FromWire(Encoding encoding,
                       bytes),
       elements);
   EXPECT_TRUE(floats.ok()) << floats.status();
-  return GradientFromWire(*std::move(floats));
+  return std::make_shared<ReceivedGradient>(*std::move(floats));
 }
 
-TEST(ArrivedGradientTest, DecodesAPayloadWhereItIsRead) {
+TEST(ReceivedGradientTest, DecodesAPayloadWhereItIsRead) {
   const std::vector<float> values = {1, kBetween, 3};
   const auto gradient =
       FromWire(FLOAT32,
@@ -46,7 +46,7 @@ TEST(ArrivedGradientTest, DecodesAPayloadWhereItIsRead) {
   EXPECT_FALSE(gradient->sparse());
 }
 
-TEST(ArrivedGradientTest, AddsASparsePayloadWithoutTheRest) {
+TEST(ReceivedGradientTest, AddsASparsePayloadWithoutTheRest) {
   const std::vector<float> zeros(8);
   const std::vector<float> values = {0, 0, 0, 5, 0, 0, 0, 0};
   const auto gradient = FromWire(
