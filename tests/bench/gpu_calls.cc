@@ -55,19 +55,18 @@ class CountingExchange final : public Exchange {
   Buffer TakeDeviceArena() override {
     return Buffer(static_cast<float*>(memory_.get()), [](float*) {});
   }
-  const float* DeviceWeights(int64_t) const override {
-    return static_cast<const float*>(memory_.get());
+  MemoryView DeviceWeights(int64_t) const override {
+    if (!on_device()) return MemoryView();
+    return {static_cast<float*>(memory_.get()), /*owner=*/nullptr,
+            MemoryPlace::kDevice};
   }
-  bool DeviceWeightsAreLocal() const override { return on_device(); }
   void PushInitial(Buffer) override {}
   void Push(int64_t step, NodeChunk sum) override {
     Deliver(step + 1, sum.chunk);
     if (step + 1 == kSteps && sum.chunk == 0) state_->SetFinished();
   }
   void Finish() override {}
-  int64_t bytes_sent() const override { return 0; }
-  int64_t bytes_received() const override { return 0; }
-  DurationCounts chunk_latency() const override { return DurationCounts(); }
+  void FillStatistics(ProcessStatistics*) const override {}
 
  private:
   void Deliver(int64_t version, int chunk) {

@@ -58,12 +58,13 @@ bool DeviceArenas::Replace(int chunk, const Version& version) {
   return true;
 }
 
-void DeviceArenas::Copy(int first, int last, const float* from, Memory memory) {
+void DeviceArenas::Copy(int first, int last, const float* from,
+                        MemoryPlace place) {
   const int64_t begin = layout_->ChunkBegin(first);
   const size_t bytes = BytesOf(first, last);
   if (on_device_) {
     CopyOnDevice(from + begin, bytes, weights() + begin);
-  } else if (memory == Memory::kDevice) {
+  } else if (place >= MemoryPlace::kDevice) {
     loads_->CopyOnDevice(weights() + begin, from + begin, bytes);
   } else {
     loads_->CopyFromHost(weights() + begin, from + begin, bytes);
@@ -79,14 +80,14 @@ void DeviceArenas::CopyOnDevice(const float* from, size_t bytes, float* to) {
 }
 
 void DeviceArenas::Load(int first, absl::Span<const Version> versions,
-                        const float* from, Memory memory) {
+                        const float* from, MemoryPlace place) {
   const int last = first + static_cast<int>(versions.size());
   bool copied = false;
   for (int chunk = first; chunk < last; ++chunk) {
     const int begin = chunk;
     while (chunk < last && Replace(chunk, versions[chunk - first])) ++chunk;
     if (begin == chunk) continue;
-    Copy(begin, chunk, from, memory);
+    Copy(begin, chunk, from, place);
     copied = true;
   }
   if (!copied || on_device_) return;
@@ -96,14 +97,14 @@ void DeviceArenas::Load(int first, absl::Span<const Version> versions,
 
 void DeviceArenas::LoadAll(const float* host) {
   versions_.assign(versions_.size(), Version());
-  Copy(0, layout_->chunk_count(), host, Memory::kHost);
+  Copy(0, layout_->chunk_count(), host, MemoryPlace::kHost);
   if (on_device_) return;
   loads_->Record(loaded_.get());
   device_->copies()->Await(*loaded_);
 }
 
 void DeviceArenas::Save(int first, int last, const float* from, float* to,
-                        Memory memory) {
+                        MemoryPlace place) {
   if (first >= last) return;
   if (!on_device_) {
     device_->copies()->Record(computed_.get());
@@ -114,20 +115,20 @@ void DeviceArenas::Save(int first, int last, const float* from, float* to,
     while (begin > first && BytesOf(begin - 1, last) <= kMaximumCopyBytes) {
       --begin;
     }
-    SaveInOneCopy(begin, last, from, to, memory);
+    SaveInOneCopy(begin, last, from, to, place);
     last = begin;
   }
 }
 
 void DeviceArenas::SaveInOneCopy(int first, int last, const float* from,
-                                 float* to, Memory memory) {
+                                 float* to, MemoryPlace place) {
   const int64_t begin = layout_->ChunkBegin(first);
   const size_t bytes = BytesOf(first, last);
   if (on_device_) {
     CopyOnDevice(from + begin, bytes, to + begin);
     device_->copies()->Record(saved_[first].end.get());
   } else {
-    if (memory == Memory::kDevice) {
+    if (place >= MemoryPlace::kDevice) {
       saves_->CopyOnDevice(to + begin, from + begin, bytes);
     } else {
       saves_->CopyToHost(to + begin, from + begin, bytes);

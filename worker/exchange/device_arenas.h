@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/parameters/arena_layout.h"
+#include "common/parameters/memory_view.h"
 #include "worker/device/device.h"
 
 namespace tributary {
@@ -62,16 +63,14 @@ class DeviceArenas {
     int64_t step = -1;
     int64_t base = -1;
   };
-  // The kind of memory of an arena that this class copies from or to.
-  enum class Memory { kHost, kDevice };
   // Queues copies of the chunks [first, first + versions.size()) from the arena
-  // `from` to weights(). `versions` lists the versions of these chunks in
-  // `from`. Copies only the chunks that weights() does not hold in these
-  // versions, with one copy for each run of adjacent ones. Operations queued
-  // from now on run after the copies; operations queued before must not read
-  // the chunks. The chunks must not change in `from` until Synchronize.
+  // `from`, which is in `place`, to weights(). `versions` lists the versions of
+  // these chunks in `from`. Copies only the chunks that weights() does not hold
+  // in these versions, with one copy for each run of adjacent ones. Operations
+  // queued from now on run after the copies; operations queued before must not
+  // read the chunks. The chunks must not change in `from` until Synchronize.
   void Load(int first, absl::Span<const Version> versions, const float* from,
-            Memory memory = Memory::kHost);
+            MemoryPlace place = MemoryPlace::kHost);
   // Queues a copy of all chunks from the arena `host` to weights(), even if
   // weights() already holds them. Discards the recorded versions, so that the
   // next Load of each chunk copies it again. Operations queued from now on run
@@ -80,11 +79,12 @@ class DeviceArenas {
   void LoadAll(const float* host);
 
   // Queues copies of the chunks [first, last) from `from`, an arena in device
-  // memory such as gradients(), to the arena `to`. Makes as few copies of up to
-  // kMaximumCopyBytes as possible, last chunks first. A chunk that is larger is
-  // one copy. The copies include the effect of all operations queued so far.
+  // memory such as gradients(), to the arena `to`, which is in `place`. Makes
+  // as few copies of up to kMaximumCopyBytes as possible, last chunks first. A
+  // chunk that is larger is one copy. The copies include the effect of all
+  // operations queued so far.
   void Save(int first, int last, const float* from, float* to,
-            Memory memory = Memory::kHost);
+            MemoryPlace place = MemoryPlace::kHost);
   // Returns true if Save has finished copying the chunk. Returns an error if
   // the copy, or an operation before it, has failed; the chunk at its
   // destination is then undefined.
@@ -112,10 +112,10 @@ class DeviceArenas {
   // must copy the weights.
   bool Replace(int chunk, const Version& version);
   // Queues a copy of chunks [first, last) to weights().
-  void Copy(int first, int last, const float* from, Memory memory);
+  void Copy(int first, int last, const float* from, MemoryPlace place);
   // Queues one copy of chunks [first, last) to `to`.
   void SaveInOneCopy(int first, int last, const float* from, float* to,
-                     Memory memory);
+                     MemoryPlace place);
   size_t BytesOf(int first, int last) const;
 
   // Queues a copy within the device's memory, in order with the device's other

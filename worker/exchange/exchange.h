@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/parameters/arena_layout.h"
+#include "common/parameters/memory_view.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/reduction_stream.h"
@@ -76,23 +77,19 @@ class Exchange {
   virtual Buffer TakeArena() = 0;
 
   // Returns true if sums and weights may be in the memory of the worker's GPU,
-  // or of a GPU whose memory it can access. Otherwise, TakeDeviceArena and
-  // DeviceWeights return null. The result does not change between the arrival
-  // of the first weights and Finish.
+  // or of a GPU whose memory it can access. Otherwise, TakeDeviceArena returns
+  // null, and DeviceWeights an empty view. The result does not change between
+  // the arrival of the first weights and Finish.
   virtual bool on_device() const { return false; }
   // Returns a gradient arena in the GPU's memory, which Push can send like an
   // arena of TakeArena. Returns null if all arenas in that memory are in use.
   virtual Buffer TakeDeviceArena() { return nullptr; }
-  // Returns the arena in the GPU's memory that holds this version of the
-  // weights, or null if there is none. If there is one, the trainer must read
-  // it instead of WorkState::Weights. A chunk may be read once
-  // WorkState::AwaitWeights has returned true for it.
-  virtual const float* DeviceWeights(int64_t /*version*/) const {
-    return nullptr;
-  }
-  // Returns true if DeviceWeights is in the memory of the worker's own GPU,
-  // which can therefore read it at full speed.
-  virtual bool DeviceWeightsAreLocal() const { return false; }
+  // Returns the arena that holds this version of the weights in the memory of
+  // the worker's own GPU (kDevice), which can read it at full speed, or of a
+  // different GPU (kPeerDevice). Returns an empty view if there is none. If
+  // there is one, the trainer must read it instead of WorkState::Weights. A
+  // chunk may be read once WorkState::AwaitWeights has returned true for it.
+  virtual MemoryView DeviceWeights(int64_t /*version*/) const { return {}; }
 
   // Shows the servers the worker's assignment. The membership client calls this
   // before the WorkState receives the assignment.
@@ -112,15 +109,8 @@ class Exchange {
   // complete.
   virtual void Finish() = 0;
 
-  virtual int64_t bytes_sent() const = 0;
-  virtual int64_t bytes_received() const = 0;
-  // Return the bytes exchanged through memory that this process shares with a
-  // server. They are not included in bytes_sent and bytes_received.
-  virtual int64_t shared_bytes_sent() const { return 0; }
-  virtual int64_t shared_bytes_received() const { return 0; }
-  // Returns the round-trip times of chunks; see
-  // ProcessStatistics.chunk_latency.
-  virtual DurationCounts chunk_latency() const = 0;
+  // Sets the fields of `statistics` that count bytes and chunks' round trips.
+  virtual void FillStatistics(ProcessStatistics* statistics) const = 0;
 
   const ArenaLayout& layout() const { return *plan_.layout; }
 

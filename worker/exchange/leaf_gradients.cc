@@ -27,7 +27,7 @@ LeafGradients::LeafGradients(int micro_batch, int64_t sample_count,
   if (!sums->complete()) return;
   arena_ = exchange->TakeDeviceArena();
   if (arena_ != nullptr) {
-    memory_ = DeviceArenas::Memory::kDevice;
+    place_ = MemoryPlace::kPeerDevice;
   } else {
     arena_ = exchange->TakeArena();
   }
@@ -78,7 +78,7 @@ absl::Status LeafGradients::Finish(double loss_sum) {
 void LeafGradients::AddUp(int first) {
   sums_->Add(first, last_added_);
   if (sums_->complete()) {
-    device_->Save(first, last_added_, sums_->sum(), arena_.get(), memory_);
+    device_->Save(first, last_added_, sums_->sum(), arena_.get(), place_);
   }
   last_added_ = first;
 }

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/parameters/arena_layout.h"
+#include "common/parameters/memory_view.h"
 #include "worker/exchange/device_arenas.h"
 #include "worker/exchange/device_sums.h"
 #include "worker/exchange/exchange.h"
@@ -57,7 +58,7 @@ class LeafGradients final : public GradientSink {
   // The arena for the micro-batch's gradients or, with a device, for the sum
   // that the micro-batch completes; null if it completes none.
   Buffer arena_;
-  DeviceArenas::Memory memory_ = DeviceArenas::Memory::kHost;  // Of arena_.
+  MemoryPlace place_ = MemoryPlace::kHost;  // Of arena_.
   int last_chunk_;  // The last chunk not passed on yet; -1 if there is none.
   int last_added_;  // AddUp has covered this chunk and all later ones.
 };

@@ -6,19 +6,12 @@
 namespace tributary {
 namespace {
 
-bool ReadsInPlace(const Task& task, const Exchange& exchange,
-                  const DeviceArenas* device) {
-  return device == nullptr ||
-         (exchange.DeviceWeights(task.version) != nullptr &&
-          exchange.DeviceWeightsAreLocal());
-}
-
 const float* WeightsOf(const Task& task, const WorkState& state,
-                       const Exchange& exchange, const DeviceArenas* device) {
+                       const MemoryView& on_device,
+                       const DeviceArenas* device) {
   if (device == nullptr) return state.Weights(task.version);
-  return ReadsInPlace(task, exchange, device)
-             ? exchange.DeviceWeights(task.version)
-             : device->weights();
+  return on_device.place == MemoryPlace::kDevice ? on_device.values
+                                                 : device->weights();
 }
 
 }  // namespace
@@ -26,12 +19,18 @@ const float* WeightsOf(const Task& task, const WorkState& state,
 TaskWeights::TaskWeights(const Task& task, WorkState* state,
                          const Exchange& exchange, DeviceArenas* device,
                          StepObserver* observer)
-    : WeightsView(WeightsOf(task, *state, exchange, device)),
+    : TaskWeights(task, state, exchange.layout(),
+                  exchange.DeviceWeights(task.version), device, observer) {}
+
+TaskWeights::TaskWeights(const Task& task, WorkState* state,
+                         const ArenaLayout& layout, const MemoryView& on_device,
+                         DeviceArenas* device, StepObserver* observer)
+    : WeightsView(WeightsOf(task, *state, on_device, device)),
       task_(task),
       state_(state),
-      layout_(exchange.layout()),
-      on_device_(exchange.DeviceWeights(task.version)),
-      copies_(ReadsInPlace(task, exchange, device) ? nullptr : device),
+      layout_(layout),
+      on_device_(on_device),
+      copies_(on_device.place == MemoryPlace::kDevice ? nullptr : device),
       observer_(observer) {}
 
 bool TaskWeights::Await(int64_t begin, int64_t end) const {
@@ -63,10 +62,10 @@ void TaskWeights::Load(int64_t begin, int64_t end) const {
   for (int chunk = first; chunk < last; ++chunk) {
     versions.push_back({task_.version, state_->BaseVersion(chunk)});
   }
-  if (on_device_ != nullptr) {
-    copies_->Load(first, versions, on_device_, DeviceArenas::Memory::kDevice);
-  } else {
+  if (on_device_.empty()) {
     copies_->Load(first, versions, state_->Weights(task_.version));
+  } else {
+    copies_->Load(first, versions, on_device_.values, on_device_.place);
   }
 }
 

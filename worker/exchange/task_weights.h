@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "common/parameters/arena_layout.h"
+#include "common/parameters/memory_view.h"
 #include "worker/exchange/device_arenas.h"
 #include "worker/exchange/exchange.h"
 #include "worker/nn/step_observer.h"
@@ -28,6 +30,9 @@ class TaskWeights final : public WeightsView {
   bool Await(int64_t begin, int64_t end) const override;
 
  private:
+  TaskWeights(const Task& task, WorkState* state, const ArenaLayout& layout,
+              const MemoryView& on_device, DeviceArenas* device,
+              StepObserver* observer);
   // Copies elements [begin, end) to the device, each piece as soon as it is
   // available. Returns false if the task must be given up.
   bool LoadAsTheyArrive(int64_t begin, int64_t end) const;
@@ -37,8 +42,7 @@ class TaskWeights final : public WeightsView {
   const Task& task_;
   WorkState* const state_;
   const ArenaLayout& layout_;
-  // The weights in the memory of the server's GPU, or null.
-  const float* const on_device_;
+  const MemoryView on_device_;  // See Exchange::DeviceWeights.
   DeviceArenas* const copies_;  // Null if data() is where weights arrive.
   StepObserver* const observer_;
 };

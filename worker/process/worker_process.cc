@@ -59,14 +59,10 @@ int ExitCodeOf(const absl::Status& status) {
 
 ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   ProcessStatistics statistics = trainer.Progress().statistics();
-  statistics.set_bytes_sent(exchange.bytes_sent());
-  statistics.set_bytes_received(exchange.bytes_received());
-  statistics.set_shared_bytes_sent(exchange.shared_bytes_sent());
-  statistics.set_shared_bytes_received(exchange.shared_bytes_received());
+  exchange.FillStatistics(&statistics);
   statistics.set_peak_memory_bytes(PeakMemoryBytes());
   statistics.set_memory_bytes(MemoryBytes());
   statistics.set_cpu_seconds(CpuSeconds());
-  *statistics.mutable_chunk_latency() = exchange.chunk_latency();
   return statistics;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -22,15 +23,6 @@ inline constexpr int kActivities = 6;
 
 // Returns the name used in Heartbeat.phase: "idle", "data", ...
 const char* ActivityName(Activity activity);
-
-// Observes the changes of a thread's activity.
-class ActivityObserver {
- public:
-  virtual ~ActivityObserver() = default;
-  // Called on the measured thread when it ends the activity `was` and begins
-  // another.
-  virtual void OnSwitch(Activity was) = 0;
-};
 
 // The time that a thread has spent on each activity.
 class TimeSpent {
@@ -58,9 +50,11 @@ class ComputeThreadTimer {
   using Clock = std::function<absl::Time()>;
   explicit ComputeThreadTimer(Clock clock);
 
-  // Sets the observer that every Switch calls. Null, the default, stands for no
-  // observer. `observer` must outlive these calls.
-  void SetObserver(ActivityObserver* observer) { observer_ = observer; }
+  // Sets the function that Switch calls with the activity that ends. It is
+  // called on the measured thread.
+  void SetObserver(std::function<void(Activity)> on_switch) {
+    on_switch_ = std::move(on_switch);
+  }
 
   // Ends the current activity and begins `next`.
   void Switch(Activity next);
@@ -76,7 +70,7 @@ class ComputeThreadTimer {
   std::atomic<Activity> activity_{Activity::kIdle};
   absl::Time since_;
   TimeSpent spent_;
-  ActivityObserver* observer_ = nullptr;
+  std::function<void(Activity)> on_switch_;
 };
 
 }  // namespace tributary

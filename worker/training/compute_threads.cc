@@ -31,7 +31,8 @@ ComputeThreads::ComputeThreads(const TrainingSetup& setup, TraceRecorder* trace,
   for (int thread = 0; trace != nullptr && thread < setup.threads(); ++thread) {
     traces_.push_back(std::make_unique<ComputeTrace>(
         trace, thread, setup.model(thread)->LayerNames()));
-    timer(thread)->SetObserver(traces_.back().get());
+    timer(thread)->SetObserver(
+        [to = traces_.back().get()](Activity was) { to->OnSwitch(was); });
   }
 }
 

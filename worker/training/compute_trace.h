@@ -17,7 +17,7 @@ namespace tributary {
 // In the traced steps, records when a compute thread switches between
 // activities, such as reading data, and when it computes each layer. Only that
 // thread may call the methods; another thread may construct the object.
-class ComputeTrace final : public ActivityObserver, public LayerObserver {
+class ComputeTrace final : public LayerObserver {
  public:
   // `recorder` must outlive this object. `layers` is the result of
   // Model::LayerNames.
@@ -37,7 +37,8 @@ class ComputeTrace final : public ActivityObserver, public LayerObserver {
   // Returns this object if the current step is traced, otherwise null.
   LayerObserver* layers() { return active_ ? this : nullptr; }
 
-  void OnSwitch(Activity was) override;
+  // Records that the thread has ended the activity `was`.
+  void OnSwitch(Activity was);
   void OnLayer(int layer, bool backward, absl::Time begin,
                absl::Time end) override;
 

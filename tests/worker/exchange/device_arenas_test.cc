@@ -159,19 +159,18 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
 
 // As with the memory of a server's GPU.
 TEST_F(DeviceArenasTest, LoadsAndSavesInDeviceMemory) {
-  using Memory = DeviceArenas::Memory;
   const size_t bytes = kChunk * kChunks * sizeof(float);
   const Device::Memory memory = *device_->Allocate(bytes);
   float* const arena = static_cast<float*>(memory.get());
   Fill(3);
   device_->CopyFromHost(arena, weights_.data(), bytes);
   const emulated_gpu::Calls before = emulated_gpu::CountCalls();
-  arenas_->Load(1, {{7, 0}, {7, 0}}, arena, Memory::kDevice);
+  arenas_->Load(1, {{7, 0}, {7, 0}}, arena, MemoryPlace::kPeerDevice);
   device_->ops().elementwise->Add({kChunk * kChunks,
                                    AsReals(arenas_->weights()),
                                    AsReals(arenas_->gradients())});
   arenas_->Save(/*first=*/1, /*last=*/2, arenas_->gradients(), arena,
-                Memory::kDevice);
+                MemoryPlace::kPeerDevice);
   EXPECT_TRUE(arenas_->AwaitSaved(1).ok());
   const emulated_gpu::Calls calls = emulated_gpu::CountCalls() - before;
   EXPECT_EQ(calls.copies_to_device, 0);
@@ -192,7 +191,7 @@ TEST_F(DeviceArenasTest, ACopyOnTheDeviceIsSavedOnceItIsComplete) {
   arenas_->LoadAll(weights_.data());
   EXPECT_TRUE(arenas_->Synchronize().ok());
   arenas_->Save(/*first=*/0, kChunks, arenas_->weights(), arena,
-                DeviceArenas::Memory::kDevice);
+                MemoryPlace::kPeerDevice);
   EXPECT_TRUE(arenas_->Saved(0).value());
   // What another process finds after the notice.
   const emulated_gpu::Running running;

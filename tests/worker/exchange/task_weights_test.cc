@@ -58,20 +58,20 @@ class ArrivingWeights final : public WorkState {
 // An exchange whose weights are on the host or, unless `local` is null, there.
 class WeightsAt final : public Exchange {
  public:
-  WeightsAt(const ArenaLayout* layout, const float* local)
+  WeightsAt(const ArenaLayout* layout, float* local)
       : Exchange(JobSpec(), layout), local_(local) {}
   Buffer TakeArena() override { return nullptr; }
-  const float* DeviceWeights(int64_t) const override { return local_; }
-  bool DeviceWeightsAreLocal() const override { return local_ != nullptr; }
+  MemoryView DeviceWeights(int64_t) const override {
+    return {local_, /*owner=*/nullptr,
+            local_ == nullptr ? MemoryPlace::kHost : MemoryPlace::kDevice};
+  }
   void PushInitial(Buffer) override {}
   void Push(int64_t, NodeChunk) override {}
   void Finish() override {}
-  int64_t bytes_sent() const override { return 0; }
-  int64_t bytes_received() const override { return 0; }
-  DurationCounts chunk_latency() const override { return DurationCounts(); }
+  void FillStatistics(ProcessStatistics*) const override {}
 
  private:
-  const float* const local_;
+  float* const local_;
 };
 
 class TaskWeightsTest : public testing::Test {
@@ -88,7 +88,7 @@ class TaskWeightsTest : public testing::Test {
   }
 
   bool Await(WorkState* state, bool reads_in_place = false) {
-    const float in_place = 0;
+    float in_place = 0;
     const WeightsAt exchange(layout_.get(),
                              reads_in_place ? &in_place : nullptr);
     const Task task;

@@ -58,9 +58,7 @@ class FakeExchange final : public Exchange {
   void PushInitial(Buffer arena) override { on_initial(arena.get()); }
   void Push(int64_t step, NodeChunk sum) override;
   void Finish() override {}
-  int64_t bytes_sent() const override { return 0; }
-  int64_t bytes_received() const override { return 0; }
-  DurationCounts chunk_latency() const override { return DurationCounts(); }
+  void FillStatistics(ProcessStatistics*) const override {}
 
  private:
   const WeightsSink& sink_;

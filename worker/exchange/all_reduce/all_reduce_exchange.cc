@@ -299,6 +299,12 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   }
 }
 
+void AllReduceExchange::FillStatistics(ProcessStatistics* statistics) const {
+  statistics->set_bytes_sent(bytes_sent_);
+  statistics->set_bytes_received(bytes_received_);
+  *statistics->mutable_chunk_latency() = latency_.counts();
+}
+
 void AllReduceExchange::Finish() {
   const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return done_; };
   absl::MutexLock lock(&mu_);

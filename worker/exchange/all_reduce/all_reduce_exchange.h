@@ -140,9 +140,7 @@ class AllReduceExchange final : public Exchange {
   // this member pushes nothing for the next step, and the exchange abandons
   // that step.
   void Finish() override ABSL_LOCKS_EXCLUDED(mu_);
-  int64_t bytes_sent() const override { return bytes_sent_; }
-  int64_t bytes_received() const override { return bytes_received_; }
-  DurationCounts chunk_latency() const override { return latency_.counts(); }
+  void FillStatistics(ProcessStatistics* statistics) const override;
 
  private:
   using Transfer = std::unique_ptr<PeerMesh::Transfer>;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/device_memory_handle.h"
+#include "common/parameters/memory_view.h"
 #include "proto/parameter_server.pb.h"
 
 namespace tributary {
@@ -46,13 +47,13 @@ class DeviceExchangeMemory {
   // Returns the position of `arena`, in floats, within the memory for
   // gradients, or -1 if `arena` is not in this memory.
   int64_t OffsetOf(const Buffer& arena) const;
-  // Returns the arena that holds this version of the weights.
-  const float* Weights(int64_t version) const {
-    return weights_.memory.get() + version % 2 * arena_elements_;
+  // Returns the arena that holds this version of the weights. It is in the
+  // memory of the worker's GPU (kDevice) or of a different one (kPeerDevice).
+  MemoryView Weights(int64_t version) const {
+    return {weights_.memory.get() + version % 2 * arena_elements_,
+            weights_.memory,
+            weights_.local ? MemoryPlace::kDevice : MemoryPlace::kPeerDevice};
   }
-  // Returns true if the weights are in the memory of the worker's GPU, and
-  // false if they are in the memory of a different GPU.
-  bool weights_are_local() const { return weights_.local; }
 
  private:
   struct FreeArenas;

@@ -195,6 +195,15 @@ void ParameterServerExchange::Finish() {
   for (const auto& connection : connections_) connection->AwaitDone();
 }
 
+void ParameterServerExchange::FillStatistics(
+    ProcessStatistics* statistics) const {
+  statistics->set_bytes_sent(parts_.bytes_sent);
+  statistics->set_bytes_received(parts_.bytes_received);
+  statistics->set_shared_bytes_sent(parts_.shared_bytes_sent);
+  statistics->set_shared_bytes_received(parts_.shared_bytes_received);
+  *statistics->mutable_chunk_latency() = parts_.latency.counts();
+}
+
 void ParameterServerExchange::RetryParked() {
   std::vector<ServerConnection*> parked;
   {

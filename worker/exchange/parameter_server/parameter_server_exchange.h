@@ -86,27 +86,14 @@ class ParameterServerExchange final : public Exchange {
   Buffer TakeDeviceArena() override {
     return parts_.on_device ? parts_.device->Take() : nullptr;
   }
-  const float* DeviceWeights(int64_t version) const override {
-    return parts_.on_device ? parts_.device->Weights(version) : nullptr;
-  }
-  bool DeviceWeightsAreLocal() const override {
-    return parts_.on_device && parts_.device->weights_are_local();
+  MemoryView DeviceWeights(int64_t version) const override {
+    return parts_.on_device ? parts_.device->Weights(version) : MemoryView();
   }
   void ShowAssignment(const Deal& assignment) override;
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override;
   void Finish() override;
-  int64_t bytes_sent() const override { return parts_.bytes_sent; }
-  int64_t bytes_received() const override { return parts_.bytes_received; }
-  int64_t shared_bytes_sent() const override {
-    return parts_.shared_bytes_sent;
-  }
-  int64_t shared_bytes_received() const override {
-    return parts_.shared_bytes_received;
-  }
-  DurationCounts chunk_latency() const override {
-    return parts_.latency.counts();
-  }
+  void FillStatistics(ProcessStatistics* statistics) const override;
 
  private:
   ParameterServerExchange(const Options& options, const ArenaLayout* layout,

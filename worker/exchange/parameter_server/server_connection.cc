@@ -277,7 +277,7 @@ void ServerConnection::LogDevice(const absl::Status& mapped) {
   }
   parts_->log(absl::StrCat(
       "gradients and weights stay in the memory of the server's GPU",
-      parts_->device->weights_are_local()
+      parts_->device->Weights(0).place == MemoryPlace::kDevice
           ? ""
           : "; each step copies the weights to the worker's GPU, which is a "
             "different one"));

@@ -143,7 +143,9 @@ class Members {
       threads.emplace_back([&reference, w = worker.get()] {
         w->Train(0, kSteps, reference);
         w->exchange()->Finish();
-        EXPECT_EQ(w->exchange()->bytes_sent() > 0,
+        ProcessStatistics statistics;
+        w->exchange()->FillStatistics(&statistics);
+        EXPECT_EQ(statistics.bytes_sent() > 0,
                   w->nodes() != std::vector<int>{1});
       });
     }

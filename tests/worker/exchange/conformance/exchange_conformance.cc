@@ -147,8 +147,9 @@ TEST_P(ExchangeConformanceTest, MeasuresTheLatencyOfEveryChunk) {
   ForEachWorker([&](ExchangeWorker* worker) {
     worker->exchange()->Finish();
     int64_t count = 0;
-    const DurationCounts latency = worker->exchange()->chunk_latency();
-    for (const int64_t n : latency.count()) count += n;
+    ProcessStatistics statistics;
+    worker->exchange()->FillStatistics(&statistics);
+    for (const int64_t n : statistics.chunk_latency().count()) count += n;
     // The first steps are not counted.
     EXPECT_EQ(count % chunks(), 0);
     EXPECT_GT(count, 0);

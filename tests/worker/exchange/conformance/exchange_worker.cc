@@ -182,12 +182,12 @@ std::vector<float> ExchangeWorker::WeightsOf(int64_t version) {
   const int64_t count = static_cast<int64_t>(weights.size());
   if (gpu_.device != nullptr) {
     EXPECT_TRUE(exchange_->on_device());
-    EXPECT_EQ(exchange_->DeviceWeightsAreLocal(), gpu_.has_weights);
-    const float* const from = exchange_->DeviceWeights(version);
-    EXPECT_NE(from, nullptr) << "version " << version;
-    if (from == nullptr) return weights;
+    const MemoryView from = exchange_->DeviceWeights(version);
+    EXPECT_FALSE(from.empty()) << "version " << version;
+    if (from.empty()) return weights;
+    EXPECT_EQ(from.place == MemoryPlace::kDevice, gpu_.has_weights);
     absl::MutexLock lock(&device_mu_);
-    EXPECT_EQ(gpu_.device->CopyToHost(weights.data(), from,
+    EXPECT_EQ(gpu_.device->CopyToHost(weights.data(), from.values,
                                       weights.size() * sizeof(float)),
               absl::OkStatus());
   } else if (exchange_->device() == nullptr) {

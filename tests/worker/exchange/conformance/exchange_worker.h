@@ -77,7 +77,7 @@ class CheckingSink final : public WeightsSink {
 // server's GPU (see Exchange::on_device).
 struct WorkerGpu {
   Device* device = nullptr;  // Null if the worker uses host memory.
-  // The value that Exchange::DeviceWeightsAreLocal must return.
+  // True if Exchange::DeviceWeights must be in the memory of this GPU.
   bool has_weights = false;
   // Number of gradient arenas that the worker has in the server's GPU. Its
   // further sums are in host memory.

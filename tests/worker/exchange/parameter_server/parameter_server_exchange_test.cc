@@ -192,7 +192,9 @@ TEST_F(ParameterServerExchangeTest, WritesTheWeightsThatArrive) {
   EXPECT_TRUE(streams_[1]->Receive(WeightsOf(3, 8), Bytes(2.5f)));
   EXPECT_THAT(sink_.written, ElementsAre(std::make_pair(3, int64_t{8})));
   EXPECT_EQ(sink_.arena[3 * kElements], 2.5f);
-  EXPECT_EQ(exchange_->bytes_received(), kElements * int64_t{sizeof(float)});
+  ProcessStatistics statistics;
+  exchange_->FillStatistics(&statistics);
+  EXPECT_EQ(statistics.bytes_received(), kElements * int64_t{sizeof(float)});
 }
 
 TEST_F(ParameterServerExchangeTest, RetriesWhatWasParked) {
@@ -384,9 +386,9 @@ TEST_F(DeviceExchangeTest, FindsWeightsAndRoomOnTheDevice) {
   ASSERT_TRUE(Greet());
   EXPECT_TRUE(exchange_->on_device());
   const float* const weights = mapped_["weights"].lock()->data();
-  EXPECT_EQ(exchange_->DeviceWeights(4), weights);
-  EXPECT_EQ(exchange_->DeviceWeights(5), weights + kArena);
-  EXPECT_TRUE(exchange_->DeviceWeightsAreLocal());
+  EXPECT_EQ(exchange_->DeviceWeights(4).values, weights);
+  EXPECT_EQ(exchange_->DeviceWeights(5).values, weights + kArena);
+  EXPECT_EQ(exchange_->DeviceWeights(4).place, MemoryPlace::kDevice);
   const Buffer first = exchange_->TakeDeviceArena();
   Buffer second = exchange_->TakeDeviceArena();
   EXPECT_EQ(second.get() - first.get(), kArena);
@@ -425,8 +427,8 @@ TEST_F(DeviceExchangeTest, SendsNoticesOfGradientsOnTheDevice) {
 TEST_F(DeviceExchangeTest, KnowsThatTheWeightsAreOnADifferentGpu) {
   local_ = false;
   ASSERT_TRUE(Greet());
-  EXPECT_NE(exchange_->DeviceWeights(0), nullptr);
-  EXPECT_FALSE(exchange_->DeviceWeightsAreLocal());
+  EXPECT_FALSE(exchange_->DeviceWeights(0).empty());
+  EXPECT_EQ(exchange_->DeviceWeights(0).place, MemoryPlace::kPeerDevice);
   EXPECT_THAT(log_, ElementsAre(HasSubstr("copies the weights to the worker's "
                                           "GPU, which is a different one")));
 }
@@ -436,7 +438,7 @@ TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheDeviceCannotBeMapped) {
   EXPECT_FALSE(Greet());
   EXPECT_FALSE(exchange_->on_device());
   EXPECT_EQ(exchange_->TakeDeviceArena(), nullptr);
-  EXPECT_EQ(exchange_->DeviceWeights(0), nullptr);
+  EXPECT_TRUE(exchange_->DeviceWeights(0).empty());
   EXPECT_EQ(sink_.first, absl::OkStatus());
   EXPECT_THAT(log_, ElementsAre("gradients and weights pass through the "
                                 "host's memory: no peer access"));
