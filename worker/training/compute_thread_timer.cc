@@ -43,7 +43,6 @@ void ComputeThreadTimer::Switch(Activity next) {
   const absl::Time now = clock_();
   spent_[activity_] += now - since_;
   since_ = now;
-  if (on_switch_) on_switch_(activity_);
   activity_ = next;
 }
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <functional>
-#include <utility>
 
 #include "absl/time/time.h"
 
@@ -50,12 +49,6 @@ class ComputeThreadTimer {
   using Clock = std::function<absl::Time()>;
   explicit ComputeThreadTimer(Clock clock);
 
-  // Sets the function that Switch calls with the activity that ends. It is
-  // called on the measured thread.
-  void SetObserver(std::function<void(Activity)> on_switch) {
-    on_switch_ = std::move(on_switch);
-  }
-
   // Ends the current activity and begins `next`.
   void Switch(Activity next);
   Activity activity() const { return activity_; }
@@ -70,7 +63,6 @@ class ComputeThreadTimer {
   std::atomic<Activity> activity_{Activity::kIdle};
   absl::Time since_;
   TimeSpent spent_;
-  std::function<void(Activity)> on_switch_;
 };
 
 }  // namespace tributary

@@ -23,8 +23,8 @@ absl::Status Evaluator::Run(const Task& task) {
     return absl::AbortedError("the evaluation was given up");
   }
   ComputeThreadItems items = setup_.Distribute(task.items);
-  TRIBUTARY_RETURN_IF_ERROR(
-      threads_->Run(&items, [&](int thread, int64_t piece) -> absl::Status {
+  TRIBUTARY_RETURN_IF_ERROR(threads_->Run(
+      task.version, &items, [&](int thread, int64_t piece) -> absl::Status {
         return EvaluatePiece(task, thread, piece);
       }));
   state_->MarkDone(task);
@@ -34,8 +34,7 @@ absl::Status Evaluator::Run(const Task& task) {
 absl::Status Evaluator::EvaluatePiece(const Task& task, int thread,
                                       int64_t piece) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
-  threads_->BeginItem(thread, task.version, piece);
-  threads_->timer(thread)->Switch(Activity::kEvaluate);
+  threads_->thread(thread)->Switch(Activity::kEvaluate);
   Batch batch;
   const int64_t begin = piece * setup_.piece_samples();
   const int64_t end = std::min(begin + setup_.piece_samples(),

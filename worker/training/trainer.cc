@@ -10,7 +10,7 @@
 #include "common/text/counted.h"
 #include "worker/exchange/leaf_gradients.h"
 #include "worker/exchange/task_weights.h"
-#include "worker/training/compute_observer.h"
+#include "worker/training/compute_thread.h"
 
 namespace tributary {
 namespace {
@@ -82,7 +82,7 @@ absl::Status Trainer::Run() {
       }
       case Task::Kind::kEvaluate:
       case Task::Kind::kTrain:
-        threads_.Waited(task.version, asked);
+        threads_.thread(0)->Waited(task.version, asked);
         threads_.times()->BeginTask(task, hooks_.clock() - start);
         TRIBUTARY_RETURN_IF_ERROR(Compute(task));
         break;
@@ -162,15 +162,16 @@ absl::Status Trainer::Train(const Task& task) {
   batches_.Expect(task, items);
   const auto train = setup_->traits().local_sgd ? &Trainer::TrainLocalSteps
                                                 : &Trainer::TrainMicroBatch;
-  TRIBUTARY_RETURN_IF_ERROR(
-      threads_.Run(&items, [&](int thread, int64_t item) -> absl::Status {
-        const int micro_batch = static_cast<int>(item);
-        threads_.BeginMicroBatch(thread, task.version, micro_batch);
-        TRIBUTARY_RETURN_IF_ERROR(
-            (this->*train)(task, thread, micro_batch, &items, step.get()));
-        threads_.EndMicroBatch(thread);
-        return absl::OkStatus();
-      }));
+  const auto work = [&](int thread, int64_t item) -> absl::Status {
+    ComputeThread* const compute = threads_.thread(thread);
+    const absl::Duration before = compute->MicroBatchTime();
+    TRIBUTARY_RETURN_IF_ERROR((this->*train)(
+        task, thread, static_cast<int>(item), &items, step.get()));
+    compute->Switch(Activity::kIdle);
+    threads_.times()->CountMicroBatch(compute->MicroBatchTime() - before);
+    return absl::OkStatus();
+  };
+  TRIBUTARY_RETURN_IF_ERROR(threads_.Run(task.version, &items, work));
   WarnOfCaptures();
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W9"));
   state_->MarkDone(task);
@@ -182,27 +183,27 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
                                       int micro_batch,
                                       ComputeThreadItems* items,
                                       StepGradients* step) {
-  ComputeThreadTimer* const timer = threads_.timer(thread);
-  timer->Switch(Activity::kData);
+  ComputeThread* const compute = threads_.thread(thread);
+  compute->Switch(Activity::kData);
   const std::shared_ptr<const Batch> batch =
       batches_.Take(thread, task.version, micro_batch);
   TRIBUTARY_RETURN_IF_ERROR(batch->error);
-  timer->Switch(Activity::kForward);
-  ComputeObserver observer(timer, threads_.layers(thread), [&] {
+  compute->Switch(Activity::kForward);
+  compute->SetDeviceBusy([&] {
     items->Started(thread);
     if (!setup_->queues_micro_batches()) {
       batches_.PrefetchNext(task, thread, items);
     }
   });
   DeviceArenas* const device = setup_->arenas(thread);
-  const TaskWeights weights(task, state_, *exchange_, device, &observer);
+  const TaskWeights weights(task, state_, *exchange_, device, compute);
   LeafGradients gradients(micro_batch, SampleCountOf(*batch), exchange_, step,
                           device, setup_->sums(thread));
   absl::Status status = [&]() -> absl::Status {
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        const LossSums loss, setup_->model(thread)->ForwardBackward(
-                                 *batch, setup_->job().seed(), task.version,
-                                 micro_batch, weights, &gradients, &observer));
+    TRIBUTARY_ASSIGN_OR_RETURN(const LossSums loss,
+                               setup_->model(thread)->ForwardBackward(
+                                   *batch, setup_->job().seed(), task.version,
+                                   micro_batch, weights, &gradients, compute));
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
     return gradients.Finish(loss.loss);
   }();
@@ -216,8 +217,8 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
                                       int micro_batch,
                                       ComputeThreadItems* items,
                                       StepGradients* round) {
-  ComputeThreadTimer* const timer = threads_.timer(thread);
-  timer->Switch(Activity::kExchange);
+  ComputeThread* const compute = threads_.thread(thread);
+  compute->Switch(Activity::kExchange);
   // Waits once for the whole round: starting early with the first layers gains
   // little.
   if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
@@ -228,7 +229,7 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
                    setup_->rounds().StepsAfter(task.version));
   const int64_t end = setup_->rounds().StepsAfter(task.version + 1);
   const Buffer arena = exchange_->TakeArena();
-  ComputeObserver observer(timer, threads_.layers(thread), [&] {
+  compute->SetDeviceBusy([&] {
     const int64_t next = local_sgd->step() + 1;
     if (next < end) {
       batches_.Prefetch(thread, next, micro_batch);
@@ -239,15 +240,15 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
   double loss_sum = 0;
   while (local_sgd->step() < end) {
     const int64_t step = local_sgd->step();
-    timer->Switch(Activity::kData);
+    compute->Switch(Activity::kData);
     if (step + 1 < end) batches_.Expect(step + 1, micro_batch);
     const std::shared_ptr<const Batch> batch =
         batches_.Take(thread, step, micro_batch);
     TRIBUTARY_RETURN_IF_ERROR(batch->error);
-    timer->Switch(Activity::kForward);
+    compute->Switch(Activity::kForward);
     TRIBUTARY_ASSIGN_OR_RETURN(
         const double loss,
-        LocalStep(task, *batch, thread, micro_batch, arena.get(), &observer));
+        LocalStep(task, *batch, thread, micro_batch, arena.get(), compute));
     loss_sum += loss;
   }
   local_sgd->OuterGradient(arena.get());

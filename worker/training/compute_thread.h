@@ -1,0 +1,67 @@
+// Measurement and trace of what one compute thread does.
+#ifndef TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_H_
+#define TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/trace/trace_recorder.h"
+#include "worker/nn/step_observer.h"
+#include "worker/training/compute_thread_timer.h"
+
+namespace tributary {
+
+// Measures the activities of a compute thread and, in the traced steps (see
+// OutputSpec.trace), records when the thread switches between them and when it
+// computes each layer. Only that thread may call the methods; another thread
+// may construct the object.
+class ComputeThread final : public StepObserver, private LayerObserver {
+ public:
+  // `timer` measures the thread. `recorder` is null if no step is traced. Both
+  // must outlive this object. `layers` is the result of Model::LayerNames.
+  ComputeThread(int number, ComputeThreadTimer* timer, TraceRecorder* recorder,
+                const std::vector<std::string>& layers);
+
+  // Begins a micro-batch, or a piece of the evaluation data, of step `step`. If
+  // this step is traced, what follows until End is recorded.
+  void Begin(int64_t step, int64_t item);
+  void End();
+  void Switch(Activity next);
+  // Records that the thread has waited from `begin` until now to begin the
+  // step.
+  void Waited(int64_t step, absl::Time begin);
+  // Returns the time spent since the timer's last Take that determines how many
+  // micro-batches the worker can compute.
+  absl::Duration MicroBatchTime() const;
+
+  // Sets the function that DeviceBusy calls from now on.
+  void SetDeviceBusy(std::function<void()> device_busy) {
+    device_busy_ = std::move(device_busy);
+  }
+  void OnPhase(Phase phase) override;
+  void DeviceBusy() override { device_busy_(); }
+  LayerObserver* layers() override { return traced_ ? this : nullptr; }
+
+ private:
+  void OnLayer(int layer, bool backward, absl::Time begin,
+               absl::Time end) override;
+
+  ComputeThreadTimer* const timer_;
+  TraceRecorder* const recorder_;
+  int track_ = 0;
+  std::array<int, kActivities> activities_{};  // Names.
+  std::vector<int> layers_;                    // Names.
+  std::function<void()> device_busy_;
+  bool traced_ = false;
+  TraceRecorder::About about_;
+  absl::Time since_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_H_
