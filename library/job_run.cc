@@ -1,13 +1,14 @@
 #include "library/job_run.h"
 
-#include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/limits.h"
-#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/security.h"
+#include "deploy/launch/job/process_threads.h"
 #include "library/job_worker.h"
 #include "server/process/server_process.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
@@ -36,51 +37,69 @@ JobRun::JobRun(const JobPlan& plan, const Job::Options& options,
       options_(options),
       folder_(folder),
       sources_(options.models, options.data_sets),
-      metrics_(options.on_step, options.on_evaluation) {
-  const auto make = [](int count, std::vector<std::unique_ptr<Process>>* list) {
-    for (int i = 0; i < count; ++i)
-      list->push_back(std::make_unique<Process>());
-  };
-  make(plan.servers, &servers_);
-  make(plan.workers, &workers_);
-}
+      metrics_(options.on_step, options.on_evaluation) {}
 
 absl::Status JobRun::Run(Shutdown* stop) {
   // Servers and workers connect over loopback, where other users of the machine
   // can connect, too.
   TRIBUTARY_ASSIGN_OR_RETURN(token_, MakeToken());
-  {
-    const Shutdown::Registration stopping =
-        stop->OnRequest([this] { servers_[0]->shutdown.Request(); });
-    StartAll();
-    AwaitAll();
-  }
-  const absl::MutexLock lock(&mu_);
-  const absl::Status& end = *servers_[0]->end;
-  if (end.ok()) return end;
-  if (stop->requested() && absl::IsCancelled(end)) {
-    return absl::CancelledError("stopped by request");
-  }
-  // The server was stopped because no worker is left.
-  if (absl::IsCancelled(end) && !workers_failure_.ok()) return workers_failure_;
-  return end;
+  ProcessThreads threads;
+  JobRunner runner(RunnerOptions(), &threads);
+  const Shutdown::Registration stopping =
+      stop->OnRequest([&threads] { threads.Wake(); });
+  const JobEnd end = runner.Wait([&](absl::Duration longest) {
+    threads.Wait(longest);
+    if (stop->requested()) runner.Pause();
+    return 0;
+  });
+  const absl::Status server_0 = *threads.status(0);
+  if (!absl::IsCancelled(server_0)) return server_0;
+  if (stop->requested()) return absl::CancelledError("stopped by request");
+  // Server 0 was stopped because of another error.
+  return end.status.ok() ? server_0 : end.status;
 }
 
-void JobRun::StartAll() {
-  StartServer(0);
-  {
-    absl::MutexLock lock(&mu_);
-    const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return !coordinator_.empty() || servers_[0]->end.has_value();
+JobRunnerOptions JobRun::RunnerOptions() {
+  JobRunnerOptions runner;
+  runner.servers = plan_.servers;
+  runner.workers = plan_.workers;
+  runner.server_0_decides = true;
+  runner.server = [this](int shard, const std::string& coordinator) {
+    ProcessSpec spec;
+    spec.name = absl::StrCat("server-", shard);
+    spec.body = [server = OptionsOfServer(shard, coordinator)](
+                    Shutdown* shutdown,
+                    const std::function<void(const std::string&)>& ready) {
+      ServerOptions options = server;
+      options.on_listening = ready;
+      return RunServer(options, shutdown);
     };
-    Await(&mu_, absl::Condition(&ready));
-    if (coordinator_.empty()) return;  // Server 0 could not start.
-  }
-  for (int shard = 1; shard < plan_.servers; ++shard) StartServer(shard);
-  for (int rank = 0; rank < plan_.workers; ++rank) StartWorker(rank);
+    return spec;
+  };
+  runner.worker = [this](int rank, const std::string& coordinator) {
+    ProcessSpec spec;
+    spec.name = absl::StrCat("worker-", rank);
+    spec.body = [this, worker = OptionsOfWorker(rank, coordinator)](
+                    Shutdown* shutdown, const auto&) {
+      return options_.worker == nullptr
+                 ? RunWorker(worker, shutdown)
+                 : JobWorker::Run(options_.worker, worker, QuietLog(),
+                                  shutdown);
+    };
+    return spec;
+  };
+  // The program that has called Job::Run decides how long it waits.
+  runner.start_timeout = absl::InfiniteDuration();
+  runner.drain_timeout = absl::InfiniteDuration();
+  runner.silence_timeout = absl::InfiniteDuration();
+  runner.settle_timeout = kSettleTimeout;
+  // After a failure, the others would try to join again.
+  runner.failure_timeout = absl::ZeroDuration();
+  return runner;
 }
 
-ServerOptions JobRun::OptionsOfServer(int shard) {
+ServerOptions JobRun::OptionsOfServer(int shard,
+                                      const std::string& coordinator) {
   ServerOptions server;
   server.shard = shard;
   server.servers = plan_.servers;
@@ -95,26 +114,12 @@ ServerOptions JobRun::OptionsOfServer(int shard) {
   logs_.push_back(QuietLog());
   server.log = logs_.back().get();
   server.on_metrics = [this](const std::string& line) { metrics_.Add(line); };
-  absl::MutexLock lock(&mu_);
-  server.coordinator = coordinator_;
+  server.coordinator = coordinator;
   return server;
 }
 
-void JobRun::StartServer(int shard) {
-  Process* const process = servers_[shard].get();
-  ServerOptions server = OptionsOfServer(shard);
-  if (shard == 0) {
-    server.on_listening = [this](const std::string& address) {
-      absl::MutexLock lock(&mu_);
-      coordinator_ = address;
-    };
-  }
-  Start(process, [server = std::move(server), process] {
-    return RunServer(server, &process->shutdown);
-  });
-}
-
-WorkerOptions JobRun::OptionsOfWorker(int rank) {
+WorkerOptions JobRun::OptionsOfWorker(int rank,
+                                      const std::string& coordinator) {
   WorkerOptions worker;
   worker.rank = rank;
   worker.security.token = token_;
@@ -129,77 +134,8 @@ WorkerOptions JobRun::OptionsOfWorker(int rank) {
   worker.make_reduction_stream = &CreateCudaReductionStream;
   logs_.push_back(QuietLog());
   worker.log = logs_.back().get();
-  absl::MutexLock lock(&mu_);
-  worker.coordinator = coordinator_;
+  worker.coordinator = coordinator;
   return worker;
-}
-
-void JobRun::StartWorker(int rank) {
-  Process* const process = workers_[rank].get();
-  Start(process, [this, worker = OptionsOfWorker(rank), process] {
-    return options_.worker == nullptr
-               ? RunWorker(worker, &process->shutdown)
-               : JobWorker::Run(options_.worker, worker, QuietLog(),
-                                &process->shutdown);
-  });
-}
-
-void JobRun::Start(Process* process, std::function<absl::Status()> body) {
-  process->thread =
-      Thread([this, process, body = std::move(body)] { End(process, body()); });
-}
-
-void JobRun::End(Process* process, absl::Status status) {
-  Process* const coordinator = servers_[0].get();
-  bool no_worker_is_left = false;
-  {
-    absl::MutexLock lock(&mu_);
-    process->end = std::move(status);
-    if (!coordinator->end.has_value()) {
-      workers_failure_ = WorkersFailure();
-      no_worker_is_left = !workers_failure_.ok();
-    }
-  }
-  if (no_worker_is_left) coordinator->shutdown.Request();
-}
-
-absl::Status JobRun::WorkersFailure() const {
-  absl::Status failure;
-  for (const auto& worker : workers_) {
-    if (!worker->end.has_value() || worker->end->ok()) return absl::OkStatus();
-    failure.Update(*worker->end);
-  }
-  return failure;
-}
-
-bool JobRun::AllEnded() const {
-  const auto ended = [](const std::unique_ptr<Process>& process) {
-    return process->end.has_value();
-  };
-  return std::all_of(servers_.begin(), servers_.end(), ended) &&
-         std::all_of(workers_.begin(), workers_.end(), ended);
-}
-
-void JobRun::AwaitAll() {
-  {
-    absl::MutexLock lock(&mu_);
-    const std::optional<absl::Status>& end = servers_[0]->end;
-    const auto decided = [&end] { return end.has_value(); };
-    Await(&mu_, absl::Condition(&decided));
-    const auto all = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return AllEnded();
-    };
-    // After a failure, the others would try to join again.
-    if (end->ok()) AwaitFor(&mu_, absl::Condition(&all), kSettleTimeout);
-  }
-  for (const auto* list : {&servers_, &workers_}) {
-    for (const auto& process : *list) process->shutdown.Request();
-  }
-  for (const auto* list : {&servers_, &workers_}) {
-    for (const auto& process : *list) {
-      if (process->thread.joinable()) process->thread.Join();
-    }
-  }
 }
 
 }  // namespace tributary

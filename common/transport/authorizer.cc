@@ -36,6 +36,7 @@ const AccessTable& Access() {
       {"/tributary.Journal/ReadJournal", {Role::kServer}},
       {"/tributary.Journal/SaveState", {Role::kWorker}},
       {"/tributary.Journal/ReadState", {Role::kWorker}},
+      {"/tributary.NodeAgents/Attend", {Role::kWorker}},
   };
   return *table;
 }

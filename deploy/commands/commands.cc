@@ -13,6 +13,7 @@
 #include "deploy/commands/version.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/launch/slurm/node_agent.h"
+#include "deploy/tools/bench/bench_command.h"
 #include "worker/training/training_sources.h"
 
 namespace tributary {

@@ -19,7 +19,7 @@
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/tools/conformance/scenarios.h"
 #include "nlohmann/json.hpp"
 #include "worker/training/training_sources.h"

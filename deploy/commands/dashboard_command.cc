@@ -19,7 +19,7 @@
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/http_certificate.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/tools/dashboard/dashboard.h"
 #include "deploy/tools/dashboard/run_list.h"
 #include "deploy/tools/status/run_address.h"

@@ -30,7 +30,7 @@
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/flags/worker_count.h"
 #include "deploy/launch/job/progress_console.h"
 #include "deploy/launch/kubeflow/progress_reporter.h"

@@ -16,14 +16,14 @@
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/launch/job/run_token.h"
 #include "deploy/launch/job/status_poller.h"
 #include "deploy/tools/runs/run_end.h"
 #include "deploy/tools/runs/run_record.h"
 #include "deploy/tools/status/run_address.h"
 #include "deploy/tools/status/status_client.h"
-#include "deploy/tools/status/status_text.h"
+#include "deploy/tools/status/status_screen.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

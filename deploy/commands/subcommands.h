@@ -14,26 +14,6 @@ namespace tributary {
 
 struct TrainingSources;  // worker/training/training_sources.h
 
-// `tributary bench ...`: measures performance on this machine.
-int RunBenchCommand(const std::vector<std::string>& arguments,
-                    const Environment& environment,
-                    const TrainingSources& sources);
-
-// `tributary bench exchange`: measures the exchange of gradients and weights
-// between workers and servers, without computing a model.
-int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
-                            const Environment& environment);
-
-// `tributary bench step`: times one training step.
-int RunBenchStepCommand(const std::vector<std::string>& arguments,
-                        const Environment& environment,
-                        const TrainingSources& sources);
-
-// `tributary bench stream`: runs one process of a measurement by
-// MeasureStreamLimit (deploy/tools/bench/stream_limit.h).
-int RunBenchStreamCommand(const std::vector<std::string>& arguments,
-                          const Environment& environment);
-
 // `tributary certs`: creates a certificate authority and certificates for
 // tests.
 int RunCertsCommand(const std::vector<std::string>& arguments,

@@ -28,16 +28,15 @@
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/flags/signals.h"
-#include "deploy/launch/job/local_job.h"
-#include "deploy/launch/job/local_processes.h"
-#include "deploy/launch/job/progress.h"
+#include "deploy/flags/signal_queue.h"
+#include "deploy/launch/job/job_launch.h"
+#include "deploy/launch/job/progress_display.h"
 #include "deploy/launch/job/run_report.h"
 #include "deploy/launch/slurm/allocation.h"
 #include "deploy/launch/slurm/requeue.h"
 #include "deploy/launch/slurm/slurm_training.h"
 #include "deploy/launch/train/local_data.h"
-#include "deploy/launch/train/local_training.h"
+#include "deploy/launch/train/step_prediction.h"
 #include "deploy/launch/train/trained_model.h"
 #include "nlohmann/json.hpp"
 #include "server/checkpoint/checkpoint_folder.h"
@@ -149,7 +148,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
 }
 
 void PrintConfig(const CommandLine& line, const TrainFlags& flags,
-                 const LocalTraining& plan) {
+                 const JobLaunch& plan) {
   const auto print = [](const char* what, const std::string& value,
                         const std::string& origin) {
     std::printf("# %-9s %s (%s)\n", what, value.c_str(),
@@ -187,7 +186,7 @@ void PrintConfig(const CommandLine& line, const TrainFlags& flags,
 }
 
 // Shows the text that was sampled after `step` steps in TensorBoard.
-absl::Status RecordSample(const LocalTraining& plan, int64_t step,
+absl::Status RecordSample(const JobLaunch& plan, int64_t step,
                           const std::string& sample) {
   if (!plan.job.output().tensorboard()) return absl::OkStatus();
   const absl::Time now = absl::Now();
@@ -199,7 +198,7 @@ absl::Status RecordSample(const LocalTraining& plan, int64_t step,
 }
 
 // Prints the closing lines to stdout.
-absl::Status PrintResults(const LocalTraining& plan) {
+absl::Status PrintResults(const JobLaunch& plan, const DeviceName& device) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
                              ReadRunSummary(plan.output));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string report,
@@ -216,7 +215,7 @@ absl::Status PrintResults(const LocalTraining& plan) {
   request.options.seed = plan.job.seed();
   std::string sample;
   TRIBUTARY_RETURN_IF_ERROR(SampleTrainedModel(
-      plan.output, request, plan.device,
+      plan.output, request, device,
       [&](absl::string_view text) { absl::StrAppend(&sample, text); }));
   // Escaped even for files, because the output contains other lines too.
   const std::string shown = EscapeForTerminal(sample);
@@ -228,7 +227,7 @@ absl::Status PrintResults(const LocalTraining& plan) {
 }
 
 // Writes the addresses of the metrics for Prometheus' file_sd_configs.
-absl::Status WriteMetricsTargets(const LocalTraining& plan) {
+absl::Status WriteMetricsTargets(const JobLaunch& plan) {
   if (plan.metrics_listen.empty()) return absl::OkStatus();
   const int64_t workers =
       plan.worker_command.empty() ? plan.workers.most + plan.spares : 0;
@@ -247,7 +246,7 @@ absl::Status WriteMetricsTargets(const LocalTraining& plan) {
       {targets.dump(2), "\n"});
 }
 
-absl::Status ClaimOutput(const TrainFlags& flags, LocalTraining* plan,
+absl::Status ClaimOutput(const TrainFlags& flags, JobLaunch* plan,
                          std::unique_ptr<OutputDirectory>* claimed) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       *claimed, OutputDirectory::Claim(
@@ -259,12 +258,12 @@ absl::Status ClaimOutput(const TrainFlags& flags, LocalTraining* plan,
          flags.resume == kResumeAuto ? std::string() : flags.resume,
          flags.allow_job_changes}));
   }
-  TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(plan->output, plan->job));
+  TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(*plan));
   return WriteMetricsTargets(*plan);
 }
 
 // Shows the results of a run that has nothing left to do.
-int ShowFinishedRun(const LocalTraining& plan, int64_t steps) {
+int ShowFinishedRun(const JobLaunch& plan, int64_t steps) {
   std::printf("%s is already done, after %s; to train longer, add --steps N\n",
               plan.output.c_str(), Counted(steps, "step").c_str());
   const absl::StatusOr<std::string> summary = ReadRunSummary(plan.output);
@@ -279,7 +278,7 @@ int ShowFinishedRun(const LocalTraining& plan, int64_t steps) {
 int Train(const TrainFlags& flags, const TrainPlan& all,
           const std::string& worker_remark, const TrainingSources& sources,
           const Environment& environment) {
-  LocalTraining plan = all.training;
+  JobLaunch plan = all.launch;
   if (!flags.resume.empty()) {
     const std::optional<ResumePoint> finished =
         FindFinishedRun(plan.job, plan.output);
@@ -299,7 +298,7 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
   const ProgressStyle style =
       ChooseProgressStyle(flags.quiet, flags.log.format == "json",
                           isatty(STDERR_FILENO) != 0, environment);
-  LocalJobResult result;
+  JobEnd end;
   {
     ProgressDisplay display(STDERR_FILENO, style,
                             plan.job.output().log_every_steps());
@@ -321,8 +320,8 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
               ? ""
               : absl::StrCat(" and ", Counted(plan.spares, "spare")),
           ", ", Counted(plan.threads, "thread"), " each",
-          plan.device.kind == DeviceName::Kind::kCuda ? ", on " : "; ",
-          plan.device.kind == DeviceName::Kind::kCuda
+          all.device.kind == DeviceName::Kind::kCuda ? ", on " : "; ",
+          all.device.kind == DeviceName::Kind::kCuda
               ? absl::StrCat(plan.worker_device, "; ")
               : "",
           all.slurm.has_value()
@@ -334,16 +333,15 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
               : "",
           plan.output));
     }
-    result = all.slurm.has_value()
-                 ? TrainOnSlurm(*all.slurm, &signals, &display)
-                 : TrainLocally(plan, &signals, &display);
+    end = all.slurm.has_value() ? TrainOnSlurm(*all.slurm, &signals, &display)
+                                : RunJob(plan, &signals, &display);
   }
-  if (absl::IsCancelled(result.status)) {
+  if (absl::IsCancelled(end.status)) {
     const auto checkpoints = ListCheckpoints(CheckpointsFolder(plan.output));
     const bool resumable = checkpoints.ok() && !checkpoints->empty();
     std::fprintf(
         stderr, "%s; metrics and logs are in %s%s\n",
-        std::string(result.status.message()).c_str(), plan.output.c_str(),
+        std::string(end.status.message()).c_str(), plan.output.c_str(),
         resumable
             ? absl::StrCat("; resume from step ", checkpoints->front().step,
                            " with: tributary train --resume ", plan.output)
@@ -351,17 +349,17 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
             : "");
     if (all.slurm.has_value()) {
       const std::string remark =
-          RequeueStoppedJob(all.slurm->allocation, result.signal, environment,
+          RequeueStoppedJob(all.slurm->allocation, end.signal, environment,
                             absl::StrCat(plan.output, "/logs"));
       if (!remark.empty()) std::fprintf(stderr, "%s\n", remark.c_str());
     }
-    return result.exit_code;
+    return end.exit_code;
   }
-  if (!result.status.ok()) return ReportError(result.status, result.exit_code);
+  if (!end.status.ok()) return ReportError(end.status, end.exit_code);
   // The prediction is for processes on one machine.
   absl::Status printed =
       all.slurm.has_value() ? absl::OkStatus() : AddPrediction(plan);
-  if (printed.ok()) printed = PrintResults(plan);
+  if (printed.ok()) printed = PrintResults(plan, all.device);
   return printed.ok() ? kExitDone : ReportError(printed, kExitFailed);
 }
 
@@ -387,7 +385,7 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
       MakeTrainPlan(*line, flags, *allocation, sources, &worker_remark);
   if (!plan.ok()) return ReportError(plan.status());
   if (flags.print_config) {
-    PrintConfig(*line, flags, plan->training);
+    PrintConfig(*line, flags, plan->launch);
     return kExitDone;
   }
   return Train(flags, *plan, worker_remark, sources, environment);

@@ -18,7 +18,7 @@
 #include "deploy/flags/thread_counts.h"
 #include "deploy/flags/worker_count.h"
 #include "deploy/launch/plan/micro_batches.h"
-#include "deploy/launch/slurm/placement.h"
+#include "deploy/launch/slurm/slurm_placement.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/models/model.h"
@@ -128,7 +128,7 @@ std::string WhoCanCompute(int64_t most) {
 // Limits the number of workers to those that can compute, and rejects spares
 // that would compute.
 absl::Status FitWorkers(const CommandLine& line, const TrainFlags& flags,
-                        LocalTraining* plan, std::string* remark) {
+                        JobLaunch* plan, std::string* remark) {
   const int64_t most = MostComputing(plan->job);
   if (plan->workers.most > most) {
     if (!flags.workers.empty()) {
@@ -154,7 +154,7 @@ absl::Status FitWorkers(const CommandLine& line, const TrainFlags& flags,
                 most)));
 }
 
-absl::Status CheckMetricsListen(const LocalTraining& plan, bool on_cluster) {
+absl::Status CheckMetricsListen(const JobLaunch& plan, bool on_cluster) {
   if (plan.metrics_listen.empty()) return absl::OkStatus();
   if (on_cluster) {
     return absl::InvalidArgumentError(
@@ -187,7 +187,8 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   source.finds_micro_batches = true;
   TRIBUTARY_RETURN_IF_ERROR(
       FillFromResume(flags, allocation.has_value(), &source));
-  LocalTraining plan;
+  JobLaunch plan;
+  DeviceName device;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
   if (allocation.has_value()) SetSlurmOutput(*allocation, &plan.job);
   for (const Role role : {Role::kServer, Role::kWorker}) {
@@ -198,9 +199,8 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
       ReadSecurity(flags.security, {Role::kAdmin, Role::kServer}));
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
-      plan.device,
-      ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
-  plan.worker_device = DeviceOfAll(flags.device, plan.device);
+      device, ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
+  plan.worker_device = DeviceOfAll(flags.device, device);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const DeviceName server_device,
       ChooseServerDevice(plan.job, flags.server_device, /*place=*/0,
@@ -208,14 +208,13 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   plan.server_device = DeviceOfAll(flags.server_device, server_device);
   TRIBUTARY_RETURN_IF_ERROR(
       ReadWorkers(line, flags, allocation, &plan.workers));
-  TRIBUTARY_RETURN_IF_ERROR(FindMicroBatchesOf(
-      flags, plan.workers.most, plan.device, sources, &plan.job));
+  TRIBUTARY_RETURN_IF_ERROR(
+      FindMicroBatchesOf(flags, plan.workers.most, device, sources, &plan.job));
   TRIBUTARY_RETURN_IF_ERROR(FitWorkers(line, flags, &plan, remark_of_workers));
   plan.servers = static_cast<int>(std::max<int64_t>(1, flags.servers));
-  plan.threads =
-      flags.threads > 0
-          ? static_cast<int>(flags.threads)
-          : DefaultWorkerThreads(plan.job, plan.workers.most, plan.device);
+  plan.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
+                                   : DefaultWorkerThreads(
+                                         plan.job, plan.workers.most, device);
   plan.worker_command = flags.worker_command;
   plan.output = plan.job.output().directory();
   if (plan.output.empty()) {
@@ -229,17 +228,19 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   plan.metrics_listen = flags.metrics_listen;
   TRIBUTARY_RETURN_IF_ERROR(
       CheckMetricsListen(plan, /*on_cluster=*/allocation.has_value()));
-  if (!allocation.has_value()) return TrainPlan{std::move(plan), absl::nullopt};
+  if (!allocation.has_value()) {
+    return TrainPlan{std::move(plan), device, absl::nullopt};
+  }
   // The other nodes may have GPUs that this node lacks.
   if (allocation->heterogeneous()) plan.worker_device = flags.device;
   TRIBUTARY_ASSIGN_OR_RETURN(
-      Placement placement,
+      SlurmPlacement placement,
       PlaceTraining(*allocation, plan, flags.servers, flags.slurm.port));
   plan.servers = static_cast<int>(placement.servers.size());
   plan.workers.most =
       static_cast<int64_t>(placement.workers.size()) - plan.spares;
   SlurmTraining slurm{plan, *allocation, std::move(placement), flags.threads};
-  return TrainPlan{std::move(plan), std::move(slurm)};
+  return TrainPlan{std::move(plan), device, std::move(slurm)};
 }
 
 }  // namespace tributary

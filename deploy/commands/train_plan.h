@@ -12,9 +12,10 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
+#include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/slurm/allocation.h"
 #include "deploy/launch/slurm/slurm_training.h"
-#include "deploy/launch/train/local_training.h"
+#include "worker/device/factory/device_factory.h"
 #include "worker/training/training_sources.h"
 
 namespace tributary {
@@ -51,7 +52,8 @@ struct TrainFlags {
 // The job that `tributary train` trains, and where: in a Slurm allocation or,
 // if `slurm` is nullopt, on this machine.
 struct TrainPlan {
-  LocalTraining training;
+  JobLaunch launch;
+  DeviceName device;  // Device of the first worker.
   absl::optional<SlurmTraining> slurm;
 };
 

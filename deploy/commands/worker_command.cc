@@ -21,7 +21,7 @@
 #include "deploy/flags/metrics_flags.h"
 #include "deploy/flags/process_log.h"
 #include "deploy/flags/security_flags.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/launch/kubeflow/progress_reporter.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/cuda/libraries/nccl_library.h"

@@ -31,27 +31,6 @@ std::string ReadDescriptor(int fd) {
   return text;
 }
 
-absl::StatusOr<Security> ParseSecurity(const std::string& text, Role role) {
-  const nlohmann::json json = ParseJson(text);
-  Security security;
-  security.role = role;
-  for (const auto& [name, value] :
-       {std::pair<const char*, std::string*>{"ca", &security.tls_texts.ca},
-        {"certificate", &security.tls_texts.certificate},
-        {"key", &security.tls_texts.key},
-        {"token", &security.token}}) {
-    const bool found =
-        json.is_object() && json.contains(name) && json[name].is_string();
-    if (!found) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the text that --credentials-fd reads has no \"", name,
-                       "\"; only a launcher of Tributary sets this flag"));
-    }
-    *value = json[name].get<std::string>();
-  }
-  return security;
-}
-
 }  // namespace
 
 void AddSecurityFlags(CommandLine* line, SecurityFlags* flags) {
@@ -90,6 +69,27 @@ std::string PrintSecurity(const Security& security) {
                          {"key", security.tls_texts.key},
                          {"token", security.token}})
       .dump();
+}
+
+absl::StatusOr<Security> ParseSecurity(const std::string& text, Role role) {
+  const nlohmann::json json = ParseJson(text);
+  Security security;
+  security.role = role;
+  for (const auto& [name, value] :
+       {std::pair<const char*, std::string*>{"ca", &security.tls_texts.ca},
+        {"certificate", &security.tls_texts.certificate},
+        {"key", &security.tls_texts.key},
+        {"token", &security.token}}) {
+    const bool found =
+        json.is_object() && json.contains(name) && json[name].is_string();
+    if (!found) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the text that --credentials-fd reads has no \"", name,
+                       "\"; only a launcher of Tributary sets this flag"));
+    }
+    *value = json[name].get<std::string>();
+  }
+  return security;
 }
 
 absl::Status CheckConnectTo(const std::string& address,

@@ -45,6 +45,9 @@ absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
 // Returns the credentials in the text form that a process started with
 // --credentials-fd reads. `security.tls_directory` must be empty.
 std::string PrintSecurity(const Security& security);
+// Returns the credentials that PrintSecurity has printed, for `role`, or
+// InvalidArgument.
+absl::StatusOr<Security> ParseSecurity(const std::string& text, Role role);
 
 // Returns InvalidArgument if the token would be sent to a different machine
 // without encryption and --insecure-network is not set. `address` is host:port.

@@ -34,15 +34,6 @@ constexpr int kMaxMethods = 25;
 // Files of classes that are still too large, or that have no home of their own
 // yet.
 const char* const kExemptFiles[] = {
-    "deploy/flags/signals.h",
-    "deploy/launch/job/local_job.h",
-    "deploy/launch/job/progress.h",
-    "deploy/launch/job/supervisor.cc",
-    "deploy/launch/slurm/node_supervisor.h",
-    "deploy/tools/bench/no_gpu_optimizer.cc",
-    "deploy/tools/conformance/conversation.h",
-    "deploy/tools/conformance/conversation_pending.cc",
-    "deploy/tools/status/status_text.h",
     "library/random.cc",
     "library/worker_options.cc",
     "server/store/parameter_store.h",

@@ -1,15 +1,20 @@
-// Processes of a job that the launcher starts, here or on other machines.
+// Processes of a job: on this machine, on other machines, or as threads.
 #ifndef TRIBUTARY_DEPLOY_LAUNCH_JOB_PROCESS_CONTROL_H_
 #define TRIBUTARY_DEPLOY_LAUNCH_JOB_PROCESS_CONTROL_H_
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "common/base/shutdown.h"
+#include "common/transport/security.h"
+#include "deploy/launch/job/process_exit.h"
 
 namespace tributary {
 
@@ -26,23 +31,30 @@ struct ProcessSpec {
   bool append = false;
   // What the process reads from its standard input.
   std::string input;
-  // The machine on which to start the process, and the role whose credentials
-  // it gets. Used only by implementations of ProcessControl that start
-  // processes on several machines.
+  // The machine on which to start the process. Used only by implementations of
+  // ProcessControl that start processes on several machines.
   std::string node;
-  std::string role;
+  // The role of the process in its job, and its shard or its rank. JobRunner
+  // sets both.
+  Role role = Role::kServer;
+  int number = 0;
+  // What the process does if it is a thread of this process (ProcessThreads):
+  // calls `ready` with the address at which it listens, if it is a server, and
+  // ends soon after a shutdown is requested. Null for all other processes,
+  // which run a program.
+  std::function<absl::Status(
+      Shutdown* shutdown, const std::function<void(const std::string&)>& ready)>
+      body;
 };
 
-struct ProcessExit {
-  int process = -1;  // Number of the process, as returned by Start.
-  // The status of the process at its end, as returned by waitpid.
-  int wait_status = 0;
-  // Describes how the process ended if `wait_status` does not; otherwise empty.
-  // Messages append it to the process's name, as in "worker-3 REASON".
-  std::string reason = {};
-
-  bool succeeded() const;
-  bool killed_by_signal() const;
+struct ProcessState {
+  ProcessSpec spec;
+  bool running = true;
+  // The process id on the process's machine; -1 if it is not known.
+  pid_t pid = -1;
+  // Length in bytes of the log file when the process was started: the offset at
+  // which the process's own log begins.
+  int64_t log_begin = 0;
 };
 
 // Starts processes, detects their exits and ends them. The destructor ends all
@@ -72,14 +84,7 @@ class ProcessControl {
   // running.
   virtual void Signal(int process, int signal) = 0;
 
-  virtual bool running(int process) const = 0;
-  virtual int running_count() const = 0;
-  // Returns the process id on the process's machine; -1 if it is not known.
-  virtual pid_t pid(int process) const = 0;
-  // Returns the length in bytes of the log file when the process was started:
-  // the offset at which the process's own log begins.
-  virtual int64_t log_begin(int process) const = 0;
-  virtual const ProcessSpec& spec(int process) const = 0;
+  virtual const ProcessState& state(int process) const = 0;
   // Returns the number of processes that were started, including those that
   // have ended.
   virtual int size() const = 0;
@@ -88,6 +93,17 @@ class ProcessControl {
   // the last call, such as a SIGTERM of the scheduler; 0 if there was none.
   // Never blocks.
   virtual int TakeSignal() { return 0; }
+
+  bool running(int process) const { return state(process).running; }
+  int running_count() const {
+    int count = 0;
+    for (int process = 0; process < size(); ++process) {
+      count += running(process) ? 1 : 0;
+    }
+    return count;
+  }
+  pid_t pid(int process) const { return state(process).pid; }
+  const ProcessSpec& spec(int process) const { return state(process).spec; }
 
   // Sends `signal` to the process groups of all running processes.
   void SignalAll(int signal) {

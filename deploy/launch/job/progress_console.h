@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/thread.h"
-#include "deploy/launch/job/progress.h"
+#include "deploy/launch/job/progress_display.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {

@@ -10,7 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
-#include "deploy/launch/job/progress.h"
+#include "deploy/launch/job/progress_display.h"
 
 namespace tributary {
 namespace {

@@ -10,19 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <climits>
-#include <fstream>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "common/base/status_macros.h"
-#include "common/text/escape.h"
 
 namespace tributary {
 namespace {
@@ -32,12 +24,6 @@ constexpr size_t kMaxReadyBytes = 1024;
 // Bounds the warnings that are read from a child between two calls; a pipe
 // holds much less.
 constexpr size_t kMaxWarningBytes = 1 << 20;
-// Number of bytes at the end of a log that are searched for an error.
-constexpr int64_t kLogTailBytes = 64 << 10;
-// See LastWordsIn.
-constexpr size_t kMostLastWords = 300;
-// The exit code of a shell that does not find the program to run.
-constexpr int kNotFoundByShell = 127;
 constexpr char kEmptyInput[] = "/dev/null";
 
 // Closes its descriptor unless it was released.
@@ -136,32 +122,7 @@ absl::Status StartError(const ProcessSpec& spec, const char* what, int error) {
                                           what, ": ", strerror(error)));
 }
 
-// Returns the end of a log, from byte `begin` at the earliest.
-std::string TailOf(const std::string& log_path, int64_t begin) {
-  std::ifstream file(log_path, std::ios::binary | std::ios::ate);
-  if (!file) return std::string();
-  const int64_t size = file.tellg();
-  begin = std::max(begin, size - kLogTailBytes);
-  if (begin >= size) return std::string();
-  std::string tail(size - begin, '\0');
-  file.seekg(begin);
-  file.read(&tail[0], static_cast<std::streamsize>(tail.size()));
-  tail.resize(file.gcount());
-  return tail;
-}
-
-const char* SignalAbbreviation(int signal) {
-  const char* name = sigabbrev_np(signal);
-  return name == nullptr ? "?" : name;
-}
-
 }  // namespace
-
-bool ProcessExit::succeeded() const {
-  return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
-}
-
-bool ProcessExit::killed_by_signal() const { return WIFSIGNALED(wait_status); }
 
 Supervisor::~Supervisor() {
   SignalAll(SIGKILL);
@@ -231,7 +192,6 @@ absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
   Child child;
   child.spec = spec;
   child.pid = pid;
-  child.running = true;
   child.log_begin = facts.st_size;
   child.ready.fd = ready_read.release();
   child.warnings.fd = warnings_read.release();
@@ -296,43 +256,6 @@ std::vector<ProcessExit> Supervisor::Reap() {
 void Supervisor::Signal(int process, int signal) {
   const Child& child = children_[process];
   if (child.running) kill(-child.pid, signal);
-}
-
-int Supervisor::running_count() const {
-  return static_cast<int>(
-      std::count_if(children_.begin(), children_.end(),
-                    [](const Child& child) { return child.running; }));
-}
-
-std::string DescribeExit(int wait_status) {
-  if (WIFSIGNALED(wait_status)) {
-    const int signal = WTERMSIG(wait_status);
-    return absl::StrCat(
-        "was killed by SIG", SignalAbbreviation(signal),
-        signal == SIGKILL ? " (by a user, or because memory ran out)" : "");
-  }
-  const int code = WEXITSTATUS(wait_status);
-  return absl::StrCat("exited with code ", code,
-                      code == kNotFoundByShell ? " (no such program?)" : "");
-}
-
-std::string LastErrorIn(const std::string& log_path, int64_t begin) {
-  std::string last;
-  for (absl::string_view line : absl::StrSplit(TailOf(log_path, begin), '\n')) {
-    if (absl::ConsumePrefix(&line, "error: ")) last = std::string(line);
-  }
-  return last;
-}
-
-std::string LastWordsIn(const std::string& log_path, int64_t begin) {
-  std::string error = LastErrorIn(log_path, begin);
-  if (!error.empty()) return error;
-  std::string last;
-  for (absl::string_view line : absl::StrSplit(TailOf(log_path, begin), '\n')) {
-    line = absl::StripAsciiWhitespace(line);
-    if (!line.empty()) last = std::string(line.substr(0, kMostLastWords));
-  }
-  return EscapeForTerminal(last);
 }
 
 }  // namespace tributary

@@ -41,16 +41,8 @@ class Supervisor final : public ProcessControl {
   std::vector<std::string> TakeWarnings(int process) override;
   std::vector<ProcessExit> Reap() override;
   void Signal(int process, int signal) override;
-  bool running(int process) const override {
-    return children_[process].running;
-  }
-  int running_count() const override;
-  pid_t pid(int process) const override { return children_[process].pid; }
-  int64_t log_begin(int process) const override {
-    return children_[process].log_begin;
-  }
-  const ProcessSpec& spec(int process) const override {
-    return children_[process].spec;
+  const ProcessState& state(int process) const override {
+    return children_[process];
   }
   int size() const override { return static_cast<int>(children_.size()); }
 
@@ -66,30 +58,13 @@ class Supervisor final : public ProcessControl {
     void Close();
   };
 
-  struct Child {
-    ProcessSpec spec;
-    pid_t pid = -1;
-    bool running = false;
-    int64_t log_begin = 0;
+  struct Child : ProcessState {
     LinePipe ready;
     LinePipe warnings;
   };
 
   std::vector<Child> children_;
 };
-
-// Describes how a process ended, for example as "exited with code 1" or "was
-// killed by SIGTERM". `wait_status` is as returned by waitpid.
-std::string DescribeExit(int wait_status);
-
-// Searches a log, starting at byte `begin`, for the last line that starts with
-// "error: ". Returns the line without this prefix, or an empty string if there
-// is no such line near the end of the log.
-std::string LastErrorIn(const std::string& log_path, int64_t begin = 0);
-
-// Like LastErrorIn, but if there is no such line, returns the last line that is
-// not blank, in a form that is safe to print; at most 300 bytes of it.
-std::string LastWordsIn(const std::string& log_path, int64_t begin = 0);
 
 }  // namespace tributary
 

@@ -1,69 +1,50 @@
 #include "deploy/launch/slurm/node_agent.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/base/json.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/os/local_host.h"
 #include "common/os/process.h"
+#include "common/stream/message_stream.h"
+#include "common/transport/channel.h"
+#include "common/transport/grpc_client_stream.h"
+#include "common/transport/security.h"
 #include "deploy/flags/exit_code.h"
-#include "deploy/flags/signals.h"
-#include "deploy/launch/job/local_processes.h"
+#include "deploy/flags/security_flags.h"
+#include "deploy/flags/signal_queue.h"
+#include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/job/supervisor.h"
-#include "deploy/launch/slurm/agent_connection.h"
+#include "deploy/launch/slurm/node_agents.pb.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr absl::Duration kAgentTick = absl::Milliseconds(20);
-constexpr absl::Duration kHandshakeTimeout = absl::Seconds(20);
+constexpr absl::Duration kConnectTimeout = absl::Seconds(20);
+constexpr absl::Duration kRefusalTimeout = absl::Seconds(2);
 constexpr size_t kMaxInputBytes = 1 << 20;
 constexpr int64_t kMaxSharedFileBytes = 1024;
-
-std::string Text(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>()
-                                                     : std::string();
-}
-
-int64_t Number(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_integer()
-             ? found->get<int64_t>()
-             : 0;
-}
-
-std::vector<std::string> Texts(const Json& object, const char* name) {
-  std::vector<std::string> texts;
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_array()) return texts;
-  for (const Json& text : *found) {
-    if (text.is_string()) texts.push_back(text.get<std::string>());
-  }
-  return texts;
-}
 
 // Reads one line from the standard input; empty if there is none.
 std::string ReadInput() {
@@ -78,35 +59,8 @@ std::string ReadInput() {
   return text;
 }
 
-// Returns a connected socket.
-absl::StatusOr<int> Connect(const std::string& host, int64_t port) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error =
-      getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
-  if (error != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot resolve ", host, ": ", gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found,
-                                                                 freeaddrinfo);
-  std::string reason = "no address";
-  for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
-    const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    timeval timeout = {10, 0};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-    if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0) return fd;
-    reason = strerror(errno);
-    if (fd >= 0) close(fd);
-  }
-  return absl::UnavailableError(
-      absl::StrCat("cannot connect to the launcher at ",
-                   JoinHostPort(host, port), ": ", reason));
-}
-
 // Returns true if a server can listen on the port.
-bool PortIsFree(int64_t port) {
+bool PortIsFree(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return true;
   // As servers do.
@@ -124,28 +78,24 @@ bool PortIsFree(int64_t port) {
 }
 
 // Returns what is wrong with this node for the job; empty: nothing.
-std::string CheckNode(const Json& check) {
-  const std::string path = Text(check, "file");
-  const std::string expected = Text(check, "text");
-  const absl::Time deadline =
-      absl::Now() + absl::Seconds(Number(check, "seconds"));
+std::string CheckNode(const CheckOrder& check) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(check.seconds());
   while (true) {
     const absl::StatusOr<std::string> text =
-        ReadFile(path, kMaxSharedFileBytes);
-    if (text.ok() && *text == expected) break;
+        ReadFile(check.path(), kMaxSharedFileBytes);
+    if (text.ok() && *text == check.text()) break;
     if (absl::Now() > deadline) {
       return absl::StrCat(
-          "does not see ", path,
+          "does not see ", check.path(),
           ", which the launcher has written; --output must be a folder on a "
           "file system that all nodes share");
     }
     absl::SleepFor(absl::Milliseconds(100));
   }
-  for (const Json& port : check.value("ports", Json::array())) {
+  for (const int port : check.ports()) {
     // Port 0 stands for any free port.
-    if (port.is_number_integer() && port.get<int64_t>() > 0 &&
-        !PortIsFree(port.get<int64_t>())) {
-      return absl::StrCat("port ", port.get<int64_t>(),
+    if (port > 0 && !PortIsFree(port)) {
+      return absl::StrCat("port ", port,
                           " is in use; choose a different first port with "
                           "--port");
     }
@@ -153,75 +103,111 @@ std::string CheckNode(const Json& check) {
   return std::string();
 }
 
+using LauncherStream = GrpcClientStream<AgentOrder, AgentReport>;
+
+// What has arrived from the launcher.
+class Inbox final : public ClientSession<AgentOrder, AgentReport> {
+ public:
+  explicit Inbox(SignalQueue* signals) : signals_(*signals) {}
+
+  // Returns the orders since the last call.
+  std::vector<AgentOrder> Take() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return std::exchange(orders_, {});
+  }
+  // Returns true if the launcher is lost.
+  bool gone() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return gone_;
+  }
+
+ private:
+  bool OnMessage(const AgentOrder& order, ReceivedPayload) override {
+    absl::MutexLock lock(&mu_);
+    orders_.push_back(order);
+    signals_.Wake();
+    return true;
+  }
+  void OnGone(const absl::Status&) override {
+    absl::MutexLock lock(&mu_);
+    gone_ = true;
+    signals_.Wake();
+  }
+
+  SignalQueue& signals_;
+  mutable absl::Mutex mu_;
+  std::vector<AgentOrder> orders_ ABSL_GUARDED_BY(mu_);
+  bool gone_ ABSL_GUARDED_BY(mu_) = false;
+};
+
 class NodeAgent {
  public:
-  NodeAgent(std::unique_ptr<AgentConnection> connection, Json credentials)
-      : connection_(std::move(connection)),
-        credentials_(std::move(credentials)) {}
+  NodeAgent(LauncherStream* launcher, Inbox* inbox)
+      : launcher_(*launcher), inbox_(*inbox) {}
 
   // Runs until the launcher ends it or is lost.
   void Run(SignalQueue* signals) {
-    while (connection_->open() && !ended_) {
+    while (!ended_ && !inbox_.gone()) {
       const int signal = signals->Wait(kAgentTick);
       if (signal != 0 && signal != SIGCHLD) {
-        connection_->Send({{"signal", signal}});
+        AgentReport report;
+        report.set_signal(signal);
+        launcher_.Send(report);
       }
-      for (const Json& message : connection_->Receive()) Handle(message);
+      for (const AgentOrder& order : inbox_.Take()) Handle(order);
       Report();
-      connection_->Beat(absl::Now());
     }
   }
 
  private:
-  void Handle(const Json& message) {
-    if (message.contains("check")) {
-      connection_->Send({{"checked", CheckNode(message["check"])}});
-    } else if (message.contains("start")) {
-      Start(message["start"]);
-    } else if (message.contains("kill")) {
-      const auto found = processes_.find(Number(message["kill"], "id"));
+  void Handle(const AgentOrder& order) {
+    if (order.has_check()) {
+      AgentReport report;
+      report.set_checked(CheckNode(order.check()));
+      launcher_.Send(report);
+    } else if (order.has_start()) {
+      Start(order.start());
+    } else if (order.has_signal()) {
+      const auto found = processes_.find(order.signal().process());
       if (found != processes_.end()) {
-        supervisor_.Signal(found->second,
-                           static_cast<int>(Number(message["kill"], "signal")));
+        supervisor_.Signal(found->second, order.signal().signal());
       }
-    } else if (message.contains("end")) {
-      ended_ = true;
+    } else {
+      ended_ |= order.end();
     }
   }
 
-  void Start(const Json& start) {
-    const int64_t id = Number(start, "id");
+  void Start(const StartOrder& start) {
     ProcessSpec spec;
-    spec.name = Text(start, "name");
-    spec.arguments = Texts(start, "arguments");
+    spec.name = start.name();
+    spec.arguments.assign(start.arguments().begin(), start.arguments().end());
     spec.environment = ChildEnvironment();
-    for (std::string& variable : Texts(start, "variables")) {
-      spec.environment.push_back(std::move(variable));
-    }
-    spec.log_path = Text(start, "log");
-    spec.append = start.value("append", false);
-    const std::string credentials =
-        Text(credentials_, Text(start, "role").c_str());
-    if (!credentials.empty()) {
-      spec.input = credentials;
+    spec.environment.insert(spec.environment.end(), start.variables().begin(),
+                            start.variables().end());
+    spec.log_path = start.log_path();
+    spec.append = start.append();
+    if (!start.credentials().empty()) {
+      spec.input = start.credentials();
       spec.arguments.insert(spec.arguments.begin() + 2,
                             {"--credentials-fd", "0"});
     }
     const absl::StatusOr<int> process = supervisor_.Start(spec);
-    if (!process.ok()) {
-      connection_->Send(
-          {{"failed",
-            {{"id", id},
-             {"reason", std::string(process.status().message())}}}});
-      return;
+    AgentReport report;
+    if (process.ok()) {
+      processes_[start.process()] = *process;
+      numbers_.push_back(start.process());
+      ready_.push_back(false);
+      report.mutable_started()->set_process(start.process());
+      const ProcessState& state = supervisor_.state(*process);
+      report.mutable_started()->set_pid(state.pid);
+      report.mutable_started()->set_log_begin(state.log_begin);
+    } else {
+      report.mutable_exit()->set_process(start.process());
+      report.mutable_exit()->set_wait_status(kExitFailed << 8);
+      report.mutable_exit()->set_failure(
+          std::string(process.status().message()));
     }
-    processes_[id] = *process;
-    ids_.push_back(id);
-    ready_.push_back(false);
-    connection_->Send({{"started",
-                        {{"id", id},
-                         {"pid", supervisor_.pid(*process)},
-                         {"log_begin", supervisor_.log_begin(*process)}}}});
+    launcher_.Send(report);
   }
 
   // Reports what has happened to the processes since the last call.
@@ -229,32 +215,35 @@ class NodeAgent {
     // Taken first, so that the last lines of a process precede its exit.
     const std::vector<ProcessExit> exits = supervisor_.Reap();
     for (int process = 0; process < supervisor_.size(); ++process) {
-      const int64_t id = ids_[process];
+      AgentReport report;
+      OutputReport* const output = report.mutable_output();
+      output->set_process(numbers_[process]);
       if (!ready_[process]) {
         const absl::optional<std::string> text = supervisor_.ReadyText(process);
         ready_[process] = text.has_value();
-        if (text.has_value()) {
-          connection_->Send({{"ready", {{"id", id}, {"text", *text}}}});
-        }
+        output->set_ready(text.value_or(""));
       }
-      const std::vector<std::string> lines = supervisor_.TakeWarnings(process);
-      if (!lines.empty()) {
-        connection_->Send({{"warnings", {{"id", id}, {"lines", lines}}}});
+      for (std::string& line : supervisor_.TakeWarnings(process)) {
+        output->add_warnings(std::move(line));
+      }
+      if (!output->ready().empty() || output->warnings_size() > 0) {
+        launcher_.Send(report);
       }
     }
     for (const ProcessExit& exit : exits) {
-      connection_->Send(
-          {{"exit",
-            {{"id", ids_[exit.process]}, {"status", exit.wait_status}}}});
+      AgentReport report;
+      report.mutable_exit()->set_process(numbers_[exit.process]);
+      report.mutable_exit()->set_wait_status(exit.wait_status);
+      launcher_.Send(report);
     }
   }
 
-  const std::unique_ptr<AgentConnection> connection_;
-  const Json credentials_;  // By role.
+  LauncherStream& launcher_;
+  Inbox& inbox_;
   Supervisor supervisor_;
-  std::map<int64_t, int> processes_;  // The launcher's number -> Supervisor's.
-  std::vector<int64_t> ids_;          // The reverse.
-  std::vector<bool> ready_;           // True if the ready text was reported.
+  std::map<int, int> processes_;  // The launcher's number -> Supervisor's.
+  std::vector<int> numbers_;      // The reverse.
+  std::vector<bool> ready_;       // True if the ready text was reported.
   bool ended_ = false;
 };
 
@@ -265,40 +254,55 @@ std::string OwnAddress(const std::string& launcher) {
   return address.ok() ? *address : HostName();
 }
 
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
+    const std::string& launcher, const Security& security) {
+  std::shared_ptr<grpc::Channel> channel = CreateChannel(launcher, security);
+  // A launcher that has ended refuses connections.
+  absl::Time refused = absl::InfiniteFuture();
+  const absl::Status connected = AwaitConnected(
+      channel.get(), launcher, security, MonotonicNow() + kConnectTimeout, [&] {
+        if (channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE) {
+          refused = std::min(refused, MonotonicNow());
+        }
+        return MonotonicNow() - refused > kRefusalTimeout;
+      });
+  if (connected.ok()) return channel;
+  return absl::UnavailableError(
+      absl::StrCat("cannot connect to the launcher at ", launcher, ": ",
+                   connected.message()));
+}
+
 absl::Status Run(const Environment& environment, SignalQueue* signals) {
-  const Json input = ParseJson(ReadInput());
-  if (!input.is_object() || Text(input, "key").empty()) {
+  const nlohmann::json input = ParseJson(ReadInput());
+  const bool described = input.is_object() && input.contains("security") &&
+                         input["security"].is_string();
+  const absl::StatusOr<Security> security = ParseSecurity(
+      described ? input["security"].get<std::string>() : "", Role::kWorker);
+  if (!security.ok()) {
     return absl::InvalidArgumentError(
         "node-agent is started by `tributary train` in a Slurm allocation, "
         "which describes the job on its standard input");
   }
   // Slurm states the address from which srun has started this task.
   std::string host = environment("SLURM_LAUNCH_NODE_IPADDR").value_or("");
-  if (host.empty()) host = Text(input, "host");
-  const int64_t port = Number(input, "port");
-  TRIBUTARY_ASSIGN_OR_RETURN(const int fd, Connect(host, port));
-  LineSocket socket(fd);
-  std::vector<std::string> nonce;
-  const absl::Time deadline = absl::Now() + kHandshakeTimeout;
-  while (nonce.empty()) {
-    pollfd waiting = {socket.fd(), POLLIN, 0};
-    poll(&waiting, 1, 100);
-    nonce = socket.Receive(/*most=*/1);
-    if (nonce.empty() && (!socket.open() || absl::Now() > deadline)) {
-      return absl::UnavailableError("the launcher does not answer");
-    }
-  }
-  LineSeal seal(Text(input, "key"), nonce.front(), AgentRole::kAgent);
-  const Json hello = {
-      {"cores", UsableCores()},
-      {"address", OwnAddress(JoinHostPort(host, port))},
-  };
-  // The launcher learns from the number which key belongs to the line.
-  socket.Send(absl::StrCat(Number(input, "id"), " ", seal.Seal(hello.dump())));
-  NodeAgent agent(
-      std::make_unique<AgentConnection>(std::move(socket), std::move(seal)),
-      input.value("credentials", Json::object()));
-  agent.Run(signals);
+  if (host.empty()) host = input.value("host", "");
+  const std::string launcher = JoinHostPort(host, input.value("port", 0));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
+                             Connect(launcher, *security));
+  Inbox inbox(signals);
+  LauncherStream stream(channel, "/tributary.NodeAgents/Attend");
+  stream.Start(&inbox);
+  AgentReport report;
+  AgentHello* const hello = report.mutable_hello();
+  hello->set_node(input.value("node", 0));
+  hello->set_start(input.value("start", 0));
+  hello->set_cores(UsableCores());
+  hello->set_address(OwnAddress(launcher));
+  stream.Send(report);
+  NodeAgent(&stream, &inbox).Run(signals);
+  // The processes have ended, so the launcher may consider the node free.
+  stream.Cancel();
+  (void)stream.AwaitDone();
   return absl::OkStatus();
 }
 

@@ -11,11 +11,10 @@ namespace tributary {
 // `tributary node-agent`, a command that --help does not list:
 //
 //   1. The agent reads one line from its standard input: the address of the
-//      launcher (NodeSupervisor), the key of their connection, and the
-//      credentials of the job's processes.
-//   2. It connects to the launcher and authenticates itself. The launcher then
-//      kills srun, because srun would kill the agent as soon as Slurm sends
-//      SIGTERM to the batch script's processes, and leave no time for a
+//      launcher (NodeSupervisor), the agent's number and its credentials.
+//   2. It connects to the launcher and calls NodeAgents.Attend. The launcher
+//      then kills srun, because srun would kill the agent as soon as Slurm
+//      sends SIGTERM to the batch script's processes, and leave no time for a
 //      checkpoint.
 //   3. It starts and signals processes as the launcher requests, and reports
 //      what they write to kReadyFd and kWarningFd, and how they end. It

@@ -1,43 +1,32 @@
 #include "deploy/launch/slurm/node_supervisor.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
-#include "deploy/launch/job/local_processes.h"
+#include "deploy/flags/security_flags.h"
+#include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/slurm/srun_command.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
 
-using Json = nlohmann::json;
-
 // Agents started on one node. A node that loses more of them is not used again.
 constexpr int kMostStarts = 3;
 // An agent that replaces a lost one must connect within this time: the node may
 // be down, and its processes wait.
 constexpr absl::Duration kRestartTimeout = absl::Seconds(20);
-constexpr absl::Duration kStrangerTimeout = absl::Seconds(10);
-constexpr size_t kMostStrangers = 256;
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 constexpr absl::Duration kSupervisorTick = absl::Milliseconds(20);
 constexpr int64_t kMaxLogBytes = 1 << 20;
@@ -69,13 +58,6 @@ bool Resolves(const std::string& name) {
   return true;
 }
 
-int64_t NumberIn(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_integer()
-             ? found->get<int64_t>()
-             : -1;
-}
-
 }  // namespace
 
 NodeSupervisor::NodeSupervisor(Options options) : options_(std::move(options)) {
@@ -90,70 +72,43 @@ absl::StatusOr<std::unique_ptr<NodeSupervisor>> NodeSupervisor::Create(
   TRIBUTARY_RETURN_IF_ERROR(FindSrun(ProcessEnvironment()).status());
   std::unique_ptr<NodeSupervisor> created(
       new NodeSupervisor(std::move(options)));
-  TRIBUTARY_RETURN_IF_ERROR(created->Listen());
+  const Options& given = created->options_;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      created->server_,
+      AgentServer::Start(given.agent_credentials.at(Role::kServer),
+                         static_cast<int>(given.nodes.size())));
   return created;
 }
 
 NodeSupervisor::~NodeSupervisor() {
-  for (Agent& agent : agents_) {
-    if (agent.connection != nullptr) agent.connection->Send({{"end", true}});
-  }
-  // An agent closes its connection when its processes have ended.
+  if (server_ == nullptr) return;
+  AgentOrder order;
+  order.set_end(true);
+  for (const Agent& agent : agents_) server_->Send(agent.call, order);
+  // The call of an agent ends when its processes have ended.
   const absl::Time deadline = absl::Now() + kEndTimeout;
-  const auto connected = [](const Agent& agent) {
-    return agent.connection != nullptr && agent.connection->open();
-  };
+  const auto connected = [](const Agent& agent) { return agent.call >= 0; };
   while (std::any_of(agents_.begin(), agents_.end(), connected) &&
          absl::Now() < deadline) {
-    for (Agent& agent : agents_) {
-      if (agent.connection != nullptr) agent.connection->Receive();
+    for (const AgentServer::Event& event : server_->Take()) {
+      for (Agent& agent : agents_) {
+        if (event.gone && agent.call == event.call) agent.call = -1;
+      }
     }
     absl::SleepFor(kSupervisorTick);
   }
-  if (listener_ >= 0) close(listener_);
-}
-
-absl::Status NodeSupervisor::Listen() {
-  listener_ = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  sockaddr_storage any = {};
-  socklen_t size = sizeof(sockaddr_in6);
-  if (listener_ >= 0) {
-    const int no = 0;
-    setsockopt(listener_, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-    any.ss_family = AF_INET6;
-  } else {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    any.ss_family = AF_INET;
-    size = sizeof(sockaddr_in);
-  }
-  if (listener_ < 0 ||
-      bind(listener_, reinterpret_cast<sockaddr*>(&any), size) != 0 ||
-      listen(listener_, SOMAXCONN) != 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen for the agents of the nodes: ", strerror(errno)));
-  }
-  size = sizeof(any);
-  getsockname(listener_, reinterpret_cast<sockaddr*>(&any), &size);
-  port_ = ntohs(any.ss_family == AF_INET6
-                    ? reinterpret_cast<sockaddr_in6*>(&any)->sin6_port
-                    : reinterpret_cast<sockaddr_in*>(&any)->sin_port);
-  return absl::OkStatus();
 }
 
 void NodeSupervisor::StartAgent(int index) {
   Agent& agent = agents_[index];
-  agent.connection.reset();
   agent.start_timeout =
       agent.starts == 0 ? options_.start_timeout : kRestartTimeout;
   agent.deadline = absl::Now() + agent.start_timeout;
   ++agent.starts;
-  const absl::StatusOr<std::string> key = RandomKey();
   const absl::StatusOr<std::string> srun = FindSrun(ProcessEnvironment());
-  if (!key.ok() || !srun.ok()) {
-    return LoseAgent(index,
-                     std::string((key.ok() ? srun : key).status().message()));
+  if (!srun.ok()) {
+    return LoseAgent(index, std::string(srun.status().message()));
   }
-  agent.key = *key;
   ProcessSpec spec;
   spec.name = absl::StrCat("srun for node ", agent.node.name);
   spec.arguments = SrunArguments(*srun, agent.node, options_.program);
@@ -161,13 +116,14 @@ void NodeSupervisor::StartAgent(int index) {
   spec.log_path =
       absl::StrCat(options_.log_folder, "/node-", agent.node.name, ".log");
   spec.append = agent.starts > 1;
-  spec.input = absl::StrCat(Json({{"id", index},
-                                  {"host", HostName()},
-                                  {"port", port_},
-                                  {"key", agent.key},
-                                  {"credentials", options_.credentials}})
-                                .dump(),
-                            "\n");
+  const nlohmann::json input = {
+      {"node", index},
+      {"start", agent.starts},
+      {"host", HostName()},
+      {"port", server_->port()},
+      {"security",
+       PrintSecurity(options_.agent_credentials.at(Role::kWorker))}};
+  spec.input = absl::StrCat(input.dump(), "\n");
   const absl::StatusOr<int> started = sruns_.Start(spec);
   if (!started.ok()) {
     return LoseAgent(index, std::string(started.status().message()));
@@ -194,16 +150,14 @@ absl::Status NodeSupervisor::AwaitAll(
     const int signal = signals->Wait(kSupervisorTick);
     if (signal != 0 && signal != SIGCHLD) signal_ = signal;
     if (signal_ != 0) {
-      return absl::CancelledError(
-          absl::StrCat("stopped by SIG", sigabbrev_np(signal_)));
+      return StoppedBy(signal_);
     }
   }
 }
 
 absl::Status NodeSupervisor::StartAgents(SignalQueue* signals) {
   for (int i = 0; i < static_cast<int>(agents_.size()); ++i) StartAgent(i);
-  return AwaitAll(
-      signals, [](const Agent& agent) { return agent.connection != nullptr; });
+  return AwaitAll(signals, [](const Agent& agent) { return agent.call >= 0; });
 }
 
 absl::Status NodeSupervisor::Check(const std::string& path,
@@ -212,12 +166,13 @@ absl::Status NodeSupervisor::Check(const std::string& path,
                                    SignalQueue* signals) {
   for (size_t i = 0; i < agents_.size(); ++i) {
     agents_[i].checked.reset();
-    Send(static_cast<int>(i),
-         {{"check",
-           {{"file", path},
-            {"text", text},
-            {"seconds", absl::ToInt64Seconds(options_.shared_file_timeout)},
-            {"ports", ports[i]}}}});
+    AgentOrder order;
+    CheckOrder* const check = order.mutable_check();
+    check->set_path(path);
+    check->set_text(text);
+    check->set_seconds(absl::ToInt64Seconds(options_.shared_file_timeout));
+    for (const int port : ports[i]) check->add_ports(port);
+    Send(static_cast<int>(i), order);
   }
   TRIBUTARY_RETURN_IF_ERROR(AwaitAll(
       signals, [](const Agent& agent) { return agent.checked.has_value(); }));
@@ -232,14 +187,14 @@ absl::Status NodeSupervisor::Check(const std::string& path,
 
 int NodeSupervisor::NodeFor(int node) {
   Pump();
-  if (agents_[node].connection != nullptr) return node;
+  if (agents_[node].call >= 0) return node;
   // Spreads the processes of a lost node over the others.
   const int count = static_cast<int>(agents_.size());
   int best = node;
   int fewest = -1;
   for (int i = 0; i < count; ++i) {
     const Agent& agent = agents_[i];
-    if (agent.connection == nullptr ||
+    if (agent.call < 0 ||
         (agent.node.het_group == 0) != (agents_[node].node.het_group == 0)) {
       continue;
     }
@@ -255,12 +210,12 @@ int NodeSupervisor::NodeFor(int node) {
   return best;
 }
 
-void NodeSupervisor::Send(int index, const Json& message) {
+void NodeSupervisor::Send(int index, const AgentOrder& order) {
   Agent& agent = agents_[index];
-  if (agent.connection != nullptr) {
-    agent.connection->Send(message);
+  if (agent.call >= 0) {
+    server_->Send(agent.call, order);
   } else {
-    agent.waiting.push_back(message);
+    agent.waiting.push_back(order);
   }
 }
 
@@ -276,26 +231,30 @@ absl::StatusOr<int> NodeSupervisor::Start(const ProcessSpec& spec) {
             : absl::StrCat(" (", found->failure, ")")));
   }
   const int index = static_cast<int>(found - agents_.begin());
-  // The variables that the agent has not got from srun.
-  std::vector<std::string> variables;
+  const int process = size();
+  AgentOrder order;
+  StartOrder* const start = order.mutable_start();
+  start->set_process(process);
+  start->set_name(spec.name);
+  for (const std::string& argument : spec.arguments) {
+    start->add_arguments(argument);
+  }
   for (const std::string& variable : spec.environment) {
     if (absl::StartsWith(variable, "TRIBUTARY_") ||
         absl::StartsWith(variable, "LOCAL_WORLD_SIZE=")) {
-      variables.push_back(variable);
+      start->add_variables(variable);
     }
   }
-  const int process = size();
+  start->set_log_path(spec.log_path);
+  start->set_append(spec.append);
+  const auto credentials = options_.credentials.find(spec.role);
+  if (credentials != options_.credentials.end()) {
+    start->set_credentials(PrintSecurity(credentials->second));
+  }
   processes_.push_back({});
   processes_.back().spec = spec;
   processes_.back().agent = index;
-  Send(index, {{"start",
-                {{"id", process},
-                 {"name", spec.name},
-                 {"arguments", spec.arguments},
-                 {"variables", variables},
-                 {"log", spec.log_path},
-                 {"append", spec.append},
-                 {"role", spec.role}}}});
+  Send(index, order);
   return process;
 }
 
@@ -315,132 +274,95 @@ std::vector<ProcessExit> NodeSupervisor::Reap() {
 
 void NodeSupervisor::Signal(int process, int signal) {
   if (!processes_[process].running) return;
-  Send(processes_[process].agent,
-       {{"kill", {{"id", process}, {"signal", signal}}}});
-}
-
-int NodeSupervisor::running_count() const {
-  return static_cast<int>(
-      std::count_if(processes_.begin(), processes_.end(),
-                    [](const Process& process) { return process.running; }));
+  AgentOrder order;
+  order.mutable_signal()->set_process(process);
+  order.mutable_signal()->set_signal(signal);
+  Send(processes_[process].agent, order);
 }
 
 int NodeSupervisor::TakeSignal() { return std::exchange(signal_, 0); }
 
 void NodeSupervisor::Pump() {
-  Accept();
-  HearStrangers();
+  for (const AgentServer::Event& event : server_->Take()) {
+    if (event.report.has_hello()) Recognize(event.call, event.report.hello());
+    for (int i = 0; i < static_cast<int>(agents_.size()); ++i) {
+      if (agents_[i].call != event.call) continue;
+      if (event.gone) {
+        LoseAgent(i, "its agent was lost");
+      } else {
+        Handle(i, event.report);
+      }
+      break;
+    }
+  }
   const absl::Time now = absl::Now();
   for (int i = 0; i < static_cast<int>(agents_.size()); ++i) {
-    Agent& agent = agents_[i];
-    if (agent.connection == nullptr) {
-      if (!agent.lost && agent.starts > 0 && now > agent.deadline) {
-        LoseAgent(i, absl::StrCat("its agent did not start within ",
-                                  absl::FormatDuration(agent.start_timeout)));
-      }
-      continue;
+    const Agent& agent = agents_[i];
+    if (agent.call < 0 && !agent.lost && agent.starts > 0 &&
+        now > agent.deadline) {
+      LoseAgent(i, absl::StrCat("its agent did not start within ",
+                                absl::FormatDuration(agent.start_timeout)));
     }
-    for (const Json& message : agent.connection->Receive()) Handle(i, message);
-    agent.connection->Beat(now);
-    if (!agent.connection->open()) LoseAgent(i, "its agent was lost");
   }
   WatchSruns();
 }
 
-void NodeSupervisor::Accept() {
-  while (strangers_.size() < kMostStrangers) {
-    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd < 0) return;
-    const absl::StatusOr<std::string> nonce = RandomKey();
-    if (!nonce.ok()) {
-      close(fd);
-      return;
-    }
-    strangers_.push_back(
-        {LineSocket(fd), *nonce, absl::Now() + kStrangerTimeout});
-    strangers_.back().socket.Send(*nonce);
-  }
-}
-
-void NodeSupervisor::HearStrangers() {
-  std::vector<Stranger> silent;
-  for (Stranger& stranger : strangers_) {
-    const std::vector<std::string> lines = stranger.socket.Receive(/*most=*/1);
-    if (!lines.empty()) {
-      Recognize(&stranger, lines.front());
-    } else if (stranger.socket.open() && absl::Now() < stranger.deadline) {
-      silent.push_back(std::move(stranger));
-    }
-  }
-  strangers_ = std::move(silent);
-}
-
-bool NodeSupervisor::Recognize(Stranger* stranger, const std::string& line) {
-  const size_t space = line.find(' ');
-  int index = -1;
-  if (space == std::string::npos ||
-      !absl::SimpleAtoi(line.substr(0, space), &index) || index < 0 ||
-      index >= static_cast<int>(agents_.size()) ||
-      agents_[index].connection != nullptr || agents_[index].key.empty()) {
-    return false;
+void NodeSupervisor::Recognize(int call, const AgentHello& hello) {
+  const int index = hello.node();
+  if (index < 0 || index >= static_cast<int>(agents_.size()) ||
+      agents_[index].call >= 0 || agents_[index].lost ||
+      agents_[index].starts != hello.start()) {
+    return server_->Close(call);
   }
   Agent& agent = agents_[index];
-  LineSeal seal(agent.key, stranger->nonce, AgentRole::kLauncher);
-  const absl::StatusOr<std::string> text = seal.Open(line.substr(space + 1));
-  const Json hello = text.ok() ? ParseJson(*text) : Json();
-  if (!hello.is_object() || !hello.contains("address") ||
-      !hello["address"].is_string()) {
-    return false;
-  }
-  agent.key.clear();  // A key is for one connection.
-  agent.cores =
-      static_cast<int>(std::max<int64_t>(1, NumberIn(hello, "cores")));
-  agent.address = Resolves(agent.node.name)
-                      ? agent.node.name
-                      : hello["address"].get<std::string>();
-  agent.connection = std::make_unique<AgentConnection>(
-      std::move(stranger->socket), std::move(seal));
-  for (const Json& message : agent.waiting) agent.connection->Send(message);
+  agent.cores = std::max(1, hello.cores());
+  agent.address = Resolves(agent.node.name) ? agent.node.name : hello.address();
+  agent.call = call;
+  for (const AgentOrder& order : agent.waiting) server_->Send(call, order);
   agent.waiting.clear();
   // The whole group: srun has a second process, which would end the step.
   if (agent.srun >= 0) sruns_.Signal(agent.srun, SIGKILL);
   agent.srun = -1;
-  return true;
 }
 
-void NodeSupervisor::Handle(int index, const Json& message) {
-  const std::string what = message.begin().key();
-  const Json& value = message.begin().value();
-  if (what == "signal" && value.is_number_integer()) {
-    if (signal_ == 0) signal_ = value.get<int>();
-  } else if (what == "checked" && value.is_string()) {
-    agents_[index].checked = value.get<std::string>();
-  } else if (value.is_object()) {
-    const int64_t id = NumberIn(value, "id");
-    if (id >= 0 && id < size() && processes_[id].agent == index) {
-      HandleOfProcess(what, value);
-    }
-  }
+NodeSupervisor::Process* NodeSupervisor::Find(int process, int index) {
+  const bool known =
+      process >= 0 && process < size() && processes_[process].agent == index;
+  return known ? &processes_[process] : nullptr;
 }
 
-void NodeSupervisor::HandleOfProcess(const std::string& what,
-                                     const Json& facts) {
-  const int id = static_cast<int>(NumberIn(facts, "id"));
-  Process& process = processes_[id];
-  if (what == "started") {
-    process.pid = static_cast<pid_t>(NumberIn(facts, "pid"));
-    process.log_begin = NumberIn(facts, "log_begin");
-  } else if (what == "ready" && facts.value("text", Json()).is_string()) {
-    process.ready = facts["text"].get<std::string>();
-  } else if (what == "warnings") {
-    for (const Json& line : facts.value("lines", Json::array())) {
-      if (line.is_string()) process.warnings.push_back(line.get<std::string>());
-    }
-  } else if (what == "exit") {
-    End(id, static_cast<int>(NumberIn(facts, "status")), std::string());
-  } else if (what == "failed" && facts.value("reason", Json()).is_string()) {
-    constexpr int kExitedWith1 = 1 << 8;  // As waitpid returns it.
-    End(id, kExitedWith1, facts["reason"].get<std::string>());
+void NodeSupervisor::Handle(int index, const AgentReport& report) {
+  switch (report.kind_case()) {
+    case AgentReport::kSignal:
+      if (signal_ == 0) signal_ = report.signal();
+      break;
+    case AgentReport::kChecked:
+      agents_[index].checked = report.checked();
+      break;
+    case AgentReport::kStarted:
+      if (Process* const process = Find(report.started().process(), index)) {
+        process->pid = report.started().pid();
+        process->log_begin = report.started().log_begin();
+      }
+      break;
+    case AgentReport::kOutput:
+      if (Process* const process = Find(report.output().process(), index)) {
+        if (!report.output().ready().empty()) {
+          process->ready = report.output().ready();
+        }
+        for (const std::string& line : report.output().warnings()) {
+          process->warnings.push_back(line);
+        }
+      }
+      break;
+    case AgentReport::kExit:
+      if (Find(report.exit().process(), index) != nullptr) {
+        End(report.exit().process(), report.exit().wait_status(),
+            report.exit().failure());
+      }
+      break;
+    default:
+      break;
   }
 }
 
@@ -459,10 +381,10 @@ void NodeSupervisor::WatchSruns() {
 
 void NodeSupervisor::LoseAgent(int index, const std::string& failure) {
   Agent& agent = agents_[index];
-  const bool was_connected = agent.connection != nullptr;
+  const bool was_connected = agent.call >= 0;
   agent.failure = failure;
-  agent.key.clear();
-  agent.connection.reset();
+  if (was_connected) server_->Close(agent.call);
+  agent.call = -1;
   agent.waiting.clear();
   if (agent.srun >= 0) sruns_.Signal(agent.srun, SIGKILL);
   agent.srun = -1;

@@ -15,12 +15,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/launch/job/process_control.h"
 #include "deploy/launch/job/supervisor.h"
-#include "deploy/launch/slurm/agent_connection.h"
+#include "deploy/launch/slurm/agent_server.h"
 #include "deploy/launch/slurm/allocation.h"
-#include "nlohmann/json_fwd.hpp"
+#include "deploy/launch/slurm/node_agents.pb.h"
 
 namespace tributary {
 
@@ -41,10 +41,12 @@ class NodeSupervisor final : public ProcessControl {
     std::string log_folder;
     // The path of this program on all nodes.
     std::string program;
-    // Maps each ProcessSpec::role to the text of its credentials (see
-    // PrintSecurity), which a process with this role reads from its standard
-    // input. A process whose role is absent gets no credentials.
-    std::map<std::string, std::string> credentials;
+    // The credentials that a process with this role reads from its standard
+    // input (see PrintSecurity). A process whose role is absent gets none.
+    std::map<Role, Security> credentials;
+    // The credentials of the agents (kWorker) and of this process (kServer) for
+    // each other; see MakeJobSecurity.
+    std::map<Role, Security> agent_credentials;
     // Time within which the agents of all nodes must have connected.
     absl::Duration start_timeout = absl::Minutes(2);
     // Maximum time until a node sees a file that another node has created in a
@@ -52,8 +54,8 @@ class NodeSupervisor final : public ProcessControl {
     absl::Duration shared_file_timeout = absl::Seconds(10);
   };
 
-  // Returns NotFound if srun is not in PATH, and the system's error if this
-  // process cannot listen for the agents.
+  // Returns NotFound if srun is not in PATH, and the errors of
+  // AgentServer::Start.
   static absl::StatusOr<std::unique_ptr<NodeSupervisor>> Create(
       Options options);
   ~NodeSupervisor() override;
@@ -87,16 +89,8 @@ class NodeSupervisor final : public ProcessControl {
   std::vector<std::string> TakeWarnings(int process) override;
   std::vector<ProcessExit> Reap() override;
   void Signal(int process, int signal) override;
-  bool running(int process) const override {
-    return processes_[process].running;
-  }
-  int running_count() const override;
-  pid_t pid(int process) const override { return processes_[process].pid; }
-  int64_t log_begin(int process) const override {
-    return processes_[process].log_begin;
-  }
-  const ProcessSpec& spec(int process) const override {
-    return processes_[process].spec;
+  const ProcessState& state(int process) const override {
+    return processes_[process];
   }
   int size() const override { return static_cast<int>(processes_.size()); }
   int TakeSignal() override;
@@ -105,11 +99,9 @@ class NodeSupervisor final : public ProcessControl {
   struct Agent {
     AllocatedNode node;
     int srun = -1;  // Number of the latest srun in `sruns_`.
-    std::string key;
-    // Null while no agent on the node is connected and authenticated.
-    std::unique_ptr<AgentConnection> connection;
-    // Messages for the agent, to be sent when it has connected.
-    std::vector<nlohmann::json> waiting;
+    int call = -1;  // The call of the node's agent; -1 if none is connected.
+    // Orders for the agent, to be sent when it has connected.
+    std::vector<AgentOrder> waiting;
     // `start_timeout` is the time within which the agent must connect after its
     // start; `deadline` is the end of this time.
     absl::Duration start_timeout;
@@ -123,41 +115,27 @@ class NodeSupervisor final : public ProcessControl {
     absl::optional<std::string> checked;
     std::string failure;  // Why the latest agent was lost or did not start.
   };
-  struct Process {
-    ProcessSpec spec;
+  struct Process : ProcessState {
     int agent = 0;
-    bool running = true;
-    pid_t pid = -1;
-    int64_t log_begin = 0;
     absl::optional<std::string> ready;
     std::vector<std::string> warnings;
   };
-  // A connection to a process that has not yet authenticated itself as an
-  // agent.
-  struct Stranger {
-    LineSocket socket;
-    std::string nonce;
-    absl::Time deadline;
-  };
-
   explicit NodeSupervisor(Options options);
-  absl::Status Listen();
   // Blocks until `done` returns true for the agent of every node. Returns
   // Unavailable if an agent is lost, and Cancelled after a signal.
   absl::Status AwaitAll(SignalQueue* signals,
                         const std::function<bool(const Agent&)>& done);
   void StartAgent(int index);
-  void Send(int index, const nlohmann::json& message);
-  // Handles new connections, messages of agents, exits of srun, and timeouts.
+  void Send(int index, const AgentOrder& order);
+  // Handles reports of agents, exits of srun, and timeouts.
   // Never blocks.
   void Pump();
-  void Accept();
-  void HearStrangers();
-  // If `line` is the authenticated first message of an agent, moves the
-  // connection to that agent and returns true. Otherwise returns false.
-  bool Recognize(Stranger* stranger, const std::string& line);
-  void Handle(int index, const nlohmann::json& message);
-  void HandleOfProcess(const std::string& what, const nlohmann::json& facts);
+  // If `hello` is of the agent that was started last on its node, `call`
+  // becomes the agent's. Otherwise ends the call.
+  void Recognize(int call, const AgentHello& hello);
+  void Handle(int index, const AgentReport& report);
+  // Returns the process if it was started on the node; otherwise null.
+  Process* Find(int process, int index);
   void WatchSruns();
   // Handles the loss of a node's agent, or its failure to connect, for the
   // reason `failure`. Starts a new agent unless the node must not be used
@@ -167,13 +145,11 @@ class NodeSupervisor final : public ProcessControl {
 
   const Options options_;
   Supervisor sruns_;
-  int listener_ = -1;
-  int port_ = 0;
   std::vector<Agent> agents_;
-  std::vector<Stranger> strangers_;
   std::vector<Process> processes_;
   std::vector<ProcessExit> exits_;
   int signal_ = 0;
+  std::unique_ptr<AgentServer> server_;
 };
 
 }  // namespace tributary

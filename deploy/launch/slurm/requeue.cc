@@ -10,7 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/os/file.h"
-#include "deploy/launch/job/local_processes.h"
+#include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/job/supervisor.h"
 
 namespace tributary {

@@ -20,7 +20,7 @@
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/security_flags.h"
 #include "deploy/flags/thread_counts.h"
-#include "deploy/launch/job/local_processes.h"
+#include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/slurm/node_supervisor.h"
 
 namespace tributary {
@@ -33,13 +33,19 @@ constexpr absl::Duration kSigtermDrainTimeout = absl::Seconds(20);
 constexpr absl::Duration kCertificatesValid = absl::Hours(24 * 400);
 constexpr absl::Duration kClockSkew = absl::Hours(1);
 
-bool OnSeveralNodes(const Placement& placement) {
+bool OnSeveralNodes(const SlurmPlacement& placement) {
   const int first = placement.servers.front().node;
   return std::any_of(
              placement.servers.begin(), placement.servers.end(),
              [first](const ServerPlace& p) { return p.node != first; }) ||
          std::any_of(placement.workers.begin(), placement.workers.end(),
                      [first](const WorkerPlace& p) { return p.node != first; });
+}
+
+// Creates credentials that are valid for one run.
+absl::StatusOr<std::map<Role, Security>> MakeRunCredentials() {
+  const absl::Time now = absl::Now();
+  return MakeJobSecurity(now - kClockSkew, now + kCertificatesValid);
 }
 
 // Returns the credentials of each role as text; none if the job has none.
@@ -50,8 +56,7 @@ absl::StatusOr<std::map<Role, Security>> MakeCredentials(
     if (!several_nodes || flags.insecure_network) {
       return std::map<Role, Security>();
     }
-    const absl::Time now = absl::Now();
-    return MakeJobSecurity(now - kClockSkew, now + kCertificatesValid);
+    return MakeRunCredentials();
   }
   if (several_nodes && flags.tls_dir.empty() && !flags.insecure_network) {
     return absl::InvalidArgumentError(
@@ -70,12 +75,8 @@ absl::StatusOr<std::map<Role, Security>> MakeCredentials(
   return all;
 }
 
-LocalJobResult ResultOf(const absl::Status& status, int signal_code) {
-  LocalJobResult result;
-  result.status = status;
-  result.exit_code =
-      absl::IsCancelled(status) ? signal_code : ExitCodeOf(status);
-  return result;
+JobEnd ResultOf(const absl::Status& status, int signal_code) {
+  return {status, absl::IsCancelled(status) ? signal_code : ExitCodeOf(status)};
 }
 
 // Returns the ports of the servers on each node.
@@ -91,7 +92,7 @@ std::vector<std::vector<int>> PortsByNode(const SlurmTraining& slurm) {
 absl::Status CheckNodes(const SlurmTraining& slurm, NodeSupervisor* nodes,
                         SignalQueue* signals) {
   const std::string path =
-      absl::StrCat(slurm.training.output, "/logs/shared-", RandomSuffix());
+      absl::StrCat(slurm.launch.output, "/logs/shared-", RandomSuffix());
   const absl::Cleanup remove = [&path] { unlink(path.c_str()); };
   const std::string text = RandomSuffix();
   TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(path, {text}));
@@ -127,10 +128,10 @@ ProcessPlace PlaceOfServer(const SlurmTraining& slurm, bool several_nodes,
 int ThreadsOn(const SlurmTraining& slurm, int node, int cores) {
   if (slurm.threads > 0) return static_cast<int>(slurm.threads);
   // The number depends on whether the worker finds a GPU.
-  if (slurm.training.worker_device != "cpu") return 0;
+  if (slurm.launch.worker_device != "cpu") return 0;
   const int cpus = slurm.allocation.nodes[node].cpus_per_task;
   const int share = cores / std::max(1, slurm.placement.WorkersOn(node));
-  return UsefulThreads(slurm.training.job, slurm.training.workers.most,
+  return UsefulThreads(slurm.launch.job, slurm.launch.workers.most,
                        cpus > 0 ? std::min(cpus, cores) : share);
 }
 
@@ -193,24 +194,24 @@ void SetSlurmOutput(const Allocation& allocation, JobSpec* job) {
       std::filesystem::absolute(path).lexically_normal().string());
 }
 
-absl::StatusOr<Placement> PlaceTraining(const Allocation& allocation,
-                                        const LocalTraining& training,
-                                        int64_t servers, int64_t port) {
+absl::StatusOr<SlurmPlacement> PlaceTraining(const Allocation& allocation,
+                                             const JobLaunch& launch,
+                                             int64_t servers, int64_t port) {
   PlacementRequest request;
   request.servers = servers;
-  request.fewest_workers = training.workers.fewest + training.spares;
-  request.most_workers = training.workers.most + training.spares;
+  request.fewest_workers = launch.workers.fewest + launch.spares;
+  request.most_workers = launch.workers.most + launch.spares;
   request.port = port;
   return PlaceProcesses(allocation, request);
 }
 
-LocalJobResult TrainOnSlurm(const SlurmTraining& slurm, SignalQueue* signals,
-                            ProgressDisplay* display) {
+JobEnd TrainOnSlurm(const SlurmTraining& slurm, SignalQueue* signals,
+                    ProgressDisplay* display) {
   const bool several_nodes = OnSeveralNodes(slurm.placement);
   const auto credentials =
-      MakeCredentials(slurm.training.security, several_nodes);
+      MakeCredentials(slurm.launch.security, several_nodes);
   if (!credentials.ok()) return ResultOf(credentials.status(), 0);
-  if (!slurm.training.worker_command.empty() && !credentials->empty()) {
+  if (!slurm.launch.worker_command.empty() && !credentials->empty()) {
     return ResultOf(
         absl::InvalidArgumentError(
             "--worker-command in a Slurm allocation of several nodes needs "
@@ -221,16 +222,15 @@ LocalJobResult TrainOnSlurm(const SlurmTraining& slurm, SignalQueue* signals,
   }
   NodeSupervisor::Options options;
   options.nodes = slurm.allocation.nodes;
-  options.log_folder = absl::StrCat(slurm.training.output, "/logs");
+  options.log_folder = absl::StrCat(slurm.launch.output, "/logs");
   options.program = OwnProgram();
-  LocalTraining training = slurm.training;
-  for (const auto& [role, security] : *credentials) {
-    if (role == Role::kAdmin) {
-      training.own_security = security;
-    } else {
-      options.credentials[RoleName(role)] = PrintSecurity(security);
-    }
-  }
+  JobLaunch launch = slurm.launch;
+  options.credentials = *credentials;
+  const auto own = credentials->find(Role::kAdmin);
+  if (own != credentials->end()) launch.own_security = own->second;
+  auto agent_credentials = MakeRunCredentials();
+  if (!agent_credentials.ok()) return ResultOf(agent_credentials.status(), 0);
+  options.agent_credentials = *std::move(agent_credentials);
   auto nodes = NodeSupervisor::Create(std::move(options));
   if (!nodes.ok()) return ResultOf(nodes.status(), 0);
   absl::Status prepared = (*nodes)->StartAgents(signals);
@@ -239,19 +239,19 @@ LocalJobResult TrainOnSlurm(const SlurmTraining& slurm, SignalQueue* signals,
     return ResultOf(prepared, ExitCodeOfStop((*nodes)->TakeSignal()));
   }
   // The processes read these credentials from their standard input.
-  training.security.tls_dir.clear();
-  training.security.token_file.clear();
-  training.processes = nodes->get();
-  training.sigterm_drain_timeout = kSigtermDrainTimeout;
-  training.place_server = [&slurm, several_nodes, &nodes](
-                              int shard, const std::string& coordinator) {
+  launch.security.tls_dir.clear();
+  launch.security.token_file.clear();
+  launch.processes = nodes->get();
+  launch.sigterm_drain_timeout = kSigtermDrainTimeout;
+  launch.place_server = [&slurm, several_nodes, &nodes](
+                            int shard, const std::string& coordinator) {
     return PlaceOfServer(slurm, several_nodes, shard, coordinator,
                          nodes->get());
   };
-  training.place_worker = [&slurm, several_nodes, &nodes](int rank) {
+  launch.place_worker = [&slurm, several_nodes, &nodes](int rank) {
     return PlaceOfWorker(slurm, several_nodes, rank, nodes->get());
   };
-  return TrainLocally(training, signals, display);
+  return RunJob(launch, signals, display);
 }
 
 }  // namespace tributary

@@ -9,13 +9,12 @@
 #include "absl/types/optional.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/environment.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/flags/worker_count.h"
-#include "deploy/launch/job/local_job.h"
-#include "deploy/launch/job/progress.h"
+#include "deploy/launch/job/job_launch.h"
+#include "deploy/launch/job/progress_display.h"
 #include "deploy/launch/slurm/allocation.h"
-#include "deploy/launch/slurm/placement.h"
-#include "deploy/launch/train/local_training.h"
+#include "deploy/launch/slurm/slurm_placement.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -43,31 +42,31 @@ int64_t TasksForWorkers(const Allocation& allocation);
 // job's name and Allocation::run_id.
 void SetSlurmOutput(const Allocation& allocation, JobSpec* job);
 
-// Places the processes of `training` on the nodes of the allocation. `servers`
+// Places the processes of `launch` on the nodes of the allocation. `servers`
 // is 0 and `port` is -1 if the user has not set them. Returns the errors of
 // PlaceProcesses.
-absl::StatusOr<Placement> PlaceTraining(const Allocation& allocation,
-                                        const LocalTraining& training,
-                                        int64_t servers, int64_t port);
+absl::StatusOr<SlurmPlacement> PlaceTraining(const Allocation& allocation,
+                                             const JobLaunch& launch,
+                                             int64_t servers, int64_t port);
 
 // A job, and where its processes run in a Slurm allocation.
 struct SlurmTraining {
-  LocalTraining training;
+  JobLaunch launch;
   Allocation allocation;
-  Placement placement;
+  SlurmPlacement placement;
   int64_t threads = 0;  // Value of --threads; 0: not set.
 };
 
 // Runs the job on the nodes of the allocation and shows its progress on
 // `display`. Blocks until the job has ended. Processes on different nodes
-// authenticate each other with the credentials that `slurm.training.security`
+// authenticate each other with the credentials that `slurm.launch.security`
 // names. The files of these credentials are read on this machine and passed
 // through the standard input of srun. If no credentials are named and the job
 // has processes on several nodes, this function creates credentials that are
 // valid for this run and exist only in memory, unless `insecure_network` is
 // set. `signals` must have been created with `with_children` set.
-LocalJobResult TrainOnSlurm(const SlurmTraining& slurm, SignalQueue* signals,
-                            ProgressDisplay* display);
+JobEnd TrainOnSlurm(const SlurmTraining& slurm, SignalQueue* signals,
+                    ProgressDisplay* display);
 
 }  // namespace tributary
 

@@ -30,23 +30,24 @@ constexpr int64_t kMaxStreamMemory = 256 << 20;
 // exchange's.
 constexpr double kLimitShare = 0.5;
 
-int64_t ModelBytes(const ExchangeLoad& load) {
+int64_t ModelBytes(const ExchangeBenchLoad& load) {
   return load.parameters * int64_t{sizeof(float)};
 }
 
-BenchProcesses ProcessesOf(const ExchangeLoad& load) {
-  BenchProcesses processes;
-  processes.servers = load.servers;
-  processes.workers = load.workers;
-  processes.server_threads = load.threads;
-  processes.server_device = load.device;
-  return processes;
+JobLaunch LaunchOf(const ExchangeBenchLoad& load, const JobSpec& job) {
+  JobLaunch launch;
+  launch.job = job;
+  launch.servers = load.servers;
+  launch.workers = {load.workers, load.workers};
+  launch.server_threads = load.threads;
+  launch.server_device = load.device;
+  return launch;
 }
 
 // Returns the transport of a job whose workers sent `sent_per_step` bytes. Even
 // with "memory" they send some bytes before both sides have agreed on shared
 // memory.
-std::string TransportOf(const ExchangeLoad& load, double sent_per_step) {
+std::string TransportOf(const ExchangeBenchLoad& load, double sent_per_step) {
   if (load.transport == "wire") return "wire";
   const bool moved =
       4 * sent_per_step > static_cast<double>(load.workers * ModelBytes(load));
@@ -56,8 +57,8 @@ std::string TransportOf(const ExchangeLoad& load, double sent_per_step) {
 // The limits of the exchange, averaged over rounds of measurements.
 class ExchangeLimits {
  public:
-  ExchangeLimits(const ExchangeLoad& load, const JobSpec& job, double seconds,
-                 SignalQueue* signals)
+  ExchangeLimits(const ExchangeBenchLoad& load, const JobSpec& job,
+                 double seconds, SignalQueue* signals)
       : load_(load), job_(job), seconds_(seconds), signals_(signals) {}
 
   absl::Status Measure(const std::string& transport) {
@@ -112,7 +113,7 @@ class ExchangeLimits {
     return absl::OkStatus();
   }
 
-  const ExchangeLoad& load_;
+  const ExchangeBenchLoad& load_;
   const JobSpec& job_;
   const double seconds_;
   SignalQueue* const signals_;
@@ -136,7 +137,7 @@ struct StepBytes {
   double to_servers = 0;
   double to_workers = 0;
 };
-StepBytes CountedBytes(const ExchangeLoad& load,
+StepBytes CountedBytes(const ExchangeBenchLoad& load,
                        const nlohmann::json& summary) {
   const auto steps = static_cast<double>(summary.value("steps", int64_t{1}));
   const auto model = static_cast<double>(ModelBytes(load));
@@ -150,13 +151,13 @@ StepBytes CountedBytes(const ExchangeLoad& load,
 // Returns the bytes that a step would transfer without shared memory: one
 // worker's gradient in asynchronous mode, all workers' gradients in other
 // modes.
-StepBytes EquivalentBytes(const ExchangeLoad& load) {
+StepBytes EquivalentBytes(const ExchangeBenchLoad& load) {
   const auto model = static_cast<double>(ModelBytes(load));
   const double all = load.workers * model;
   return {load.consistency == "asynchronous" ? model : all, all};
 }
 
-ExchangeTiming Describe(const ExchangeLoad& load, const BenchRun& run) {
+ExchangeTiming Describe(const ExchangeBenchLoad& load, const BenchRun& run) {
   const nlohmann::json none = nlohmann::json::object();
   const nlohmann::json step = run.summary.value("step_milliseconds", none);
   ExchangeTiming timing;
@@ -182,7 +183,8 @@ ExchangeTiming Describe(const ExchangeLoad& load, const BenchRun& run) {
 
 }  // namespace
 
-absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps) {
+absl::StatusOr<JobSpec> ExchangeJob(const ExchangeBenchLoad& load,
+                                    int64_t steps) {
   if ((load.workers & (load.workers - 1)) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--workers ", load.workers,
@@ -217,13 +219,13 @@ absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps) {
   return ResolveJob(job);
 }
 
-absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
+absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeBenchLoad& load,
                                             double seconds,
                                             SignalQueue* signals) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec probe,
                              ExchangeJob(load, kProbeSteps));
   TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun short_run,
-                             RunBenchJob(probe, ProcessesOf(load), signals));
+                             RunBenchJob(LaunchOf(load, probe), signals));
   const ExchangeTiming guess = Describe(load, short_run);
   const auto steps =
       static_cast<int64_t>(seconds / std::max(1e-6, guess.step_seconds.median));
@@ -234,7 +236,7 @@ absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
   // Measured before and after the exchange, because the machine's speed drifts.
   TRIBUTARY_RETURN_IF_ERROR(limits.Measure(guess.transport));
   TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,
-                             RunBenchJob(job, ProcessesOf(load), signals));
+                             RunBenchJob(LaunchOf(load, job), signals));
   TRIBUTARY_RETURN_IF_ERROR(limits.Measure(guess.transport));
   ExchangeTiming timing = Describe(load, run);
   limits.Tell(&timing);

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/tools/bench/stream_limit.h"
 #include "proto/job.pb.h"
 
@@ -16,7 +16,7 @@ namespace tributary {
 
 // Describes an exchange of gradients and weights for TimeExchange: the settings
 // of its job and of its processes.
-struct ExchangeLoad {
+struct ExchangeBenchLoad {
   int64_t parameters = int64_t{1} << 24;
   // Number of workers; must be a power of two.
   int workers = 2;
@@ -40,7 +40,8 @@ struct ExchangeLoad {
 // Returns the job for `load`, with `steps` steps, as ResolveJob returns it.
 // Returns InvalidArgument, naming the flag or the field of the job, if a value
 // is invalid.
-absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps);
+absl::StatusOr<JobSpec> ExchangeJob(const ExchangeBenchLoad& load,
+                                    int64_t steps);
 
 struct Percentiles {
   double median = 0;
@@ -83,7 +84,7 @@ struct ExchangeTiming {
 // throughput twice. Returns the errors of ExchangeJob, RunBenchJob and
 // MeasureStreamLimit. `signals` must have been created with `with_children`
 // set.
-absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
+absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeBenchLoad& load,
                                             double seconds,
                                             SignalQueue* signals);
 

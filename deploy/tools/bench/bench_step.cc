@@ -18,6 +18,7 @@
 #include "common/numerics/vector_ops.h"
 #include "common/optimizer/optimizer.h"
 #include "common/os/process.h"
+#include "deploy/tools/bench/bench_processes.h"
 #include "deploy/tools/bench/bench_run.h"
 #include "deploy/tools/bench/gpu_optimizer.h"
 #include "nlohmann/json.hpp"
@@ -83,7 +84,7 @@ class SingleTrainer {
   absl::Status UpdateOn(int ordinal) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         gpu_optimizer_,
-        GpuOptimizer::Create(ordinal, setup_.layout(), optimizer_.get()));
+        CreateGpuOptimizer(ordinal, setup_.layout(), optimizer_.get()));
     return absl::OkStatus();
   }
 
@@ -291,13 +292,14 @@ absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
 absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
                                              SignalQueue* signals) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
-  BenchProcesses processes;
-  processes.workers = load.workers;
-  processes.worker_threads = load.threads;
-  processes.server_device = load.server_device;
-  processes.worker_device = FormatDeviceName(load.device);
+  JobLaunch launch;
+  launch.job = job;
+  launch.workers = {load.workers, load.workers};
+  launch.threads = load.threads;
+  launch.server_device = load.server_device;
+  launch.worker_device = FormatDeviceName(load.device);
   TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,
-                             RunBenchJob(job, processes, signals));
+                             RunBenchJob(std::move(launch), signals));
   const nlohmann::json step =
       run.summary.value("step_milliseconds", nlohmann::json::object());
   StepTiming timing;

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/tools/bench/bench_jobs.h"
 #include "worker/training/training_sources.h"
 
@@ -30,7 +30,7 @@ struct StepTiming {
 // soon as backward has finished its gradient. Otherwise updates all chunks
 // after backward; a GPU updates them in its own memory. `sources` creates the
 // model. Returns the errors of BenchJob, TrainingSetup::Create and
-// GpuOptimizer::Create, and the errors of the device.
+// CreateGpuOptimizer, and the errors of the device.
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds,
                                           const TrainingSources& sources);
 

@@ -100,7 +100,7 @@ class CudaOptimizer final : public GpuOptimizer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GpuOptimizer>> GpuOptimizer::Create(
+absl::StatusOr<std::unique_ptr<GpuOptimizer>> CreateGpuOptimizer(
     int ordinal, const ArenaLayout& layout, const Optimizer* optimizer) {
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<cuda::Stream> stream,
                              cuda::Stream::Create(ordinal));

@@ -16,12 +16,6 @@ namespace tributary {
 // same memory. Not thread-safe.
 class GpuOptimizer {
  public:
-  // Uses GPU number `ordinal`. `optimizer` must outlive this object. Returns
-  // ResourceExhausted if the state does not fit into the GPU's memory, and
-  // FailedPrecondition in a build without CUDA.
-  static absl::StatusOr<std::unique_ptr<GpuOptimizer>> Create(
-      int ordinal, const ArenaLayout& layout, const Optimizer* optimizer);
-
   virtual ~GpuOptimizer() = default;
 
   // Adds gradients[1], gradients[2], ... in order to gradients[0], updates
@@ -34,6 +28,12 @@ class GpuOptimizer {
                               absl::Span<float* const> gradients,
                               absl::Span<float* const> weights) = 0;
 };
+
+// Uses GPU number `ordinal`. `optimizer` must outlive the result. Returns
+// ResourceExhausted if the state does not fit into the GPU's memory, and
+// FailedPrecondition in a build without CUDA.
+absl::StatusOr<std::unique_ptr<GpuOptimizer>> CreateGpuOptimizer(
+    int ordinal, const ArenaLayout& layout, const Optimizer* optimizer);
 
 }  // namespace tributary
 

@@ -4,7 +4,7 @@
 
 namespace tributary {
 
-absl::StatusOr<std::unique_ptr<GpuOptimizer>> GpuOptimizer::Create(
+absl::StatusOr<std::unique_ptr<GpuOptimizer>> CreateGpuOptimizer(
     int /*ordinal*/, const ArenaLayout& /*layout*/,
     const Optimizer* /*optimizer*/) {
   return absl::FailedPreconditionError("this build has no CUDA");

@@ -1,22 +1,17 @@
 #include "deploy/tools/bench/stream_limit.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "common/os/temporary_directory.h"
-#include "deploy/launch/job/local_processes.h"
 #include "deploy/launch/job/supervisor.h"
+#include "deploy/tools/bench/bench_processes.h"
 #include "deploy/tools/bench/bench_run.h"
 #include "nlohmann/json.hpp"
 
@@ -24,15 +19,14 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(60);
+// Short, because what a process writes to kReadyFd wakes nobody.
+constexpr absl::Duration kPollInterval = absl::Milliseconds(2);
 
 // The processes of one measurement: servers first, then clients.
 class Measurement {
  public:
-  Measurement(const StreamLimitOptions& options, std::string directory,
-              SignalQueue* signals)
-      : options_(options),
-        directory_(std::move(directory)),
-        signals_(signals) {}
+  Measurement(const StreamLimitOptions& options, BenchProcesses* processes)
+      : options_(options), processes_(*processes) {}
 
   absl::StatusOr<StreamLimit> Run() {
     for (int i = 0; i < options_.servers; ++i) {
@@ -53,8 +47,9 @@ class Measurement {
     TRIBUTARY_RETURN_IF_ERROR(AwaitOneClient());
     const double server_cpu_rate =
         (ServerCpuSeconds() - cpu) / absl::ToDoubleSeconds(absl::Now() - begin);
-    TRIBUTARY_RETURN_IF_ERROR(Await(
-        [this] { return supervisor_.running_count() == options_.servers; }));
+    TRIBUTARY_RETURN_IF_ERROR(Await([this] {
+      return processes_.supervisor().running_count() == options_.servers;
+    }));
     return AddUp(server_cpu_rate);
   }
 
@@ -62,11 +57,11 @@ class Measurement {
   // Returns an address that is unique on this machine.
   std::string ListenAddress(int server) const {
     if (!options_.unix_sockets) return "127.0.0.1:0";
-    return absl::StrCat("unix-abstract:", directory_.substr(1), "-", server);
+    return absl::StrCat("unix-abstract:", processes_.folder().substr(1), "-",
+                        server);
   }
 
   absl::Status Start(const std::vector<std::string>& arguments) {
-    const std::string name = absl::StrCat("stream-", ready_.size());
     std::vector<std::string> all = {
         "bench",      "stream",
         "--kind",     options_.grpc ? "grpc" : "socket",
@@ -75,28 +70,12 @@ class Measurement {
         "--ready-fd", absl::StrCat(kReadyFd)};
     all.insert(all.end(), arguments.begin(), arguments.end());
     ready_.emplace_back();
-    return supervisor_
-        .Start(OwnProcess(name, std::move(all),
-                          absl::StrCat(directory_, "/", name)))
-        .status();
+    return processes_.Start(all);
   }
 
-  // Waits until `done` returns true; calls it after every event.
   absl::Status Await(const std::function<bool()>& done) {
-    const absl::Time deadline =
-        absl::Now() + absl::Seconds(options_.seconds) + kStartTimeout;
-    while (!done()) {
-      if (absl::Now() > deadline) {
-        return absl::DeadlineExceededError(
-            "the processes of the benchmark did not answer");
-      }
-      const int signal = signals_->Wait(absl::Milliseconds(2));
-      if (signal != 0 && signal != SIGCHLD) return StoppedBy(signal);
-      for (const ProcessExit& exit : supervisor_.Reap()) {
-        TRIBUTARY_RETURN_IF_ERROR(CheckExit(supervisor_, exit));
-      }
-    }
-    return absl::OkStatus();
+    return processes_.Await(done, kPollInterval,
+                            absl::Seconds(options_.seconds) + kStartTimeout);
   }
 
   // Waits until all processes from `first` on are ready.
@@ -105,7 +84,7 @@ class Measurement {
       bool all = true;
       for (int i = first; i < static_cast<int>(ready_.size()); ++i) {
         if (!ready_[i].empty()) continue;
-        ready_[i] = supervisor_.ReadyText(i).value_or("");
+        ready_[i] = processes_.supervisor().ReadyText(i).value_or("");
         all = all && !ready_[i].empty();
       }
       return all;
@@ -113,14 +92,15 @@ class Measurement {
   }
 
   absl::Status AwaitOneClient() {
-    const int all = supervisor_.running_count();
-    return Await([this, all] { return supervisor_.running_count() < all; });
+    const int all = processes_.supervisor().running_count();
+    return Await(
+        [this, all] { return processes_.supervisor().running_count() < all; });
   }
 
   double ServerCpuSeconds() const {
     double seconds = 0;
     for (int i = 0; i < options_.servers; ++i) {
-      seconds += CpuSecondsOf(supervisor_.pid(i)).value_or(0);
+      seconds += CpuSecondsOf(processes_.supervisor().pid(i)).value_or(0);
     }
     return seconds;
   }
@@ -130,7 +110,7 @@ class Measurement {
     double cpu_rate = server_cpu_rate;
     for (int i = options_.servers; i < static_cast<int>(ready_.size()); ++i) {
       TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::json counts,
-                                 ReadPrintedJson(supervisor_.spec(i).log_path));
+                                 processes_.Printed(i));
       const double seconds = counts.value("seconds", 0.0);
       const int64_t bytes = counts.value("bytes_sent", int64_t{0}) +
                             counts.value("bytes_received", int64_t{0});
@@ -145,9 +125,7 @@ class Measurement {
   }
 
   const StreamLimitOptions options_;
-  const std::string directory_;
-  SignalQueue* const signals_;
-  Supervisor supervisor_;
+  BenchProcesses& processes_;
   std::vector<std::string> ready_;  // The ready line of each process.
 };
 
@@ -155,10 +133,9 @@ class Measurement {
 
 absl::StatusOr<StreamLimit> MeasureStreamLimit(
     const StreamLimitOptions& options, SignalQueue* signals) {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TemporaryDirectory> directory,
-      TemporaryDirectory::Create());
-  return Measurement(options, directory->path(), signals).Run();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<BenchProcesses> processes,
+                             BenchProcesses::Create(signals));
+  return Measurement(options, processes.get()).Run();
 }
 
 }  // namespace tributary

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 
 namespace tributary {
 

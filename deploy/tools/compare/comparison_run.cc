@@ -20,12 +20,11 @@
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/flags/thread_counts.h"
-#include "deploy/launch/job/local_job.h"
-#include "deploy/launch/job/local_processes.h"
+#include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/plan/exchange_plan.h"
 #include "deploy/launch/plan/local_timing.h"
 #include "deploy/launch/plan/run_prediction.h"
-#include "deploy/launch/train/local_training.h"
+#include "deploy/launch/train/step_prediction.h"
 #include "deploy/tools/compare/comparison_hosts.h"
 #include "nlohmann/json.hpp"
 
@@ -39,18 +38,17 @@ constexpr double kBandwidth = 1.25e9;
 
 // Plans the job in synchronous mode with one server, from the computing time of
 // a run.
-absl::StatusOr<ExchangePlan> PlanHosts(const LocalTraining& training,
-                                       JobSpec job) {
+absl::StatusOr<ExchangePlan> PlanHosts(const JobLaunch& launch, JobSpec job) {
   SetExchange("synchronous", job.mutable_exchange());
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
-                             ReadRunSummary(training.output));
+                             ReadRunSummary(launch.output));
   const auto summary = ParseOrderedJson(text);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const PassTiming pass,
       TimePass(JobOfRounds(job).optimizer(),
                summary.value("parameters", int64_t{0}), ServerThreads(1)));
   absl::optional<PlanInputs> inputs =
-      InputsFromRun(RunOf(training), summary, pass);
+      InputsFromRun(RunOf(launch), summary, pass);
   if (!inputs.has_value()) {
     return absl::InternalError("the run has no complete steps");
   }
@@ -89,7 +87,7 @@ class Comparer {
   absl::StatusOr<ComparisonResult> Run() {
     TRIBUTARY_RETURN_IF_ERROR(ClaimFolders());
     for (size_t i = 0; i < result_.comparison.runs.size(); ++i) {
-      const LocalJobResult ended = RunOne(i);
+      const JobEnd ended = RunOne(i);
       TRIBUTARY_RETURN_IF_ERROR(changed_(result_.comparison));
       if (absl::IsCancelled(ended.status)) {
         result_.exit_code = ended.exit_code;
@@ -114,31 +112,31 @@ class Comparer {
     return absl::OkStatus();
   }
 
-  LocalJobResult RunOne(size_t number) {
+  JobEnd RunOne(size_t number) {
     const ExchangeVariant& variant = options_.variants.variants[number];
     ComparedRun& run = result_.comparison.runs[number];
-    LocalTraining training;
-    training.job = JobToCompare(variant.job);
-    training.workers = {options_.workers, options_.workers};
-    training.servers = variant.servers;
-    training.threads = options_.threads;
+    JobLaunch launch;
+    launch.job = JobToCompare(variant.job);
+    launch.workers = {options_.workers, options_.workers};
+    launch.servers = variant.servers;
+    launch.threads = options_.threads;
     if (ResolveExchange(variant.job).servers_update) {
-      training.server_device = options_.server_device;
+      launch.server_device = options_.server_device;
     }
-    training.worker_device = options_.worker_device;
-    training.output = folders_[number]->path();
-    LocalJobResult ended = Train(training, number);
+    launch.worker_device = options_.worker_device;
+    launch.output = folders_[number]->path();
+    JobEnd ended = Train(launch, number);
     const absl::StatusOr<std::string> metrics = ReadFile(
-        absl::StrCat(training.output, "/metrics.jsonl"), kMaxMetricsBytes);
+        absl::StrCat(launch.output, "/metrics.jsonl"), kMaxMetricsBytes);
     if (metrics.ok()) run.losses = ReadLosses(*metrics);
-    if (ended.status.ok()) ended.status = ReadRun(training, &run);
+    if (ended.status.ok()) ended.status = ReadRun(launch, &run);
     // Removes the model, because the models of all runs together could fill the
     // disk.
     std::error_code ignored;
-    std::filesystem::remove_all(training.output + "/final", ignored);
+    std::filesystem::remove_all(launch.output + "/final", ignored);
     if (ended.status.ok()) {
       run.state = ComparedRun::State::kDone;
-      DescribeHostsAfter(training);
+      DescribeHostsAfter(launch);
     } else if (absl::IsCancelled(ended.status)) {
       run.state = ComparedRun::State::kStopped;
     } else {
@@ -149,35 +147,34 @@ class Comparer {
     return ended;
   }
 
-  LocalJobResult Train(const LocalTraining& training, size_t number) {
-    const absl::Status written = WriteJobFolder(training.output, training.job);
+  JobEnd Train(const JobLaunch& launch, size_t number) {
+    const absl::Status written = WriteJobFolder(launch);
     if (!written.ok()) return {written, ExitCodeOf(written)};
     ProgressDisplay display(STDERR_FILENO, options_.progress,
-                            training.job.output().log_every_steps());
+                            launch.job.output().log_every_steps());
     if (options_.progress != ProgressStyle::kNone) {
-      display.Message(
-          absl::StrCat(number + 1, " of ", result_.comparison.runs.size(), ": ",
-                       result_.comparison.runs[number].name,
-                       training.servers > 1
-                           ? absl::StrCat(", ", training.servers, " servers")
-                           : ""));
+      display.Message(absl::StrCat(
+          number + 1, " of ", result_.comparison.runs.size(), ": ",
+          result_.comparison.runs[number].name,
+          launch.servers > 1 ? absl::StrCat(", ", launch.servers, " servers")
+                             : ""));
     }
-    return TrainLocally(training, signals_, &display);
+    return RunJob(launch, signals_, &display);
   }
 
-  static absl::Status ReadRun(const LocalTraining& training, ComparedRun* run) {
-    TRIBUTARY_RETURN_IF_ERROR(AddPrediction(training));
+  static absl::Status ReadRun(const JobLaunch& launch, ComparedRun* run) {
+    TRIBUTARY_RETURN_IF_ERROR(AddPrediction(launch));
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
-                               ReadRunSummary(training.output));
+                               ReadRunSummary(launch.output));
     TRIBUTARY_ASSIGN_OR_RETURN(run->figures,
                                ReadRunFigures(summary, run->losses));
     return absl::OkStatus();
   }
 
   // The first completed run provides the computing time, later ones the memory.
-  void DescribeHostsAfter(const LocalTraining& training) {
+  void DescribeHostsAfter(const JobLaunch& launch) {
     if (!plan_.has_value()) {
-      absl::StatusOr<ExchangePlan> plan = PlanHosts(training, training.job);
+      absl::StatusOr<ExchangePlan> plan = PlanHosts(launch, launch.job);
       if (!plan.ok()) return;
       plan_ = *std::move(plan);
     }

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "deploy/flags/signals.h"
-#include "deploy/launch/job/progress.h"
+#include "deploy/flags/signal_queue.h"
+#include "deploy/launch/job/progress_display.h"
 #include "deploy/tools/compare/comparison.h"
 #include "deploy/tools/compare/exchange_variants.h"
 #include "proto/job.pb.h"

@@ -1,11 +1,11 @@
 #include "deploy/tools/conformance/cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "common/base/json.h"
-#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "worker/process/worker_process.h"
@@ -27,25 +27,65 @@ std::unique_ptr<Logger> FileLog(const std::string& path) {
 
 }  // namespace
 
-Cluster::Cluster(const Options& options) : log_(FileLog(options.log)) {
-  for (int shard = 0; shard < options.servers; ++shard) {
-    servers_.push_back(std::make_unique<Server>());
-  }
-  addresses_.resize(options.servers);
-  for (int shard = 0; shard < options.servers; ++shard) {
-    Start(options, shard);
-    absl::MutexLock lock(&mu_);
-    const auto ready = [this, shard]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-      return !addresses_[shard].empty() || ends_.count(0) > 0 ||
-             ends_.count(shard) > 0;
-    };
-    tributary::Await(&mu_, absl::Condition(&ready));
-    // The other servers could not find this one.
-    if (addresses_[shard].empty()) return;
+Cluster::Cluster(const Options& options)
+    : servers_(options.servers),
+      log_(FileLog(options.log)),
+      runner_(RunnerOptions(options), &threads_) {
+  runner_.Start();
+  const auto listens = [](const std::string& a) { return !a.empty(); };
+  while (runner_.Advance()) {
+    const std::vector<std::string> all = addresses();
+    if (std::all_of(all.begin(), all.end(), listens)) return;
+    threads_.Wait(runner_.Patience());
   }
 }
 
-void Cluster::Start(const Options& options, int shard) {
+Cluster::~Cluster() {
+  Stop();
+  Await();
+}
+
+JobRunnerOptions Cluster::RunnerOptions(const Options& options) {
+  JobRunnerOptions runner;
+  runner.servers = options.servers;
+  runner.workers = options.built_in == nullptr ? 0 : 1;
+  runner.server_0_decides = true;
+  runner.server = [this, options](int shard, const std::string& coordinator) {
+    ProcessSpec spec;
+    spec.name = absl::StrCat("server-", shard);
+    spec.body = [run = options.run,
+                 server = OptionsOfServer(options, shard, coordinator)](
+                    Shutdown* shutdown,
+                    const std::function<void(const std::string&)>& ready) {
+      ServerOptions listening = server;
+      listening.on_listening = ready;
+      return run(listening, shutdown);
+    };
+    return spec;
+  };
+  runner.worker = [this, sources = options.built_in](
+                      int rank, const std::string& coordinator) {
+    WorkerOptions worker;
+    worker.coordinator = coordinator;
+    worker.sources = *sources;
+    worker.log = log_.get();
+    ProcessSpec spec;
+    spec.name = absl::StrCat("worker-", rank);
+    spec.body = [worker](Shutdown* shutdown, const auto&) {
+      return RunWorker(worker, shutdown);
+    };
+    return spec;
+  };
+  runner.start_timeout = absl::InfiniteDuration();
+  runner.drain_timeout = absl::InfiniteDuration();
+  runner.silence_timeout = absl::InfiniteDuration();
+  runner.settle_timeout = absl::ZeroDuration();
+  runner.failure_timeout = absl::ZeroDuration();
+  return runner;
+}
+
+ServerOptions Cluster::OptionsOfServer(const Options& options, int shard,
+                                       const std::string& coordinator) {
   ServerOptions server;
   server.shard = shard;
   server.servers = options.servers;
@@ -54,12 +94,8 @@ void Cluster::Start(const Options& options, int shard) {
   server.expected_workers = options.workers;
   server.lease = options.lease;
   server.resume = options.resume;
-  server.coordinator = addresses()[0];
+  server.coordinator = coordinator;
   server.log = log_.get();
-  server.on_listening = [this, shard](const std::string& address) {
-    absl::MutexLock lock(&mu_);
-    addresses_[shard] = address;
-  };
   server.on_metrics = [this](const std::string& text) {
     const nlohmann::json line = ParseJson(text);
     const auto loss = line.find("loss");
@@ -67,50 +103,31 @@ void Cluster::Start(const Options& options, int shard) {
     absl::MutexLock lock(&mu_);
     losses_[line.value("step", int64_t{0})] = loss->get<double>();
   };
-  Server* const process = servers_[shard].get();
-  process->thread = Thread(
-      [this, shard, server = std::move(server), process, run = options.run] {
-        const absl::Status status = run(server, &process->shutdown);
-        absl::MutexLock lock(&mu_);
-        ends_[shard] = status;
-      });
+  return server;
 }
 
-Cluster::~Cluster() {
-  Stop();
-  Await();
-}
-
-std::vector<std::string> Cluster::addresses() const {
-  absl::MutexLock lock(&mu_);
-  return addresses_;
-}
-
-std::optional<absl::Status> Cluster::end() const {
-  absl::MutexLock lock(&mu_);
-  const auto end = ends_.find(0);
-  if (end == ends_.end()) return std::nullopt;
-  return end->second;
-}
-
-absl::Status Cluster::start() const {
-  absl::MutexLock lock(&mu_);
-  for (size_t shard = 0; shard < addresses_.size(); ++shard) {
-    if (!addresses_[shard].empty()) continue;
-    const auto end = ends_.find(static_cast<int>(shard));
-    return end == ends_.end() ? ends_.at(0) : end->second;
+std::vector<std::string> Cluster::addresses() {
+  std::vector<std::string> addresses(servers_);
+  // A worker follows the servers.
+  for (int i = 0; i < std::min(servers_, threads_.size()); ++i) {
+    addresses[i] = threads_.ReadyText(i).value_or("");
   }
-  return absl::OkStatus();
+  return addresses;
 }
 
-void Cluster::Await() {
-  if (!servers_[0]->thread.joinable()) return;
-  servers_[0]->thread.Join();
-  for (size_t shard = 1; shard < servers_.size(); ++shard) {
-    if (!servers_[shard]->thread.joinable()) continue;
-    servers_[shard]->shutdown.Request();
-    servers_[shard]->thread.Join();
-  }
+absl::Status Cluster::start() {
+  // The runner has ended the job in the constructor.
+  return Ended() ? runner_.end().status : absl::OkStatus();
+}
+
+void Cluster::Stop() {
+  runner_.Pause();
+  runner_.Advance();
+}
+
+const absl::Status& Cluster::Await() {
+  while (runner_.Advance()) threads_.Wait(runner_.Patience());
+  return runner_.end().status;
 }
 
 std::map<int64_t, double> Cluster::losses() const {
@@ -135,29 +152,12 @@ absl::StatusOr<RunResult> ReadRunResult(const std::string& folder) {
 }
 
 absl::StatusOr<RunResult> TrainBuiltIn(
-    const Cluster::Options& options, const TrainingSources& sources,
+    Cluster::Options options, const TrainingSources& sources,
     const std::function<absl::Status()>& tick) {
+  options.built_in = &sources;
   Cluster cluster(options);
-  TRIBUTARY_RETURN_IF_ERROR(cluster.start());
-  WorkerOptions worker;
-  worker.coordinator = cluster.addresses()[0];
-  worker.sources = sources;
-  worker.log = cluster.log();
-  Shutdown shutdown;
-  absl::Status worked;
-  absl::Notification ended;
-  Thread thread([&] {
-    worked = RunWorker(worker, &shutdown);
-    ended.Notify();
-  });
-  absl::Status stopped;
-  while (!ended.HasBeenNotified() && stopped.ok()) stopped = tick();
-  if (!stopped.ok()) shutdown.Request();
-  thread.Join();
-  TRIBUTARY_RETURN_IF_ERROR(stopped);
-  TRIBUTARY_RETURN_IF_ERROR(worked);
-  cluster.Await();
-  TRIBUTARY_RETURN_IF_ERROR(*cluster.end());
+  while (!cluster.Ended()) TRIBUTARY_RETURN_IF_ERROR(tick());
+  TRIBUTARY_RETURN_IF_ERROR(cluster.Await());
   TRIBUTARY_ASSIGN_OR_RETURN(RunResult result, ReadRunResult(options.folder));
   result.losses = cluster.losses();
   return result;

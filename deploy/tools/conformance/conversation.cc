@@ -105,7 +105,7 @@ void Conversation::CheckJoin() {
                      "the error"));
   }
   ++joins_;
-  stay_ = Stay();
+  stay_ = WorkerStay();
 }
 
 void Conversation::CheckReady(const Ready& ready) {
@@ -130,7 +130,7 @@ void Conversation::CheckReady(const Ready& ready) {
 }
 
 void Conversation::CheckSynced(const Synced& synced) {
-  const std::optional<int64_t> version = Version();
+  const std::optional<int64_t> version = stay_.Version();
   if (!version.has_value() || synced.version() > *version) {
     Add(absl::StrCat("it sent Synced for version ", synced.version(),
                      ", before it received this version of all chunks"),
@@ -342,16 +342,16 @@ void Conversation::OnServerMessage(const ServerMessage& message) {
   }
 }
 
-std::optional<int64_t> Conversation::Version() const {
-  if (stay_.versions.empty() ||
-      stay_.versions.size() < stay_.announced.size()) {
-    return std::nullopt;
+Fault Conversation::Pending() const {
+  absl::MutexLock lock(&mu_);
+  if (joins_ == 0) {
+    return {"it did not call Membership",
+            absl::StrCat(kJobRule,
+                         "a worker calls Membership and sends Join "
+                         "(item 2); the address of server 0 is in "
+                         "the variable TRIBUTARY_COORDINATOR")};
   }
-  int64_t least = stay_.versions.begin()->second;
-  for (const auto& [chunk, version] : stay_.versions) {
-    least = std::min(least, version);
-  }
-  return least;
+  return stay_.Pending(leases_steps_);
 }
 
 // ---- Ends.

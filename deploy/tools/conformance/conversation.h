@@ -3,18 +3,14 @@
 #define TRIBUTARY_DEPLOY_TOOLS_CONFORMANCE_CONVERSATION_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "deploy/tools/conformance/fault.h"
+#include "deploy/tools/conformance/worker_stay.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 
@@ -80,55 +76,6 @@ class Conversation {
   Fault Pending() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // The state of one membership of the worker, from Join to the end of the call
-  // of the Membership RPC.
-  struct Stay {
-    std::optional<Admission> admission;
-    bool ready = false;
-    std::optional<Open> open;
-    std::set<const void*> exchanges;  // Calls of Exchange that have sent Hello.
-    std::set<int> announced;          // Chunks listed in Welcome messages.
-    std::map<int, int64_t> versions;  // Newest version received of each chunk.
-    bool synced = false;
-    std::vector<Deal> deals;
-    // How often the worker has sent each contribution, by (step, chunk, node of
-    // the summation tree); see Contribution.
-    std::map<std::tuple<int64_t, int, int>, int> sent;
-    // The parts of evaluations that the worker has reported, as pairs of the
-    // evaluated version and the number of the part (EvaluationReport.piece).
-    std::set<std::pair<int64_t, int64_t>> reported;
-    bool finished = false;
-    bool stopped = false;
-    bool left = false;
-    // Describes the call that a server has ended with a transient error, and
-    // the error; the worker must then join again. Empty if there is no such
-    // call.
-    std::string ended;
-
-    // ---- Mode asynchronous only.
-    int lease_requests = 0;    // Number of Claim messages.
-    std::set<int64_t> leased;  // Steps of Claimed messages.
-    // For each step that is leased to the worker, the chunks to which the
-    // step's gradient has been applied.
-    std::map<int64_t, std::set<int>> applied;
-    // For each step, how often a server has refused a contribution to it. After
-    // each refusal, the worker may send each of the step's contributions once
-    // more.
-    std::map<int64_t, int> refusals;
-    int completed = 0;  // Number of leases of which all chunks are applied.
-    // True if the worker has requested a lease of a step before it completed an
-    // earlier one. It may then compute a step from weights that are older than
-    // its newest Claim.
-    bool leases_ahead = false;
-    // For each chunk, the newest version that arrived before the chunk's newest
-    // Outcome (the server's answer to a contribution).
-    std::map<int, int64_t> before_outcome;
-    // The value of `before_outcome` at the newest Claim, the worker's request
-    // for a lease. The worker had received these versions when it sent the
-    // Claim.
-    std::map<int, int64_t> at_lease_request;
-  };
-
   // Records a fault of the worker unless an earlier fault is recorded.
   void Add(const std::string& what, const std::string& rule)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -151,12 +98,6 @@ class Conversation {
   void OnOutcome(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnEnd(const std::string& call, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the result of Pending for a worker that has received a Deal, the
-  // assignment of its work.
-  Fault PendingWork(int64_t version) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns the smallest of the chunks' newest versions in the current
-  // membership, or nullopt if a chunk has none.
-  std::optional<int64_t> Version() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::optional<Expected> expected_;
   const int micro_batches_;
@@ -167,7 +108,7 @@ class Conversation {
   int joins_ ABSL_GUARDED_BY(mu_) = 0;
   int dismissals_ ABSL_GUARDED_BY(mu_) = 0;
   bool may_join_ ABSL_GUARDED_BY(mu_) = true;
-  Stay stay_ ABSL_GUARDED_BY(mu_);
+  WorkerStay stay_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

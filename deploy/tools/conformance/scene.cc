@@ -15,7 +15,7 @@
 #include "common/job/exchange_traits.h"
 #include "common/job/job.h"
 #include "common/parameters/arena_layout.h"
-#include "deploy/launch/job/local_processes.h"
+#include "deploy/launch/job/job_launch.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -222,8 +222,7 @@ absl::Status Scene::AwaitSignal() {
   const int signal = subject_.signals->Wait(kTick);
   if (signal == 0 || signal == SIGCHLD) return absl::OkStatus();
   *subject_.stop_signal = signal;
-  return absl::CancelledError(
-      absl::StrCat("stopped by SIG", sigabbrev_np(signal)));
+  return StoppedBy(signal);
 }
 
 bool Scene::AwaitSuccess() {

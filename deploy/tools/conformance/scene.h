@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/transport/security.h"
-#include "deploy/flags/signals.h"
+#include "deploy/flags/signal_queue.h"
 #include "deploy/launch/job/supervisor.h"
 #include "deploy/tools/conformance/cluster.h"
 #include "deploy/tools/conformance/conversation.h"

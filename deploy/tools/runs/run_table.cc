@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "common/text/counted.h"
 #include "common/text/escape.h"
-#include "deploy/launch/job/progress.h"
+#include "deploy/launch/job/progress_display.h"
 
 namespace tributary {
 namespace {

@@ -13,7 +13,7 @@
 #include "common/event/job_event.h"
 #include "common/transport/channel.h"
 #include "common/transport/diagnosis.h"
-#include "deploy/launch/job/progress.h"
+#include "deploy/launch/job/progress_display.h"
 #include "nlohmann/json.hpp"
 #include "proto/rendezvous.grpc.pb.h"
 

@@ -167,7 +167,7 @@ TEST(BenchExchangeTest, BareStreamsStayOnThisMachine) {
 }
 
 TEST(ExchangeJobTest, SaysWhatIsExchanged) {
-  ExchangeLoad load;
+  ExchangeBenchLoad load;
   load.parameters = 77;
   load.workers = 4;
   load.transport = "unix";
@@ -185,7 +185,7 @@ TEST(ExchangeJobTest, SaysWhatIsExchanged) {
 }
 
 TEST(UpdatePassTest, TakesTime) {
-  ExchangeLoad load;
+  ExchangeBenchLoad load;
   load.parameters = 5003;
   load.chunk_bytes = 4096;
   for (const int workers : {1, 2, 8}) {

@@ -86,7 +86,7 @@ TEST(GpuOptimizerTest, UpdatesAllWeightsLikeTheCpu) {
     }
   }
 
-  auto on_gpu = GpuOptimizer::Create(kDevice, layout, optimizer.get());
+  auto on_gpu = CreateGpuOptimizer(kDevice, layout, optimizer.get());
   ASSERT_TRUE(on_gpu.ok()) << on_gpu.status();
   const Arena one(weights), other(weights);
   std::vector<std::vector<float>> slots(optimizer->slots(),
@@ -134,8 +134,7 @@ TEST(GpuOptimizerTest, SaysThatTheGpuIsFull) {
   const std::unique_ptr<Optimizer> optimizer = *Optimizer::Create(spec);
   emulated_gpu::SetMemoryBytes(1000);
   const absl::Status status =
-      GpuOptimizer::Create(kDevice, *ArenaLayout::Create(table),
-                           optimizer.get())
+      CreateGpuOptimizer(kDevice, *ArenaLayout::Create(table), optimizer.get())
           .status();
   emulated_gpu::SetMemoryBytes(size_t{1} << 40);
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;

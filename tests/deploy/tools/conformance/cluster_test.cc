@@ -28,16 +28,17 @@ class ClusterTest : public testing::Test {
   Cluster::Options options_;
 };
 
-TEST_F(ClusterTest, AServerThatDoesNotListenEndsTheWaitForIt) {
+TEST_F(ClusterTest, AServerThatDoesNotListenEndsTheJob) {
   options_.servers = 2;
   options_.run = [](const ServerOptions& server, Shutdown* shutdown) {
     if (server.shard == 1) return absl::UnavailableError("no free port");
     return RunServer(server, shutdown);
   };
-  const Cluster cluster(options_);
+  Cluster cluster(options_);
   EXPECT_THAT(cluster.start(), StatusIs(absl::StatusCode::kUnavailable,
                                         HasSubstr("no free port")));
-  EXPECT_FALSE(cluster.end().has_value());
+  EXPECT_THAT(*cluster.end(), StatusIs(absl::StatusCode::kCancelled,
+                                       HasSubstr("stopped by request")));
 }
 
 TEST_F(ClusterTest, WithoutServer0NoOtherServerStarts) {
@@ -46,7 +47,7 @@ TEST_F(ClusterTest, WithoutServer0NoOtherServerStarts) {
     EXPECT_EQ(server.shard, 0);
     return absl::UnavailableError("no free port");
   };
-  const Cluster cluster(options_);
+  Cluster cluster(options_);
   EXPECT_THAT(cluster.start(), StatusIs(absl::StatusCode::kUnavailable,
                                         HasSubstr("no free port")));
   EXPECT_EQ(cluster.addresses()[1], "");

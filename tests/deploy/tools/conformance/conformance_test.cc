@@ -321,7 +321,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sabotage{"twice-the-gradient", "two-servers", "the loss of step 2 is ",
                  "STEPS.md"},
         Sabotage{"sample-count", "two-servers",
-                 "a server ended Exchange with INVALID_ARGUMENT",
+                 "with INVALID_ARGUMENT: contribution of step ",
                  "What servers refuse"},
         Sabotage{"nan-loss", "two-servers", "loss_sum", "What servers refuse"},
         Sabotage{"fingerprint", "two-servers", "Ready.data.fingerprint is ",

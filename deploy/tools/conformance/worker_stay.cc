@@ -1,0 +1,105 @@
+#include "deploy/tools/conformance/worker_stay.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/tools/conformance/rules.h"
+
+namespace tributary {
+
+std::optional<int64_t> WorkerStay::Version() const {
+  if (versions.empty() || versions.size() < announced.size()) {
+    return std::nullopt;
+  }
+  int64_t least = versions.begin()->second;
+  for (const auto& [chunk, version] : versions) {
+    least = std::min(least, version);
+  }
+  return least;
+}
+
+Fault WorkerStay::Pending(bool leases_steps) const {
+  if (finished) {
+    return {left ? "it sent Farewell, but did not exit"
+                 : "it received Finished, but did not leave",
+            absl::StrCat(kJobRule,
+                         "each worker sends Farewell and half-closes "
+                         "all streams (item 8); then it exits")};
+  }
+  if (!ended.empty()) {
+    return {absl::StrCat("it did not join again after ", ended),
+            absl::StrCat(kLostRule,
+                         "wait with exponential backoff, and join again")};
+  }
+  if (!admission.has_value()) {
+    return {"it joined, and received no Admission: the job has not begun",
+            absl::StrCat(kJobRule, "item 2")};
+  }
+  if (!ready) {
+    return {"it received Admission, but did not send Ready",
+            absl::StrCat(kJobRule,
+                         "the worker opens its data, builds the "
+                         "model, and sends Ready (item 3)")};
+  }
+  if (!open.has_value()) {
+    return {"it sent Ready, and received no Open: the job has not begun",
+            absl::StrCat(kJobRule, "item 4")};
+  }
+  if (exchanges.size() <
+      static_cast<size_t>(admission->server_address_size())) {
+    return {
+        absl::StrCat("it received Open, but sent Hello to ", exchanges.size(),
+                     " of ", admission->server_address_size(), " servers"),
+        absl::StrCat(kJobRule,
+                     "the worker calls Exchange on every server "
+                     "and sends Hello (item 5)")};
+  }
+  const std::optional<int64_t> newest = Version();
+  if (!newest.has_value()) {
+    return {open->initialize()
+                ? "it received Open with initialize set, but did not send "
+                  "Initial for every chunk"
+                : "it did not receive every chunk",
+            absl::StrCat(kJobRule,
+                         "one worker sends version 0 of every chunk "
+                         "(item 4)")};
+  }
+  if (!synced) {
+    return {absl::StrCat("it received version ", *newest,
+                         " of all chunks, but did not send Synced"),
+            absl::StrCat(kJobRule,
+                         "when the worker has all chunks at one "
+                         "version, it sends Synced (item 6)")};
+  }
+  if (deals.empty()) {
+    return {"it sent Synced, and received no Deal: the job has not begun",
+            absl::StrCat(kJobRule, "item 6")};
+  }
+  const int64_t version = *newest;
+  const Deal& deal = deals.back();
+  if (leases_steps) {
+    const bool has_lease = leased.size() > static_cast<size_t>(completed);
+    return {
+        absl::StrCat("it has version ", version,
+                     " and the Deal of evaluation pieces ", deal.piece_begin(),
+                     " to ", deal.piece_end() - 1,
+                     has_lease ? ", and did not complete the step that is "
+                                 "leased to it"
+                               : ", and has no lease",
+                     lease_requests == 0 ? " because it sent no Claim" : ""),
+        absl::StrCat(kStatesRule,
+                     "in mode asynchronous, send Claim, compute the step "
+                     "and await an Outcome for every chunk")};
+  }
+  return {absl::StrCat("it has version ", version, " and the Deal of ",
+                       "micro-batches ", deal.leaf_begin(), " to ",
+                       deal.leaf_end() - 1, " and evaluation pieces ",
+                       deal.piece_begin(), " to ", deal.piece_end() - 1,
+                       ", but did not compute all of them"),
+          absl::StrCat(kStatesRule,
+                       "the newest Deal applies to every step "
+                       "that is not complete; an evaluation "
+                       "precedes the next step")};
+}
+
+}  // namespace tributary
