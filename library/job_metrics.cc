@@ -8,7 +8,7 @@
 
 namespace tributary {
 
-double NumberOf(const nlohmann::json& object, const char* name) {
+double NumberOf(const nlohmann::ordered_json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_number()
              ? found->get<double>()
@@ -21,13 +21,13 @@ JobMetrics::JobMetrics(
     : on_step_(std::move(on_step)), on_evaluation_(std::move(on_evaluation)) {}
 
 void JobMetrics::Add(const std::string& text) {
-  const nlohmann::json line = ParseJson(text);
+  const nlohmann::ordered_json line = ParseOrderedJson(text);
   if (!line.is_object()) return;
   if (line.contains("samples_per_second")) AddStep(line);
   if (line.contains("evaluation_loss")) AddEvaluation(line);
 }
 
-void JobMetrics::AddStep(const nlohmann::json& line) {
+void JobMetrics::AddStep(const nlohmann::ordered_json& line) {
   Job::StepMetrics metrics;
   metrics.step = line.value("step", int64_t{0});
   if (on_step_ == nullptr || metrics.step <= last_step_) return;
@@ -39,7 +39,7 @@ void JobMetrics::AddStep(const nlohmann::json& line) {
   on_step_(metrics);
 }
 
-void JobMetrics::AddEvaluation(const nlohmann::json& line) {
+void JobMetrics::AddEvaluation(const nlohmann::ordered_json& line) {
   Job::Evaluation evaluation;
   evaluation.step = line.value("step", int64_t{0});
   if (on_evaluation_ == nullptr || evaluation.step <= evaluated_step_) return;

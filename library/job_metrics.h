@@ -14,7 +14,7 @@ namespace tributary {
 // Returns the number that is the value of `name` in `object`, or NaN if there
 // is no such number. JSON cannot represent a value that is not finite, so the
 // member is then not a number.
-double NumberOf(const nlohmann::json& object, const char* name);
+double NumberOf(const nlohmann::ordered_json& object, const char* name);
 
 // Calls the callbacks of a Job with the metrics of its steps and evaluations.
 // Calls each callback at most once for a step, even if the step is repeated
@@ -30,8 +30,8 @@ class JobMetrics {
   void Add(const std::string& line);
 
  private:
-  void AddStep(const nlohmann::json& line);
-  void AddEvaluation(const nlohmann::json& line);
+  void AddStep(const nlohmann::ordered_json& line);
+  void AddEvaluation(const nlohmann::ordered_json& line);
 
   const std::function<void(const Job::StepMetrics&)> on_step_;
   const std::function<void(const Job::Evaluation&)> on_evaluation_;

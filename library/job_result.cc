@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "deploy/flags/run_files.h"
 #include "library/job_metrics.h"
@@ -14,12 +13,9 @@ namespace tributary {
 namespace {
 
 absl::Status ReadSummary(const std::string& folder, Job::Result* result) {
-  TRIBUTARY_ASSIGN_OR_RETURN(result->summary, ReadRunSummary(folder));
-  const nlohmann::json summary = ParseJson(result->summary);
-  if (!summary.is_object()) {
-    return absl::DataLossError(
-        absl::StrCat(folder, "/summary.json is not a JSON object"));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::ordered_json summary,
+                             ReadRunSummary(folder));
+  result->summary = absl::StrCat(summary.dump(2), "\n");
   result->weights_sha256 = summary.value("weights_sha256", "");
   result->steps = summary.value("steps", int64_t{0});
   result->final_loss = NumberOf(summary, "final_loss");

@@ -60,10 +60,9 @@ absl::Status JobRun::Run(Shutdown* stop) {
 }
 
 JobRunnerOptions JobRun::RunnerOptions() {
-  JobRunnerOptions runner;
+  JobRunnerOptions runner = JobRunnerOptions::ForThreads();
   runner.servers = plan_.servers;
   runner.workers = plan_.workers;
-  runner.server_0_decides = true;
   runner.server = [this](int shard, const std::string& coordinator) {
     ProcessSpec spec;
     spec.name = absl::StrCat("server-", shard);
@@ -88,13 +87,7 @@ JobRunnerOptions JobRun::RunnerOptions() {
     };
     return spec;
   };
-  // The program that has called Job::Run decides how long it waits.
-  runner.start_timeout = absl::InfiniteDuration();
-  runner.drain_timeout = absl::InfiniteDuration();
-  runner.silence_timeout = absl::InfiniteDuration();
   runner.settle_timeout = kSettleTimeout;
-  // After a failure, the others would try to join again.
-  runner.failure_timeout = absl::ZeroDuration();
   return runner;
 }
 

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
-#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
@@ -97,13 +96,13 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
                 "finds that command's flags in its "
                 "environment, as TRIBUTARY_COORDINATOR, TRIBUTARY_RANK, ...; "
                 "see docs/clusters.md.",
-                &flags->worker_command);
+                &flags->launch.worker_command);
   line->AddText("metrics-listen", "HOST:PORT",
                 "Serve metrics for Prometheus here (server 0) and at the "
                 "following ports (the other servers, then the workers). "
                 "DIR/prometheus-targets.json lists the addresses. Default: "
                 "off.",
-                &flags->metrics_listen);
+                &flags->launch.metrics_listen);
   AddStepsFlag(line.get(), &flags->source);
   line->AddText("output", "DIR",
                 "Folder for the model, metrics, summary and logs. Default: "
@@ -114,12 +113,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
                 "Resume from the latest checkpoint of the run in DIR, or from "
                 "the checkpoint DIR; auto: resume the run in --output, if "
                 "there is one. Without JOB, uses that run's job.",
-                &flags->resume);
-  AddAllowJobChangesFlag(line.get(), &flags->allow_job_changes);
+                &flags->launch.resume);
+  AddAllowJobChangesFlag(line.get(), &flags->launch.allow_job_changes);
   line->AddInteger("max-restarts",
                    "Maximum total number of restarts of processes that crashed "
                    "or were killed. Default 10.",
-                   0, 1000000000, &flags->max_restarts);
+                   0, 1000000000, &flags->launch.max_restarts);
   AddSetFlag(line.get(), "optimizer.adamw.learning_rate=0.001",
              &flags->source.sets);
   line->AddInteger(
@@ -132,14 +131,14 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
                 "from 0, in DIR/trace.json, which Perfetto "
                 "(ui.perfetto.dev) shows. Default: off.",
                 &flags->trace_steps);
-  AddSecurityFlags(line.get(), &flags->security);
+  AddSecurityFlags(line.get(), &flags->launch.security);
   AddInsecureNetworkFlag(
       line.get(),
       "In a Slurm allocation of several nodes: do not create certificates and "
       "a token for this run. Nothing is encrypted.",
-      &flags->security);
+      &flags->launch.security);
   AddSlurmFlags(line.get(), &flags->slurm);
-  AddLogFlags(line.get(), &flags->log);
+  AddLogFlags(line.get(), &flags->launch.log);
   line->AddSwitch("quiet", "Show no progress, only warnings and results.",
                   &flags->quiet);
   line->AddSwitch("print-config", "Print the resolved job without training.",
@@ -199,11 +198,9 @@ absl::Status RecordSample(const JobLaunch& plan, int64_t step,
 
 // Prints the closing lines to stdout.
 absl::Status PrintResults(const JobLaunch& plan, const DeviceName& device) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
+  TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::ordered_json summary,
                              ReadRunSummary(plan.output));
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string report,
-                             FormatRunReport(summary, plan.output));
-  std::fputs(report.c_str(), stdout);
+  std::fputs(FormatRunReport(summary, plan.output).c_str(), stdout);
   std::fflush(stdout);
   const int64_t bytes = plan.job.output().sample_bytes();
   if (!plan.job.model().has_gpt() || bytes == 0 || !KnowsTokens(plan.job)) {
@@ -222,8 +219,7 @@ absl::Status PrintResults(const JobLaunch& plan, const DeviceName& device) {
   std::printf("sample\n%s\n", shown.c_str());
   TRIBUTARY_RETURN_IF_ERROR(
       WriteFileAtomically(absl::StrCat(plan.output, "/sample.txt"), {shown}));
-  return RecordSample(plan, ParseJson(summary).value("steps", int64_t{0}),
-                      shown);
+  return RecordSample(plan, summary.value("steps", int64_t{0}), shown);
 }
 
 // Writes the addresses of the metrics for Prometheus' file_sd_configs.
@@ -249,14 +245,16 @@ absl::Status WriteMetricsTargets(const JobLaunch& plan) {
 absl::Status ClaimOutput(const TrainFlags& flags, JobLaunch* plan,
                          std::unique_ptr<OutputDirectory>* claimed) {
   TRIBUTARY_ASSIGN_OR_RETURN(
-      *claimed, OutputDirectory::Claim(
-                    plan->output, EarlierRun(flags.resume, flags.overwrite)));
-  if (!flags.resume.empty()) {
+      *claimed,
+      OutputDirectory::Claim(plan->output,
+                             EarlierRun(flags.launch.resume, flags.overwrite)));
+  if (!flags.launch.resume.empty()) {
     // Checked before any file of the run is changed.
     TRIBUTARY_RETURN_IF_ERROR(CheckResumeRequest(
         {plan->job, plan->output,
-         flags.resume == kResumeAuto ? std::string() : flags.resume,
-         flags.allow_job_changes}));
+         flags.launch.resume == kResumeAuto ? std::string()
+                                            : flags.launch.resume,
+         flags.launch.allow_job_changes}));
   }
   TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(*plan));
   return WriteMetricsTargets(*plan);
@@ -266,12 +264,9 @@ absl::Status ClaimOutput(const TrainFlags& flags, JobLaunch* plan,
 int ShowFinishedRun(const JobLaunch& plan, int64_t steps) {
   std::printf("%s is already done, after %s; to train longer, add --steps N\n",
               plan.output.c_str(), Counted(steps, "step").c_str());
-  const absl::StatusOr<std::string> summary = ReadRunSummary(plan.output);
+  const auto summary = ReadRunSummary(plan.output);
   if (!summary.ok()) return ReportError(summary.status());
-  const absl::StatusOr<std::string> report =
-      FormatRunReport(*summary, plan.output);
-  if (!report.ok()) return ReportError(report.status());
-  std::fputs(report->c_str(), stdout);
+  std::fputs(FormatRunReport(*summary, plan.output).c_str(), stdout);
   return kExitDone;
 }
 
@@ -279,7 +274,7 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
           const std::string& worker_remark, const TrainingSources& sources,
           const Environment& environment) {
   JobLaunch plan = all.launch;
-  if (!flags.resume.empty()) {
+  if (!flags.launch.resume.empty()) {
     const std::optional<ResumePoint> finished =
         FindFinishedRun(plan.job, plan.output);
     if (finished.has_value()) {
@@ -296,7 +291,7 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
   const absl::Status claimed = ClaimOutput(flags, &plan, &output);
   if (!claimed.ok()) return ReportError(claimed);
   const ProgressStyle style =
-      ChooseProgressStyle(flags.quiet, flags.log.format == "json",
+      ChooseProgressStyle(flags.quiet, flags.launch.log.format == "json",
                           isatty(STDERR_FILENO) != 0, environment);
   JobEnd end;
   {
@@ -311,7 +306,7 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
                                    traced - 1, ", but the job ends after step ",
                                    plan.job.steps() - 1, " (counted from 0)"));
     }
-    if (!flags.quiet && flags.log.format == "text") {
+    if (!flags.quiet && flags.launch.log.format == "text") {
       display.Message(absl::StrCat(
           "training ", plan.job.name(), ": ", Counted(plan.servers, "server"),
           ", ", plan.workers.ToString(),
@@ -369,6 +364,7 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
                     const Environment& environment,
                     const TrainingSources& sources) {
   TrainFlags flags;
+  flags.launch.max_restarts = 10;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
@@ -376,8 +372,8 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
   const auto allocation = AllocationToUse(flags.slurm, environment);
   if (!allocation.ok()) return ReportError(allocation.status());
   const bool requeued = allocation->has_value() && (*allocation)->requeued;
-  if (requeued && flags.resume.empty()) {
-    flags.resume = kResumeAuto;
+  if (requeued && flags.launch.resume.empty()) {
+    flags.launch.resume = kResumeAuto;
     flags.overwrite = false;  // It applied to what the first run found.
   }
   std::string worker_remark;

@@ -32,33 +32,34 @@ constexpr int64_t kDefaultWorkers = 2;
 // `has_default` is true if the default folder of the run is known.
 absl::Status FillFromResume(const TrainFlags& flags, bool has_default,
                             JobSource* source) {
-  if (flags.resume.empty()) return absl::OkStatus();
+  if (flags.launch.resume.empty()) return absl::OkStatus();
   if (flags.overwrite) {
     return absl::InvalidArgumentError(
         "--resume continues a run and --overwrite removes it: set only one of "
         "them");
   }
-  if (flags.resume == kResumeAuto) {
+  if (flags.launch.resume == kResumeAuto) {
     if (!source->output_directory.empty() || has_default) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
         "--resume auto requires --output DIR, the folder of the run");
   }
-  const std::string job = absl::StrCat(flags.resume, "/job.textproto");
+  const std::string job = absl::StrCat(flags.launch.resume, "/job.textproto");
   std::error_code error;
   const bool is_run = std::filesystem::exists(job, error);
-  if (!std::filesystem::is_directory(flags.resume, error)) {
+  if (!std::filesystem::is_directory(flags.launch.resume, error)) {
     return absl::NotFoundError(
-        absl::StrCat("--resume ", flags.resume, ": no such folder"));
+        absl::StrCat("--resume ", flags.launch.resume, ": no such folder"));
   }
   if (is_run && source->output_directory.empty()) {
-    source->output_directory = flags.resume;
+    source->output_directory = flags.launch.resume;
   }
   if (source->path.empty()) {
     // A checkpoint is at RUN/checkpoints/step-NNNNNNNN.
     source->path =
-        is_run ? job : absl::StrCat(flags.resume, "/../../job.textproto");
+        is_run ? job
+               : absl::StrCat(flags.launch.resume, "/../../job.textproto");
   }
   return absl::OkStatus();
 }
@@ -77,7 +78,7 @@ absl::Status FindMicroBatchesOf(const TrainFlags& flags, int64_t workers,
   if (job->batch().micro_batches() != kFindMicroBatches) {
     return absl::OkStatus();
   }
-  int64_t count = flags.resume.empty()
+  int64_t count = flags.launch.resume.empty()
                       ? kFindMicroBatches
                       : RecordedMicroBatches(job->output().directory());
   if (count < 1) {
@@ -187,16 +188,17 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   source.finds_micro_batches = true;
   TRIBUTARY_RETURN_IF_ERROR(
       FillFromResume(flags, allocation.has_value(), &source));
-  JobLaunch plan;
+  JobLaunch plan = flags.launch;
   DeviceName device;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
   if (allocation.has_value()) SetSlurmOutput(*allocation, &plan.job);
   for (const Role role : {Role::kServer, Role::kWorker}) {
-    TRIBUTARY_RETURN_IF_ERROR(ReadSecurity(flags.security, {role}).status());
+    TRIBUTARY_RETURN_IF_ERROR(
+        ReadSecurity(flags.launch.security, {role}).status());
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.own_security,
-      ReadSecurity(flags.security, {Role::kAdmin, Role::kServer}));
+      ReadSecurity(flags.launch.security, {Role::kAdmin, Role::kServer}));
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
       device, ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
@@ -215,17 +217,10 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   plan.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
                                    : DefaultWorkerThreads(
                                          plan.job, plan.workers.most, device);
-  plan.worker_command = flags.worker_command;
   plan.output = plan.job.output().directory();
   if (plan.output.empty()) {
     plan.output = FreshOutputDirectory(plan.job.name());
   }
-  plan.resume = flags.resume;
-  plan.allow_job_changes = flags.allow_job_changes;
-  plan.max_restarts = static_cast<int>(flags.max_restarts);
-  plan.log = flags.log;
-  plan.security = flags.security;
-  plan.metrics_listen = flags.metrics_listen;
   TRIBUTARY_RETURN_IF_ERROR(
       CheckMetricsListen(plan, /*on_cluster=*/allocation.has_value()));
   if (!allocation.has_value()) {

@@ -10,8 +10,6 @@
 #include "absl/types/optional.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/job_source.h"
-#include "deploy/flags/process_log.h"
-#include "deploy/flags/security_flags.h"
 #include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/slurm/allocation.h"
 #include "deploy/launch/slurm/slurm_training.h"
@@ -26,6 +24,8 @@ inline constexpr int64_t kMostTrainWorkers = 1024;
 // The values of the flags of `tributary train`. An empty string, or 0 in
 // `servers`, `threads` or `log_every`, means that the flag is not set.
 struct TrainFlags {
+  // Holds the values of the flags that have the same names as its fields.
+  JobLaunch launch;
   JobSource source;
   std::string workers;
   int64_t spares = 0;
@@ -33,16 +33,9 @@ struct TrainFlags {
   int64_t threads = 0;  // 0: not set.
   std::string device;
   std::string server_device;
-  std::string worker_command;
-  std::string metrics_listen;
   int64_t log_every = 0;
   std::string trace_steps;
   std::string output;
-  std::string resume;
-  int64_t max_restarts = 10;
-  LogFlags log;
-  SecurityFlags security;
-  bool allow_job_changes = false;
   bool overwrite = false;
   bool quiet = false;
   bool print_config = false;

@@ -17,7 +17,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "deploy/flags/run_files.h"
@@ -68,9 +67,7 @@ bool IsCheckpoint(const std::string& name) {
 
 // Returns true if `summary` describes a run that ended before it completed a
 // step.
-bool IsOfNoStep(const std::string& summary) {
-  const auto json = ParseJson(summary);
-  if (!json.is_object()) return false;
+bool IsOfNoStep(const nlohmann::ordered_json& json) {
   const auto status = json.find("status");
   // The field is missing if no worker joined.
   const auto steps = json.find("steps");
@@ -98,7 +95,7 @@ absl::StatusOr<std::string> ValuableIn(const std::string& path) {
     return std::string("results");
   }
   // The summary is missing if the run was killed.
-  const absl::StatusOr<std::string> summary = ReadRunSummary(path);
+  const auto summary = ReadRunSummary(path);
   const bool worthless =
       summary.ok() ? IsOfNoStep(*summary) : absl::IsNotFound(summary.status());
   return std::string(worthless ? "" : "results");

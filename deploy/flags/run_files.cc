@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors_file.h"
@@ -13,8 +14,14 @@
 
 namespace tributary {
 
-absl::StatusOr<std::string> ReadRunSummary(const std::string& folder) {
-  return ReadFile(absl::StrCat(folder, "/summary.json"), kMaxSummaryBytes);
+absl::StatusOr<nlohmann::ordered_json> ReadRunSummary(
+    const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/summary.json");
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                             ReadFile(path, kMaxSummaryBytes));
+  nlohmann::ordered_json summary = ParseOrderedJson(text);
+  if (summary.is_object()) return summary;
+  return absl::DataLossError(absl::StrCat(path, " is not a JSON object"));
 }
 
 absl::StatusOr<std::string> FinalWeightsPath(const std::string& folder,

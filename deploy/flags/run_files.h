@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 
@@ -16,9 +17,11 @@ namespace tributary {
 // damaged, and is not read.
 inline constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
-// Returns the contents of summary.json in `folder`. Returns the system's error,
-// with the path, if the file cannot be read.
-absl::StatusOr<std::string> ReadRunSummary(const std::string& folder);
+// Returns summary.json in `folder`, a JSON object. Returns the system's error,
+// with the path, if the file cannot be read, and DataLoss if it contains no
+// object.
+absl::StatusOr<nlohmann::ordered_json> ReadRunSummary(
+    const std::string& folder);
 
 struct RunTensor {
   std::vector<int64_t> shape;

@@ -209,7 +209,7 @@ absl::StatusOr<JobRunnerOptions> MakeRunnerOptions(JobLaunch launch) {
   if (launch.workers.fewest < launch.workers.most) {
     options.fewest_workers = static_cast<int>(launch.workers.fewest);
   }
-  options.max_restarts = launch.max_restarts;
+  options.max_restarts = static_cast<int>(launch.max_restarts);
   options.sigterm_drain_timeout = launch.sigterm_drain_timeout;
   options.connect = [security =
                          launch.own_security](const std::string& address) {
@@ -246,11 +246,10 @@ JobEnd RunJob(const JobLaunch& launch, SignalQueue* signals,
   if (!end.status.ok()) return end;
   // The job may have completed some steps since the last query. The caller that
   // needs a missing summary reports it.
-  const absl::StatusOr<std::string> summary = ReadRunSummary(launch.output);
-  if (!summary.ok()) return end;
-  const absl::StatusOr<StatusReply> last =
-      FinalStatus(*summary, launch.output, newest);
-  if (last.ok()) display->Update(*last, absl::Now());
+  const auto summary = ReadRunSummary(launch.output);
+  if (summary.ok()) {
+    display->Update(FinalStatus(*summary, std::move(newest)), absl::Now());
+  }
   return end;
 }
 

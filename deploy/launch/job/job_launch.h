@@ -58,7 +58,7 @@ struct JobLaunch {
   std::string output;
   std::string resume;  // Value of --resume for server 0; empty if not set.
   bool allow_job_changes = false;  // Value of --allow-job-changes for server 0.
-  int max_restarts = 0;            // See JobRunnerOptions.
+  int64_t max_restarts = 0;        // See JobRunnerOptions.
   LogFlags log;
   // Flags for servers and workers. If they name no credentials, and `processes`
   // is null, the job gets a token of its own (see RunToken).

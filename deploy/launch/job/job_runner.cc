@@ -32,6 +32,16 @@ bool NeedsWorkers(const StatusReply& status) {
 
 }  // namespace
 
+JobRunnerOptions JobRunnerOptions::ForThreads() {
+  JobRunnerOptions options;
+  options.server_0_decides = true;
+  options.start_timeout = absl::InfiniteDuration();
+  options.drain_timeout = absl::InfiniteDuration();
+  options.silence_timeout = absl::InfiniteDuration();
+  options.failure_timeout = absl::ZeroDuration();
+  return options;
+}
+
 JobRunner::JobRunner(JobRunnerOptions options, ProcessControl* processes)
     : options_(std::move(options)),
       own_processes_(processes == nullptr ? std::make_unique<Supervisor>()

@@ -23,6 +23,11 @@
 namespace tributary {
 
 struct JobRunnerOptions {
+  // Returns options for processes that are threads (ProcessThreads). All waits
+  // are unlimited, because threads cannot be killed. After a failure, the
+  // others are stopped at once, because they would try to join again.
+  static JobRunnerOptions ForThreads();
+
   int servers = 1;
   int workers = 1;
   // Minimum number of running workers. The job fails if a lost worker is not

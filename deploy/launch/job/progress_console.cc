@@ -68,21 +68,17 @@ void ProgressConsole::Tell(const JobEvent& event) {
 }
 
 void ProgressConsole::ShowResults(const std::string& directory) {
-  const absl::StatusOr<std::string> summary = ReadRunSummary(directory);
+  const auto summary = ReadRunSummary(directory);
   if (!summary.ok()) return;
   StatusReply newest;
   {
     absl::MutexLock lock(&mu_);
     newest = newest_;
   }
-  const absl::StatusOr<StatusReply> end =
-      FinalStatus(*summary, directory, std::move(newest));
-  if (end.ok()) Push(*end);
-  const absl::StatusOr<std::string> report =
-      FormatRunReport(*summary, directory);
-  if (report.ok() && !json_) {
-    Push(std::string(absl::StripSuffix(*report, "\n")));
-  }
+  Push(FinalStatus(*summary, std::move(newest)));
+  if (json_) return;
+  const std::string report = FormatRunReport(*summary, directory);
+  Push(std::string(absl::StripSuffix(report, "\n")));
 }
 
 void ProgressConsole::Push(Item item) {

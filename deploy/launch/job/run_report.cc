@@ -4,18 +4,16 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/json.h"
-#include "common/base/status_macros.h"
+#include "absl/strings/string_view.h"
 #include "common/text/counted.h"
 #include "deploy/launch/job/progress_display.h"
 
 namespace tributary {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 void AppendLine(absl::string_view label, absl::string_view value,
                 std::string* report) {
@@ -44,21 +42,9 @@ std::string Evaluation(const Json& evaluation) {
   return text;
 }
 
-absl::StatusOr<Json> ParseSummary(absl::string_view summary,
-                                  const std::string& directory) {
-  Json json = ParseJson(summary);
-  if (!json.is_object()) {
-    return absl::DataLossError(
-        absl::StrCat(directory, "/summary.json is not a JSON object"));
-  }
-  return json;
-}
-
 }  // namespace
 
-absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
-                                            const std::string& directory) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const Json json, ParseSummary(summary, directory));
+std::string FormatRunReport(const Json& json, const std::string& directory) {
   std::string report;
   if (json.contains("final_loss")) {
     AppendLine("final loss",
@@ -111,10 +97,7 @@ absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
   return report;
 }
 
-absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
-                                        const std::string& directory,
-                                        StatusReply newest) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const Json json, ParseSummary(summary, directory));
+StatusReply FinalStatus(const Json& json, StatusReply newest) {
   const auto steps = static_cast<int64_t>(Number(json, "steps", 0));
   if (newest.step() != steps) {
     // These values belong to an earlier step.

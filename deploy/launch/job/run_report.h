@@ -4,27 +4,23 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
 
 // Formats summary.json for the user: final loss, evaluation, time, and the path
-// of the model. Omits lines for missing values. `summary` is the text of the
-// file, and `directory` is the folder of the run. Returns DataLoss if `summary`
-// is not a JSON object.
-absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
-                                            const std::string& directory);
+// of the model. Omits lines for missing values. `summary` is the object in the
+// file, and `directory` is the folder of the run.
+std::string FormatRunReport(const nlohmann::ordered_json& summary,
+                            const std::string& directory);
 
 // Returns the final status of a run, for the last line of progress: `newest`,
 // with the step, the loss and the evaluation that `summary` contains. `newest`
 // is the last status received. It may be empty or some steps old, because a
-// server ends without waiting for status queries. Returns the same errors as
-// FormatRunReport.
-absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
-                                        const std::string& directory,
-                                        StatusReply newest);
+// server ends without waiting for status queries.
+StatusReply FinalStatus(const nlohmann::ordered_json& summary,
+                        StatusReply newest);
 
 }  // namespace tributary
 

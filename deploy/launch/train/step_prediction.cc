@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
-#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/job/rounds.h"
 #include "common/os/file.h"
@@ -30,10 +29,8 @@ LocalRun RunOf(const JobLaunch& launch) {
 absl::Status AddPrediction(const JobLaunch& launch) {
   // The prediction measures the CPU's update.
   if (launch.server_device != "cpu") return absl::OkStatus();
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+  TRIBUTARY_ASSIGN_OR_RETURN(nlohmann::ordered_json summary,
                              ReadRunSummary(launch.output));
-  auto summary = ParseOrderedJson(text);
-  if (!summary.is_object()) return absl::OkStatus();
   const LocalRun run = RunOf(launch);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const PassTiming pass,

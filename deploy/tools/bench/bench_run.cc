@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/os/temporary_directory.h"
 #include "deploy/flags/run_files.h"
@@ -96,13 +95,8 @@ absl::StatusOr<BenchRun> RunBenchJob(JobLaunch launch, SignalQueue* signals) {
   JobRunner runner(std::move(options));
   running = &runner;
   TRIBUTARY_RETURN_IF_ERROR(runner.Wait(signals).status);
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
-                             ReadRunSummary(launch.output));
   BenchRun run;
-  run.summary = ParseJson(text);
-  if (!run.summary.is_object()) {
-    return absl::InternalError("the job wrote no JSON to summary.json");
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(run.summary, ReadRunSummary(launch.output));
   watch.Tell(&run);
   return run;
 }

@@ -15,7 +15,7 @@
 namespace tributary {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -93,12 +93,8 @@ double RunFigures::total_bytes_sent() const {
   return sum;
 }
 
-absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
+absl::StatusOr<RunFigures> ReadRunFigures(const Json& json,
                                           absl::Span<const LossPoint> losses) {
-  const Json json = ParseJson(summary);
-  if (!json.is_object()) {
-    return absl::DataLossError("summary.json is not a JSON object");
-  }
   const double steps = Number(json, "steps").value_or(0);
   const Json processes = Member(json, "processes");
   if (steps < 1 || !processes.is_array()) {
@@ -148,7 +144,7 @@ absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
 std::vector<LossPoint> ReadLosses(absl::string_view metrics) {
   std::vector<LossPoint> losses;
   for (const absl::string_view line : absl::StrSplit(metrics, '\n')) {
-    const Json json = ParseJson(line);
+    const Json json = ParseOrderedJson(line);
     if (!json.is_object() || !json.contains("loss")) continue;
     const absl::optional<double> step = Number(json, "step");
     if (!step.has_value()) continue;

@@ -13,6 +13,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "deploy/tools/compare/exchange_variants.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace tributary {
 
@@ -122,9 +123,9 @@ struct Comparison {
 
 // Reads the figures of a run that was evaluated only at its end. `losses` is
 // the result of ReadLosses for the run; the step and the time of its last
-// element determine step_ms. Returns DataLoss if `summary`, the text of the
-// run's summary.json, does not describe a run with complete steps.
-absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
+// element determine step_ms. Returns DataLoss if `summary`, the run's
+// summary.json, does not describe a run with complete steps.
+absl::StatusOr<RunFigures> ReadRunFigures(const nlohmann::ordered_json& summary,
                                           absl::Span<const LossPoint> losses);
 
 // Parses `metrics`, the text of a metrics.jsonl. Skips lines that are not valid

@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
@@ -40,9 +39,8 @@ constexpr double kBandwidth = 1.25e9;
 // a run.
 absl::StatusOr<ExchangePlan> PlanHosts(const JobLaunch& launch, JobSpec job) {
   SetExchange("synchronous", job.mutable_exchange());
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+  TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::ordered_json summary,
                              ReadRunSummary(launch.output));
-  const auto summary = ParseOrderedJson(text);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const PassTiming pass,
       TimePass(JobOfRounds(job).optimizer(),
@@ -164,7 +162,7 @@ class Comparer {
 
   static absl::Status ReadRun(const JobLaunch& launch, ComparedRun* run) {
     TRIBUTARY_RETURN_IF_ERROR(AddPrediction(launch));
-    TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
+    TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::ordered_json summary,
                                ReadRunSummary(launch.output));
     TRIBUTARY_ASSIGN_OR_RETURN(run->figures,
                                ReadRunFigures(summary, run->losses));

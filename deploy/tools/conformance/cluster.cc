@@ -46,10 +46,9 @@ Cluster::~Cluster() {
 }
 
 JobRunnerOptions Cluster::RunnerOptions(const Options& options) {
-  JobRunnerOptions runner;
+  JobRunnerOptions runner = JobRunnerOptions::ForThreads();
   runner.servers = options.servers;
   runner.workers = options.built_in == nullptr ? 0 : 1;
-  runner.server_0_decides = true;
   runner.server = [this, options](int shard, const std::string& coordinator) {
     ProcessSpec spec;
     spec.name = absl::StrCat("server-", shard);
@@ -76,11 +75,7 @@ JobRunnerOptions Cluster::RunnerOptions(const Options& options) {
     };
     return spec;
   };
-  runner.start_timeout = absl::InfiniteDuration();
-  runner.drain_timeout = absl::InfiniteDuration();
-  runner.silence_timeout = absl::InfiniteDuration();
   runner.settle_timeout = absl::ZeroDuration();
-  runner.failure_timeout = absl::ZeroDuration();
   return runner;
 }
 
@@ -137,12 +132,8 @@ std::map<int64_t, double> Cluster::losses() const {
 
 absl::StatusOr<RunResult> ReadRunResult(const std::string& folder) {
   RunResult result;
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, ReadRunSummary(folder));
-  const nlohmann::json summary = ParseJson(text);
-  if (!summary.is_object()) {
-    return absl::DataLossError(
-        absl::StrCat(folder, "/summary.json is not a JSON object"));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::ordered_json summary,
+                             ReadRunSummary(folder));
   result.weights_sha256 = summary.value("weights_sha256", "");
   if (summary.contains("evaluation")) {
     result.evaluation_loss = summary["evaluation"].value("loss", 0.0);

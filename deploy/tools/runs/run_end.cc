@@ -35,13 +35,11 @@ std::string FormatEnd(const RunRecord& record) {
       return EscapeForTerminal(absl::StrCat("the job has failed after ", step,
                                             ": ", end.failure, "\n"));
   }
-  const std::string summary =
-      record.folder()
-          .Read("summary.json", RunRecord::kMaxSummaryBytes)
-          .value_or("");
+  const nlohmann::ordered_json summary = SummaryOf(record.folder());
   return EscapeForTerminal(absl::StrCat(
       "the job is done: ", step, "\n",
-      FormatRunReport(summary, record.folder().path()).value_or("")));
+      summary.is_null() ? ""
+                        : FormatRunReport(summary, record.folder().path())));
 }
 
 nlohmann::ordered_json EndJson(const RunRecord& record) {

@@ -48,17 +48,16 @@ class ThreadedJob {
   void Wait() { threads_.Wait(runner_.Patience()); }
 
   std::string weights() const {
-    return ParseJson(ReadRunSummary(folder_).value_or(""))
+    return ReadRunSummary(folder_)
+        .value_or(nlohmann::ordered_json::object())
         .value("weights_sha256", "");
   }
 
  private:
   JobRunnerOptions Options() {
-    JobRunnerOptions options;
+    JobRunnerOptions options = JobRunnerOptions::ForThreads();
     options.servers = kServers;
     options.workers = kWorkers;
-    options.server_0_decides = true;
-    options.silence_timeout = absl::InfiniteDuration();
     options.server = [this](int shard, const std::string& coordinator) {
       ServerOptions server;
       server.job = job_;
