@@ -2,12 +2,14 @@
 # Builds and runs tests, and counts their test cases. The last line of the
 # output is "N passed, N failed". Exits with an error if anything failed.
 #
-#   run_all.sh [--gpu] [--sanitizer=address|thread] [arguments of bazel test]
+#   run_all.sh [--all] [--gpu] [--sanitizer=address|thread] [arguments of bazel test]
 #   run_all.sh --help
 #
-# Runs all tests unless the arguments name targets, and skips tests that need a
-# GPU if there is none. With --gpu, runs only those, and a skipped test counts
-# as failed.
+# Runs the quick tests, or all with --all. The quick tests leave out (and do not
+# build) targets with the tag "slow", and cases whose names begin with "Slow". If
+# the arguments name targets or cases, all of these run. Tests that need a GPU
+# are skipped if there is none. With --gpu, runs only those, and a skipped test
+# counts as failed.
 set -euo pipefail
 
 # Counts the test cases in a test.xml as "passed failed skipped". Each element
@@ -35,6 +37,8 @@ readonly help='Builds and runs tests. The last line is "N passed, N failed".
 
 Examples:
   ./tributary test
+      Run the quick tests, of which some test each promise of Tributary.
+  ./tributary test --all
       Run all tests. Those that need a GPU are skipped if there is none.
   ./tributary test //tests/server/... --test_filter=Manifest*
       Run some of them.
@@ -43,9 +47,12 @@ Examples:
   ./tributary test --long simulation
       Run thousands of simulated histories.
 
-Usage: ./tributary test [--gpu] [--sanitizer=KIND] [arguments of bazel test]
+Usage: ./tributary test [--all] [--gpu] [--sanitizer=KIND]
+                        [arguments of bazel test]
        ./tributary test --long [PART...]
 
+  --all             Run all tests, also those that take long to build or to run.
+                    The default if targets or --test_filter are given.
   --gpu             Run only the tests that need a GPU; one that is skipped
                     counts as failed.
   --sanitizer=KIND  Build with a sanitizer: address (AddressSanitizer and UBSan)
@@ -57,7 +64,7 @@ Usage: ./tributary test [--gpu] [--sanitizer=KIND] [arguments of bazel test]
 Targets and other options are passed to "bazel test".'
 
 usage() {
-  echo "usage: ./tributary test [--gpu] [--sanitizer=address|thread]" \
+  echo "usage: ./tributary test [--all] [--gpu] [--sanitizer=address|thread]" \
     "[arguments of bazel test]; see ./tributary test --help" >&2
   exit 2
 }
@@ -73,14 +80,17 @@ config() {
 arguments=()
 targets=(//...)
 gpu=false
+quick=true
 while (($# > 0)); do
   case $1 in
     -h | --help)
       echo "$help"
       exit 0
       ;;
+    --all) quick=false ;;
     --gpu)
       gpu=true
+      quick=false
       # In containers, the driver's library may be on this path only.
       arguments+=(--test_tag_filters=gpu --test_env=LD_LIBRARY_PATH)
       ;;
@@ -91,15 +101,23 @@ while (($# > 0)); do
       arguments+=("$(config "${2:-}")") || usage
       shift
       ;;
+    --test_filter*)
+      arguments+=("$1")
+      quick=false
+      ;;
     -*) arguments+=("$1") ;;
     *)
       # The first target replaces the default, all tests.
       [[ ${targets[*]} == //... ]] && targets=()
       targets+=("$1")
+      quick=false
       ;;
   esac
   shift
 done
+if [[ $quick == true ]]; then
+  arguments+=(--test_tag_filters=-slow "--test_env=GTEST_FILTER=-Slow*")
+fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 third_party/system/install_packages.sh || exit 1

@@ -9,7 +9,7 @@
 namespace tributary {
 namespace {
 
-constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
+constexpr char kFaultMatrixProgram[] = "tests/faults/tributary_with_failpoints";
 
 // Runs the case until the failpoints have acted `actions` times. On a busy
 // machine, checkpoints may be skipped, and the job may end before the failpoint
@@ -28,7 +28,7 @@ class FaultMatrixTest : public testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
     FaultCase undisturbed;
-    undisturbed.program = kProgram;
+    undisturbed.program = kFaultMatrixProgram;
     const FaultResult result = RunFault(undisturbed, MakeTestFolder());
     ASSERT_TRUE(result.status.ok()) << result.status;
     ASSERT_EQ(result.weights_sha256.size(), 64u);
@@ -43,7 +43,7 @@ std::string* FaultMatrixTest::digest_ = nullptr;
 
 TEST_P(FaultMatrixTest, ACrashLosesNothing) {
   FaultCase fault;
-  fault.program = kProgram;
+  fault.program = kFaultMatrixProgram;
   fault.point = GetParam();
   const int actions = fault.point == "S17" ? 2 : 1;
   const FaultResult result = RunUntilItActs(fault, actions);
@@ -62,7 +62,7 @@ using ErrorTest = FaultMatrixTest;
 // The process continues, in this attempt of the job or another.
 TEST_P(ErrorTest, AnErrorLosesNothing) {
   FaultCase fault;
-  fault.program = kProgram;
+  fault.program = kFaultMatrixProgram;
   fault.point = GetParam();
   fault.action = "error";
   const FaultResult result = RunUntilItActs(fault, /*actions=*/1);
@@ -80,7 +80,7 @@ using StopTest = FaultMatrixTest;
 // The process is stopped for longer than the lease of 2 s.
 TEST_P(StopTest, AProcessThatStoodStillLosesNothing) {
   FaultCase fault;
-  fault.program = kProgram;
+  fault.program = kFaultMatrixProgram;
   fault.point = GetParam();
   fault.action = "stop(3000)";
   const FaultResult result = RunFault(fault, MakeTestFolder());

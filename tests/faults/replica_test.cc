@@ -13,11 +13,11 @@
 namespace tributary {
 namespace {
 
-constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
+constexpr char kReplicaProgram[] = "tests/faults/tributary_with_failpoints";
 
 FaultCase Case(const std::string& point, int64_t seed, int servers) {
   FaultCase fault;
-  fault.program = kProgram;
+  fault.program = kReplicaProgram;
   fault.point = point;
   fault.seed = seed;
   fault.replicas = true;
@@ -29,7 +29,7 @@ std::string UndisturbedDigest(int64_t seed) {
   static auto* const digests = new std::map<int64_t, std::string>();
   if (digests->count(seed) > 0) return digests->at(seed);
   FaultCase undisturbed;
-  undisturbed.program = kProgram;
+  undisturbed.program = kReplicaProgram;
   undisturbed.seed = seed;
   const FaultResult result = RunFault(undisturbed, MakeTestFolder());
   EXPECT_TRUE(result.status.ok()) << result.status;

@@ -1,5 +1,7 @@
 """Fuzz targets, which are tests too."""
 
+load("//third_party/bazel:cc.bzl", "cc_test")
+
 def fuzz_target(name, deps):
     """A fuzz target from NAME_fuzz.cc with the seeds in corpus/NAME.
 
@@ -10,30 +12,18 @@ def fuzz_target(name, deps):
       name: of the format that is read.
       deps: of the source file.
     """
-    corpus = native.glob(["corpus/" + name + "/**"])
-    native.cc_library(
-        name = name + "_fuzz_target",
-        testonly = True,
-        srcs = [name + "_fuzz.cc", "fuzz_target.h"],
-        deps = deps,
-    )
-    native.cc_test(
+    sources = [name + "_fuzz.cc", "fuzz_target.h"]
+    cc_test(
         name = name + "_fuzz_test",
-        size = "small",
-        srcs = ["replay_main.cc", "fuzz_target.h"],
+        srcs = sources + ["replay_main.cc"],
         args = [native.package_name() + "/corpus/" + name],
-        data = corpus,
-        deps = [
-            ":" + name + "_fuzz_target",
-            "//common/os",
-        ],
+        data = native.glob(["corpus/" + name + "/**"]),
+        deps = deps,
     )
     native.cc_binary(
         name = name + "_fuzz",
         testonly = True,
-        # Not the library: the fuzzer's main, linked last, would come too late
-        # to take anything out of it.
-        srcs = [name + "_fuzz.cc", "fuzz_target.h"],
+        srcs = sources,
         linkopts = ["-fsanitize=fuzzer"],
         tags = ["manual"],
         deps = deps,

@@ -74,7 +74,7 @@ class Mutator {
   std::mt19937_64 random_{1};
 };
 
-void Run(const std::string& bytes) {
+void RunTarget(const std::string& bytes) {
   // On the heap, without room to spare: sanitizers see every byte beyond.
   const std::vector<uint8_t> exact(bytes.begin(), bytes.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
@@ -95,12 +95,12 @@ int Main(const std::string& folder) {
     }
     std::printf("%s\n", name.c_str());
     std::fflush(stdout);
-    Run(*bytes);
+    RunTarget(*bytes);
     corpus.push_back(*std::move(bytes));
   }
-  Run("");
+  RunTarget("");
   Mutator mutator(corpus);
-  for (int i = 0; i < kMutations; ++i) Run(mutator.Next());
+  for (int i = 0; i < kMutations; ++i) RunTarget(mutator.Next());
   return 0;
 }
 

@@ -24,7 +24,7 @@
 namespace tributary {
 namespace {
 
-std::string Directory(const std::string& name) {
+std::string CompressionDirectory(const std::string& name) {
   const std::string path = absl::StrCat(::testing::TempDir(), "/", name);
   EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
   return path;
@@ -45,7 +45,7 @@ class CompressionTest : public ::testing::TestWithParam<Method> {
  protected:
   static constexpr int64_t kSteps = 300;
 
-  CompressionTest() : job_(TinyJob("mlp", Directory("data"))) {
+  CompressionTest() : job_(TinyJob("mlp", CompressionDirectory("data"))) {
     job_.set_steps(kSteps);
     job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
   }
@@ -56,7 +56,7 @@ class CompressionTest : public ::testing::TestWithParam<Method> {
   }
 
   nlohmann::json Run(int workers, int servers) {
-    LocalCluster cluster(job_, servers, workers, Directory("run"));
+    LocalCluster cluster(job_, servers, workers, CompressionDirectory("run"));
     for (int i = 0; i < workers; ++i) cluster.StartWorker();
     return ResultOf(&cluster);
   }
@@ -88,7 +88,7 @@ TEST_P(CompressionTest, TrainingConvergesWithFewerBytes) {
 TEST_P(CompressionTest, WorkersMayComeAndGo) {
   Compress();
   LocalCluster cluster(job_, /*servers=*/2, /*expected_workers=*/3,
-                       Directory("churn"));
+                       CompressionDirectory("churn"));
   for (int i = 0; i < 3; ++i) cluster.StartWorker();
   cluster.AwaitStep(20);
   cluster.KillWorker(1);
@@ -106,7 +106,7 @@ TEST_P(CompressionTest, WorkersMayComeAndGo) {
 TEST_P(CompressionTest, EveryWorkerMayBeReplaced) {
   Compress();
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
-                       Directory("replaced"));
+                       CompressionDirectory("replaced"));
   int worker = cluster.StartWorker();
   for (const int at : {10, 21, 22, 50}) {
     cluster.AwaitStep(at);
@@ -146,7 +146,7 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
   const ArenaLayout layout = *ArenaLayout::Create(table);
 
   LocalCluster cluster(*job, /*servers=*/1, /*expected_workers=*/3,
-                       Directory("slow"));
+                       CompressionDirectory("slow"));
   cluster.StartWorker();
   cluster.StartWorker();
   WorkerMessage hello;

@@ -23,7 +23,7 @@ void Set(JobSpec* job, const std::string& field) {
   ASSERT_TRUE(status.ok()) << status;
 }
 
-std::string Directory(const std::string& name) {
+std::string ConsistencyDirectory(const std::string& name) {
   const std::string path =
       absl::StrCat(::testing::TempDir(), "/consistency-", name);
   EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
@@ -50,7 +50,7 @@ RunResult AwaitTrue(LocalCluster* cluster, const std::string& directory) {
 
 RunResult Start(const JobSpec& job, const std::string& name, int workers,
                 int servers, int threads = 1) {
-  const std::string directory = Directory(name);
+  const std::string directory = ConsistencyDirectory(name);
   LocalCluster cluster(job, servers, workers, directory);
   for (int i = 0; i < workers; ++i) cluster.StartWorker(threads);
   return AwaitTrue(&cluster, directory);
@@ -64,8 +64,8 @@ struct Mode {
 class BoundedStalenessTest : public ::testing::TestWithParam<Mode> {
  protected:
   static JobSpec Job(const std::string& family, int64_t steps) {
-    JobSpec job = TinyJob(
-        family, Directory(absl::StrCat(GetParam().name, "-", family, "-data")));
+    JobSpec job = TinyJob(family, ConsistencyDirectory(absl::StrCat(
+                                      GetParam().name, "-", family, "-data")));
     job.set_steps(steps);
     Set(&job, absl::StrCat("exchange.parameter_server.consistency={",
                            GetParam().consistency, "}"));
@@ -122,8 +122,8 @@ TEST_P(BoundedStalenessTest, GoesOnWhoeverComesAndGoes) {
   for (const char* transport : {"MEMORY", "WIRE"}) {
     JobSpec job = Job("gpt", 400);
     Set(&job, absl::StrCat("exchange.transport=", transport));
-    const std::string directory =
-        Directory(absl::StrCat(GetParam().name, "-churn-", transport));
+    const std::string directory = ConsistencyDirectory(
+        absl::StrCat(GetParam().name, "-churn-", transport));
     LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/3, directory);
     for (int i = 0; i < 3; ++i) cluster.StartWorker();
     for (int worker = 0; worker < 6; ++worker) {
@@ -137,20 +137,26 @@ TEST_P(BoundedStalenessTest, GoesOnWhoeverComesAndGoes) {
   }
 }
 
+const auto kModeName = [](const auto& info) {
+  return std::string(info.param.name);
+};
 INSTANTIATE_TEST_SUITE_P(
     Modes, BoundedStalenessTest,
+    ::testing::Values(Mode{"stale1", "stale_synchronous { staleness: 1 }"},
+                      Mode{"asynchronous", "asynchronous {}"}),
+    kModeName);
+INSTANTIATE_TEST_SUITE_P(
+    SlowModes, BoundedStalenessTest,
     ::testing::Values(
-        Mode{"stale1", "stale_synchronous { staleness: 1 }"},
         Mode{"stale4", "stale_synchronous { staleness: 4 }"},
-        Mode{"asynchronous", "asynchronous {}"},
         // Rejects gradients computed before another step's update.
         Mode{"impatient",
              "asynchronous { max_staleness: 0 learning_rate_by_staleness: true "
              "}"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    kModeName);
 
 TEST(StaleSynchronousTest, WithoutStalenessIsSynchronousBitByBit) {
-  JobSpec job = TinyJob("gpt", Directory("zero-data"));
+  JobSpec job = TinyJob("gpt", ConsistencyDirectory("zero-data"));
   const RunResult synchronous = Start(job, "zero-synchronous", 2, 1);
   Set(&job,
       "exchange.parameter_server.consistency.stale_synchronous.staleness=0");
@@ -174,7 +180,8 @@ TEST(AsynchronousTest, WithOneWorkerIsSynchronousBitByBit) {
              // The batch is one micro-batch, which the server rounds.
              "batch.micro_batches=1",
          }) {
-      JobSpec job = TinyJob(family, Directory(absl::StrCat("one-", family)));
+      JobSpec job =
+          TinyJob(family, ConsistencyDirectory(absl::StrCat("one-", family)));
       Set(&job, "exchange.wire_dtype=BFLOAT16");
       Set(&job, field);
       const int workers = job.batch().micro_batches() > 1 ? 2 : 1;

@@ -217,11 +217,15 @@ TEST_P(ChurnTest, EveryWorkerReplacedGivesTheSameBits) {
   EXPECT_GE(cluster.Summary().value("workers_lost", 0), 1);
 }
 
-const auto kFamilies = ::testing::Values("mlp", "cnn", "resnet", "gpt", "bert");
+const auto kQuick = ::testing::Values("mlp");
+const auto kSlow = ::testing::Values("cnn", "resnet", "gpt", "bert");
 const auto kName = [](const auto& info) { return std::string(info.param); };
-INSTANTIATE_TEST_SUITE_P(Families, DeterminismTest, kFamilies, kName);
-INSTANTIATE_TEST_SUITE_P(Families, TableTest, kFamilies, kName);
-INSTANTIATE_TEST_SUITE_P(Families, ChurnTest, kFamilies, kName);
+INSTANTIATE_TEST_SUITE_P(Families, DeterminismTest, kQuick, kName);
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, DeterminismTest, kSlow, kName);
+INSTANTIATE_TEST_SUITE_P(Families, TableTest, kQuick, kName);
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, TableTest, kSlow, kName);
+INSTANTIATE_TEST_SUITE_P(Families, ChurnTest, kQuick, kName);
+INSTANTIATE_TEST_SUITE_P(SlowFamilies, ChurnTest, kSlow, kName);
 
 }  // namespace
 }  // namespace tributary

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Directory(const std::string& name) {
+std::string InitialWeightsDirectory(const std::string& name) {
   const std::string path = absl::StrCat(
       testing::TempDir(), "/",
       testing::UnitTest::GetInstance()->current_test_info()->name(), "-", name);
@@ -28,7 +28,7 @@ std::string Directory(const std::string& name) {
   return path;
 }
 
-void Set(JobSpec* job, const std::string& field) {
+void InitialWeightsSet(JobSpec* job, const std::string& field) {
   const absl::Status status = SetField(job, field);
   ASSERT_TRUE(status.ok()) << status;
 }
@@ -48,14 +48,16 @@ std::map<std::string, RunTensor> ModelOf(const std::string& directory) {
 }
 
 TEST(InitialWeightsTest, TrainsTheOtherParametersToTheSameBits) {
-  const std::string data = Directory("data"), first = Directory("first");
+  const std::string data = InitialWeightsDirectory("data"),
+                    first = InitialWeightsDirectory("first");
   const JobSpec job = TinyJob("mlp", data);
   ASSERT_TRUE(Train(job, /*workers=*/1, /*servers=*/1, first).ok());
   const auto initial = ModelOf(first);
 
   JobSpec tuned = job;
-  Set(&tuned, "optimizer.adamw={learning_rate: 0.01 weight_decay: 0.1}");
-  Set(&tuned, absl::StrCat("model.initial_weights.path=", first));
+  InitialWeightsSet(&tuned,
+                    "optimizer.adamw={learning_rate: 0.01 weight_decay: 0.1}");
+  InitialWeightsSet(&tuned, absl::StrCat("model.initial_weights.path=", first));
   tuned.mutable_model()->mutable_initial_weights()->add_freeze("hidden.*");
   ParameterGroupSpec* const group = tuned.mutable_optimizer()->add_group();
   group->add_parameters("*");
@@ -63,11 +65,12 @@ TEST(InitialWeightsTest, TrainsTheOtherParametersToTheSameBits) {
   group->set_weight_decay(true);
   std::map<std::string, RunTensor> expected;
   for (const bool reduces : {false, true}) {
-    if (reduces) Set(&tuned, "exchange.all_reduce={backend: GLOO}");
+    if (reduces)
+      InitialWeightsSet(&tuned, "exchange.all_reduce={backend: GLOO}");
     for (const int workers : {1, 2, 4}) {
       SCOPED_TRACE(absl::StrCat(reduces ? "all-reduce " : "servers ", workers));
-      const std::string run =
-          Directory(absl::StrCat(workers, reduces ? "-reduced" : ""));
+      const std::string run = InitialWeightsDirectory(
+          absl::StrCat(workers, reduces ? "-reduced" : ""));
       const absl::Status trained =
           Train(tuned, workers, /*servers=*/reduces ? 1 : 2, run);
       ASSERT_TRUE(trained.ok()) << trained;
@@ -88,11 +91,12 @@ TEST(InitialWeightsTest, TrainsTheOtherParametersToTheSameBits) {
 }
 
 TEST(InitialWeightsTest, AJobWhoseWeightsCannotBeReadFails) {
-  JobSpec job = TinyJob("mlp", Directory("data"));
-  Set(&job, "model.initial_weights.path=/none");
-  EXPECT_THAT(Train(job, /*workers=*/1, /*servers=*/1, Directory("run")),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("/none: contains no weights")));
+  JobSpec job = TinyJob("mlp", InitialWeightsDirectory("data"));
+  InitialWeightsSet(&job, "model.initial_weights.path=/none");
+  EXPECT_THAT(
+      Train(job, /*workers=*/1, /*servers=*/1, InitialWeightsDirectory("run")),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("/none: contains no weights")));
 }
 
 }  // namespace

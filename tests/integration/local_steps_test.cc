@@ -21,7 +21,7 @@ namespace {
 
 constexpr char kMode[] = "exchange.parameter_server.consistency.local_steps";
 
-void Set(JobSpec* job, const std::string& field) {
+void LocalStepsSet(JobSpec* job, const std::string& field) {
   const absl::Status status = SetField(job, field);
   ASSERT_TRUE(status.ok()) << status;
 }
@@ -173,11 +173,12 @@ class Reference {
 
 TEST_F(LocalStepsTest, IsDiLoCo) {
   JobSpec job = TinyJob("mlp", Directory("reference-data"));
-  Set(&job, "model.mlp={}");
+  LocalStepsSet(&job, "model.mlp={}");
   // The last round is short, and so is the last batch of each epoch of seven
   // steps. Such a batch has samples for two micro-batches only, which count in
   // the mean of the whole round.
-  Set(&job, absl::StrCat(kMode,
+  LocalStepsSet(
+      &job, absl::StrCat(kMode,
                          "={ inner_steps: 4 outer_optimizer { learning_rate: "
                          "0.6 momentum: 0.5 } }"));
   Reference reference(job);
@@ -195,10 +196,12 @@ TEST_F(LocalStepsTest, RoundsOfOneStepWithoutMomentumAreSynchronousSgd) {
     SCOPED_TRACE(family);
     JobSpec job =
         TinyJob(family, Directory(absl::StrCat("single-data-", family)));
-    Set(&job, "optimizer.sgd={learning_rate: 0.1 momentum: 0}");
-    Set(&job, "clip_norm=0");  // Would clip by micro-batch, not by batch.
+    LocalStepsSet(&job, "optimizer.sgd={learning_rate: 0.1 momentum: 0}");
+    LocalStepsSet(&job,
+                  "clip_norm=0");  // Would clip by micro-batch, not by batch.
     const Result synchronous = Run(job, "synchronous", 1, 1);
-    Set(&job, absl::StrCat(kMode,
+    LocalStepsSet(
+        &job, absl::StrCat(kMode,
                            "={ inner_steps: 1 outer_optimizer { learning_rate: "
                            "1 momentum: 0 nesterov: false } }"));
     const Result local = Run(job, "single", 1, 1);
@@ -213,11 +216,12 @@ TEST_F(LocalStepsTest, RoundsOfOneStepWithoutMomentumAreSynchronousSgd) {
 TEST_F(LocalStepsTest, SendsAFractionOfTheBytesAndCountsInnerSteps) {
   JobSpec job = TinyJob("mlp", Directory("bytes-data"));
   job.set_steps(400);
-  Set(&job, "exchange.transport=WIRE");  // Shared memory sends no bytes.
+  LocalStepsSet(&job,
+                "exchange.transport=WIRE");  // Shared memory sends no bytes.
   const Result synchronous = Run(job, "bytes-synchronous", 1, 1);
-  Set(&job, absl::StrCat(kMode, "={ inner_steps: 20 }"));
+  LocalStepsSet(&job, absl::StrCat(kMode, "={ inner_steps: 20 }"));
   // Every 15 steps, rounded up to a whole round.
-  Set(&job, "evaluation.every_steps=15");
+  LocalStepsSet(&job, "evaluation.every_steps=15");
   const Result local = Run(job, "bytes", 1, 1);
   for (const char* way : {"bytes_sent", "bytes_received"}) {
     EXPECT_LT(15 * local.summary.value(way, int64_t{1}),
@@ -250,7 +254,7 @@ class LocalStepsDeterminismTest
     JobSpec job =
         TinyJob(GetParam(), Directory(absl::StrCat(GetParam(), "-data")));
     job.set_steps(steps);
-    Set(&job, absl::StrCat(kMode, "={ inner_steps: 3 }"));
+    LocalStepsSet(&job, absl::StrCat(kMode, "={ inner_steps: 3 }"));
     return job;
   }
 };

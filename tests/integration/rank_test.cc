@@ -15,26 +15,26 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Directory(const std::string& name) {
+std::string RankDirectory(const std::string& name) {
   const std::string path = absl::StrCat(testing::TempDir(), "/rank-", name);
   std::filesystem::create_directories(path);
   return path;
 }
 
 TEST(RankTest, TheNewestProcessOfARankTakesItsPlace) {
-  JobSpec job = TinyJob("mlp", Directory("data"));
+  JobSpec job = TinyJob("mlp", RankDirectory("data"));
   job.set_steps(3000);
   job.clear_epochs();
   std::string expected;
   {
     LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/1,
-                         Directory("undisturbed"));
+                         RankDirectory("undisturbed"));
     cluster.StartWorker();
     ASSERT_TRUE(cluster.Await().ok());
     expected = cluster.Summary()["weights_sha256"];
   }
   LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/2,
-                       Directory("run"));
+                       RankDirectory("run"));
   int newest = cluster.StartWorkerOfRank(0);
   const int other = cluster.StartWorkerOfRank(1);
   for (const int64_t step : {5, 300, 600}) {
@@ -54,11 +54,11 @@ TEST(RankTest, TheNewestProcessOfARankTakesItsPlace) {
 
 // A cluster manager restarts a failed worker with the same rank.
 TEST(RankTest, ARankMayComeBack) {
-  JobSpec job = TinyJob("mlp", Directory("data"));
+  JobSpec job = TinyJob("mlp", RankDirectory("data"));
   job.set_steps(2000);
   job.clear_epochs();
   LocalCluster cluster(job, /*servers=*/1, /*expected_workers=*/2,
-                       Directory("back"));
+                       RankDirectory("back"));
   int newest = cluster.StartWorkerOfRank(0);
   cluster.StartWorkerOfRank(1);
   for (const int64_t step : {5, 300}) {

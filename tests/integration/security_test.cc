@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 
-std::string Directory(const std::string& name) {
+std::string SecurityDirectory(const std::string& name) {
   const std::string path = absl::StrCat(
       testing::TempDir(), "/security-",
       testing::UnitTest::GetInstance()->current_test_info()->name(), "-", name);
@@ -36,7 +36,7 @@ std::string Directory(const std::string& name) {
 }
 
 JobSpec Job() {
-  JobSpec job = TinyJob("mlp", Directory("data"));
+  JobSpec job = TinyJob("mlp", SecurityDirectory("data"));
   // Shared memory would bypass TLS and the token.
   job.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
   return job;
@@ -94,14 +94,14 @@ std::vector<std::string> AllMethods() {
 
 class SecurityTest : public testing::Test {
  protected:
-  SecurityTest() : tls_(Directory("tls")) {
+  SecurityTest() : tls_(SecurityDirectory("tls")) {
     WriteTlsDirectory(tls_, authority_, authority_.certificate);
   }
 
   // Trains the job and returns the digest of its weights.
   std::string Train(const ClusterSecurity& security, int servers) {
     LocalCluster cluster(Job(), servers, /*expected_workers=*/2,
-                         Directory("run"), security);
+                         SecurityDirectory("run"), security);
     cluster.StartWorker();
     cluster.StartWorker();
     const absl::Status status = cluster.Await();
@@ -114,7 +114,7 @@ class SecurityTest : public testing::Test {
       const ClusterSecurity& security) {
     return std::make_unique<LocalCluster>(Job(), /*servers=*/1,
                                           /*expected_workers=*/2,
-                                          Directory("run"), security);
+                                          SecurityDirectory("run"), security);
   }
 
   // Returns the job's error for a worker with these credentials.
@@ -146,7 +146,7 @@ TEST_F(SecurityTest, ProcessesOfOneHostMayUseTheSocketAndItsMemory) {
     JobSpec job = Job();
     job.mutable_exchange()->set_transport(transport);
     LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/1,
-                         Directory("run"), SecurityIn(tls_, kToken));
+                         SecurityDirectory("run"), SecurityIn(tls_, kToken));
     cluster.StartWorker();
     const absl::Status status = cluster.Await();
     EXPECT_TRUE(status.ok()) << status;
@@ -222,7 +222,7 @@ TEST_F(SecurityTest, PlaintextAndTlsFindOutAboutEachOther) {
 }
 
 TEST_F(SecurityTest, AServerOfAnotherAuthorityIsRefused) {
-  const std::string other = Directory("other");
+  const std::string other = SecurityDirectory("other");
   WriteTlsDirectory(other);
   const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
   EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(other, Role::kWorker),
@@ -232,7 +232,7 @@ TEST_F(SecurityTest, AServerOfAnotherAuthorityIsRefused) {
 
 TEST_F(SecurityTest, AWorkerOfAnotherAuthorityIsRefused) {
   // The worker trusts the server, but the server does not trust the worker.
-  const std::string other = Directory("other");
+  const std::string other = SecurityDirectory("other");
   WriteTlsDirectory(other, TestAuthority(), authority_.certificate);
   const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
   EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(other, Role::kWorker),
@@ -241,7 +241,7 @@ TEST_F(SecurityTest, AWorkerOfAnotherAuthorityIsRefused) {
 }
 
 TEST_F(SecurityTest, AnExpiredServerIsRefused) {
-  const std::string expired = Directory("expired");
+  const std::string expired = SecurityDirectory("expired");
   WriteTlsDirectory(expired, authority_, authority_.certificate,
                     absl::Minutes(30));
   const auto cluster = WaitingCluster(SecurityIn(expired, ""));
@@ -251,7 +251,7 @@ TEST_F(SecurityTest, AnExpiredServerIsRefused) {
 }
 
 TEST_F(SecurityTest, AnExpiredWorkerIsRefused) {
-  const std::string expired = Directory("expired");
+  const std::string expired = SecurityDirectory("expired");
   WriteTlsDirectory(expired, authority_, authority_.certificate,
                     absl::Minutes(30));
   const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
@@ -286,7 +286,7 @@ TEST_F(SecurityTest, AnotherJobsTokenIsRefused) {
 
 // New connections use the new files; existing connections stay open.
 TEST_F(SecurityTest, FilesAreReadAgainWhileTheJobRuns) {
-  const std::string mine = Directory("mine");
+  const std::string mine = SecurityDirectory("mine");
   WriteTlsDirectory(mine, authority_, authority_.certificate);
   const auto cluster = WaitingCluster(
       {TestSecurity(tls_, Role::kServer), TestSecurity(mine, Role::kWorker)});
@@ -298,7 +298,7 @@ TEST_F(SecurityTest, FilesAreReadAgainWhileTheJobRuns) {
 
   const CertificateAndKey next = TestAuthority();
   WriteTlsDirectory(tls_, next, next.certificate);
-  const std::string theirs = Directory("theirs");
+  const std::string theirs = SecurityDirectory("theirs");
   WriteTlsDirectory(theirs, next, next.certificate);
   // The worker's credentials are from the new authority. It joins once the
   // server has read its files again, and completes the job with the first

@@ -18,20 +18,20 @@ namespace {
 // The last chunk is short.
 constexpr int64_t kParameters = 10007;
 constexpr int kChunks = 10;
-constexpr int kSteps = 7;
+constexpr int kSyntheticExchangeSteps = 7;
 constexpr double kLearningRate = 0.125;
 constexpr double kMomentum = 0.5;
 
 // 40 samples: every third batch is half full, and half of its micro-batches are
 // empty.
-JobSpec Job() {
+JobSpec SyntheticExchangeJob() {
   const absl::StatusOr<JobSpec> job = ParseJob(
       absl::StrCat("model { synthetic { parameters: ", kParameters,
                    " } } data { random { samples: 40 } } "
                    "batch { global: 16 micro_batches: 8 } "
                    "optimizer { sgd { learning_rate: ",
                    kLearningRate, " momentum: ", kMomentum,
-                   " } } steps: ", kSteps,
+                   " } } steps: ", kSyntheticExchangeSteps,
                    " exchange { parameter_server { chunk_bytes: 4096 } }"),
       "job");
   EXPECT_TRUE(job.ok()) << job.status();
@@ -44,7 +44,7 @@ std::vector<float> ExpectedWeights() {
   for (int64_t i = 0; i < kParameters; ++i) {
     double velocity = 0;
     double weight = 0;
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kSyntheticExchangeSteps; ++step) {
       velocity = kMomentum * velocity + static_cast<double>(i % 251 + 1) / 256;
       weight -= kLearningRate * velocity;
     }
@@ -77,7 +77,7 @@ TEST(SyntheticExchangeTest, WeightsAreWhatTheRuleOfSgdSays) {
           absl::StrCat(::testing::TempDir(), "/", workers, "x", servers);
       ASSERT_EQ(std::system(absl::StrCat("mkdir -p '", directory, "'").c_str()),
                 0);
-      LocalCluster cluster(Job(), servers, workers, directory);
+      LocalCluster cluster(SyntheticExchangeJob(), servers, workers, directory);
       for (int i = 0; i < workers; ++i) cluster.StartWorker(/*threads=*/2);
       const absl::Status status = cluster.Await();
       ASSERT_TRUE(status.ok()) << status;
@@ -87,8 +87,10 @@ TEST(SyntheticExchangeTest, WeightsAreWhatTheRuleOfSgdSays) {
       // Counts each worker and chunk, except for three steps at the start and
       // possibly the last step, after which no worker waits.
       const nlohmann::json latency = summary["chunk_latency_microseconds"];
-      EXPECT_GE(latency.value("count", 0), workers * kChunks * (kSteps - 4));
-      EXPECT_LE(latency.value("count", 0), workers * kChunks * (kSteps - 3));
+      EXPECT_GE(latency.value("count", 0),
+                workers * kChunks * (kSyntheticExchangeSteps - 4));
+      EXPECT_LE(latency.value("count", 0),
+                workers * kChunks * (kSyntheticExchangeSteps - 3));
       EXPECT_GT(latency.value("median", 0.0), 0);
       EXPECT_GE(latency.value("p99", 0.0), latency.value("p90", 1e9));
     }

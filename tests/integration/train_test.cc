@@ -87,7 +87,7 @@ class TrainTest : public testing::Test {
 };
 
 // So many that the job still runs when the test acts.
-constexpr int kManySteps = 1000000;
+constexpr int kTrainManySteps = 1000000;
 
 TEST_F(TrainTest, WritesWhatItPromises) {
   const CommandResult result = RunCommand(Train("out", 20));
@@ -273,7 +273,7 @@ TEST_F(TrainTest, GoesOnWithTheSameResultWhenAWorkerIsKilled) {
 }
 
 TEST_F(TrainTest, FailsWhenAServerIsKilledAndMayNotBeStartedAgain) {
-  std::vector<std::string> arguments = Train("out", kManySteps);
+  std::vector<std::string> arguments = Train("out", kTrainManySteps);
   arguments.insert(arguments.end(), {"--max-restarts", "0"});
   BackgroundCommand launcher(arguments);
   ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 2));
@@ -288,7 +288,7 @@ TEST_F(TrainTest, FailsWhenAServerIsKilledAndMayNotBeStartedAgain) {
 }
 
 TEST_F(TrainTest, StopsCleanlyOnCtrlC) {
-  BackgroundCommand launcher(Train("out", kManySteps));
+  BackgroundCommand launcher(Train("out", kTrainManySteps));
   ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 2));
   const std::vector<pid_t> children = ChildrenOf(launcher.pid());
   EXPECT_EQ(children.size(), 3u);
@@ -300,7 +300,7 @@ TEST_F(TrainTest, StopsCleanlyOnCtrlC) {
 }
 
 TEST_F(TrainTest, LeavesNothingBehindWhenItIsKilled) {
-  BackgroundCommand launcher(Train("out", kManySteps));
+  BackgroundCommand launcher(Train("out", kTrainManySteps));
   ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 2));
   const std::vector<pid_t> children = ChildrenOf(launcher.pid());
   EXPECT_EQ(children.size(), 3u);
@@ -367,7 +367,7 @@ TEST_F(TrainTest, AServerAloneStopsOnASignal) {
 TEST_F(TrainTest, AServerWhoseWorkersHaveLeftStopsOnASignal) {
   const std::string port = absl::StrCat(FreePort());
   BackgroundCommand server({kTributary, "server", job_, "--set",
-                            absl::StrCat("steps=", kManySteps), "--listen",
+                            absl::StrCat("steps=", kTrainManySteps), "--listen",
                             "127.0.0.1:" + port, "--output", Path("out")});
   {
     BackgroundCommand worker(

@@ -20,7 +20,6 @@ def python_test(name, data = [], **kwargs):
             "//python:package",
             "//python:tributary_program",
         ],
-        tags = ["multi_process"],
         deps = [":run_python_tests"],
         **kwargs
     )

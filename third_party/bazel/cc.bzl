@@ -104,7 +104,7 @@ def cc_library(name, srcs = [], copts = [], **kwargs):
         **kwargs
     )
 
-def cc_test(name, srcs = [], copts = [], **kwargs):
+def cc_test(name, srcs = [], copts = [], size = "small", **kwargs):
     """native.cc_test whose source files share translation units.
 
     A test's own source files are optimized a little only, which saves a quarter
@@ -115,6 +115,7 @@ def cc_test(name, srcs = [], copts = [], **kwargs):
       name: the test.
       srcs: a list; not the result of select().
       copts: if there are any, each file is compiled alone and fully optimized.
+      size: as usual.
       **kwargs: passed to native.cc_test.
     """
     _compile(
@@ -123,6 +124,7 @@ def cc_test(name, srcs = [], copts = [], **kwargs):
         name,
         srcs,
         copts,
+        size = size,
         testonly = True,
         options = select({
             "//third_party/bazel:optimized": ["-O1"],

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kChunk = 1 << 18;
 
-std::vector<float> Normal(int64_t count, int seed) {
+std::vector<float> NormalValues(int64_t count, int seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> distribution;
   std::vector<float> values(count);
@@ -28,7 +28,7 @@ std::vector<float> Normal(int64_t count, int seed) {
 }
 
 // Of `values` themselves: nothing is added.
-std::string Encode(double fraction, float* values, int64_t count) {
+std::string EncodeValues(double fraction, float* values, int64_t count) {
   const std::vector<float> zeros(count);
   return EncodeTopK(fraction, zeros.data(), values, count);
 }
@@ -88,10 +88,10 @@ TEST(TopKTest, CountIsTheFractionRoundedAndAtLeastOne) {
 TEST(TopKTest, OfFewElementsItChoosesExactlyTheLargest) {
   for (const int64_t count : {1, 2, 15, 16, 31, 32, 33, 100, 1000, 4095}) {
     for (const double fraction : {0.001, 0.01, 0.1, 0.5}) {
-      const std::vector<float> before = Normal(count, 1);
+      const std::vector<float> before = NormalValues(count, 1);
       std::vector<float> values = before;
       const std::vector<Entry> entries =
-          Entries(Encode(fraction, values.data(), count));
+          Entries(EncodeValues(fraction, values.data(), count));
       EXPECT_EQ(PlacesOf(entries),
                 LargestPlaces(before, TopKCount(fraction, count)));
       for (const Entry& entry : entries) {
@@ -108,7 +108,7 @@ TEST(TopKTest, OfManyElementsItChoosesTheLargestWithFewMissing) {
   constexpr int kChunks = 12;
   for (int seed = 0; seed < kChunks; ++seed) {
     const double fraction = seed % 2 == 0 ? 0.01 : 0.1;
-    std::vector<float> before = Normal(kChunk, seed);
+    std::vector<float> before = NormalValues(kChunk, seed);
     // Some with heavy tails, as gradients have them.
     if (seed % 4 < 2) {
       for (float& value : before) value = value * value * value;
@@ -116,7 +116,7 @@ TEST(TopKTest, OfManyElementsItChoosesTheLargestWithFewMissing) {
     std::vector<float> values = before;
     const int64_t wanted = TopKCount(fraction, kChunk);
     const std::vector<uint32_t> places =
-        PlacesOf(Entries(Encode(fraction, values.data(), kChunk)));
+        PlacesOf(Entries(EncodeValues(fraction, values.data(), kChunk)));
     ASSERT_LE(places.size(), wanted);
     ASSERT_GE(places.size(), 0.75 * wanted);
     // Whatever is chosen is the largest of all.
@@ -127,9 +127,9 @@ TEST(TopKTest, OfManyElementsItChoosesTheLargestWithFewMissing) {
 }
 
 TEST(TopKTest, WhatIsSentAndWhatIsLeftAddUpToWhatWasThere) {
-  const std::vector<float> before = Normal(kChunk, 3);
+  const std::vector<float> before = NormalValues(kChunk, 3);
   std::vector<float> values = before;
-  const std::string payload = Encode(0.01, values.data(), kChunk);
+  const std::string payload = EncodeValues(0.01, values.data(), kChunk);
   std::vector<float> sent(kChunk);
   DecodeTopK(payload, 0, kChunk, sent.data());
   for (int64_t i = 0; i < kChunk; ++i) {
@@ -146,28 +146,30 @@ TEST(TopKTest, SumsAndDifferencesAreEncodedLikeTheirValues) {
   for (const int64_t count : {1, 63, 64, 65, 130, 5000, 100001}) {
     for (const bool equal : {false, true}) {
       const auto make = [&](int seed) {
-        return equal ? std::vector<float>(count, seed) : Normal(count, seed);
+        return equal ? std::vector<float>(count, seed)
+                     : NormalValues(count, seed);
       };
       const std::vector<float> x = make(1), y = make(2);
       std::vector<float> sum(count), difference(count);
       for (int64_t i = 0; i < count; ++i) sum[i] = x[i] + y[i];
       for (int64_t i = 0; i < count; ++i) difference[i] = y[i] - x[i];
-      const std::string of_sum = Encode(0.02, sum.data(), count);
+      const std::string of_sum = EncodeValues(0.02, sum.data(), count);
       std::vector<float> residual = y;
       EXPECT_EQ(EncodeTopK(0.02, x.data(), residual.data(), count), of_sum);
       EXPECT_EQ(residual, sum);
       EXPECT_EQ(EncodeTopKDifference(0.02, x.data(), y.data(), count),
-                Encode(0.02, difference.data(), count));
+                EncodeValues(0.02, difference.data(), count));
     }
   }
 }
 
 TEST(TopKTest, MatricesWithLargeColumnsDoNotDeceiveTheSample) {
   for (const int64_t width : {32, 64, 128, 256}) {
-    std::vector<float> values = Normal(kChunk, 4);
+    std::vector<float> values = NormalValues(kChunk, 4);
     for (int64_t i = 0; i < kChunk; i += width) values[i] *= 100;
     const int64_t wanted = TopKCount(0.01, kChunk);
-    const int64_t size = Entries(Encode(0.01, values.data(), kChunk)).size();
+    const int64_t size =
+        Entries(EncodeValues(0.01, values.data(), kChunk)).size();
     EXPECT_LE(size, wanted);
     EXPECT_GE(size, 0.75 * wanted) << width;
   }
@@ -179,7 +181,7 @@ TEST(TopKTest, EqualElementsTakeTurns) {
   std::vector<float> values(kCount), total(kCount);
   for (int step = 0; step < 10; ++step) {
     for (float& value : values) value += 1;
-    const std::string payload = Encode(kFraction, values.data(), kCount);
+    const std::string payload = EncodeValues(kFraction, values.data(), kCount);
     EXPECT_EQ(Entries(payload).size(), TopKCount(kFraction, kCount));
     AddTopK(payload, total.data());
   }
@@ -190,29 +192,29 @@ TEST(TopKTest, EqualElementsTakeTurns) {
 
 TEST(TopKTest, ZerosAreNotSent) {
   std::vector<float> values(kChunk);
-  EXPECT_EQ(Encode(0.01, values.data(), kChunk), "");
+  EXPECT_EQ(EncodeValues(0.01, values.data(), kChunk), "");
   values[77] = -1;
   values[kChunk - 1] = 1e-20f;
-  EXPECT_EQ(PlacesOf(Entries(Encode(0.01, values.data(), kChunk))),
+  EXPECT_EQ(PlacesOf(Entries(EncodeValues(0.01, values.data(), kChunk))),
             (std::vector<uint32_t>{77, kChunk - 1}));
-  EXPECT_EQ(Encode(0.01, values.data(), 0), "");
+  EXPECT_EQ(EncodeValues(0.01, values.data(), 0), "");
 }
 
 TEST(TopKTest, WhatIsNotANumberIsSentFirst) {
-  std::vector<float> values = Normal(kChunk, 5);
+  std::vector<float> values = NormalValues(kChunk, 5);
   values[100] = std::numeric_limits<float>::quiet_NaN();
   values[200] = -std::numeric_limits<float>::infinity();
-  const std::string payload = Encode(1e-9, values.data(), kChunk);
+  const std::string payload = EncodeValues(1e-9, values.data(), kChunk);
   ASSERT_EQ(Entries(payload).size(), 1);
   EXPECT_EQ(Entries(payload)[0].place, 100);
   EXPECT_TRUE(std::isnan(Entries(payload)[0].value));
   EXPECT_EQ(values[100], 0);
-  EXPECT_EQ(Entries(Encode(1e-9, values.data(), kChunk))[0].place, 200);
+  EXPECT_EQ(Entries(EncodeValues(1e-9, values.data(), kChunk))[0].place, 200);
 }
 
 TEST(TopKTest, DecodesAnyPart) {
-  std::vector<float> values = Normal(1000, 6);
-  const std::string payload = "x" + Encode(0.2, values.data(), 1000);
+  std::vector<float> values = NormalValues(1000, 6);
+  const std::string payload = "x" + EncodeValues(0.2, values.data(), 1000);
   // At an odd address, as in the middle of a message.
   const absl::string_view view = absl::string_view(payload).substr(1);
   ASSERT_TRUE(CheckTopK(view, 1000).ok());

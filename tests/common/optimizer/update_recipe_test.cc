@@ -21,7 +21,7 @@ TEST(GradientScaleTest, DividesByTheWeightAndClipsTheNorm) {
   EXPECT_TRUE(std::isnan(GradientScale(1, 1, kNan)));
 }
 
-JobSpec Job(const std::string& fields) {
+JobSpec RecipeJob(const std::string& fields) {
   JobSpec job;
   for (const std::string& field :
        {std::string("optimizer={sgd {learning_rate: 0.5}}"),
@@ -33,7 +33,7 @@ JobSpec Job(const std::string& fields) {
 }
 
 TEST(UpdateRecipeTest, DividesClipsAndFollowsTheSchedule) {
-  const UpdateRecipe recipe(Job("clip_norm=1"), /*steps=*/10,
+  const UpdateRecipe recipe(RecipeJob("clip_norm=1"), /*steps=*/10,
                             /*statistics_rate=*/0.1);
   const UpdateStep step =
       recipe.At(/*number=*/1, /*sample_count=*/8, /*norm=*/2);
@@ -45,7 +45,7 @@ TEST(UpdateRecipeTest, DividesClipsAndFollowsTheSchedule) {
 }
 
 TEST(UpdateRecipeTest, ABatchOfNothingCountsAsOneSample) {
-  const UpdateRecipe recipe(Job("clip_norm=0"), /*steps=*/10,
+  const UpdateRecipe recipe(RecipeJob("clip_norm=0"), /*steps=*/10,
                             /*statistics_rate=*/0.1);
   const UpdateStep step =
       recipe.At(/*number=*/5, /*sample_count=*/0, /*norm=*/0);
@@ -55,9 +55,9 @@ TEST(UpdateRecipeTest, ABatchOfNothingCountsAsOneSample) {
 }
 
 TEST(UpdateRecipeTest, SkipsStepsWithoutAFiniteNormWhereTheJobSaysSo) {
-  const UpdateRecipe stops(Job("on_nonfinite=STOP"), /*steps=*/10,
+  const UpdateRecipe stops(RecipeJob("on_nonfinite=STOP"), /*steps=*/10,
                            /*statistics_rate=*/0.1);
-  const UpdateRecipe skips(Job("on_nonfinite=SKIP"), /*steps=*/10,
+  const UpdateRecipe skips(RecipeJob("on_nonfinite=SKIP"), /*steps=*/10,
                            /*statistics_rate=*/0.1);
   EXPECT_FALSE(stops.Skips(kNan));
   EXPECT_TRUE(skips.Skips(kNan));

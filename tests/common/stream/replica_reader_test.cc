@@ -18,19 +18,19 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kVersion = 7;
-constexpr int64_t kElements = 4;
+constexpr int64_t kChunkElements = 4;
 
 using Script = StreamScript<JournalMessage, ReadJournalRequest>;
 
 // Chunks 1 and 3, with one array of optimizer state each; the last chunk is
 // shorter. Element i of array a of a chunk is first + 100 * a + i.
 Snapshot State(float first) {
-  BufferPool pool(kElements);
+  BufferPool pool(kChunkElements);
   Snapshot state;
   for (const int number : {1, 3}) {
     Snapshot::Chunk chunk;
     chunk.number = number;
-    chunk.elements = number == 3 ? kElements - 1 : kElements;
+    chunk.elements = number == 3 ? kChunkElements - 1 : kChunkElements;
     chunk.values = pool.Take();
     chunk.slots.push_back(pool.Take());
     for (int64_t i = 0; i < chunk.elements; ++i) {

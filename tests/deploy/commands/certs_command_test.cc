@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kJob[] = R"(
+constexpr char kCertsCommandJob[] = R"(
 model { mlp { hidden: [ 8 ] } loss: MEAN_SQUARED_ERROR }
 data { csv { train: "examples/data/waves.train.csv" label_column: -1 } }
 batch { global: 64 micro_batches: 4 }
@@ -48,7 +48,7 @@ TEST(CertsCommandTest, KeepsKeysFromOthersAndReplacesNothing) {
 
 TEST(CertsCommandTest, TrainUsesThem) {
   const std::string folder = MakeTestFolder();
-  WriteWholeFile(folder + "/job.textproto", kJob);
+  WriteWholeFile(folder + "/job.textproto", kCertsCommandJob);
   WriteWholeFile(folder + "/token", "0123456789abcdef\n");
   ASSERT_EQ(RunCommand({kTributary, "certs", folder + "/tls"}).exit_code, 0);
   const CommandResult plain =

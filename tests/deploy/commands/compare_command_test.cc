@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr char kJob[] = R"(
+constexpr char kCompareCommandJob[] = R"(
 name: "tiny"
 model { mlp { hidden: 32 hidden: 32 } }
 data { random { shape: 8 classes: 4 samples: 64 } }
@@ -32,7 +32,7 @@ steps: 20
 
 class CompareTest : public testing::Test {
  protected:
-  CompareTest() { WriteJob(kJob); }
+  CompareTest() { WriteJob(kCompareCommandJob); }
 
   void WriteJob(const std::string& text) {
     WriteWholeFile(folder_ + "/job.textproto", text);
@@ -108,7 +108,7 @@ TEST_F(CompareTest, RunsAJobUnderSeveralExchanges) {
 
 TEST_F(CompareTest, GoesOnAfterARunThatFails) {
   // Only local steps have an outer optimizer; this one soon leaves all numbers.
-  WriteJob(absl::StrCat(kJob,
+  WriteJob(absl::StrCat(kCompareCommandJob,
                         "exchange { parameter_server { consistency {"
                         "  local_steps { inner_steps: 2 outer_optimizer {"
                         "    learning_rate: 1e6 } } } } }"));

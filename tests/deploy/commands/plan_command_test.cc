@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // 68,000 parameters and a bit, in chunks of 16 KiB.
-constexpr char kJob[] = R"(
+constexpr char kPlanCommandJob[] = R"(
 name: "small"
 model { mlp { hidden: 256 hidden: 256 } }
 data { random { shape: 8 classes: 4 samples: 64 } }
@@ -29,7 +29,7 @@ steps: 10
 
 std::string WriteJob(const std::string& folder) {
   const std::string path = folder + "/job.textproto";
-  WriteWholeFile(path, kJob);
+  WriteWholeFile(path, kPlanCommandJob);
   return path;
 }
 

@@ -162,7 +162,7 @@ TEST_F(StartScriptTest, HelpOnTestsBuildsNothing) {
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_EQ(result.standard_error, "");
     for (const char* text : {"Usage: ./tributary test ", "--sanitizer=KIND",
-                             "--gpu", "--long", "bazel test"}) {
+                             "--all", "--gpu", "--long", "bazel test"}) {
       EXPECT_THAT(result.standard_output, HasSubstr(text));
     }
   }
@@ -173,6 +173,24 @@ TEST_F(StartScriptTest, TestsPassOnWhatBazelKnows) {
   WriteWholeFile(home_ + "/bazel-calls", "");
   Start({"test", "--nonsense", "//tests/server/..."});
   EXPECT_THAT(BazelCalls(), HasSubstr("--nonsense -- //tests/server/...\n"));
+}
+
+TEST_F(StartScriptTest, SlowTestsRunOnlyIfAskedFor) {
+  const std::string quick = "--test_tag_filters=-slow";
+  for (const auto& [arguments, is_quick] :
+       std::vector<std::pair<std::vector<std::string>, bool>>{
+           {{"test"}, true},
+           {{"test", "--keep_going"}, true},
+           {{"test", "--all"}, false},
+           {{"test", "--test_filter=A*"}, false},
+           {{"test", "//tests/server/..."}, false}}) {
+    WriteWholeFile(home_ + "/bazel-calls", "");
+    Start(arguments);
+    const std::string calls = BazelCalls();
+    EXPECT_THAT(calls, HasSubstr("test --build_tests_only"));
+    EXPECT_EQ(calls.find(quick) != std::string::npos, is_quick) << calls;
+    EXPECT_EQ(calls.find("--all"), std::string::npos) << calls;
+  }
 }
 
 }  // namespace

@@ -61,15 +61,15 @@ absl::optional<std::string> NoEnvironment(const std::string&) {
   return absl::nullopt;
 }
 
-struct Outcome {
+struct StatusCommandOutcome {
   int exit_code = 0;
   std::string output;
   std::string errors;
 };
 
-Outcome RunStatus(const std::vector<std::string>& arguments,
-                  const Environment& environment = NoEnvironment) {
-  Outcome outcome;
+StatusCommandOutcome RunStatus(const std::vector<std::string>& arguments,
+                               const Environment& environment = NoEnvironment) {
+  StatusCommandOutcome outcome;
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   outcome.exit_code = RunStatusCommand(arguments, environment);
@@ -80,7 +80,7 @@ Outcome RunStatus(const std::vector<std::string>& arguments,
 
 TEST(StatusCommandTest, WritesOneLine) {
   FakeCoordinator coordinator(Training());
-  const Outcome outcome = RunStatus({coordinator.address()});
+  const StatusCommandOutcome outcome = RunStatus({coordinator.address()});
   EXPECT_EQ(outcome.exit_code, kExitDone);
   EXPECT_TRUE(absl::StartsWith(outcome.output, "step 120/600 20%"))
       << outcome.output;
@@ -93,11 +93,12 @@ TEST(StatusCommandTest, NamesTheModel) {
   StatusReply training = Training();
   training.set_model("external factorization");
   FakeCoordinator coordinator(training);
-  const Outcome line = RunStatus({coordinator.address()});
+  const StatusCommandOutcome line = RunStatus({coordinator.address()});
   EXPECT_TRUE(absl::EndsWith(line.output,
                              " | servers 1 | model external factorization\n"))
       << line.output;
-  const Outcome json = RunStatus({coordinator.address(), "--json"});
+  const StatusCommandOutcome json =
+      RunStatus({coordinator.address(), "--json"});
   EXPECT_TRUE(
       absl::StrContains(json.output, "\"model\":\"external factorization\""))
       << json.output;
@@ -105,7 +106,8 @@ TEST(StatusCommandTest, NamesTheModel) {
 
 TEST(StatusCommandTest, WritesJson) {
   FakeCoordinator coordinator(Training());
-  const Outcome outcome = RunStatus({coordinator.address(), "--json"});
+  const StatusCommandOutcome outcome =
+      RunStatus({coordinator.address(), "--json"});
   EXPECT_EQ(outcome.exit_code, kExitDone);
   EXPECT_EQ(outcome.output.front(), '{');
   EXPECT_TRUE(absl::EndsWith(outcome.output, "}\n")) << outcome.output;
@@ -115,11 +117,12 @@ TEST(StatusCommandTest, WritesJson) {
 
 TEST(StatusCommandTest, AsksTheServerOfTheEnvironment) {
   FakeCoordinator coordinator(Training());
-  const Outcome outcome = RunStatus({"--ready"}, [&](const std::string& name) {
-    return name == "MASTER_PORT"
-               ? absl::optional<std::string>(coordinator.port())
-               : absl::nullopt;
-  });
+  const StatusCommandOutcome outcome =
+      RunStatus({"--ready"}, [&](const std::string& name) {
+        return name == "MASTER_PORT"
+                   ? absl::optional<std::string>(coordinator.port())
+                   : absl::nullopt;
+      });
   EXPECT_EQ(outcome.exit_code, kExitDone) << outcome.errors;
   EXPECT_EQ(outcome.output, "");
 }
@@ -127,7 +130,7 @@ TEST(StatusCommandTest, AsksTheServerOfTheEnvironment) {
 TEST(StatusCommandTest, FailsWhenNobodyAnswers) {
   FakeCoordinator coordinator(Training());
   coordinator.Stop();
-  const Outcome outcome =
+  const StatusCommandOutcome outcome =
       RunStatus({coordinator.address(), "--ready", "--timeout", "10"});
   EXPECT_EQ(outcome.exit_code, kExitFailed);
   EXPECT_TRUE(absl::StartsWith(
@@ -137,7 +140,7 @@ TEST(StatusCommandTest, FailsWhenNobodyAnswers) {
 }
 
 TEST(StatusCommandTest, RefusesWhatIsNoAddress) {
-  const Outcome outcome = RunStatus({"node1:x"});
+  const StatusCommandOutcome outcome = RunStatus({"node1:x"});
   EXPECT_EQ(outcome.exit_code, kExitUsage);
   EXPECT_TRUE(
       absl::StartsWith(outcome.errors, "error: 'node1:x' is not an address"))
@@ -217,11 +220,11 @@ TEST(StatusCommandTest, FindsTheAddressInTheFolderOfARun) {
   const std::string folder = testing::TempDir();
   const std::string path = absl::StrCat(folder, "/server.json");
   std::ofstream(path) << "{\"address\":\"" << coordinator.address() << "\"}";
-  const Outcome outcome = RunStatus({folder});
+  const StatusCommandOutcome outcome = RunStatus({folder});
   EXPECT_EQ(outcome.exit_code, kExitDone);
   EXPECT_TRUE(absl::StrContains(outcome.output, "step 5/12"));
   std::remove(path.c_str());
-  const Outcome none = RunStatus({folder});
+  const StatusCommandOutcome none = RunStatus({folder});
   EXPECT_EQ(none.exit_code, kExitUsage);
   EXPECT_TRUE(absl::StrContains(none.errors,
                                 "has no server.json: its job does not run"));
@@ -251,20 +254,20 @@ TEST_F(EndedRunTest, SaysThatTheJobIsDone) {
   Write("server.json", "{\"address\":\"127.0.0.1:1\"}");
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{folder_}, {folder_, "--watch"}}) {
-    const Outcome outcome = RunStatus(arguments);
+    const StatusCommandOutcome outcome = RunStatus(arguments);
     EXPECT_EQ(outcome.exit_code, kExitDone) << outcome.errors;
     EXPECT_TRUE(absl::StartsWith(outcome.output, "the job is done: step 12\n"))
         << outcome.output;
     EXPECT_TRUE(absl::StrContains(outcome.output, "final loss   0.5000\n"))
         << outcome.output;
   }
-  const Outcome json = RunStatus({folder_, "--json"});
+  const StatusCommandOutcome json = RunStatus({folder_, "--json"});
   EXPECT_EQ(json.exit_code, kExitDone);
   EXPECT_TRUE(absl::StartsWith(json.output, "{\"phase\":\"DONE\","))
       << json.output;
   EXPECT_TRUE(absl::StrContains(json.output, "\"final_loss\":0.5"))
       << json.output;
-  const Outcome ready = RunStatus({folder_, "--ready"});
+  const StatusCommandOutcome ready = RunStatus({folder_, "--ready"});
   EXPECT_EQ(ready.exit_code, kExitFailed);
   EXPECT_EQ(ready.errors, "error: the job has ended\n");
 }
@@ -272,11 +275,11 @@ TEST_F(EndedRunTest, SaysThatTheJobIsDone) {
 TEST_F(EndedRunTest, SaysWhyTheJobHasFailed) {
   Write("summary.json",
         R"({"status":"failed","steps":3,"failure":"the disk\u001b is full"})");
-  const Outcome outcome = RunStatus({folder_});
+  const StatusCommandOutcome outcome = RunStatus({folder_});
   EXPECT_EQ(outcome.exit_code, kExitDone);
   EXPECT_EQ(outcome.output,
             "the job has failed after step 3: the disk\\x1b is full\n");
-  const Outcome watched = RunStatus({folder_, "--watch"});
+  const StatusCommandOutcome watched = RunStatus({folder_, "--watch"});
   EXPECT_EQ(watched.exit_code, kExitFailed);
   EXPECT_TRUE(absl::StrContains(watched.errors, "the job has failed: the disk"))
       << watched.errors;
@@ -284,14 +287,14 @@ TEST_F(EndedRunTest, SaysWhyTheJobHasFailed) {
 
 TEST_F(EndedRunTest, SaysThatTheJobWasStoppedOrInterrupted) {
   Write("metrics.jsonl", "{\"step\":7,\"loss\":0.25}\n");
-  const Outcome interrupted = RunStatus({folder_});
+  const StatusCommandOutcome interrupted = RunStatus({folder_});
   EXPECT_EQ(interrupted.exit_code, kExitFailed);
   EXPECT_TRUE(absl::StrContains(interrupted.errors,
                                 "was interrupted after step 7 (`tributary "
                                 "train --resume "))
       << interrupted.errors;
   Write("summary.json", R"({"status":"stopped","steps":8})");
-  const Outcome stopped = RunStatus({folder_});
+  const StatusCommandOutcome stopped = RunStatus({folder_});
   EXPECT_EQ(stopped.exit_code, kExitDone);
   EXPECT_TRUE(absl::StartsWith(stopped.output,
                                "the job was stopped after step 8; `tributary "

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kJob[] = R"(
+constexpr char kTrainTokenJob[] = R"(
 model { mlp { hidden: 8 } }
 data { random { samples: 64 shape: 4 classes: 3 } }
 batch { global: 16 micro_batches: 4 }
@@ -31,7 +31,7 @@ output { log_every_steps: 1 }
 TEST(TrainTokenTest, KeepsEverybodyElseOutOfTheJob) {
   const std::string folder = MakeTestFolder();
   const std::string job = folder + "/job.textproto";
-  WriteWholeFile(job, kJob);
+  WriteWholeFile(job, kTrainTokenJob);
   const std::string run = folder + "/run";
   BackgroundCommand train({kTributary, "train", job, "--output", run});
   ASSERT_TRUE(AwaitLines(run + "/metrics.jsonl", 1));

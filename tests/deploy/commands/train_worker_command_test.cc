@@ -18,7 +18,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr char kJob[] = R"(
+constexpr char kTrainWorkerCommandJob[] = R"(
 model { mlp { hidden: 8 } }
 data { random { samples: 64 shape: 4 classes: 3 } }
 batch { global: 16 micro_batches: 4 }
@@ -28,7 +28,7 @@ steps: 8
 
 class TrainWorkerCommandTest : public testing::Test {
  protected:
-  TrainWorkerCommandTest() { WriteWholeFile(job_, kJob); }
+  TrainWorkerCommandTest() { WriteWholeFile(job_, kTrainWorkerCommandJob); }
 
   CommandResult Train(const std::string& name,
                       const std::vector<std::string>& more) {

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kRandomCuts = 3;
 
-CheckpointFacts FactsOf(int64_t step, int servers = 2) {
+CheckpointFacts FactsOfStep(int64_t step, int servers = 2) {
   CheckpointFacts facts;
   facts.table = MakeTable({{3}, {5, 7}, {40}}, 32);
   facts.state = {"momentum_buffer"};
@@ -81,7 +81,7 @@ class FaultyRun {
     const absl::Status whole = VerifyCheckpoint(path);
     if (!whole.ok()) return whole;
     const int64_t step = ReadManifest(path)->step();
-    return CheckCheckpoint(FactsOf(step), path, 1, 64);
+    return CheckCheckpoint(FactsOfStep(step), path, 1, 64);
   }
 
   FaultyFileSystem disk_{MakeFolderForTest()};
@@ -102,10 +102,10 @@ void PrintTo(const Scenario& scenario, std::ostream* out) {
 
 std::vector<Scenario> Scenarios() {
   return {
-      {"First", {}, FactsOf(1)},
+      {"First", {}, FactsOfStep(1)},
       // Step 1 is removed.
-      {"Later", {FactsOf(1), FactsOf(2)}, FactsOf(3)},
-      {"TheSameStepAgain", {FactsOf(1, /*servers=*/1)}, FactsOf(1)},
+      {"Later", {FactsOfStep(1), FactsOfStep(2)}, FactsOfStep(3)},
+      {"TheSameStepAgain", {FactsOfStep(1, /*servers=*/1)}, FactsOfStep(1)},
   };
 }
 
@@ -152,7 +152,7 @@ class CheckpointFaultTest : public testing::TestWithParam<Scenario> {
   // The next save goes well, and nothing stays of the one before.
   static void ExpectNextSave(FaultyRun* run) {
     run->disk()->Heal();
-    const CheckpointFacts next = FactsOf(4);
+    const CheckpointFacts next = FactsOfStep(4);
     ASSERT_TRUE(run->Save(next));
     EXPECT_EQ(run->NewestGood(), 4);
     for (const std::string& name : run->Names()) {
@@ -263,11 +263,11 @@ TEST_P(CheckpointFaultTest, ThePowerMayBeCutAfterAnyCall) {
 // loses what was saved.
 TEST(CheckpointLieTest, WithoutSyncedFoldersASaveIsLost) {
   FaultyRun run;
-  ASSERT_TRUE(run.Save(FactsOf(1)));
+  ASSERT_TRUE(run.Save(FactsOfStep(1)));
   FaultyFileSystem::Lies lies;
   lies.sync_folder = true;
   run.disk()->SetLies(lies);
-  ASSERT_TRUE(run.Save(FactsOf(2)));
+  ASSERT_TRUE(run.Save(FactsOfStep(2)));
   EXPECT_EQ(run.NewestGood(), 2);
   run.CutPower();
   EXPECT_EQ(run.NewestGood(), 1);
@@ -277,11 +277,11 @@ TEST(CheckpointLieTest, WithoutSyncedFoldersASaveIsLost) {
 // before it is found.
 TEST(CheckpointLieTest, WithoutSyncedFilesASaveIsDamaged) {
   FaultyRun run;
-  ASSERT_TRUE(run.Save(FactsOf(1)));
+  ASSERT_TRUE(run.Save(FactsOfStep(1)));
   FaultyFileSystem::Lies lies;
   lies.sync = true;
   run.disk()->SetLies(lies);
-  ASSERT_TRUE(run.Save(FactsOf(2)));
+  ASSERT_TRUE(run.Save(FactsOfStep(2)));
   run.CutPower();
   EXPECT_EQ(run.NewestGood(/*may_be_damaged=*/true), 1);
   EXPECT_THAT(run.Names(), testing::Contains("step-00000002"));

@@ -19,21 +19,21 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-constexpr int64_t kElements = 1008;
+constexpr int64_t kSessionElements = 1008;
 constexpr int64_t kVersion = 7;
 
 // Three chunks.
-ArenaLayout Layout() {
+ArenaLayout SessionLayout() {
   ParameterTable table;
-  table.set_chunk_elements(kElements);
+  table.set_chunk_elements(kSessionElements);
   auto* parameter = table.add_parameter();
   parameter->set_name("w");
-  parameter->add_shape(3 * kElements);
+  parameter->add_shape(3 * kSessionElements);
   parameter->set_group(DECAY);
   return *ArenaLayout::Create(table);
 }
 
-JournalScope Scope() {
+JournalScope SessionScope() {
   JournalScope scope;
   scope.set_job_id("job");
   scope.set_servers(2);
@@ -45,12 +45,12 @@ JournalScope Scope() {
 class ReplicaReadSessionTest : public testing::Test {
  protected:
   ReplicaReadSessionTest() {
-    memory_.Begin(Scope(), Layout(), /*arrays=*/2);
-    BufferPool pool(kElements);
+    memory_.Begin(SessionScope(), SessionLayout(), /*arrays=*/2);
+    BufferPool pool(kSessionElements);
     for (const int number : {0, 2}) {
       Snapshot::Chunk chunk;
       chunk.number = number;
-      chunk.elements = kElements;
+      chunk.elements = kSessionElements;
       chunk.values = pool.Take();
       chunk.slots.push_back(pool.Take());
       const absl::Status added =
@@ -65,7 +65,7 @@ class ReplicaReadSessionTest : public testing::Test {
   }
   static void Request(int64_t version, ReplicaReadSession* session) {
     ReadJournalRequest request;
-    *request.mutable_scope() = Scope();
+    *request.mutable_scope() = SessionScope();
     request.set_version(version);
     session->OnMessage(request, ReceivedPayload());
     session->OnEnd();
@@ -87,7 +87,7 @@ TEST_F(ReplicaReadSessionTest, SendsOneArrayAtATime) {
     const auto next = stream.Read(session.get());
     const JournalPart& part = next->message.part();
     EXPECT_EQ(part.version(), kVersion);
-    EXPECT_EQ(next->payload.size(), kElements * sizeof(float));
+    EXPECT_EQ(next->payload.size(), kSessionElements * sizeof(float));
     sent.push_back({part.chunk(), part.array()});
   }
   EXPECT_THAT(sent,

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kElements = 1008;
 
 // Five chunks with one array of optimizer state, on two servers.
-ArenaLayout Layout() {
+ArenaLayout ServiceLayout() {
   ParameterTable table;
   table.set_chunk_elements(kElements);
   auto* parameter = table.add_parameter();
@@ -36,7 +36,7 @@ ArenaLayout Layout() {
 JournalHello Hello(int64_t attempt, int shard) {
   JournalHello hello;
   hello.mutable_scope()->set_job_id("job");
-  hello.mutable_scope()->set_signature(Layout().signature());
+  hello.mutable_scope()->set_signature(ServiceLayout().signature());
   hello.mutable_scope()->set_servers(2);
   hello.set_attempt(attempt);
   hello.set_shard(shard);
@@ -47,7 +47,7 @@ Snapshot State(int shard, int64_t version) {
   BufferPool pool(kElements);
   Snapshot state;
   state.version = version;
-  const ArenaLayout layout = Layout();
+  const ArenaLayout layout = ServiceLayout();
   for (const int number : layout.ChunksOf(shard, 2)) {
     Snapshot::Chunk chunk;
     chunk.number = number;
@@ -90,7 +90,7 @@ class ReplicaServiceTest : public testing::Test {
     options.unix_socket = MakeLocalAddress().address();
     options.log = log_.get();
     listener_ = *Listener::Start(options, {&holder_});
-    kept_.Begin(Hello(1, 0).scope(), Layout(), /*arrays=*/2);
+    kept_.Begin(Hello(1, 0).scope(), ServiceLayout(), /*arrays=*/2);
     holder_.Serve(/*attempt=*/1);
   }
   ~ReplicaServiceTest() override {

@@ -23,14 +23,14 @@ size_t ShardNumber(absl::string_view address) {
 }
 
 // A membership stream that records what the worker does.
-class WatchedStream final : public MembershipStream {
+class WatchedWorkerStream final : public MembershipStream {
  public:
-  WatchedStream(World* world, std::unique_ptr<MembershipStream> stream,
-                std::string* activity)
+  WatchedWorkerStream(World* world, std::unique_ptr<MembershipStream> stream,
+                      std::string* activity)
       : world_(world), stream_(std::move(stream)), activity_(activity) {
     *activity_ = "joining";
   }
-  ~WatchedStream() override { *activity_ = "between stays"; }
+  ~WatchedWorkerStream() override { *activity_ = "between stays"; }
 
   void Start(ClientSession<CoordinatorOrder, WorkerReport>* session) override {
     stream_->Start(session);
@@ -74,7 +74,7 @@ SimulatedWorkerNetwork::ConnectToCoordinator(
       world_->AwaitConnection(
           process_, [world = world_] { return world->servers[0]; },
           Service::kMembership, world_->loop.now() + timeout, stop));
-  return std::make_unique<WatchedStream>(
+  return std::make_unique<WatchedWorkerStream>(
       world_,
       std::make_unique<SimulatedClientStream<CoordinatorOrder, WorkerReport>>(
           world_, process_, std::move(link)),

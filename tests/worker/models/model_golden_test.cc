@@ -24,7 +24,7 @@ constexpr int kMicroBatch = 2;
 std::vector<float> ToFloat(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
-std::vector<int32_t> ToInt(const std::vector<double>& values) {
+std::vector<int32_t> ModelGoldenToInt(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
@@ -50,12 +50,12 @@ class ModelGoldenTest : public testing::TestWithParam<const char*> {
     for (const int64_t size : info_.sample_shape) sample *= size;
     batch_.samples = static_cast<int64_t>(input.size()) / sample;
     if (info_.kind == DataInfo::Kind::kTokens) {
-      batch_.tokens = ToInt(input);
+      batch_.tokens = ModelGoldenToInt(input);
     } else {
       batch_.features = ToFloat(input);
     }
     if (info_.classes > 0) {
-      batch_.labels = ToInt(target);
+      batch_.labels = ModelGoldenToInt(target);
     } else {
       batch_.values = ToFloat(target);
     }

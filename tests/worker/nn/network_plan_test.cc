@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kSize = 8;
 
-std::unique_ptr<Layer> MakeLinear() {
+std::unique_ptr<Layer> NetworkPlanMakeLinear() {
   return std::make_unique<Linear>(Linear::FanInOptions(kSize, kSize));
 }
 std::unique_ptr<Layer> MakeGelu() { return std::make_unique<Gelu>(kSize); }
@@ -41,9 +41,9 @@ class GeluPlanTest : public testing::Test {
 };
 
 TEST_F(GeluPlanTest, ItsNeighboursMakeIt) {
-  const ValueId z = Add(MakeLinear(), {0});
+  const ValueId z = Add(NetworkPlanMakeLinear(), {0});
   const ValueId y = Add(MakeGelu(), {z});
-  const NetworkPlan plan = PlanFor(Add(MakeLinear(), {y}));
+  const NetworkPlan plan = PlanFor(Add(NetworkPlanMakeLinear(), {y}));
   EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
   EXPECT_FALSE(plan.nodes[1].backward);
   EXPECT_EQ(plan.nodes[0].gelu_output, plan.nodes[1].output);
@@ -54,11 +54,11 @@ TEST_F(GeluPlanTest, ItsNeighboursMakeIt) {
 }
 
 TEST_F(GeluPlanTest, OneLayerMakesOneOfTwo) {
-  const ValueId z = Add(MakeLinear(), {0});
+  const ValueId z = Add(NetworkPlanMakeLinear(), {0});
   const ValueId a = Add(MakeGelu(), {z});
   const ValueId b = Add(MakeGelu(), {z});
   const ValueId sum = Add(std::make_unique<Residual>(kSize), {a, b});
-  const NetworkPlan plan = PlanFor(Add(MakeLinear(), {sum}));
+  const NetworkPlan plan = PlanFor(Add(NetworkPlanMakeLinear(), {sum}));
   EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
   EXPECT_EQ(plan.nodes[0].gelu_output, plan.nodes[1].output);
   EXPECT_FALSE(plan.nodes[2].forward_elsewhere);
@@ -68,10 +68,10 @@ TEST_F(GeluPlanTest, OneLayerMakesOneOfTwo) {
 
 // The gradients of two readers meet before GELU's slope comes in.
 TEST_F(GeluPlanTest, OneOfTwoReadersDoesNotMakeItsGradient) {
-  const ValueId z = Add(MakeLinear(), {0});
+  const ValueId z = Add(NetworkPlanMakeLinear(), {0});
   const ValueId y = Add(MakeGelu(), {z});
-  const ValueId a = Add(MakeLinear(), {y});
-  const ValueId b = Add(MakeLinear(), {y});
+  const ValueId a = Add(NetworkPlanMakeLinear(), {y});
+  const ValueId b = Add(NetworkPlanMakeLinear(), {y});
   const NetworkPlan plan =
       PlanFor(Add(std::make_unique<Residual>(kSize), {a, b}));
   EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
@@ -83,7 +83,7 @@ TEST_F(GeluPlanTest, OneOfTwoReadersDoesNotMakeItsGradient) {
 // GELU of the network's input, and before a layer that cannot make it.
 TEST_F(GeluPlanTest, ItMakesItselfElsewhere) {
   const ValueId y = Add(MakeGelu(), {0});
-  const ValueId z = Add(MakeLinear(), {y});
+  const ValueId z = Add(NetworkPlanMakeLinear(), {y});
   const ValueId dropped = Add(std::make_unique<Dropout>(kSize, 0.5f), {z});
   const NetworkPlan plan = PlanFor(Add(MakeGelu(), {dropped}));
   EXPECT_FALSE(plan.nodes[0].forward_elsewhere);
@@ -118,11 +118,11 @@ class SumPlanTest : public GeluPlanTest {
 };
 
 TEST_F(SumPlanTest, LayerNormMakesItBeforeItsInputsAreOverwritten) {
-  const ValueId x = Add(MakeLinear(), {0});
-  const ValueId branch = Add(MakeLinear(), {x});
+  const ValueId x = Add(NetworkPlanMakeLinear(), {0});
+  const ValueId branch = Add(NetworkPlanMakeLinear(), {x});
   const ValueId sum = Add(MakeSum(), {x, branch});
   const ValueId normed = Add(MakeNorm(), {sum});
-  const NetworkPlan plan = PlanFor(Add(MakeLinear(), {normed}));
+  const NetworkPlan plan = PlanFor(Add(NetworkPlanMakeLinear(), {normed}));
   EXPECT_TRUE(plan.nodes[2].forward_elsewhere);
   EXPECT_EQ(plan.nodes[3].sum, 2);
   EXPECT_EQ(plan.nodes[3].inputs[0], plan.nodes[2].output);
@@ -133,10 +133,10 @@ TEST_F(SumPlanTest, LayerNormMakesItBeforeItsInputsAreOverwritten) {
 }
 
 TEST_F(SumPlanTest, OnlyTheNextLayerMakesIt) {
-  const ValueId x = Add(MakeLinear(), {0});
-  const ValueId branch = Add(MakeLinear(), {x});
+  const ValueId x = Add(NetworkPlanMakeLinear(), {0});
+  const ValueId branch = Add(NetworkPlanMakeLinear(), {x});
   const ValueId sum = Add(MakeSum(), {x, branch});
-  const ValueId other = Add(MakeLinear(), {sum});
+  const ValueId other = Add(NetworkPlanMakeLinear(), {sum});
   const ValueId normed = Add(MakeNorm(), {sum});
   const NetworkPlan plan = PlanFor(Add(MakeSum(), {normed, other}));
   EXPECT_FALSE(plan.nodes[2].forward_elsewhere);
@@ -145,7 +145,7 @@ TEST_F(SumPlanTest, OnlyTheNextLayerMakesIt) {
 
 TEST(HostFloatsPlanTest, OnlyDevicesWithFloatsInHostMemoryRunLoops) {
   Graph graph(kSize);
-  ValueId value = graph.Add("linear", MakeLinear(), {graph.input()});
+  ValueId value = graph.Add("linear", NetworkPlanMakeLinear(), {graph.input()});
   value = graph.Add("loops", std::make_unique<Loops>(), {value});
   graph.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kSize}, value);
   for (const Precision precision : {Precision::kFloat32, Precision::kTf32}) {

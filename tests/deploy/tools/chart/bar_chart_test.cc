@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoBar = std::numeric_limits<double>::quiet_NaN();
 
 BarChart::Bar Bar(const std::string& label, std::vector<double> values) {
   BarChart::Bar bar;
@@ -28,7 +28,7 @@ BarChart::Bar Bar(const std::string& label, std::vector<double> values) {
   return bar;
 }
 
-std::string Draw(const BarChart& chart) {
+std::string DrawBars(const BarChart& chart) {
   SvgCanvas canvas(600, BarChartHeight(chart), "test");
   DrawBarChart(chart, {0, 0, 600, BarChartHeight(chart)}, &canvas);
   const std::string svg = canvas.Finish();
@@ -57,7 +57,7 @@ std::vector<SvgBox> Parts(const std::string& svg) {
 TEST(BarChartTest, PartsFollowEachOther) {
   BarChart chart;
   chart.bars = {Bar("a", {30, 70}), Bar("b", {50})};
-  const std::string svg = Draw(chart);
+  const std::string svg = DrawBars(chart);
   const std::vector<SvgBox> parts = Parts(svg);
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_NEAR(parts[1].x, parts[0].right(), 0.2);
@@ -73,9 +73,9 @@ TEST(BarChartTest, PartsFollowEachOther) {
 
 TEST(BarChartTest, LeavesOutWhatHasNoLength) {
   BarChart chart;
-  chart.bars = {Bar("a", {kNan, -1, 0, 5}), Bar("none", {})};
+  chart.bars = {Bar("a", {kNoBar, -1, 0, 5}), Bar("none", {})};
   chart.bars[1].end = "failed <here>";
-  const std::string svg = Draw(chart);
+  const std::string svg = DrawBars(chart);
   EXPECT_THAT(svg, HasSubstr("<title>part 5</title>"));
   EXPECT_THAT(svg, Not(HasSubstr("<title>part 0</title>")));
   EXPECT_THAT(svg, Not(HasSubstr("<title>part -1</title>")));
@@ -83,10 +83,10 @@ TEST(BarChartTest, LeavesOutWhatHasNoLength) {
 }
 
 TEST(BarChartTest, IsThereWithoutBarsAndWithoutValues) {
-  EXPECT_THAT(Draw(BarChart()), HasSubstr("</svg>"));
+  EXPECT_THAT(DrawBars(BarChart()), HasSubstr("</svg>"));
   BarChart chart;
   chart.bars = {Bar("a", {0})};
-  EXPECT_THAT(Draw(chart), HasSubstr(">a<"));
+  EXPECT_THAT(DrawBars(chart), HasSubstr(">a<"));
 }
 
 TEST(BarChartTest, MarksWhatIsExpected) {
@@ -95,8 +95,8 @@ TEST(BarChartTest, MarksWhatIsExpected) {
   chart.bars = {Bar("a", {1}), Bar("b", {1})};
   chart.bars[0].marker = 40;  // Beyond the bar: the axis goes as far.
   chart.bars[0].marker_tooltip = "forty";
-  chart.bars[1].marker = kNan;
-  const std::string svg = Draw(chart);
+  chart.bars[1].marker = kNoBar;
+  const std::string svg = DrawBars(chart);
   EXPECT_THAT(svg, HasSubstr("<title>forty</title>"));
   EXPECT_THAT(svg, HasSubstr(">expected<"));
   EXPECT_THAT(svg, HasSubstr(">40<"));
@@ -110,7 +110,7 @@ TEST(BarChartTest, GrowsWithItsBars) {
   EXPECT_GT(ten, empty + 200);
   chart.bars[3].heading = "more";
   EXPECT_GT(BarChartHeight(chart), ten);
-  EXPECT_THAT(Draw(chart), HasSubstr(">more<"));
+  EXPECT_THAT(DrawBars(chart), HasSubstr(">more<"));
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNoPoint = std::numeric_limits<double>::quiet_NaN();
+constexpr double kEndlessPoint = std::numeric_limits<double>::infinity();
 
 LineChart::Series Curve(std::vector<SvgPoint> points) {
   return {"curve", {"#123456"}, std::move(points)};
@@ -64,9 +64,9 @@ TEST(LineChartTest, BreaksTheCurveWhereItIsNotFinite) {
                                 "y",
                                 {Curve({{1, 2},
                                         {2, 3},
-                                        {3, kNan},
+                                        {3, kNoPoint},
                                         {4, 1},
-                                        {5, kInfinity},
+                                        {5, kEndlessPoint},
                                         {6, 2},
                                         {7, 2.5}})}});
   EXPECT_EQ(Count(svg, "<polyline"), 2);
@@ -76,7 +76,8 @@ TEST(LineChartTest, BreaksTheCurveWhereItIsNotFinite) {
 TEST(LineChartTest, IsEmptyWithoutFiniteValues) {
   EXPECT_EQ(Count(Draw({"t", "x", "y", {}}), "<polyline"), 0);
   EXPECT_EQ(
-      Count(Draw({"t", "x", "y", {Curve({{1, kNan}, {2, kNan}})}}), "<circle"),
+      Count(Draw({"t", "x", "y", {Curve({{1, kNoPoint}, {2, kNoPoint}})}}),
+            "<circle"),
       0);
 }
 

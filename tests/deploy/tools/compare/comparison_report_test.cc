@@ -17,8 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-ComparedRun Done(const std::string& name, const std::string& transport,
-                 double step_ms, const std::string& digest) {
+ComparedRun FinishedRun(const std::string& name, const std::string& transport,
+                        double step_ms, const std::string& digest) {
   ComparedRun run;
   run.name = name;
   run.transport = transport;
@@ -51,8 +51,8 @@ Comparison Mixed() {
   comparison.cores = 4;
   comparison.bandwidth = 1.25e9;
   comparison.runs = {
-      Done("synchronous", "shared memory", 100, "0123456789abcdef"),
-      Done("all_reduce", "TCP", 8, "0123456789abcdef")};
+      FinishedRun("synchronous", "shared memory", 100, "0123456789abcdef"),
+      FinishedRun("all_reduce", "TCP", 8, "0123456789abcdef")};
   comparison.runs[1].figures->waiting_ms.reset();
   ComparedRun failed;
   failed.name = "asynchronous";
@@ -184,7 +184,7 @@ TEST(ComparisonPlotTest, IsThereForOneRunForTenAndForNone) {
   EXPECT_EQ(CheckXml(ComparisonPlot(comparison)), "");
   EXPECT_THAT(ComparisonMarkdown(comparison), HasSubstr("under 0 exchanges"));
   for (int i = 0; i < 10; ++i) {
-    comparison.runs.push_back(Done("run", "TCP", 1e-3, ""));
+    comparison.runs.push_back(FinishedRun("run", "TCP", 1e-3, ""));
     comparison.runs.back().losses.resize(1);
     const std::string svg = ComparisonPlot(comparison);
     EXPECT_EQ(CheckXml(svg), "");

@@ -187,7 +187,7 @@ TEST_P(ModeConformanceTest, TheBuiltInWorkerPasses) {
   ExpectPassed(Check(BuiltIn(), flags), 18);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ModeConformanceTest, testing::ValuesIn(Modes()),
+INSTANTIATE_TEST_SUITE_P(Slow, ModeConformanceTest, testing::ValuesIn(Modes()),
                          [](const auto& info) { return info.param.name; });
 
 // Only the loss of the first step has an expected value.
@@ -266,7 +266,7 @@ TEST_P(PythonModeConformanceTest, TheWorkerInPythonPasses) {
       1);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PythonModeConformanceTest,
+INSTANTIATE_TEST_SUITE_P(Slow, PythonModeConformanceTest,
                          testing::ValuesIn(Modes()),
                          [](const auto& info) { return info.param.name; });
 

@@ -27,7 +27,7 @@ TokenMasking::Options SomeOptions(double probability) {
   return options;
 }
 
-std::vector<int32_t> Words(int count) {
+std::vector<int32_t> TokenMaskingWords(int count) {
   std::vector<int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), 5);
   return tokens;
@@ -50,7 +50,7 @@ Masked Mask(const TokenMasking::Options& options, int64_t epoch, int64_t index,
 
 TEST(TokenMaskingTest, SharesAreThoseOfDevlin) {
   const TokenMasking::Options options = SomeOptions(0.15);
-  const std::vector<int32_t> words = Words(100);
+  const std::vector<int32_t> words = TokenMaskingWords(100);
   std::map<std::string, int> counts;
   constexpr int kSamples = 2000;
   for (int index = 0; index < kSamples; ++index) {
@@ -78,7 +78,7 @@ TEST(TokenMaskingTest, SharesAreThoseOfDevlin) {
 
 TEST(TokenMaskingTest, DependsOnSeedEpochAndSampleOnly) {
   TokenMasking::Options options = SomeOptions(0.5);
-  const std::vector<int32_t> words = Words(50);
+  const std::vector<int32_t> words = TokenMaskingWords(50);
   const Masked first = Mask(options, 1, 7, words);
   EXPECT_EQ(Mask(options, 1, 7, words).tokens, first.tokens);
   EXPECT_NE(Mask(options, 2, 7, words).labels, first.labels);
@@ -101,7 +101,7 @@ TEST(TokenMaskingTest, PredictsAtLeastOneToken) {
   const TokenMasking::Options options = SomeOptions(1e-9);
   std::vector<int> chosen(10);
   for (int index = 0; index < 1000; ++index) {
-    const Masked masked = Mask(options, 0, index, Words(10));
+    const Masked masked = Mask(options, 0, index, TokenMaskingWords(10));
     int predicted = 0;
     for (size_t i = 0; i < 10; ++i) {
       if (masked.labels[i] == -1) continue;

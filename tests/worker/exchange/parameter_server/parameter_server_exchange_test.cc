@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using FakeStream = FakeClientStream<ServerMessage, WorkerMessage>;
 using Arrival = WeightsSink::Arrival;
 
-constexpr int kChunks = 6;
+constexpr int kParameterServerExchangeChunks = 6;
 constexpr int64_t kElements = 16;
 
 std::string Bytes(float value) {
@@ -55,7 +55,8 @@ class FakeSink final : public WeightsSink {
   void Fail(const absl::Status& status) override { first.Update(status); }
   absl::Status status() const override { return first; }
 
-  std::vector<float> arena = std::vector<float>(kChunks * kElements);
+  std::vector<float> arena =
+      std::vector<float>(kParameterServerExchangeChunks * kElements);
   Arrival arrival = Arrival::kWrite;
   std::vector<std::pair<int, int64_t>> written;
   std::vector<int64_t> outcomes;
@@ -71,7 +72,7 @@ class ParameterServerExchangeTest : public testing::Test {
     table.set_chunk_elements(kElements);
     auto* const parameter = table.add_parameter();
     parameter->set_name("p");
-    parameter->add_shape(kChunks * kElements);
+    parameter->add_shape(kParameterServerExchangeChunks * kElements);
     parameter->set_group(DECAY);
     layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
     options_.servers = {{"a:1", {}}, {"b:2", {}}};
@@ -332,7 +333,7 @@ TEST_F(ParameterServerExchangeTest, KeepsASharedArenaUntilItsStepIsApplied) {
 // One server, on this host, whose GPU's memory is simulated in host memory.
 class DeviceExchangeTest : public ParameterServerExchangeTest {
  protected:
-  static constexpr int64_t kArena = kChunks * kElements;
+  static constexpr int64_t kArena = kParameterServerExchangeChunks * kElements;
   static constexpr int64_t kArenaBytes = kArena * int64_t{sizeof(float)};
 
   DeviceExchangeTest() {

@@ -15,14 +15,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kElements = 32;
+constexpr int64_t kReceivedWeightsElements = 32;
 
-ArenaLayout Layout() {
+ArenaLayout ReceivedWeightsLayout() {
   ParameterTable table;
-  table.set_chunk_elements(kElements);
+  table.set_chunk_elements(kReceivedWeightsElements);
   auto* parameter = table.add_parameter();
   parameter->set_name("w");
-  parameter->add_shape(2 * kElements);
+  parameter->add_shape(2 * kReceivedWeightsElements);
   parameter->set_group(DECAY);
   return *ArenaLayout::Create(table);
 }
@@ -34,9 +34,9 @@ ReceivedPayload Payload(const std::string& bytes) {
 }
 
 std::string Float32(float value) {
-  const std::vector<float> values(kElements, value);
+  const std::vector<float> values(kReceivedWeightsElements, value);
   return std::string(reinterpret_cast<const char*>(values.data()),
-                     4 * kElements);
+                     4 * kReceivedWeightsElements);
 }
 
 std::string TopK(uint32_t place, float value) {
@@ -69,11 +69,11 @@ class ReceivedWeightsTest : public ::testing::Test {
     return "";
   }
 
-  const ArenaLayout layout_ = Layout();
-  std::vector<float> values_ = std::vector<float>(kElements);
+  const ArenaLayout layout_ = ReceivedWeightsLayout();
+  std::vector<float> values_ = std::vector<float>(kReceivedWeightsElements);
 };
 
-ExchangeSpec Compressed() {
+ExchangeSpec ReceivedWeightsCompressed() {
   ExchangeSpec exchange;
   exchange.mutable_compression()->mutable_top_k();
   return exchange;
@@ -82,21 +82,22 @@ ExchangeSpec Compressed() {
 TEST_F(ReceivedWeightsTest, ReadsWholeChunks) {
   ReceivedWeights received(ExchangeSpec(), &layout_);
   EXPECT_EQ(Take(&received, Header(3, FLOAT32, false), Float32(1.5f)), "");
-  EXPECT_EQ(values_, std::vector<float>(kElements, 1.5f));
+  EXPECT_EQ(values_, std::vector<float>(kReceivedWeightsElements, 1.5f));
 
   ExchangeSpec exchange;
   exchange.set_wire_dtype(ExchangeSpec::BFLOAT16);
   ReceivedWeights halves(exchange, &layout_);
-  const std::vector<float> values(kElements, -2.5f);
-  std::string bytes(2 * kElements, 0);
-  EncodeHalf(ExchangeSpec::BFLOAT16, values.data(), &bytes[0], kElements);
+  const std::vector<float> values(kReceivedWeightsElements, -2.5f);
+  std::string bytes(2 * kReceivedWeightsElements, 0);
+  EncodeHalf(ExchangeSpec::BFLOAT16, values.data(), &bytes[0],
+             kReceivedWeightsElements);
   EXPECT_EQ(Take(&halves, Header(0, BFLOAT16, false), bytes), "");
   EXPECT_EQ(values_, values);
 }
 
 TEST_F(ReceivedWeightsTest, FollowsDifferences) {
-  ReceivedWeights received(Compressed(), &layout_);
-  std::vector<float> expected(kElements, 1);
+  ReceivedWeights received(ReceivedWeightsCompressed(), &layout_);
+  std::vector<float> expected(kReceivedWeightsElements, 1);
   EXPECT_EQ(Take(&received, Header(5, FLOAT32, false), Float32(1)), "");
   EXPECT_EQ(values_, expected);
   expected[7] += 2;
@@ -109,7 +110,7 @@ TEST_F(ReceivedWeightsTest, FollowsDifferences) {
   EXPECT_EQ(Take(&received, Header(8, FLOAT32, false), Float32(3)), "");
   EXPECT_EQ(Take(&received, Header(9, FLOAT32, false), Float32(4)), "");
   EXPECT_EQ(Take(&received, Header(10, TOP_K, true), TopK(0, -1)), "");
-  expected.assign(kElements, 4);
+  expected.assign(kReceivedWeightsElements, 4);
   expected[0] = 3;
   EXPECT_EQ(values_, expected);
 }
@@ -122,7 +123,7 @@ TEST_F(ReceivedWeightsTest, RefusesWhatNoHonestServerSends) {
               HasSubstr("a difference of chunk 1 in encoding FLOAT32"));
   EXPECT_THAT(Take(&plain, Header(1, FLOAT32, false), "abc"),
               HasSubstr("payload of 3 bytes, expected 128"));
-  ReceivedWeights received(Compressed(), &layout_);
+  ReceivedWeights received(ReceivedWeightsCompressed(), &layout_);
   EXPECT_THAT(Take(&received, Header(1, TOP_K, true), TopK(0, 1)),
               HasSubstr("a difference to version 1 of chunk 1, which is at "
                         "version -1"));

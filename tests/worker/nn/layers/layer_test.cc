@@ -31,7 +31,7 @@ namespace {
 
 constexpr int64_t kSamples = 3;
 constexpr float kRate = 0.3f;
-const RandomStream kStream{11, RandomPurpose::kDropout, 5, 6};
+const RandomStream kLayerStream{11, RandomPurpose::kDropout, 5, 6};
 
 // The differences' own error is about 1e-10 (step 1e-5, squared). What is left
 // is float32: 6e-8 per rounding, sums of up to a few hundred terms of size 1
@@ -69,7 +69,7 @@ class LayerTest : public testing::TestWithParam<Case> {
     call_.device = device_.get();
     call_.samples = kSamples;
     call_.training = true;
-    call_.stream = kStream;
+    call_.stream = kLayerStream;
     for (size_t i = 0; i < spec_.inputs.size(); ++i) {
       inputs_.push_back(RandomValues(i, kSamples * spec_.inputs[i]));
     }
@@ -366,7 +366,8 @@ std::vector<Case> Cases() {
       ReferenceActivation([](double x) { return reference::Elu(x, 1.5f); }));
   add("Softplus", Maker<Softplus>(13),
       ReferenceActivation(&reference::Softplus));
-  add("Dropout", Maker<Dropout>(13, kRate), ReferenceDropout(kStream, kRate));
+  add("Dropout", Maker<Dropout>(13, kRate),
+      ReferenceDropout(kLayerStream, kRate));
   add("LayerNorm", Maker<LayerNorm>(2, 9, true),
       ReferenceLayerNorm(kSamples * 2, 9));
   add("LayerNormWithoutBias", Maker<LayerNorm>(1, 33, false),
@@ -376,10 +377,10 @@ std::vector<Case> Cases() {
       ReferenceEmbedding(4, 6, tokens), tokens);
   const AttentionShape shape{kSamples, 5, 2, 3};
   add("Attention", Maker<Attention>(Attention::Options{5, 2, 3, 0}),
-      ReferenceAttention(shape, kStream, 0));
+      ReferenceAttention(shape, kLayerStream, 0));
   add("AttentionWithDropout",
       Maker<Attention>(Attention::Options{5, 2, 3, kRate}),
-      ReferenceAttention(shape, kStream, kRate));
+      ReferenceAttention(shape, kLayerStream, kRate));
   add("Residual", Maker<Residual>(17), ReferenceResidual());
   return cases;
 }

@@ -20,10 +20,10 @@ using Numbers = std::vector<double>;
 
 // As in layer_test.cc.
 constexpr double kStep = 1e-5;
-constexpr double kTolerance = 1e-5;
+constexpr double kLossTolerance = 1e-5;
 
 // Returns normal numbers.
-Numbers RandomValues(uint32_t purpose, int64_t size) {
+Numbers LossRandomValues(uint32_t purpose, int64_t size) {
   const RandomStream stream{3, RandomPurpose::kSampleOrder, 0, purpose};
   Numbers values(size);
   for (int64_t i = 0; i < size; ++i) {
@@ -45,7 +45,7 @@ class LossTest : public testing::Test {
       x[i] = kept - kStep;
       const double below = objective(x);
       x[i] = kept;
-      EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep), kTolerance);
+      EXPECT_NEAR(gradient[i], (above - below) / (2 * kStep), kLossTolerance);
     }
   }
 
@@ -54,7 +54,7 @@ class LossTest : public testing::Test {
 
 TEST_F(LossTest, CrossEntropyAndItsGradient) {
   const LossSpec spec{LossSpec::Kind::kSoftmaxCrossEntropy, 2, 5};
-  const Numbers x = RandomValues(1, 3 * 2 * 5);
+  const Numbers x = LossRandomValues(1, 3 * 2 * 5);
   const std::vector<float> logits(x.begin(), x.end());
   const std::vector<int32_t> labels = {0, 4, 2, 2, 1, 3};
   const auto objective = [&](const Numbers& values) {
@@ -71,7 +71,8 @@ TEST_F(LossTest, CrossEntropyAndItsGradient) {
 
 TEST_F(LossTest, SquaredErrorAndItsGradient) {
   const LossSpec spec{LossSpec::Kind::kMeanSquaredError, 1, 4};
-  const Numbers x = RandomValues(1, 3 * 4), target = RandomValues(2, 3 * 4);
+  const Numbers x = LossRandomValues(1, 3 * 4),
+                target = LossRandomValues(2, 3 * 4);
   const std::vector<float> outputs(x.begin(), x.end());
   const std::vector<float> targets(target.begin(), target.end());
   const auto objective = [&](const Numbers& values) {
@@ -104,7 +105,7 @@ TEST_F(LossTest, MeanSquaredErrorOfOneNumberIsTheDefault) {
 TEST_F(LossTest, BinaryCrossEntropyAndItsGradient) {
   const LossSpec spec = LossSpec::BinaryCrossEntropy();
   EXPECT_EQ(spec.TargetElements(), 1);
-  const Numbers x = RandomValues(1, 6);
+  const Numbers x = LossRandomValues(1, 6);
   const std::vector<float> logits(x.begin(), x.end());
   const std::vector<int32_t> labels = {0, 1, -1, 1, 0, 1};
   const auto objective = [&](const Numbers& values) {

@@ -8,8 +8,9 @@
 namespace tributary::cpu {
 namespace {
 
-ConvolutionShape Shape(int64_t batch, int64_t in_channels, int64_t height,
-                       int64_t width, int64_t out_channels) {
+ConvolutionShape WinogradShape(int64_t batch, int64_t in_channels,
+                               int64_t height, int64_t width,
+                               int64_t out_channels) {
   ConvolutionShape s;
   s.batch = batch;
   s.in_channels = in_channels;
@@ -25,8 +26,9 @@ ConvolutionShape Shape(int64_t batch, int64_t in_channels, int64_t height,
 // Odd sides, single tiles, more than a block of them, blocks that begin in the
 // middle of a row.
 const ConvolutionShape kShapes[] = {
-    Shape(1, 1, 1, 1, 1), Shape(2, 3, 2, 2, 7), Shape(3, 5, 7, 9, 6),
-    Shape(5, 2, 8, 11, 13), Shape(2, 4, 33, 30, 5)};
+    WinogradShape(1, 1, 1, 1, 1), WinogradShape(2, 3, 2, 2, 7),
+    WinogradShape(3, 5, 7, 9, 6), WinogradShape(5, 2, 8, 11, 13),
+    WinogradShape(2, 4, 33, 30, 5)};
 
 // As for a sum of n products, times what transformations add.
 double Tolerance(int64_t n) {
@@ -69,12 +71,12 @@ TEST_P(WinogradTest, BackwardInputIsTheConvolutions) {
 INSTANTIATE_TEST_SUITE_P(Shapes, WinogradTest, testing::ValuesIn(kShapes));
 
 TEST(TakesWinogradTest, OnlyKernelsOfThreeThatKeepTheSize) {
-  ConvolutionShape s = Shape(1, 64, 8, 8, 64);
+  ConvolutionShape s = WinogradShape(1, 64, 8, 8, 64);
   EXPECT_TRUE(TakesWinograd(s));
   s.stride = 2;
   EXPECT_FALSE(TakesWinograd(s));
   EXPECT_FALSE(SuitsWinograd(s));
-  EXPECT_FALSE(SuitsWinograd(Shape(1, 3, 8, 8, 64)));
+  EXPECT_FALSE(SuitsWinograd(WinogradShape(1, 3, 8, 8, 64)));
 }
 
 }  // namespace

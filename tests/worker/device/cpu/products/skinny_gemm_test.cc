@@ -27,7 +27,7 @@ std::vector<LinearShape> Shapes() {
   return shapes;
 }
 
-Doubles ElementSums(Doubles a, const Doubles& b) {
+Doubles SkinnyGemmElementSums(Doubles a, const Doubles& b) {
   for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
 }
@@ -52,9 +52,9 @@ TEST(SkinnyGemmTest, ForwardMatchesReference) {
     ExpectNear(y, expected, Tolerance(s.inputs), magnitude);
     SkinnyForward(s.rows, s.inputs, s.outputs, x.data(), w.data(),
                   /*accumulate=*/true, sum.data(), packed.data());
-    ExpectNear(sum, ElementSums(ToDoubles(before), expected),
+    ExpectNear(sum, SkinnyGemmElementSums(ToDoubles(before), expected),
                Tolerance(s.inputs),
-               ElementSums(Absolute(ToDoubles(before)), magnitude));
+               SkinnyGemmElementSums(Absolute(ToDoubles(before)), magnitude));
   }
 }
 
@@ -73,9 +73,9 @@ TEST(SkinnyGemmTest, BackwardInputMatchesReference) {
     ExpectNear(dx, expected, Tolerance(s.outputs), magnitude);
     SkinnyBackwardInput(s.rows, s.inputs, s.outputs, dy.data(), w.data(),
                         /*accumulate=*/true, sum.data());
-    ExpectNear(sum, ElementSums(ToDoubles(before), expected),
+    ExpectNear(sum, SkinnyGemmElementSums(ToDoubles(before), expected),
                Tolerance(s.outputs),
-               ElementSums(Absolute(ToDoubles(before)), magnitude));
+               SkinnyGemmElementSums(Absolute(ToDoubles(before)), magnitude));
   }
 }
 

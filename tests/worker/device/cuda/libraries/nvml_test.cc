@@ -13,83 +13,83 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kSuccess = 0, kNotSupported = 3, kNotFound = 6,
+constexpr int kNvmlSuccess = 0, kNotSupported = 3, kNotFound = 6,
               kInsufficientSize = 7, kDriverNotLoaded = 9;
 
 // NVML's functions know no caller: the driver's state is global.
-struct Driver {
-  int init = kSuccess;
+struct NvmlDriver {
+  int init = kNvmlSuccess;
   int open = 0;  // Inits without their Shutdown.
   bool tells_little = false;
   int lost = -1;  // This GPU cannot be reached.
   unsigned processes = 2;
-} driver;
+} nvml_driver;
 
 uintptr_t Number(Nvml::Gpu gpu) { return reinterpret_cast<uintptr_t>(gpu) - 1; }
 
-Nvml Functions() {
+Nvml NvmlFunctions() {
   Nvml nvml = {};
   nvml.Init = [] {
-    if (driver.init == kSuccess) ++driver.open;
-    return driver.init;
+    if (nvml_driver.init == kNvmlSuccess) ++nvml_driver.open;
+    return nvml_driver.init;
   };
   nvml.Shutdown = [] {
-    --driver.open;
-    return kSuccess;
+    --nvml_driver.open;
+    return kNvmlSuccess;
   };
   nvml.ErrorString = [](int result) {
     return result == kDriverNotLoaded ? "Driver Not Loaded" : "another error";
   };
   nvml.DeviceGetCount = [](unsigned* count) {
     *count = 2;
-    return kSuccess;
+    return kNvmlSuccess;
   };
   nvml.DeviceGetHandleByIndex = [](unsigned index, Nvml::Gpu* gpu) {
-    if (static_cast<int>(index) == driver.lost) return kNotFound;
+    if (static_cast<int>(index) == nvml_driver.lost) return kNotFound;
     *gpu = reinterpret_cast<Nvml::Gpu>(uintptr_t{index} + 1);
-    return kSuccess;
+    return kNvmlSuccess;
   };
   nvml.DeviceGetName = [](Nvml::Gpu gpu, char* name, unsigned length) {
     std::snprintf(name, length, "GPU of index %d",
                   static_cast<int>(Number(gpu)));
-    return kSuccess;
+    return kNvmlSuccess;
   };
   nvml.DeviceGetPciInfo = [](Nvml::Gpu gpu, Nvml::PciInfo* info) {
     info->domain = 1;
     info->bus = 0x3b + static_cast<unsigned>(Number(gpu));
     info->device = 2;
-    return kSuccess;
+    return kNvmlSuccess;
   };
   nvml.DeviceGetMemoryInfo = [](Nvml::Gpu, Nvml::Memory* memory) {
     *memory = {1000, 400, 600};
-    return driver.tells_little ? kNotSupported : kSuccess;
+    return nvml_driver.tells_little ? kNotSupported : kNvmlSuccess;
   };
   nvml.DeviceGetUtilizationRates = [](Nvml::Gpu, Nvml::Utilization* rates) {
     *rates = {80, 20};
-    return driver.tells_little ? kNotSupported : kSuccess;
+    return nvml_driver.tells_little ? kNotSupported : kNvmlSuccess;
   };
   nvml.DeviceGetComputeRunningProcesses = [](Nvml::Gpu, unsigned* count,
                                              Nvml::Process* processes) {
     const unsigned room = *count;
-    *count = driver.processes;
-    if (driver.tells_little) return kNotSupported;
-    if (room < driver.processes) return kInsufficientSize;
-    for (unsigned i = 0; i < driver.processes; ++i) {
+    *count = nvml_driver.processes;
+    if (nvml_driver.tells_little) return kNotSupported;
+    if (room < nvml_driver.processes) return kInsufficientSize;
+    for (unsigned i = 0; i < nvml_driver.processes; ++i) {
       processes[i] = {i + 10, i == 0 ? 500 : ~0ull, 0, 0};
     }
-    return kSuccess;
+    return kNvmlSuccess;
   };
   return nvml;
 }
 
 class NvmlTest : public testing::Test {
  protected:
-  NvmlTest() { driver = Driver(); }
-  ~NvmlTest() override { EXPECT_EQ(driver.open, 0); }
+  NvmlTest() { nvml_driver = NvmlDriver(); }
+  ~NvmlTest() override { EXPECT_EQ(nvml_driver.open, 0); }
 };
 
 TEST_F(NvmlTest, ReadsWhatTheDriverTells) {
-  const auto gpus = ReadGpus(Functions());
+  const auto gpus = ReadGpus(NvmlFunctions());
   ASSERT_TRUE(gpus.ok()) << gpus.status();
   ASSERT_EQ(gpus->size(), 2u);
   const GpuReport& gpu = (*gpus)[1];
@@ -105,9 +105,9 @@ TEST_F(NvmlTest, ReadsWhatTheDriverTells) {
 }
 
 TEST_F(NvmlTest, LeavesOutWhatTheDriverKeeps) {
-  driver.tells_little = true;
-  driver.lost = 0;
-  const auto gpus = ReadGpus(Functions());
+  nvml_driver.tells_little = true;
+  nvml_driver.lost = 0;
+  const auto gpus = ReadGpus(NvmlFunctions());
   ASSERT_TRUE(gpus.ok()) << gpus.status();
   ASSERT_EQ(gpus->size(), 1u);
   EXPECT_EQ((*gpus)[0].name, "GPU of index 1");
@@ -117,15 +117,15 @@ TEST_F(NvmlTest, LeavesOutWhatTheDriverKeeps) {
 }
 
 TEST_F(NvmlTest, ReadsManyProcesses) {
-  driver.processes = 300;
-  const auto gpus = ReadGpus(Functions());
+  nvml_driver.processes = 300;
+  const auto gpus = ReadGpus(NvmlFunctions());
   ASSERT_TRUE(gpus.ok()) << gpus.status();
   EXPECT_EQ((*gpus)[0].processes.size(), 300u);
 }
 
 TEST_F(NvmlTest, SaysWhyTheDriverTellsNothing) {
-  driver.init = kDriverNotLoaded;
-  const absl::Status status = ReadGpus(Functions()).status();
+  nvml_driver.init = kDriverNotLoaded;
+  const absl::Status status = ReadGpus(NvmlFunctions()).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("Driver Not Loaded"));
 }
