@@ -44,13 +44,13 @@ def room_test(name = None, room = None, deps = [], alone = {}, exclude = [], **k
         "//tests/support",
         "//third_party/system:gtest_main",
     ]
-    helpers = ["*.cc", "*.h"]
+    helpers = ["*.cc", "*.h", "*.inc"]
     if native.glob(helpers, exclude = exclude + ["*_test.cc"]):
         cc_library(
             name = "helpers",
             testonly = True,
             srcs = native.glob(["*.cc"], exclude = exclude + ["*_test.cc"]),
-            hdrs = native.glob(["*.h"], exclude = exclude),
+            hdrs = native.glob(["*.h", "*.inc"], exclude = exclude),
             deps = deps,
         )
         deps = deps + [":helpers"]
