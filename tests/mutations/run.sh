@@ -48,6 +48,17 @@ run_test() {
   return "$result"
 }
 
+# Lets a patch name the files that it changes where they are now: a file that has
+# moved has kept its name.
+follow_moves() {
+  local path now
+  while read -r path; do
+    [[ -f $path ]] && continue
+    now=$(find . -path ./tests -prune -o -name "$(basename "$path")" -print)
+    sed -i "s|\([ab]\)/$path|\1/${now#./}|g" "$1"
+  done < <(sed -n 's|^+++ b/||p' "$1")
+}
+
 failed=0
 fail() {
   echo "$1"
@@ -60,6 +71,7 @@ for name in "${names[@]}"; do
     fail "$name: there is no such patch"
     continue
   fi
+  follow_moves "$patch"
   target=$(field "$name" Target)
   filter=$(field "$name" Filter)
   if ! run_test "$target" "$filter"; then
