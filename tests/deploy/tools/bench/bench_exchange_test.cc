@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-CommandResult Bench(std::vector<std::string> arguments) {
+CommandResult BenchExchange(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {kTributary, "bench", "exchange"});
   return RunCommand(arguments);
 }
@@ -28,7 +28,7 @@ nlohmann::json Measure(std::vector<std::string> arguments) {
   arguments.insert(arguments.end(),
                    {"--parameters", "5003", "--chunk", "4096", "--workers", "2",
                     "--seconds", "0.2", "--json"});
-  const CommandResult result = Bench(arguments);
+  const CommandResult result = BenchExchange(arguments);
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   nlohmann::json json = ParseJson(result.standard_output);
   if (!json.is_object()) json = nlohmann::json::object();
@@ -119,8 +119,9 @@ TEST(BenchExchangeTest, InSharedMemoryIsComparedWithThePassAlone) {
 }
 
 TEST(BenchExchangeTest, PrintsATableForPeople) {
-  const CommandResult result = Bench({"--parameters", "1024", "--workers", "1",
-                                      "--threads", "1", "--seconds", "0.1"});
+  const CommandResult result =
+      BenchExchange({"--parameters", "1024", "--workers", "1", "--threads", "1",
+                     "--seconds", "0.1"});
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_output,
               HasSubstr("1024 parameters (4 KiB, in chunks of 1 MiB), float32, "
@@ -137,7 +138,7 @@ TEST(BenchExchangeTest, PrintsATableForPeople) {
 TEST(BenchExchangeTest, RefusesNonsense) {
   const auto expect = [](std::vector<std::string> arguments,
                          const std::string& message) {
-    const CommandResult result = Bench(arguments);
+    const CommandResult result = BenchExchange(arguments);
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.standard_error, HasSubstr(message));
   };
