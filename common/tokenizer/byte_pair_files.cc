@@ -1,17 +1,66 @@
 #include "common/tokenizer/byte_pair_files.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "common/base/status_macros.h"
-#include "common/tokenizer/byte_alphabet.h"
 #include "common/tokenizer/special_tokens.h"
 #include "common/tokenizer/tokenizer_files.h"
+#include "common/tokenizer/unicode.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
+namespace {
+
+// Vocabulary files of byte-level BPE (byte-pair encoding) represent each byte
+// by a printable character.
+constexpr int32_t kNoByte = -1;
+constexpr int32_t kFirstOther = 0x100;
+constexpr int32_t kOthers = 68;
+
+constexpr bool IsItself(int32_t byte) {
+  return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) ||
+         (byte >= 174 && byte <= 255);
+}
+
+// Returns the byte of each code point.
+std::array<int32_t, kFirstOther + kOthers> MakeAlphabet() {
+  std::array<int32_t, kFirstOther + kOthers> bytes;
+  bytes.fill(kNoByte);
+  int32_t other = kFirstOther;
+  for (int32_t byte = 0; byte < 256; ++byte) {
+    bytes[static_cast<size_t>(IsItself(byte) ? byte : other++)] = byte;
+  }
+  return bytes;
+}
+
+// Returns the bytes that the characters of `token` represent, or nullopt if one
+// of the characters represents no byte. The bytes 33 to 126, 161 to 172 and 174
+// to 255 are represented by the characters with the same code points. All other
+// bytes, in ascending order, are represented by the characters from U+0100 on.
+absl::optional<std::string> BytesOfToken(absl::string_view token) {
+  static const auto alphabet = MakeAlphabet();
+  std::string bytes;
+  while (!token.empty()) {
+    const Character next = FirstCharacter(token);
+    if (next.point < 0 || next.point >= kFirstOther + kOthers) {
+      return absl::nullopt;
+    }
+    const int32_t byte = alphabet[static_cast<size_t>(next.point)];
+    if (byte == kNoByte) return absl::nullopt;
+    bytes.push_back(static_cast<char>(byte));
+    token.remove_prefix(next.bytes);
+  }
+  return bytes;
+}
+
+}  // namespace
 
 absl::Status AddName(const std::string& name, int64_t id,
                      std::vector<std::string>* names) {

@@ -16,11 +16,59 @@
 #include "common/base/status_macros.h"
 #include "common/tensor_io/safetensors_file.h"
 #include "server/checkpoint/manifest.h"
-#include "server/checkpoint/tensor_pieces.h"
 #include "server/checkpoint/verified_file.h"
 
 namespace tributary {
 namespace {
+
+// Consecutive elements [begin, end) of one parameter.
+struct TensorPiece {
+  const Parameter* parameter = nullptr;  // Owned by the layout.
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  bool whole() const { return begin == 0 && end == parameter->size; }
+  // Returns NAME, or NAME[BEGIN:END] if the piece is not the whole parameter.
+  std::string Name() const {
+    return whole() ? parameter->name
+                   : absl::StrCat(parameter->name, "[", begin, ":", end, "]");
+  }
+};
+
+// Returns the pieces of parameters that lie in the chunks of `shard`, in the
+// order of the shard's files: by parameter name, then by position. The parts of
+// a parameter in adjacent chunks form one piece. Over all shards, each element
+// lies in exactly one piece.
+std::vector<TensorPiece> PiecesOf(const ArenaLayout& layout, int shard,
+                                  int servers) {
+  std::vector<const Parameter*> sorted;
+  for (const Parameter& parameter : layout.parameters()) {
+    sorted.push_back(&parameter);
+  }
+  std::sort(
+      sorted.begin(), sorted.end(),
+      [](const Parameter* a, const Parameter* b) { return a->name < b->name; });
+  std::vector<TensorPiece> pieces;
+  for (const Parameter* parameter : sorted) {
+    const int64_t end = parameter->offset + parameter->size;
+    int64_t begin = parameter->offset;
+    while (begin < end) {
+      const int chunk = static_cast<int>(begin / layout.chunk_elements());
+      const int64_t next = std::min(end, layout.ChunkBegin(chunk + 1));
+      const int64_t from = begin - parameter->offset;
+      const int64_t to = next - parameter->offset;
+      begin = next;
+      if (ArenaLayout::ShardOf(chunk, servers) != shard) continue;
+      if (!pieces.empty() && pieces.back().parameter == parameter &&
+          pieces.back().end == from) {
+        pieces.back().end = to;
+      } else {
+        pieces.push_back({parameter, from, to});
+      }
+    }
+  }
+  return pieces;
+}
 
 struct FreeState {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }

@@ -18,13 +18,6 @@ namespace {
 // restarted in a loop would otherwise fill the memory.
 constexpr size_t kMostNotices = 100;
 
-BeginningOptions BeginningOf(const AttemptOptions& options) {
-  return {options.job,       JobId(options.job),
-          options.resume,    options.resume_from_memory,
-          options.run,       options.attempt,
-          options.secret_key};
-}
-
 // Returns the line about a worker that is removed for this reason.
 std::string CannotTakePart(const Member& member, const absl::Status& reason) {
   return absl::StrCat(member.Name(), " cannot take part: ", reason.message());
@@ -38,7 +31,6 @@ AdmissionControl::AdmissionControl(Attempt* attempt, WorkAssignment* assignment,
       assignment_(*assignment),
       training_(*training),
       peers_(*peers),
-      beginning_(BeginningOf(attempt->options)),
       quorum_(attempt->options.expected_workers, attempt->options.most_workers,
               attempt->options.start_timeout,
               /*data_known=*/attempt->options.data.has_value()),
@@ -83,8 +75,8 @@ void AdmissionControl::AdmitWaiting() {
     if (listed.admitted) continue;
     Member* const member = attempt_.membership.Find(incarnation);
     member->admitted = true;
-    member->link->Send(AdmissionOrder(beginning_, servers.servers(), *member,
-                                      attempt_.options.lease));
+    member->link->Send(
+        AdmissionOrder(attempt_.options, servers.servers(), *member));
   }
 }
 
@@ -155,7 +147,7 @@ absl::Status AdmissionControl::Prepare(const Ready& ready) {
                              ArenaLayout::Create(ready.table()));
   ServerRoster& servers = attempt_.servers;
   const absl::StatusOr<Beginning> beginning =
-      ChooseBeginning(beginning_, ready, servers.servers());
+      ChooseBeginning(attempt_.options, ready, servers.servers());
   if (!beginning.ok()) {
     attempt_.Fail(beginning.status(), /*exit_code=*/2);
     return beginning.status();
@@ -167,8 +159,8 @@ absl::Status AdmissionControl::Prepare(const Ready& ready) {
     SetInitialized();
   }
   const auto order = [&](int shard) {
-    return ConfigureOrder(beginning_, ready, *beginning, servers.servers(),
-                          shard);
+    return ConfigureOrder(attempt_.options, ready, *beginning,
+                          servers.servers(), shard);
   };
   if (attempt_.mode->workers_load_state()) {
     open_ = OpenOrder(order(/*shard=*/0), *beginning);

@@ -11,7 +11,6 @@
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
 #include "server/coordinator/attempt.h"
-#include "server/coordinator/beginning.h"
 #include "server/coordinator/peers.h"
 #include "server/coordinator/training.h"
 #include "server/coordinator/work_assignment.h"
@@ -142,8 +141,6 @@ class AdmissionControl {
   WorkAssignment& assignment_;
   Training& training_;
   Peers& peers_;
-  const BeginningOptions beginning_;
-
   StartQuorum quorum_;
   // The workers that have the job's model and data, as messages name them; see
   // StartQuorum::Decision::whose.

@@ -21,7 +21,6 @@
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 #include "server/progress/job_progress.h"
-#include "server/progress/run_summary.h"
 #include "server/run_mode/run_mode.h"
 
 namespace tributary {
@@ -70,6 +69,18 @@ struct AttemptOptions {
   // Creates and commits checkpoints. If null, no checkpoints are taken. Must
   // outlive the coordinator.
   CheckpointCommitter* checkpoints = nullptr;
+};
+
+// The final statistics of one process of the job.
+struct ProcessReport {
+  std::string role;  // "server" or "worker".
+  int rank = 0;
+  ProcessStatistics statistics;
+  // See the fields of ProcessStatus with the same names.
+  std::string host;
+  int64_t pid = 0;
+  std::string release;
+  std::string device;
 };
 
 // The state of an attempt, which the parts of the Coordinator share:

@@ -1,11 +1,13 @@
 #include "server/coordinator/beginning.h"
 
+#include <optional>
 #include <utility>
 
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/parameters/arena_layout.h"
+#include "server/coordinator/attempt.h"
 #include "server/membership/member_secrets.h"
 #include "server/membership/peer_checks.h"
 #include "server/replication/replica_store.h"
@@ -13,10 +15,10 @@
 namespace tributary {
 namespace {
 
-JournalScope ScopeOf(const BeginningOptions& options, const Ready& ready,
+JournalScope ScopeOf(const AttemptOptions& options, const Ready& ready,
                      size_t servers) {
   JournalScope scope;
-  scope.set_job_id(options.job_id);
+  scope.set_job_id(JobId(options.job));
   scope.set_signature(ArenaLayout::Create(ready.table())->signature());
   scope.set_servers(static_cast<int>(servers));
   scope.set_run(options.run);
@@ -25,10 +27,10 @@ JournalScope ScopeOf(const BeginningOptions& options, const Ready& ready,
 }
 
 std::optional<ReplicaPoint> InMemory(
-    const BeginningOptions& options, const Ready& ready,
+    const AttemptOptions& options, const Ready& ready,
     const ArenaLayout& layout,
     const std::vector<ServerRoster::Server>& servers) {
-  if (!options.job.recovery().journal() || !options.from_memory) {
+  if (!options.job.recovery().journal() || !options.resume_from_memory) {
     return std::nullopt;
   }
   std::vector<std::optional<JournalHoldings>> holdings;
@@ -51,7 +53,7 @@ CoordinatorOrder OpenOrder(const ServerOrder& configure,
 }
 
 absl::StatusOr<Beginning> ChooseBeginning(
-    const BeginningOptions& options, const Ready& ready,
+    const AttemptOptions& options, const Ready& ready,
     const std::vector<ServerRoster::Server>& servers) {
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
@@ -77,9 +79,8 @@ absl::StatusOr<Beginning> ChooseBeginning(
 }
 
 CoordinatorOrder AdmissionOrder(
-    const BeginningOptions& options,
-    const std::vector<ServerRoster::Server>& servers, const Member& member,
-    absl::Duration lease) {
+    const AttemptOptions& options,
+    const std::vector<ServerRoster::Server>& servers, const Member& member) {
   CoordinatorOrder order;
   Admission* admission = order.mutable_admission();
   *admission->mutable_job() = options.job;
@@ -89,15 +90,15 @@ CoordinatorOrder AdmissionOrder(
     admission->add_server_address(server.address);
     *admission->add_local_address() = server.local_address;
   }
-  admission->set_job_id(options.job_id);
-  admission->set_lease_ms(absl::ToInt64Milliseconds(lease));
+  admission->set_job_id(JobId(options.job));
+  admission->set_lease_ms(absl::ToInt64Milliseconds(options.lease));
   admission->set_attempt(options.attempt);
   admission->set_secret(
       MemberSecrets(options.secret_key).OfMember(member.incarnation));
   return order;
 }
 
-ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
+ServerOrder ConfigureOrder(const AttemptOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,
                            int shard) {
@@ -106,7 +107,7 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
   *configure->mutable_job() = options.job;
   *configure->mutable_table() = ready.table();
   configure->set_servers(static_cast<int>(servers.size()));
-  configure->set_job_id(options.job_id);
+  configure->set_job_id(JobId(options.job));
   configure->set_steps(ready.data().steps());
   configure->set_train_samples(ready.data().train_samples());
   configure->set_attempt(options.attempt);

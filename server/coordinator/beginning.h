@@ -5,19 +5,18 @@
 #define TRIBUTARY_SERVER_COORDINATOR_BEGINNING_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "proto/checkpoint.pb.h"
-#include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 
 namespace tributary {
+
+struct AttemptOptions;
 
 // A checkpoint from which a job can resume.
 struct ResumePoint {
@@ -45,39 +44,23 @@ struct Beginning {
   bool resumes() const { return !checkpoint.empty() || !holders.empty(); }
 };
 
-// The inputs of ChooseBeginning that the coordinator knows. A worker and the
-// servers report the other inputs.
-struct BeginningOptions {
-  JobSpec job;
-  std::string job_id;
-  std::optional<ResumePoint> resume;
-  // True if the attempt may begin from this run's in-memory replicas (copies of
-  // a server's state in the memory of a different server). It does so if the
-  // job has recovery.journal and the replicas are newer than `resume`.
-  bool from_memory = false;
-  std::string run;  // ID of the run; see JournalScope.
-  int64_t attempt = 1;
-  std::string secret_key;  // Configure.secret_key.
-};
-
 // Chooses the version and the state at which an attempt (one run of the
 // protocol) begins. `ready` is the report of a worker that has the job's model
 // and data. Returns InvalidArgument if the job cannot resume from the
 // checkpoint.
 absl::StatusOr<Beginning> ChooseBeginning(
-    const BeginningOptions& options, const Ready& ready,
+    const AttemptOptions& options, const Ready& ready,
     const std::vector<ServerRoster::Server>& servers);
 
 // Returns the order that admits a worker. It contains the job and the addresses
 // of its servers.
 CoordinatorOrder AdmissionOrder(
-    const BeginningOptions& options,
-    const std::vector<ServerRoster::Server>& servers, const Member& member,
-    absl::Duration lease);
+    const AttemptOptions& options,
+    const std::vector<ServerRoster::Server>& servers, const Member& member);
 
 // Returns the order that tells the server of `shard` at which version, and from
 // which state, it begins.
-ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
+ServerOrder ConfigureOrder(const AttemptOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,
                            int shard);

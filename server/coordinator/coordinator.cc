@@ -8,6 +8,7 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "server/coordinator/job_status.h"
+#include "server/coordinator/run_summary.h"
 #include "server/membership/peer_checks.h"
 #include "server/progress/job_metrics.h"
 
@@ -354,7 +355,7 @@ void Coordinator::AddMetrics(MetricsPage* page) const {
 
 std::string Coordinator::Summary(const std::string& weights_sha256) const {
   absl::MutexLock lock(&mu_);
-  return SummarizeJob(attempt_, weights_sha256);
+  return SummaryJson(attempt_, weights_sha256);
 }
 
 CheckpointManifest Coordinator::FinalManifest() const {

@@ -128,10 +128,6 @@ StatusReply::Phase PhaseOf(AttemptPhase::Phase phase) {
   return StatusReply::PHASE_UNSPECIFIED;
 }
 
-int64_t ParameterCount(const Attempt& attempt) {
-  return attempt.layout.has_value() ? attempt.layout->parameter_count() : 0;
-}
-
 }  // namespace
 
 StatusReply DescribeJob(const Attempt& attempt) {
@@ -164,33 +160,9 @@ StatusReply DescribeJob(const Attempt& attempt) {
   reply.set_model(ModelTitle(attempt.options.job));
   reply.set_workers_lost(attempt.workers_lost);
   reply.set_lease_expiries(attempt.lease_expiries);
-  reply.set_parameters(ParameterCount(attempt));
+  reply.set_parameters(
+      attempt.layout.has_value() ? attempt.layout->parameter_count() : 0);
   return reply;
-}
-
-std::string SummarizeJob(const Attempt& attempt,
-                         const std::string& weights_sha256) {
-  RunFacts facts;
-  facts.job = &attempt.options.job;
-  facts.failure = attempt.phase.failure();
-  facts.stopped = attempt.phase.drained();
-  facts.attempt = attempt.options.attempt;
-  if (attempt.checkpoints.has_value()) {
-    facts.checkpoint_failures = attempt.checkpoints->schedule().failures();
-    facts.checkpoint_failure = attempt.checkpoints->schedule().failure();
-  }
-  if (attempt.progress.has_value()) {
-    facts.progress = &*attempt.progress;
-    facts.skipped_steps = attempt.progress->Totals().skipped_steps;
-  }
-  facts.parameters = ParameterCount(attempt);
-  facts.workers = attempt.most_workers;
-  facts.workers_lost = attempt.workers_lost;
-  facts.reassignments_by_speed = attempt.assignments_by_speed;
-  facts.servers = attempt.options.servers;
-  facts.processes = attempt.farewells;
-  facts.weights_sha256 = weights_sha256;
-  return SummaryJson(facts);
 }
 
 }  // namespace tributary

@@ -1,9 +1,7 @@
 // Describes a running job: its progress, the phase of each process, and the
-// process that each process waits for. Summarizes a job that has ended.
+// process that each process waits for.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_
 #define TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_
-
-#include <string>
 
 #include "proto/rendezvous.pb.h"
 #include "server/coordinator/attempt.h"
@@ -13,10 +11,6 @@ namespace tributary {
 // Returns the status of the job. Lists the servers by shard, then the workers
 // in the order in which they joined.
 StatusReply DescribeJob(const Attempt& attempt);
-
-// Implements Coordinator::Summary.
-std::string SummarizeJob(const Attempt& attempt,
-                         const std::string& weights_sha256);
 
 }  // namespace tributary
 

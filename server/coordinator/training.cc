@@ -5,9 +5,56 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/rounds.h"
-#include "server/coordinator/nonfinite_gradient.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
+namespace {
+
+const std::string& ParameterOf(const JobProgress::NonfiniteGradient& gradient,
+                               const ArenaLayout& layout) {
+  const int64_t element =
+      layout.ChunkBegin(gradient.place.chunk()) + gradient.place.element();
+  return layout.ParameterAt(element).name;
+}
+
+// Returns the worker that sent the gradient. Returns null if the worker has
+// left, or if only the sum over all workers is not finite.
+const Member* ContributorOf(const JobProgress::NonfiniteGradient& gradient,
+                            const Membership& membership) {
+  const auto found = membership.members().find(gradient.place.contributor());
+  return found == membership.members().end() ? nullptr : &found->second;
+}
+
+// Returns the error that ends a job with on_nonfinite: STOP. Names the worker
+// if its contribution was not finite and it is still a member.
+absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
+                            const Attempt& attempt) {
+  const Member* const member = ContributorOf(gradient, attempt.membership);
+  const std::string whose = gradient.place.contributor() == 0
+                                ? "the sum over all workers"
+                            : member == nullptr ? "a worker that has left"
+                                                : member->Name();
+  return absl::AbortedError(absl::StrCat(
+      "step ", gradient.step + 1, ": the gradient of ",
+      ParameterOf(gradient, *attempt.layout), " is not finite, from ", whose,
+      ": lower the learning rate, set clip_norm, or look at the data; "
+      "on_nonfinite: SKIP leaves such steps out"));
+}
+
+// Returns the line of metrics.jsonl for a step that was skipped because of
+// on_nonfinite: SKIP.
+std::string SkippedStepLine(const JobProgress::NonfiniteGradient& gradient,
+                            const Attempt& attempt) {
+  nlohmann::ordered_json line = {
+      {"step", gradient.step + 1},
+      {"skipped", "gradient is not finite"},
+      {"parameter", ParameterOf(gradient, *attempt.layout)}};
+  const Member* const member = ContributorOf(gradient, attempt.membership);
+  if (member != nullptr) line["worker"] = member->rank;
+  return line.dump();
+}
+
+}  // namespace
 
 void Training::Prepare(ArenaLayout layout, const Ready& ready,
                        const Beginning& beginning) {
@@ -78,16 +125,13 @@ void Training::OnRound(int64_t step, const GradientNorm& norm) {
 }
 
 void Training::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
+  const absl::Status error = NonfiniteError(gradient, attempt_);
   if (attempt_.options.job.on_nonfinite() == JobSpec::SKIP) {
-    metrics_(SkippedStepLine(gradient, *attempt_.layout, attempt_.membership));
+    metrics_(SkippedStepLine(gradient, attempt_));
     attempt_.Note(JobEvent::WARNING, "step_skipped",
-                  std::string(NonfiniteError(gradient, *attempt_.layout,
-                                             attempt_.membership)
-                                  .message()));
+                  std::string(error.message()));
   } else {
-    attempt_.Fail(
-        NonfiniteError(gradient, *attempt_.layout, attempt_.membership),
-        /*exit_code=*/1);
+    attempt_.Fail(error, /*exit_code=*/1);
   }
 }
 

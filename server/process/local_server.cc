@@ -8,9 +8,9 @@
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/metrics/traffic.h"
+#include "common/os/process.h"
 #include "common/parameters/arena_layout.h"
 #include "server/checkpoint/manifest.h"
-#include "server/records/process_statistics.h"
 
 namespace tributary {
 
@@ -332,7 +332,18 @@ void LocalServer::AddMetrics(MetricsPage* page) const {
 }
 
 ProcessStatistics LocalServer::Statistics() const {
-  return StatisticsOf(service_->traffic());
+  const Traffic traffic = service_->traffic();
+  ProcessStatistics statistics;
+  statistics.set_bytes_sent(traffic.streams.sent);
+  statistics.set_bytes_received(traffic.streams.received);
+  if (traffic.shared_memory.has_value()) {
+    statistics.set_shared_bytes_sent(traffic.shared_memory->sent);
+    statistics.set_shared_bytes_received(traffic.shared_memory->received);
+  }
+  statistics.set_peak_memory_bytes(PeakMemoryBytes());
+  statistics.set_memory_bytes(MemoryBytes());
+  statistics.set_cpu_seconds(CpuSeconds());
+  return statistics;
 }
 
 }  // namespace tributary

@@ -138,8 +138,6 @@ class LocalServer {
   const std::function<void(const ServerReport&)> report_;
 
   ChunkPassMaker make_passes_ = &MakeBlockPasses;
-  Replicator replicator_;
-  SnapshotWriter snapshots_;
 
   mutable absl::Mutex mu_;
   // Null unless the job traces steps. Declared before `engine_`, which uses it.
@@ -150,6 +148,10 @@ class LocalServer {
   // no engine.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
+
+  Replicator replicator_;
+  SnapshotWriter snapshots_;
+
   // `writer_` and `pool_` point to the members of `executors_`. `executors_` is
   // declared last and thus destroyed first, because its executors run the
   // queued tasks before they are destroyed, and these tasks use all other

@@ -3,7 +3,6 @@
 #include "common/job/exchange_traits.h"
 #include "server/run_mode/all_reduce_steps.h"
 #include "server/run_mode/leased_steps.h"
-#include "server/run_mode/ordered_steps.h"
 
 namespace tributary {
 
@@ -17,7 +16,9 @@ std::unique_ptr<RunMode> CreateRunMode(const JobSpec& job,
   if (traits.whole_batches) {
     return std::make_unique<LeasedSteps>(job, membership, servers);
   }
-  return std::make_unique<OrderedSteps>(job, membership, servers);
+  // Workers and servers decide without the coordinator how far a worker may run
+  // ahead (see WorkState and ConsistencyPolicy).
+  return std::make_unique<RunMode>(job, membership, servers);
 }
 
 }  // namespace tributary

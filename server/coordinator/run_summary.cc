@@ -1,10 +1,12 @@
-#include "server/progress/run_summary.h"
+#include "server/coordinator/run_summary.h"
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
 #include <numeric>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/latency_histogram.h"
@@ -44,15 +46,16 @@ nlohmann::ordered_json LatencyJson(const LatencyHistogram& latency) {
           {"p99", microseconds(0.99)}};
 }
 
-StepBreakdown::Total WaitsOf(int rank, const JobProgress* progress) {
-  if (progress == nullptr) return {};
+StepBreakdown::Total WaitsOf(int rank,
+                             const std::optional<JobProgress>& progress) {
+  if (!progress.has_value()) return {};
   const auto& totals = progress->breakdown().totals();
   const auto found = totals.find(rank);
   return found == totals.end() ? StepBreakdown::Total() : found->second;
 }
 
 nlohmann::ordered_json ProcessJson(const ProcessReport& process,
-                                   const JobProgress* progress) {
+                                   const std::optional<JobProgress>& progress) {
   const ProcessStatistics& s = process.statistics;
   nlohmann::ordered_json json = {{"role", process.role},
                                  {"rank", process.rank},
@@ -85,74 +88,85 @@ nlohmann::ordered_json ProcessJson(const ProcessReport& process,
 
 }  // namespace
 
-std::string SummaryJson(const RunFacts& facts) {
+std::string SummaryJson(const Attempt& attempt,
+                        const std::string& weights_sha256) {
+  const JobSpec& job = attempt.options.job;
+  const absl::Status& failure = attempt.phase.failure();
+  const std::optional<JobProgress>& progress = attempt.progress;
   nlohmann::ordered_json summary = {
-      {"name", facts.job->name()},
-      {"status", !facts.failure.ok() ? "failed"
-                 : facts.stopped     ? "stopped"
-                                     : "done"},
+      {"name", job.name()},
+      {"status", !failure.ok()             ? "failed"
+                 : attempt.phase.drained() ? "stopped"
+                                           : "done"},
   };
-  if (!facts.failure.ok()) {
-    summary["failure"] = std::string(facts.failure.message());
+  if (!failure.ok()) {
+    summary["failure"] = std::string(failure.message());
   }
-  if (facts.progress != nullptr) {
-    summary["steps"] = facts.progress->completed_steps();
-    summary["final_loss"] = facts.progress->Totals().loss;
-    if (facts.progress->evaluations().evaluation().has_value()) {
-      const Evaluation& evaluation =
-          *facts.progress->evaluations().evaluation();
+  if (progress.has_value()) {
+    const EvaluationProgress& evaluations = progress->evaluations();
+    const JobTotals totals = progress->Totals();
+    summary["steps"] = progress->completed_steps();
+    summary["final_loss"] = totals.loss;
+    if (evaluations.evaluation().has_value()) {
+      const Evaluation& evaluation = *evaluations.evaluation();
       summary["evaluation"] = {{"step", evaluation.step},
                                {"loss", evaluation.loss}};
-      if (PredictsTokens(*facts.job)) {
+      if (PredictsTokens(job)) {
         summary["evaluation"]["perplexity"] = std::exp(evaluation.loss);
       }
-      if (facts.job->model().loss() == ModelSpec::CROSS_ENTROPY) {
+      if (job.model().loss() == ModelSpec::CROSS_ENTROPY) {
         summary["evaluation"]["accuracy"] = evaluation.accuracy;
       }
     }
-    const EvaluationHistory& history = facts.progress->evaluations().history();
+    const EvaluationHistory& history = evaluations.history();
     if (history.best_result().has_value()) {
-      summary["best"] = {{"metric", EvaluationMetric::Name_Name(
-                                        facts.job->checkpoint().best())},
-                         {"step", history.best_step()},
-                         {"result", *history.best_result()}};
+      summary["best"] = {
+          {"metric", EvaluationMetric::Name_Name(job.checkpoint().best())},
+          {"step", history.best_step()},
+          {"result", *history.best_result()}};
     }
-    if (!facts.progress->evaluations().stop_reason().empty()) {
-      summary["stop_reason"] = facts.progress->evaluations().stop_reason();
+    if (!evaluations.stop_reason().empty()) {
+      summary["stop_reason"] = evaluations.stop_reason();
     }
-    summary["seconds"] = facts.progress->Totals().seconds;
-    summary["samples_per_second"] = facts.progress->Totals().samples_per_second;
-    summary["unit"] = facts.progress->facts().unit();
+    summary["seconds"] = totals.seconds;
+    summary["samples_per_second"] = totals.samples_per_second;
+    summary["unit"] = progress->facts().unit();
     summary["step_milliseconds"] =
-        StepTimesJson(facts.progress->step_times().milliseconds);
+        StepTimesJson(progress->step_times().milliseconds);
   }
-  summary["attempt"] = facts.attempt;
-  summary["skipped_steps"] = facts.skipped_steps;
-  summary["checkpoint_failures"] = facts.checkpoint_failures;
-  if (facts.checkpoint_failures > 0) {
-    summary["checkpoint_failure"] = facts.checkpoint_failure;
+  summary["attempt"] = attempt.options.attempt;
+  summary["skipped_steps"] =
+      progress.has_value() ? progress->Totals().skipped_steps : 0;
+  const int64_t failures = attempt.checkpoints.has_value()
+                               ? attempt.checkpoints->schedule().failures()
+                               : 0;
+  summary["checkpoint_failures"] = failures;
+  if (failures > 0) {
+    summary["checkpoint_failure"] = attempt.checkpoints->schedule().failure();
   }
-  summary["workers"] = facts.workers;
-  summary["workers_lost"] = facts.workers_lost;
-  summary["deals_by_speed"] = facts.reassignments_by_speed;
-  summary["servers"] = facts.servers;
-  summary["precision"] = JobSpec::Precision_Name(facts.job->precision());
-  summary["exchange"] = ResolveExchange(*facts.job).name;
-  if (facts.parameters > 0) summary["parameters"] = facts.parameters;
+  summary["workers"] = attempt.most_workers;
+  summary["workers_lost"] = attempt.workers_lost;
+  summary["deals_by_speed"] = attempt.assignments_by_speed;
+  summary["servers"] = attempt.options.servers;
+  summary["precision"] = JobSpec::Precision_Name(job.precision());
+  summary["exchange"] = ResolveExchange(job).name;
+  if (attempt.layout.has_value()) {
+    summary["parameters"] = attempt.layout->parameter_count();
+  }
   ProcessStatistics total;
   double waiting = 0;
   LatencyHistogram latency;
   nlohmann::ordered_json processes = nlohmann::ordered_json::array();
-  for (const ProcessReport& process : facts.processes) {
+  for (const ProcessReport& process : attempt.farewells) {
     const ProcessStatistics& s = process.statistics;
-    processes.push_back(ProcessJson(process, facts.progress));
+    processes.push_back(ProcessJson(process, progress));
     if (process.role != "worker") continue;
     total.set_bytes_sent(total.bytes_sent() + s.bytes_sent());
     total.set_bytes_received(total.bytes_received() + s.bytes_received());
     total.set_compute_seconds(total.compute_seconds() + s.compute_seconds());
     total.set_exchange_seconds(total.exchange_seconds() + s.exchange_seconds());
     total.set_data_seconds(total.data_seconds() + s.data_seconds());
-    waiting += WaitsOf(process.rank, facts.progress).waiting_seconds;
+    waiting += WaitsOf(process.rank, progress).waiting_seconds;
     latency.Add(LatencyHistogram(s.chunk_latency()));
   }
   // Sums over all workers.
@@ -164,8 +178,8 @@ std::string SummaryJson(const RunFacts& facts) {
   summary["data_seconds"] = total.data_seconds();
   summary["chunk_latency_microseconds"] = LatencyJson(latency);
   summary["processes"] = std::move(processes);
-  if (!facts.weights_sha256.empty()) {
-    summary["weights_sha256"] = facts.weights_sha256;
+  if (!weights_sha256.empty()) {
+    summary["weights_sha256"] = weights_sha256;
   }
   return absl::StrCat(summary.dump(2), "\n");
 }
