@@ -307,64 +307,30 @@ TRIBUTARY_INLINE void BackwardInput(int64_t rows, int64_t inputs,
 
 // Separate functions, because templates cannot be multiversioned, and because
 // GCC keeps fewer sums in registers if one function contains both kinds.
-TRIBUTARY_WIDE_VERSION
-void WideForward(int64_t rows, int64_t inputs, int64_t outputs, const float* x,
-                 const float* w, bool accumulate, float* y, float* packed) {
-  Forward<WideRegisters>(rows, inputs, outputs, x, w, accumulate, y, packed);
-}
-
-TRIBUTARY_WIDE_VERSION
-void WideBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                       const float* dy, const float* w, bool accumulate,
-                       float* dx) {
-  BackwardInput<WideRegisters>(rows, inputs, outputs, dy, w, accumulate, dx);
-}
-
-TRIBUTARY_NARROW_VERSIONS
-void NarrowForward(int64_t rows, int64_t inputs, int64_t outputs,
-                   const float* x, const float* w, bool accumulate, float* y,
-                   float* packed) {
-  Forward<NarrowRegisters>(rows, inputs, outputs, x, w, accumulate, y, packed);
-}
-
-TRIBUTARY_NARROW_VERSIONS
-void NarrowBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                         const float* dy, const float* w, bool accumulate,
-                         float* dx) {
-  BackwardInput<NarrowRegisters>(rows, inputs, outputs, dy, w, accumulate, dx);
-}
-
-TRIBUTARY_WIDE_VERSION
-void WideForward(int64_t rows, int64_t inputs, int64_t outputs, const float* x,
-                 const Bfloat16* w, bool accumulate, float* y, float* packed) {
-  Forward<WideRegisters>(rows, inputs, outputs, x, w, accumulate, y, packed);
-}
-
-TRIBUTARY_WIDE_VERSION
-void WideBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                       const float* dy, const Bfloat16* w, bool accumulate,
-                       float* dx) {
-  BackwardInput<WideRegisters>(rows, inputs, outputs, dy, w, accumulate, dx);
-}
-
-TRIBUTARY_NARROW_VERSIONS
-void NarrowForward(int64_t rows, int64_t inputs, int64_t outputs,
-                   const float* x, const Bfloat16* w, bool accumulate, float* y,
-                   float* packed) {
-  Forward<NarrowRegisters>(rows, inputs, outputs, x, w, accumulate, y, packed);
-}
-
-TRIBUTARY_NARROW_VERSIONS
-void NarrowBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                         const float* dy, const Bfloat16* w, bool accumulate,
-                         float* dx) {
-  BackwardInput<NarrowRegisters>(rows, inputs, outputs, dy, w, accumulate, dx);
-}
+#define TRIBUTARY_SKINNY_GEMM(kind, versions, W)                              \
+  versions void kind##Forward(int64_t rows, int64_t inputs, int64_t outputs,  \
+                              const float* x, const W* w, bool accumulate,    \
+                              float* y, float* packed) {                      \
+    Forward<kind##Registers>(rows, inputs, outputs, x, w, accumulate, y,      \
+                             packed);                                         \
+  }                                                                           \
+  versions void kind##BackwardInput(int64_t rows, int64_t inputs,             \
+                                    int64_t outputs, const float* dy,         \
+                                    const W* w, bool accumulate, float* dx) { \
+    BackwardInput<kind##Registers>(rows, inputs, outputs, dy, w, accumulate,  \
+                                   dx);                                       \
+  }
+TRIBUTARY_SKINNY_GEMM(Wide, TRIBUTARY_WIDE_VERSION, float)
+TRIBUTARY_SKINNY_GEMM(Wide, TRIBUTARY_WIDE_VERSION, Bfloat16)
+TRIBUTARY_SKINNY_GEMM(Narrow, TRIBUTARY_NARROW_VERSIONS, float)
+TRIBUTARY_SKINNY_GEMM(Narrow, TRIBUTARY_NARROW_VERSIONS, Bfloat16)
+#undef TRIBUTARY_SKINNY_GEMM
 
 }  // namespace
 
+template <typename W>
 void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
-                   const float* x, const float* w, bool accumulate, float* y,
+                   const float* x, const W* w, bool accumulate, float* y,
                    float* packed) {
   if (simd::HasWideRegisters()) {
     WideForward(rows, inputs, outputs, x, w, accumulate, y, packed);
@@ -373,8 +339,9 @@ void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
   }
 }
 
+template <typename W>
 void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                         const float* dy, const float* w, bool accumulate,
+                         const float* dy, const W* w, bool accumulate,
                          float* dx) {
   if (simd::HasWideRegisters()) {
     WideBackwardInput(rows, inputs, outputs, dy, w, accumulate, dx);
@@ -383,24 +350,13 @@ void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
   }
 }
 
-void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
-                   const float* x, const Bfloat16* w, bool accumulate, float* y,
-                   float* packed) {
-  if (simd::HasWideRegisters()) {
-    WideForward(rows, inputs, outputs, x, w, accumulate, y, packed);
-  } else {
-    NarrowForward(rows, inputs, outputs, x, w, accumulate, y, packed);
-  }
-}
-
-void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                         const float* dy, const Bfloat16* w, bool accumulate,
-                         float* dx) {
-  if (simd::HasWideRegisters()) {
-    WideBackwardInput(rows, inputs, outputs, dy, w, accumulate, dx);
-  } else {
-    NarrowBackwardInput(rows, inputs, outputs, dy, w, accumulate, dx);
-  }
-}
+template void SkinnyForward(int64_t, int64_t, int64_t, const float*,
+                            const float*, bool, float*, float*);
+template void SkinnyForward(int64_t, int64_t, int64_t, const float*,
+                            const Bfloat16*, bool, float*, float*);
+template void SkinnyBackwardInput(int64_t, int64_t, int64_t, const float*,
+                                  const float*, bool, float*);
+template void SkinnyBackwardInput(int64_t, int64_t, int64_t, const float*,
+                                  const Bfloat16*, bool, float*);
 
 }  // namespace tributary::cpu

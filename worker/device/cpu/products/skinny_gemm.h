@@ -14,26 +14,21 @@ namespace tributary::cpu {
 // registers.
 inline constexpr int64_t kSkinnyRows = 16;
 
-// SkinnyForward and SkinnyBackwardInput each have an overload for a matrix w in
-// float32 and an overload for a matrix w in bfloat16.
+// W, the type of the matrix w, is float or Bfloat16.
 //
-// SkinnyForward computes y[rows, outputs] = x[rows, inputs] w[outputs,
-// inputs]^T. With `accumulate`, it adds the product to y instead. `packed` is
-// temporary memory of inputs * kSkinnyRows floats.
+// Computes y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T. With
+// `accumulate`, adds the product to y instead. `packed` is temporary memory of
+// inputs * kSkinnyRows floats.
+template <typename W>
 void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
-                   const float* x, const float* w, bool accumulate, float* y,
-                   float* packed);
-void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
-                   const float* x, const Bfloat16* w, bool accumulate, float* y,
+                   const float* x, const W* w, bool accumulate, float* y,
                    float* packed);
 
 // Computes dx[rows, inputs] = dy[rows, outputs] w[outputs, inputs]. With
 // `accumulate`, adds the product to dx instead.
+template <typename W>
 void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                         const float* dy, const float* w, bool accumulate,
-                         float* dx);
-void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                         const float* dy, const Bfloat16* w, bool accumulate,
+                         const float* dy, const W* w, bool accumulate,
                          float* dx);
 
 }  // namespace tributary::cpu
