@@ -66,4 +66,5 @@ def room_test(name = None, room = None, deps = [], alone = {}, exclude = [], **k
         arguments = dict({"srcs": [test + ".cc"]}, **arguments)
 
         # A test's own libraries come first: they may replace others.
-        cc_test(name = test, deps = arguments.pop("deps", []) + deps, **arguments)
+        own = arguments.pop("deps", [])
+        cc_test(name = test, deps = own + [dep for dep in deps if dep not in own], **arguments)

@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/data/data_test_util.h"
-#include "tests/worker/data/text/text_test_util.h"
+#include "tests/worker/data/text_test_util.h"
 #include "worker/data/text/text_encoding.h"
 #include "worker/data/text/text_tokens.h"
 

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
-#include "tests/worker/data/text/text_test_util.h"
+#include "tests/worker/data/text_test_util.h"
 
 namespace tributary {
 namespace {

@@ -1,6 +1,6 @@
 // A small WordPiece vocabulary for tests of texts.
-#ifndef TRIBUTARY_TESTS_WORKER_DATA_TEXT_TEXT_TEST_UTIL_H_
-#define TRIBUTARY_TESTS_WORKER_DATA_TEXT_TEXT_TEST_UTIL_H_
+#ifndef TRIBUTARY_TESTS_WORKER_DATA_TEXT_TEST_UTIL_H_
+#define TRIBUTARY_TESTS_WORKER_DATA_TEXT_TEST_UTIL_H_
 
 #include <cstdint>
 #include <memory>
@@ -38,4 +38,4 @@ inline std::unique_ptr<Tokenizer> SmallTokenizer() {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_TESTS_WORKER_DATA_TEXT_TEXT_TEST_UTIL_H_
+#endif  // TRIBUTARY_TESTS_WORKER_DATA_TEXT_TEST_UTIL_H_
