@@ -216,29 +216,29 @@ Lies TwoHellos(int64_t) {
 std::vector<Misdeed> AllMisdeeds(int64_t pieces) {
   constexpr bool kLater = true;
   return {
-      {"sends no Ready", kAllKinds, false, JobEnd::kHonest,
+      {"sends no Ready", kAllKinds, false, ExpectedEnd::kHonest,
        WithoutReport(WorkerReport::kReady)},
-      {"sends no Synced", kFewKinds, false, JobEnd::kHonest,
+      {"sends no Synced", kFewKinds, false, ExpectedEnd::kHonest,
        WithoutReport(WorkerReport::kSynced)},
-      {"sends no initial weights", kSomeKinds, false, JobEnd::kNamed,
+      {"sends no initial weights", kSomeKinds, false, ExpectedEnd::kNamed,
        [](int64_t) { return NoInitialWeights(/*claims=*/false); }},
       {"claims to have sent the initial weights", kFewKinds, false,
-       JobEnd::kNamed,
+       ExpectedEnd::kNamed,
        [](int64_t) { return NoInitialWeights(/*claims=*/true); }},
-      {"contributes nothing", kSomeKinds, kLater, JobEnd::kNamed,
+      {"contributes nothing", kSomeKinds, kLater, ExpectedEnd::kNamed,
        WithoutContributions("")},
       {"contributes nothing and claims to wait", kFewKinds, kLater,
-       JobEnd::kNamed, WithoutContributions("exchange")},
+       ExpectedEnd::kNamed, WithoutContributions("exchange")},
       {"contributes nothing and claims to evaluate", kFewKinds, kLater,
-       JobEnd::kNamed, WithoutContributions("evaluate")},
+       ExpectedEnd::kNamed, WithoutContributions("evaluate")},
       {"leases steps and contributes nothing", kOnlyAsynchronous, kLater,
-       JobEnd::kNamed, WithoutContributions("")},
-      {"does not contribute to one chunk", kFewKinds, kLater, JobEnd::kNamed,
-       OneChunkMissing},
-      {"does not evaluate", kEvaluatingKinds, false, JobEnd::kNamed,
+       ExpectedEnd::kNamed, WithoutContributions("")},
+      {"does not contribute to one chunk", kFewKinds, kLater,
+       ExpectedEnd::kNamed, OneChunkMissing},
+      {"does not evaluate", kEvaluatingKinds, false, ExpectedEnd::kNamed,
        WithoutReport(WorkerReport::kEvaluation)},
-      {"reports pieces of another worker", kFewKinds, false, JobEnd::kNamed,
-       Reporting([pieces](WorkerReport* report) {
+      {"reports pieces of another worker", kFewKinds, false,
+       ExpectedEnd::kNamed, Reporting([pieces](WorkerReport* report) {
          if (!report->has_evaluation()) return;
          EvaluationReport* const result = report->mutable_evaluation();
          result->set_piece(pieces - 1 - result->piece());
@@ -246,7 +246,7 @@ std::vector<Misdeed> AllMisdeeds(int64_t pieces) {
       {"reports more correct samples than there are",
        {JobKind::kSynchronous, JobKind::kAllReduce},
        false,
-       JobEnd::kNamed,
+       ExpectedEnd::kNamed,
        Reporting([](WorkerReport* report) {
          if (!report->has_evaluation()) return;
          report->mutable_evaluation()->set_correct(1000);
@@ -254,7 +254,7 @@ std::vector<Misdeed> AllMisdeeds(int64_t pieces) {
       {"reports an infinite time",
        {JobKind::kSynchronous, JobKind::kAsynchronous, JobKind::kAllReduce},
        false,
-       JobEnd::kNamed,
+       ExpectedEnd::kNamed,
        Reporting([](WorkerReport* report) {
          if (!report->has_heartbeat()) return;
          report->mutable_heartbeat()->mutable_statistics()->set_leaf_seconds(
@@ -263,46 +263,52 @@ std::vector<Misdeed> AllMisdeeds(int64_t pieces) {
       {"does not save its state",
        {JobKind::kAllReduce},
        false,
-       JobEnd::kNamed,
+       ExpectedEnd::kNamed,
        WithoutReport(WorkerReport::kSaved)},
       {"uses the incarnation of another worker", kFewKinds, false,
-       JobEnd::kFails, Greeting([](Hello* hello) {
+       ExpectedEnd::kFails, Greeting([](Hello* hello) {
          hello->set_incarnation(hello->incarnation() + 1);
        })},
       {"shows an assignment that it has not got", kFewKinds, false,
-       JobEnd::kNamed, ForgedAssignment},
-      {"sends Hello twice", kOnlySynchronous, false, JobEnd::kNamed, TwoHellos},
-      {"contributes to nodes of others", kServerKinds, kLater, JobEnd::kNamed,
+       ExpectedEnd::kNamed, ForgedAssignment},
+      {"sends Hello twice", kOnlySynchronous, false, ExpectedEnd::kNamed,
+       TwoHellos},
+      {"contributes to nodes of others", kServerKinds, kLater,
+       ExpectedEnd::kNamed,
        Contributing([](Contribution* c) { c->set_node(1); })},
       {"contributes a part of a batch", kOnlyAsynchronous, kLater,
-       JobEnd::kNamed, Contributing([](Contribution* c) { c->set_node(2); })},
+       ExpectedEnd::kNamed,
+       Contributing([](Contribution* c) { c->set_node(2); })},
       {"computes from a version of the future", kOnlyAsynchronous, false,
-       JobEnd::kNamed,
+       ExpectedEnd::kNamed,
        Contributing([](Contribution* c) { c->set_base_version(1000); })},
-      {"has a wrong sample count", kServerKinds, kLater, JobEnd::kNamed,
+      {"has a wrong sample count", kServerKinds, kLater, ExpectedEnd::kNamed,
        Contributing([](Contribution* c) { c->set_weight(c->weight() + 1); })},
       {"contributes wrong numbers, then an invalid message",
        {JobKind::kSynchronous, JobKind::kTwoServers, JobKind::kReplicas,
         JobKind::kLocalSteps},
        kLater,
-       JobEnd::kNamed,
+       ExpectedEnd::kNamed,
        WrongNumbersFirst},
-      {"contributes to a step of the future", kFewKinds, kLater, JobEnd::kNamed,
+      {"contributes to a step of the future", kFewKinds, kLater,
+       ExpectedEnd::kNamed,
        Contributing([](Contribution* c) { c->set_step(c->step() + 1000); })},
       {"contributes to a negative step", kOnlySynchronous, false,
-       JobEnd::kNamed, Contributing([](Contribution* c) { c->set_step(-1); })},
-      {"uses another encoding", kFewKinds, false, JobEnd::kNamed,
+       ExpectedEnd::kNamed,
+       Contributing([](Contribution* c) { c->set_step(-1); })},
+      {"uses another encoding", kFewKinds, false, ExpectedEnd::kNamed,
        Contributing([](Contribution* c) { c->set_encoding(FLOAT16); })},
       {"contributes to a chunk that is not there", kFewKinds, false,
-       JobEnd::kNamed, Contributing([](Contribution* c) { c->set_chunk(99); })},
-      {"sends a payload that is too short", kFewKinds, false, JobEnd::kNamed,
-       ShortPayload},
-      {"has an infinite loss", kServerKinds, kLater, JobEnd::kNamed,
+       ExpectedEnd::kNamed,
+       Contributing([](Contribution* c) { c->set_chunk(99); })},
+      {"sends a payload that is too short", kFewKinds, false,
+       ExpectedEnd::kNamed, ShortPayload},
+      {"has an infinite loss", kServerKinds, kLater, ExpectedEnd::kNamed,
        Contributing([](Contribution* c) {
          c->set_loss_sum(std::numeric_limits<double>::infinity());
        })},
       {"has gradients that are not numbers", kServerKinds, kLater,
-       JobEnd::kFails, NanGradient},
+       ExpectedEnd::kFails, NanGradient},
   };
 }
 

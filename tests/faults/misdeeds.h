@@ -23,7 +23,7 @@ enum class JobKind {
 };
 
 // How the job must end.
-enum class JobEnd {
+enum class ExpectedEnd {
   // The honest workers compute the result; a line may name the other worker.
   kHonest,
   // The same, and a line names the worker.
@@ -38,7 +38,7 @@ struct Misdeed {
   // begins after some honest steps if `later` is true.
   std::vector<JobKind> kinds;
   bool later = false;
-  JobEnd end = JobEnd::kNamed;
+  ExpectedEnd end = ExpectedEnd::kNamed;
   // Makes the worker misbehave from this step on.
   std::function<Lies(int64_t from)> lies;
 };

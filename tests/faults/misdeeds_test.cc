@@ -171,22 +171,22 @@ class MisdeedsTest : public testing::Test {
     }
     const absl::Duration time = absl::Now() - begin;
     std::string line = LineAboutTheCulprit(log_file);
-    if (misdeed.end == JobEnd::kFails) {
+    if (misdeed.end == ExpectedEnd::kFails) {
       EXPECT_FALSE(status.ok());
       EXPECT_TRUE(absl::StrContains(status.message(), kCulprit)) << status;
       line = std::string(status.message());
     } else {
       EXPECT_TRUE(status.ok()) << status;
       EXPECT_TRUE(!HasBits(kind) || found == digest) << found;
-      EXPECT_TRUE(misdeed.end != JobEnd::kNamed || !line.empty());
+      EXPECT_TRUE(misdeed.end != ExpectedEnd::kNamed || !line.empty());
     }
     EXPECT_LT(time, kMost);
     line = WithoutPlaces(line);
     absl::PrintF("| %d | %s | %s | %d | %s | %.1f | %s |\n", cases_,
                  misdeed.name, NameOf(kind), from,
-                 misdeed.end == JobEnd::kFails ? "fails"
-                 : HasBits(kind)               ? "bits"
-                                               : "trains",
+                 misdeed.end == ExpectedEnd::kFails ? "fails"
+                 : HasBits(kind)                    ? "bits"
+                                                    : "trains",
                  absl::ToDoubleSeconds(time), line);
   }
 
