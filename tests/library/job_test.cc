@@ -250,8 +250,7 @@ TEST_F(JobTest, StopBeforeRunEndsTheJobAtOnce) {
   job.Stop();
   EXPECT_THAT(job.Run(),
               StatusIs(absl::StatusCode::kCancelled, "stopped by request"));
-  EXPECT_THAT(job.Run(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                  HasSubstr("Run was called twice")));
+  EXPECT_THAT(job.Run(), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(JobTest, TheProgramsErrorIsThatOfTheJob) {
@@ -278,9 +277,7 @@ TEST_F(JobTest, TheProgramsErrorIsThatOfTheJob) {
     worker->NextStep();
     return declared;
   };
-  EXPECT_THAT(Run(options),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("returned before the job has ended")));
+  EXPECT_THAT(Run(options), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(JobTest, AnotherWorkerTakesOver) {

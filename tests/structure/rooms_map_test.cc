@@ -30,7 +30,6 @@ TEST(RoomsMapTest, RefusesLinesThatAreNoRoom) {
 TEST(RoomsMapTest, RefusesARoomThatIsListedTwice) {
   const absl::Status status = ParseRoomsMap("a:\na: b\n").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("room a is listed twice"));
 }
 
 TEST(RoomsMapTest, FindsACycle) {

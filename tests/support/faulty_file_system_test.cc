@@ -127,8 +127,8 @@ TEST_F(FaultyFileSystemTest, TheDiskIsFullAtTheByteThatWasSaid) {
   EXPECT_EQ(Read("g"), "fo");
   ASSERT_TRUE(disk_.Remove(root_ + "/f").ok());
   EXPECT_TRUE(file->Append("four").ok());
-  EXPECT_THAT(file->Append("x"), StatusIs(absl::StatusCode::kResourceExhausted,
-                                          HasSubstr("cannot append")));
+  EXPECT_THAT(file->Append("x"),
+              StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 TEST_F(FaultyFileSystemTest, WhatIsSyncedUnderASyncedNameSurvives) {
@@ -139,8 +139,7 @@ TEST_F(FaultyFileSystemTest, WhatIsSyncedUnderASyncedNameSurvives) {
   EXPECT_THAT(Names(), ElementsAre("f"));
   EXPECT_EQ(Read("f"), "text");
   EXPECT_THAT(file->Append("x"),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("opened before the power cut")));
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(FaultyFileSystemTest, SyncedBytesWithoutANameAreLost) {
@@ -211,9 +210,8 @@ TEST_F(FaultyFileSystemTest, AnExchangeIsDoneOrNot) {
     seen.insert(Read("a") + Read("b"));
   }
   EXPECT_EQ(seen, (std::set<std::string>{"12", "21"}));
-  EXPECT_THAT(
-      disk_.Exchange(root_ + "/a", root_ + "/c"),
-      StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot exchange")));
+  EXPECT_THAT(disk_.Exchange(root_ + "/a", root_ + "/c"),
+              StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(FaultyFileSystemTest, AFileMayMoveToAnotherFolder) {

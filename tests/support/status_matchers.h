@@ -31,6 +31,14 @@ MATCHER_P2(StatusIs, code, message,
                                      result_listener);
 }
 
+// Matches a Status or StatusOr with this code.
+MATCHER_P(StatusIs, code,
+          absl::StrCat(negation ? "is not " : "is ",
+                       absl::StatusCodeToString(code))) {
+  *result_listener << "whose status is " << StatusOf(arg);
+  return StatusOf(arg).code() == code;
+}
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_TESTS_SUPPORT_STATUS_MATCHERS_H_

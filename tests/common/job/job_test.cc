@@ -112,8 +112,6 @@ TEST(LoadJobTest, RefusesWhatIsNoReadableFile) {
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(missing.status().message()),
               HasSubstr("/nowhere/job.textproto"));
-  EXPECT_THAT(std::string(missing.status().message()),
-              HasSubstr("No such file"));
   EXPECT_THAT(std::string(LoadJob(testing::TempDir()).status().message()),
               HasSubstr("Is a directory"));
   const std::string path = testing::TempDir() + "/large.textproto";

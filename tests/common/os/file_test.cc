@@ -59,8 +59,7 @@ TEST_F(FileTest, AFailedWriteLeavesTheOldFile) {
   ASSERT_EQ(mkdir(path.c_str(), 0777), 0);
   std::ofstream(path + "/inside") << "x";
   const absl::Status status = WriteFileAtomically(path, {"new"});
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("cannot rename")));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(Names(), ElementsAre("f"));
   EXPECT_EQ(*ReadFile(path + "/inside", 100), "x");
 }

@@ -116,7 +116,7 @@ TEST(SafetensorsTest, RefusesNamesThatTheFormatCannotHold) {
   EXPECT_THAT(std::string(write("x", "x").message()),
               HasSubstr("two tensors are called \"x\""));
   EXPECT_THAT(SafetensorsFile::Open(PathOf("never.safetensors")),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot open")));
+              StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST(SafetensorsTest, WritesNothingThatReadersRefuse) {

@@ -131,8 +131,6 @@ TEST(OutputDirectoryTest, TheMetricsOfAKilledRunStayProtected) {
   const absl::Status refused =
       OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("holds the results of another run"));
   EXPECT_TRUE(std::filesystem::exists(path + "/metrics.jsonl"));
 
   // It was killed before its first step.
@@ -149,8 +147,6 @@ TEST(OutputDirectoryTest, IsClaimedByOneAtATime) {
   const absl::Status second =
       OutputDirectory::Claim(path, OutputDirectory::Earlier::kReplace).status();
   EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(second.message()),
-              HasSubstr("another run is writing here"));
   first->reset();
   EXPECT_TRUE(
       OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).ok());

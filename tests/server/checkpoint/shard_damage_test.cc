@@ -176,8 +176,6 @@ TEST(DamageTest, AMissingFileIsRefused) {
       ExpectRefused(facts, folder, name);
     }
     EXPECT_EQ(VerifyCheckpoint(folder).code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(std::string(VerifyCheckpoint(folder).message()),
-                HasSubstr("is missing"));
     WriteBytes(path, good);
   }
 }

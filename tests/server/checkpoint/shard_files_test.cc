@@ -134,8 +134,7 @@ TEST(ShardFilesTest, SeveralServersWriteTheirPieces) {
       SafetensorsFile::Open(folder + "/model-00001-of-00002.safetensors");
   // "b" begins at element 16 of the arena, and chunks have 32.
   EXPECT_THAT((*model->Find("b[0:16]"))->shape, ElementsAre(16));
-  EXPECT_THAT(model->Find("b"), StatusIs(absl::StatusCode::kNotFound,
-                                         HasSubstr("has no tensor called b")));
+  EXPECT_THAT(model->Find("b"), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST(ShardFilesTest, WithoutStateThereIsNoOptimizerFile) {

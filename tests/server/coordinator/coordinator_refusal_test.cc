@@ -251,8 +251,7 @@ TEST_F(CoordinatorRefusalTest, ARefusedWorkerLeavesANotice) {
   join.set_host("h");
   join.set_pid(5);
   EXPECT_THAT(coordinator_->AddWorker(join, &first_),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("this process speaks protocol version")));
+              StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(coordinator_->TakeNotices(),
               ElementsAre(HasSubstr("a worker (host h, process 5) is refused: "
                                     "this process speaks protocol version")));
@@ -429,8 +428,6 @@ TEST_F(CoordinatorRefusalTest, LaterAttemptsKeepTheData) {
   JoinAll();
   const absl::Status refused = SayReadyWith(&first_, 5);
   EXPECT_TRUE(absl::IsInvalidArgument(refused));
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("those of the workers that it was begun with"));
   EXPECT_TRUE(servers_[0].orders.empty());
   ASSERT_TRUE(SayReadyWith(&second_, 7).ok());
   ASSERT_FALSE(servers_[0].orders.empty());

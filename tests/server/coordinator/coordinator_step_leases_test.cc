@@ -66,8 +66,7 @@ TEST_F(AsynchronousCoordinatorTest, EndsWhenAllStepsAreApplied) {
   EXPECT_TRUE(slow.Got(CoordinatorOrder::kFinished));
   // The same step a second time.
   EXPECT_THAT(SaySums(0, 1, {1, 1, 1}),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       testing::HasSubstr("step sums outside of training")));
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST_F(AsynchronousCoordinatorTest, GivesTheStepsOfASilentWorkerToOthers) {

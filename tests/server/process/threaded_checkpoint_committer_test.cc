@@ -160,7 +160,6 @@ TEST_F(ThreadedCheckpointCommitterTest, ACoordinatorThatWasOvertakenEnds) {
   EXPECT_FALSE(worker_.Got(CoordinatorOrder::kFinished));
   for (const absl::Status& closed : {worker_.closed, server_.closed()}) {
     EXPECT_EQ(closed.code(), absl::StatusCode::kAborted);
-    EXPECT_THAT(std::string(closed.message()), HasSubstr("taken over"));
   }
 }
 

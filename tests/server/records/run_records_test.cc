@@ -174,8 +174,7 @@ TEST_F(RunRecordsTest, RefusesRequestsWhenTooManyWait) {
   records_.Get({}, [&](const absl::StatusOr<RecordsReply>& reply) {
     refused = reply.status();
   });
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
-                                HasSubstr("call again")));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted));
   reader_.RunAll();
   EXPECT_EQ(answered, RunRecords::kMaxPending);
   EXPECT_TRUE(Get({}).ok());
@@ -286,8 +285,7 @@ TEST_F(RunRecordsTest, BoundsTheNumberOfReports) {
   }
   report.set_id(RunRecords::kMaxReports + 1);
   EXPECT_THAT(records_.Report(report, 0),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("were reported already")));
+              StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 }  // namespace

@@ -16,7 +16,6 @@ namespace tributary {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::Pair;
 
 constexpr int64_t kSessionElements = 1008;
@@ -123,8 +122,7 @@ TEST_F(ReplicaReadSessionTest, LimitsTheNumberOfOpenReads) {
   EXPECT_FALSE(streams[1].closed().has_value());
   ASSERT_TRUE(streams[2].closed().has_value());
   EXPECT_THAT(*streams[2].closed(),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("too many processes are reading")));
+              StatusIs(absl::StatusCode::kResourceExhausted));
   open.erase(open.begin() + 1, open.end());
   open.push_back(Open(&memory_, &streams[3]));
   Request(kVersion, open.back().get());

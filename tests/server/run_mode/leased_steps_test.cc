@@ -12,7 +12,6 @@ namespace tributary {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class LeasedStepsTest : public RunModeTest {
@@ -88,12 +87,10 @@ TEST_F(LeasedStepsTest, LeasesTheStepsOfAWorkerThatIsOutToOthers) {
 TEST_F(LeasedStepsTest, RefusesWorkersThatAskTooEarlyOrTooOften) {
   mode_->Begin(0);
   membership_.Find(first_)->synced = false;
-  EXPECT_THAT(Request(first_), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                        HasSubstr("before Synced")));
+  EXPECT_THAT(Request(first_), StatusIs(absl::StatusCode::kFailedPrecondition));
   absl::Status status;
   for (int i = 0; i < 1000 && status.ok(); ++i) status = Request(second_);
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
-                               HasSubstr("more steps than it can compute")));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
 }
 
 }  // namespace

@@ -34,8 +34,7 @@ TEST_F(OrderedStepsTest, RefusesWhatBelongsToOtherModes) {
   Make();
   const int64_t worker = AddWorker();
   EXPECT_THAT(mode_->RequestStep(*membership_.Find(worker)),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("outside of asynchronous mode")));
+              StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(mode_->CheckReportsSums(worker),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("not the first of an all-reduce")));
@@ -74,8 +73,7 @@ TEST_F(OrderedStepsTest, IsTheModeOfAllPoliciesButTheAsynchronousOne) {
     Make();
     return mode_->RequestStep(*membership_.Find(AddWorker()));
   };
-  const auto is_refused = StatusIs(absl::StatusCode::kFailedPrecondition,
-                                   HasSubstr("outside of asynchronous mode"));
+  const auto is_refused = StatusIs(absl::StatusCode::kFailedPrecondition);
   consistency->mutable_synchronous();
   EXPECT_THAT(request(), is_refused);
   consistency->mutable_stale_synchronous();

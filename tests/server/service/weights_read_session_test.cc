@@ -89,9 +89,7 @@ TEST_F(WeightsReadSessionTest, RefusesReadersBeforeTheModelIsKnown) {
   served_.weights.engine = nullptr;
   Request(/*version=*/0);
   ASSERT_TRUE(stream_.closed().has_value());
-  EXPECT_THAT(*stream_.closed(),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       HasSubstr("does not know the model yet")));
+  EXPECT_THAT(*stream_.closed(), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace

@@ -132,9 +132,8 @@ TEST_F(AllReducePartTest, AwaitsMembersForLongerThanTheLease) {
     session->OnMessage(order, ReceivedPayload());
   };
   lease_ = absl::Minutes(2);
-  EXPECT_THAT(
-      JoinAt(/*version=*/0, form_group),
-      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a member is lost")));
+  EXPECT_THAT(JoinAt(/*version=*/0, form_group),
+              StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_GT(network_.connect_timeout, lease_);
 }
 
@@ -150,19 +149,17 @@ TEST_F(AllReducePartTest, AMemberWithOtherInitialWeightsFails) {
     session->OnMessage(order, ReceivedPayload());
   };
   // Member 0 publishes the digests.
-  EXPECT_THAT(
-      JoinAt(/*version=*/0,
-             [](FakeMembership::Session* session) {
-               CoordinatorOrder order;
-               order.mutable_group()->add_leaf_begin(0);
-               session->OnMessage(order, ReceivedPayload());
-             }),
-      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a member is lost")));
+  EXPECT_THAT(JoinAt(/*version=*/0,
+                     [](FakeMembership::Session* session) {
+                       CoordinatorOrder order;
+                       order.mutable_group()->add_leaf_begin(0);
+                       session->OnMessage(order, ReceivedPayload());
+                     }),
+              StatusIs(absl::StatusCode::kUnavailable));
   ASSERT_TRUE(reports_.back().has_publication());
   first_digests_ = reports_.back().publication().part(0);
-  EXPECT_THAT(
-      JoinAt(/*version=*/0, form_group),
-      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a member is lost")));
+  EXPECT_THAT(JoinAt(/*version=*/0, form_group),
+              StatusIs(absl::StatusCode::kUnavailable));
   // The second parameter of the tiny MLP.
   first_digests_[8] ^= 1;
   EXPECT_THAT(JoinAt(/*version=*/0, form_group),
@@ -176,11 +173,10 @@ TEST_F(AllReducePartTest, AMemberWithOtherInitialWeightsFails) {
 // one that the attempt began with. A simulated history has found that the
 // worker ended with an error.
 TEST_F(AllReducePartTest, AWorkerThatJoinsLateWaitsForTheNextAttempt) {
-  EXPECT_THAT(
-      JoinLate([](FakeMembership::Session* session) {
-        session->OnGone(absl::AbortedError("the attempt is over"));
-      }),
-      StatusIs(absl::StatusCode::kAborted, HasSubstr("the attempt is over")));
+  EXPECT_THAT(JoinLate([](FakeMembership::Session* session) {
+                session->OnGone(absl::AbortedError("the attempt is over"));
+              }),
+              StatusIs(absl::StatusCode::kAborted));
   ASSERT_EQ(reports_.size(), 2u);
   EXPECT_EQ(reports_[1].synced().version(), kVersion);
 }

@@ -14,7 +14,6 @@
 namespace tributary {
 namespace {
 
-using ::testing::HasSubstr;
 
 class ClusterTest : public testing::Test {
  protected:
@@ -35,10 +34,8 @@ TEST_F(ClusterTest, AServerThatDoesNotListenEndsTheJob) {
     return RunServer(server, shutdown);
   };
   Cluster cluster(options_);
-  EXPECT_THAT(cluster.start(), StatusIs(absl::StatusCode::kUnavailable,
-                                        HasSubstr("no free port")));
-  EXPECT_THAT(*cluster.end(), StatusIs(absl::StatusCode::kCancelled,
-                                       HasSubstr("stopped by request")));
+  EXPECT_THAT(cluster.start(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(*cluster.end(), StatusIs(absl::StatusCode::kCancelled));
 }
 
 TEST_F(ClusterTest, WithoutServer0NoOtherServerStarts) {
@@ -48,8 +45,7 @@ TEST_F(ClusterTest, WithoutServer0NoOtherServerStarts) {
     return absl::UnavailableError("no free port");
   };
   Cluster cluster(options_);
-  EXPECT_THAT(cluster.start(), StatusIs(absl::StatusCode::kUnavailable,
-                                        HasSubstr("no free port")));
+  EXPECT_THAT(cluster.start(), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(cluster.addresses()[1], "");
 }
 

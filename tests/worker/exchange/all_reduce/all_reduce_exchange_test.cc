@@ -261,8 +261,7 @@ TEST(AllReduceExchangeTest, AbortsBeforeItDestroysMessagesInFlight) {
   members.worker(0)->PushStep(0);
   members.worker(1)->PushStep(0);
   EXPECT_THAT(members.worker(1)->sink()->AwaitFailure(),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       HasSubstr("the number was lost")));
+              StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace

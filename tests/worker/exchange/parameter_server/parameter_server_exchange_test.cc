@@ -276,7 +276,6 @@ TEST_F(ParameterServerExchangeTest, AsksForADifferentTransportIfMemoryFails) {
   declined.mutable_welcome();
   streams_[0]->Receive(declined);
   EXPECT_TRUE(absl::IsFailedPrecondition(sink_.first)) << sink_.first;
-  EXPECT_THAT(sink_.first.message(), HasSubstr("declined the offer"));
   EXPECT_THAT(sink_.first.message(), HasSubstr("set exchange.transport to "));
 }
 
@@ -300,7 +299,6 @@ TEST_F(ParameterServerExchangeTest, RefusesMemoryThatItHasNotOffered) {
   welcome.mutable_welcome()->mutable_memory();
   streams_[0]->Receive(welcome);
   EXPECT_TRUE(absl::IsFailedPrecondition(sink_.first)) << sink_.first;
-  EXPECT_THAT(sink_.first.message(), HasSubstr("did not request"));
 }
 
 // The server shares the worker's gradients, but not its own weights.

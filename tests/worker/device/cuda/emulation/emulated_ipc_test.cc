@@ -108,8 +108,7 @@ TEST_F(EmulatedIpcTest, TheDriverMayRefuse) {
 
 TEST_F(EmulatedIpcTest, TheOwnerCannotMapItsMemory) {
   EXPECT_THAT(MapSharedMemory(0, handle_).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("the server is in the worker's process")));
+              StatusIs(absl::StatusCode::kFailedPrecondition));
   cudaIpcMemHandle_t handle;
   handle_.handle.copy(handle.reserved, sizeof(handle.reserved));
   void* memory = nullptr;
@@ -204,8 +203,7 @@ TEST_F(EmulatedIpcTest, GivesItsMemoryBack) {
   // Whole pages of 2 MiB.
   EXPECT_EQ(emulated_gpu::FreeMemoryBytes(), free + (size_t{2} << 20));
   EXPECT_THAT(MapSharedMemory(0, handle_).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("the server is in the worker's process")));
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 }  // namespace
