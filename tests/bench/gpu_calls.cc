@@ -50,13 +50,12 @@ class CountingExchange final : public Exchange {
     for (int chunk = 0; chunk < chunks_; ++chunk) Deliver(/*version=*/0, chunk);
   }
   Buffer TakeArena() override { return pool_.Take(); }
-  bool on_device() const override { return memory_ != nullptr; }
   // No work is done, so all arenas may be the same.
   Buffer TakeDeviceArena() override {
     return Buffer(static_cast<float*>(memory_.get()), [](float*) {});
   }
   MemoryView DeviceWeights(int64_t) const override {
-    if (!on_device()) return MemoryView();
+    if (memory_ == nullptr) return MemoryView();
     return {static_cast<float*>(memory_.get()), /*owner=*/nullptr,
             MemoryPlace::kDevice};
   }

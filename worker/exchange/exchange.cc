@@ -17,7 +17,7 @@ std::unique_ptr<StepGradients> Exchange::Begin(
     int64_t step, const std::vector<int64_t>& micro_batches) {
   StepGradients::Plan plan = plan_;
   // Only the server can add sums in its GPU's memory.
-  plan.adds = !on_device();
+  plan.adds = DeviceWeights(step).empty();
   plan.device = device();
   return std::make_unique<StepGradients>(
       plan, micro_batches,

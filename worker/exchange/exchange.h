@@ -76,19 +76,16 @@ class Exchange {
   // Throws std::bad_alloc if memory does not suffice.
   virtual Buffer TakeArena() = 0;
 
-  // Returns true if sums and weights may be in the memory of the worker's GPU,
-  // or of a GPU whose memory it can access. Otherwise, TakeDeviceArena returns
-  // null, and DeviceWeights an empty view. The result does not change between
-  // the arrival of the first weights and Finish.
-  virtual bool on_device() const { return false; }
-  // Returns a gradient arena in the GPU's memory, which Push can send like an
-  // arena of TakeArena. Returns null if all arenas in that memory are in use.
+  // Returns a gradient arena in the memory of the server's GPU, which Push can
+  // send like an arena of TakeArena. Returns null if there is none, or all are
+  // in use.
   virtual Buffer TakeDeviceArena() { return nullptr; }
   // Returns the arena that holds this version of the weights in the memory of
   // the worker's own GPU (kDevice), which can read it at full speed, or of a
-  // different GPU (kPeerDevice). Returns an empty view if there is none. If
-  // there is one, the trainer must read it instead of WorkState::Weights. A
-  // chunk may be read once WorkState::AwaitWeights has returned true for it.
+  // different GPU (kPeerDevice). The trainer must then read it instead of
+  // WorkState::Weights, once WorkState::AwaitWeights has returned true for the
+  // chunk. Returns an empty view if weights pass through host memory; this does
+  // not change between the arrival of the first weights and Finish.
   virtual MemoryView DeviceWeights(int64_t /*version*/) const { return {}; }
 
   // Shows the servers the worker's assignment. The membership client calls this

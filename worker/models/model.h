@@ -96,7 +96,7 @@ class Model {
   virtual absl::Status capture_status() const { return absl::OkStatus(); }
 
   // Returns the names of the layers; element i is the name of layer number i of
-  // LayerObserver::OnLayer. Returns an empty list if the model does not report
+  // StepObserver::OnLayer. Returns an empty list if the model does not report
   // its layers.
   virtual std::vector<std::string> LayerNames() const { return {}; }
 

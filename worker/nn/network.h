@@ -31,12 +31,8 @@ namespace tributary {
 // parameters, or all gradients; ArenaLayout defines their offsets, and the
 // caller owns the block.
 //
-// On devices that capture operations (see Capture), layers run in segments:
-// groups of consecutive layers with several megabytes of parameters. The
-// network waits for all weights of a segment together, and all gradients of a
-// segment become final together. When a second micro-batch with the same seed,
-// number of samples and arenas is computed, the operations of each segment are
-// captured; for all further such micro-batches they are launched as a unit.
+// On devices that capture operations, layers run in segments of several
+// megabytes of parameters, which are launched as a unit (see SegmentCaptures).
 // Micro-batches with rows that do not count (label -1) are not captured. The
 // results are bit-identical with and without capture.
 //
@@ -109,7 +105,7 @@ class Network {
   const Real* Predict(int64_t samples, const void* input, const float* weights);
 
   // Returns the names of the layers. Element i is the name of layer number i of
-  // LayerObserver::OnLayer.
+  // StepObserver::OnLayer.
   std::vector<std::string> LayerNames() const;
 
  private:

@@ -74,16 +74,14 @@ void NetworkPass::SelectRandomNumbers() const {
 }
 
 template <typename Work>
-void NetworkPass::RunLayer(int layer, bool backward, const Work& run) {
+void NetworkPass::RunLayer(int layer, const Work& run) {
   call_.stream = {micro_batch_.seed, RandomPurpose::kDropout, 0,
                   static_cast<uint32_t>(layer)};
-  LayerObserver* const times = micro_batch_.observer == nullptr
-                                   ? nullptr
-                                   : micro_batch_.observer->layers();
-  if (times == nullptr) return run();
+  StepObserver* const observer = micro_batch_.observer;
+  if (observer == nullptr || !observer->observes_layers()) return run();
   const absl::Time begin = MonotonicNow();
   run();
-  times->OnLayer(layer, backward, begin, MonotonicNow());
+  observer->OnLayer(layer, begin, MonotonicNow());
 }
 
 bool NetworkPass::Forward(int begin, int end) {
@@ -102,8 +100,7 @@ bool NetworkPass::Forward(int begin, int end) {
     }
     captures_.Run(SegmentCaptures::Direction::kForward, s, [&] {
       for (int i = segment.begin; i < segment.end; ++i) {
-        RunLayer(i, /*backward=*/false,
-                 [&] { ForwardLayer(i, call_, weights.data()); });
+        RunLayer(i, [&] { ForwardLayer(i, call_, weights.data()); });
       }
     });
   }
@@ -118,7 +115,7 @@ void NetworkPass::Backward(int begin, int end) {
     captures_.Run(SegmentCaptures::Direction::kBackward, s, [&] {
       for (int i = segment.end - 1; i >= segment.begin; --i) {
         if (!structure_.plan.nodes[i].backward) continue;
-        RunLayer(i, /*backward=*/true, [&] {
+        RunLayer(i, [&] {
           BackwardLayer(i, call_, micro_batch_.weights->data(), gradients);
         });
       }

@@ -103,7 +103,7 @@ class NetworkPass {
   // Sets the layer's random stream, excluding the device's random base, and
   // calls run(), and reports its times if they are observed.
   template <typename Work>
-  void RunLayer(int layer, bool backward, const Work& run);
+  void RunLayer(int layer, const Work& run);
 
   const NetworkStructure& structure_;
   Device* const device_;

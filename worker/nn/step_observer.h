@@ -8,19 +8,6 @@
 
 namespace tributary {
 
-// Receives the times at which the layers of a micro-batch begin and end.
-class LayerObserver {
- public:
-  virtual ~LayerObserver() = default;
-  // Called on the compute thread after it has run forward or backward of layer
-  // number `layer` (see Model::LayerNames). On a device with its own memory,
-  // `begin` and `end` are the times at which the thread began and finished to
-  // queue the layer. Not called for layers that are launched as captured
-  // operations (see Capture).
-  virtual void OnLayer(int layer, bool backward, absl::Time begin,
-                       absl::Time end) = 0;
-};
-
 // Receives callbacks on the compute thread while a network computes a
 // micro-batch.
 class StepObserver {
@@ -42,11 +29,15 @@ class StepObserver {
   // meanwhile. Called only if the device has its own memory or a thread of the
   // user's program computes the micro-batch, and never for an empty one.
   virtual void DeviceBusy() {}
-  // Returns the object that receives the times at which layers begin and end.
-  // If it returns null, the times are not measured. The network calls this for
-  // each layer, in forward and in backward, except for layers that are launched
-  // as captured operations.
-  virtual LayerObserver* layers() { return nullptr; }
+  // Returns true if OnLayer must be called.
+  virtual bool observes_layers() const { return false; }
+  // Called after the thread has run forward or backward of layer number `layer`
+  // (see Model::LayerNames). On a device with its own memory, `begin` and `end`
+  // are the times at which the thread began and finished to queue the layer.
+  // Not called for layers that are launched as captured operations (see
+  // Capture).
+  virtual void OnLayer(int /*layer*/, absl::Time /*begin*/,
+                       absl::Time /*end*/) {}
 };
 
 struct LossSums {

@@ -75,8 +75,7 @@ void ComputeThread::OnPhase(Phase phase) {
                                        : Activity::kBackward);
 }
 
-void ComputeThread::OnLayer(int layer, bool /*backward*/, absl::Time begin,
-                            absl::Time end) {
+void ComputeThread::OnLayer(int layer, absl::Time begin, absl::Time end) {
   if (layer < 0 || layer >= static_cast<int>(layers_.size())) return;
   recorder_->Span(layers_[layer], track_, begin, end, about_);
 }

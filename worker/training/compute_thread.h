@@ -20,7 +20,7 @@ namespace tributary {
 // OutputSpec.trace), records when the thread switches between them and when it
 // computes each layer. Only that thread may call the methods; another thread
 // may construct the object.
-class ComputeThread final : public StepObserver, private LayerObserver {
+class ComputeThread final : public StepObserver {
  public:
   // `timer` measures the thread. `recorder` is null if no step is traced. Both
   // must outlive this object. `layers` is the result of Model::LayerNames.
@@ -45,12 +45,10 @@ class ComputeThread final : public StepObserver, private LayerObserver {
   }
   void OnPhase(Phase phase) override;
   void DeviceBusy() override { device_busy_(); }
-  LayerObserver* layers() override { return traced_ ? this : nullptr; }
+  bool observes_layers() const override { return traced_; }
+  void OnLayer(int layer, absl::Time begin, absl::Time end) override;
 
  private:
-  void OnLayer(int layer, bool backward, absl::Time begin,
-               absl::Time end) override;
-
   ComputeThreadTimer* const timer_;
   TraceRecorder* const recorder_;
   int track_ = 0;

@@ -12,7 +12,8 @@
 #include "common/base/status_macros.h"
 #include "common/base/thread_pool.h"
 #include "deploy/launch/plan/update_pass.h"
-#include "worker/nn/step_observer.h"
+#include "worker/nn/gradient_sink.h"
+#include "worker/nn/weights_view.h"
 
 namespace tributary {
 namespace {

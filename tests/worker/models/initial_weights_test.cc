@@ -288,6 +288,7 @@ std::vector<std::vector<float>> GradientsOf(ModelHarness* harness) {
 
 TEST_F(InitialWeightsTest, FrozenParametersHaveNoGradientAndNoWeightDecay) {
   ModelSpec spec = ParseModel(kGpt);
+  spec.mutable_initial_weights()->set_path("unread");
   spec.mutable_initial_weights()->add_freeze("*.wte.weight");
   spec.mutable_initial_weights()->add_freeze("*.h.0.*");
   ModelHarness frozen(spec, TokenInfo(4, 11), /*max_samples=*/2);

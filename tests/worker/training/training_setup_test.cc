@@ -110,7 +110,9 @@ TEST(TrainingSetupTest, TheFirstGroupThatMatchesAppliesToAParameter) {
   group->add_parameters("*.weight");
   group->set_learning_rate_factor(2);
   group->set_weight_decay(false);
-  job.mutable_model()->mutable_initial_weights()->add_freeze("output.weight");
+  InitialWeightsSpec* initial = job.mutable_model()->mutable_initial_weights();
+  initial->set_path("unread");
+  initial->add_freeze("output.weight");
   const auto setup = TrainingSetup::Create(ResolveJob(job), /*threads=*/1);
   ASSERT_TRUE(setup.ok()) << setup.status();
   std::map<std::string, std::pair<float, OptimizerGroup>> parameters;

@@ -82,7 +82,6 @@ class ParameterServerExchange final : public Exchange {
   ~ParameterServerExchange() override;
 
   Buffer TakeArena() override { return arenas_->Take(); }
-  bool on_device() const override { return parts_.on_device; }
   Buffer TakeDeviceArena() override {
     return parts_.on_device ? parts_.device->Take() : nullptr;
   }

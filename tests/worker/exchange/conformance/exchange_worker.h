@@ -74,7 +74,7 @@ class CheckingSink final : public WeightsSink {
 };
 
 // The GPU of a worker whose exchange keeps sums and weights in the memory of a
-// server's GPU (see Exchange::on_device).
+// server's GPU (see Exchange::DeviceWeights).
 struct WorkerGpu {
   Device* device = nullptr;  // Null if the worker uses host memory.
   // True if Exchange::DeviceWeights must be in the memory of this GPU.

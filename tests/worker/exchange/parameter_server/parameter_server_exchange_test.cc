@@ -383,7 +383,6 @@ class DeviceExchangeTest : public ParameterServerExchangeTest {
 
 TEST_F(DeviceExchangeTest, FindsWeightsAndRoomOnTheDevice) {
   ASSERT_TRUE(Greet());
-  EXPECT_TRUE(exchange_->on_device());
   const float* const weights = mapped_["weights"].lock()->data();
   EXPECT_EQ(exchange_->DeviceWeights(4).values, weights);
   EXPECT_EQ(exchange_->DeviceWeights(5).values, weights + kArena);
@@ -435,7 +434,6 @@ TEST_F(DeviceExchangeTest, KnowsThatTheWeightsAreOnADifferentGpu) {
 TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheDeviceCannotBeMapped) {
   mappable_ = false;
   EXPECT_FALSE(Greet());
-  EXPECT_FALSE(exchange_->on_device());
   EXPECT_EQ(exchange_->TakeDeviceArena(), nullptr);
   EXPECT_TRUE(exchange_->DeviceWeights(0).empty());
   EXPECT_EQ(sink_.first, absl::OkStatus());
