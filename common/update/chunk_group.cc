@@ -14,17 +14,16 @@ ChunkUpdater* ChunkGroup::Find(int number) const {
   return place->get();
 }
 
-std::optional<int64_t> ChunkGroup::OldestVersion() const {
-  std::optional<int64_t> oldest;
+int64_t ChunkGroup::CompleteVersion() const {
+  int64_t version = steps_;
   for (const auto& chunk : chunks_) {
-    const int64_t version = chunk->version();
-    oldest = std::min(oldest.value_or(version), version);
+    version = std::min(version, chunk->version());
   }
-  return oldest;
+  return version;
 }
 
 std::optional<MissingWork> ChunkGroup::FindMissingWork() const {
-  const int64_t step = OldestVersion().value_or(0);
+  const int64_t step = CompleteVersion();
   for (const auto& chunk : chunks_) {
     const std::optional<int> leaf = chunk->FirstMissing(step);
     if (!leaf.has_value()) continue;

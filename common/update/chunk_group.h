@@ -23,8 +23,9 @@ namespace tributary {
 // different steps. Thread-safe.
 class ChunkGroup {
  public:
-  // `policy` must outlive this object.
-  explicit ChunkGroup(const ConsistencyPolicy* policy) : policy_(*policy) {}
+  // `policy` must outlive this object. The job has `steps` rounds.
+  ChunkGroup(const ConsistencyPolicy* policy, int64_t steps)
+      : policy_(*policy), steps_(steps) {}
 
   // Adds a chunk. The chunks must be added in the order of their numbers and
   // places, the first of which is 0, before any other call.
@@ -38,9 +39,9 @@ class ChunkGroup {
   ChunkUpdater* Find(int number) const;
 
   // Returns the oldest of the chunks' versions, which is the number of steps
-  // that were applied to all chunks: -1 if some chunk has no version, nullopt
-  // if the group has no chunks.
-  std::optional<int64_t> OldestVersion() const;
+  // that were applied to all chunks. Returns -1 if some chunk has no version,
+  // and the job's number of steps if the group has no chunks.
+  int64_t CompleteVersion() const;
   // Returns a micro-batch that the oldest of the chunks waits for; nullopt if
   // it waits for none, or if steps have no order.
   std::optional<MissingWork> FindMissingWork() const;
@@ -62,6 +63,7 @@ class ChunkGroup {
   };
 
   const ConsistencyPolicy& policy_;
+  const int64_t steps_;
   std::vector<std::unique_ptr<ChunkUpdater>> chunks_;
 
   absl::Mutex mu_;

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/call_once.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "common/base/failpoint.h"
-#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/rounds.h"
 #include "common/numerics/streaming_copy.h"
@@ -16,10 +15,18 @@
 namespace tributary {
 namespace {
 
-// Returns null if ordinary memory is as fast.
-std::function<Buffer()> SourceOf(const ChunkPasses& passes) {
-  if (passes.host_buffer != nullptr) return passes.host_buffer;
-  return [] { return nullptr; };
+// Returns a function that calls `on_failure` with the first error of a chunk.
+std::function<void(int, const absl::Status&)> FirstFailure(
+    std::function<void(const absl::Status&)> on_failure) {
+  if (on_failure == nullptr) return [](int, const absl::Status&) {};
+  return [on_failure = std::move(on_failure),
+          failed = std::make_shared<absl::once_flag>()](
+             int chunk, const absl::Status& status) {
+    absl::call_once(
+        *failed, on_failure,
+        absl::Status(status.code(),
+                     absl::StrCat("chunk ", chunk, ": ", status.message())));
+  };
 }
 
 }  // namespace
@@ -53,20 +60,16 @@ UpdateEngine::UpdateEngine(const Options& options, ArenaLayout layout,
       recipe_(options.job, options.steps, StatisticsRate(options.job)),
       traits_(ResolveExchange(options.job)),
       layout_(std::move(layout)),
-      check_(layout_, leaves(), options.steps, options.sample_counts),
+      check_(layout_, static_cast<int>(options.job.batch().micro_batches()),
+             options.steps, options.sample_counts),
       pool_(pool),
       optimizer_(std::move(optimizer)),
-      on_sums_(std::move(on_sums)),
-      pin_memory_(passes.pin),
-      device_share_(std::move(passes.share)),
       chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
-      buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements()),
-               SourceOf(passes)),
-      halves_((buffers_.elements() + 1) / 2),
-      passes_(std::move(passes.group)),
+      dense_(policy_.get(), options.steps),
+      memory_(&layout_, &dense_, passes, pool),
       settings_(ChunkSettings()),
-      dense_(policy_.get()),
-      queue_(pool, QueueOptions()) {
+      runner_(pool,
+              RunnerOptions(std::move(passes.group), std::move(on_sums))) {
   for (size_t place = 0; place < chunk_numbers_.size(); ++place) {
     const int number = chunk_numbers_[place];
     dense_.Add(std::make_unique<ChunkUpdater>(
@@ -77,46 +80,40 @@ UpdateEngine::UpdateEngine(const Options& options, ArenaLayout layout,
 
 ChunkUpdater::Settings UpdateEngine::ChunkSettings() {
   ChunkUpdater::Settings settings;
-  settings.exchange = exchange();
+  const ExchangeSpec& exchange = options_.job.exchange();
+  settings.exchange = exchange;
   settings.awaits_norm = traits_.updates_await_norm;
   // With compression, the weights are read again at once, so they should stay
   // in the cache.
   settings.streams =
-      !exchange().has_compression() &&
+      !exchange.has_compression() &&
       layout_.arena_elements() / options_.servers * int64_t{sizeof(float)} >=
           kStreamingBytes;
   settings.slots = optimizer_->slots();
   settings.attempt = options_.attempt;
   settings.recipe = &recipe_;
-  settings.buffers = &buffers_;
-  settings.halves = &halves_;
-  settings.shares_device = device_share_ != nullptr;
+  settings.buffers = memory_.buffers();
+  settings.halves = memory_.halves();
+  settings.shares_device = memory_.device_share() != nullptr;
   settings.trace = options_.trace;
   settings.revoked = &revoked_;
-  settings.on_failure = [this](int chunk, const absl::Status& status) {
-    Fail(chunk, status);
-  };
+  settings.on_failure = FirstFailure(options_.on_failure);
   return settings;
 }
 
-UpdateQueue::Options UpdateEngine::QueueOptions() {
-  UpdateQueue::Options options;
-  options.most = passes_->most();
-  options.streams = passes_->streams();
-  options.run = [this](const std::vector<int>& numbers,
-                       std::optional<double> norm) {
-    std::vector<ChunkUpdater*> chunks;
-    for (const int number : numbers) chunks.push_back(dense_.Find(number));
-    if (norm.has_value()) {
-      Update(chunks, norm, /*more=*/true);
-    } else {
-      BeginSteps(chunks, /*more=*/true);
-    }
-  };
+StepRunner::Options UpdateEngine::RunnerOptions(
+    std::unique_ptr<ChunkPassGroup> passes, SumsCallback on_sums) {
+  StepRunner::Options options;
+  options.group = &dense_;
+  options.passes = std::move(passes);
+  options.awaits_norm = traits_.updates_await_norm;
+  options.trace = options_.trace;
+  options.on_sums = std::move(on_sums);
   options.on_idle = [this] {
     absl::MutexLock lock(&subscribers_mu_);
     for (WeightsSubscriber* subscriber : subscribers_) subscriber->OnBurstEnd();
   };
+  options.on_failure = settings_.on_failure;
   return options;
 }
 
@@ -130,7 +127,7 @@ absl::Status UpdateEngine::CheckChunk(int chunk) const {
 absl::Status UpdateEngine::AddInitial(int number, Buffer values) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   ChunkUpdater* const chunk = dense_.Find(number);
-  if (device_share_ == nullptr) {
+  if (memory_.device_share() == nullptr) {
     chunk->Initialize(/*version=*/0, std::move(values), /*slots=*/{});
   } else {
     // The caller must not wait for the device.
@@ -139,10 +136,6 @@ absl::Status UpdateEngine::AddInitial(int number, Buffer values) {
     });
   }
   return absl::OkStatus();
-}
-
-Snapshot UpdateEngine::BlankSnapshot() {
-  return MakeSnapshot(layout_, chunk_numbers_, settings_.slots);
 }
 
 void UpdateEngine::Restore(Snapshot snapshot) {
@@ -190,110 +183,8 @@ absl::Status UpdateEngine::AddContribution(int number, NodeSum sum) {
   ChunkUpdater* const chunk = dense_.Find(number);
   TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,
                              chunk->Contribute(std::move(sum)));
-  if (complete && chunk->pass()->brief()) {
-    BeginSteps({chunk}, /*more=*/false);
-  } else if (complete) {
-    queue_.Add(number, std::nullopt);
-  }
+  if (complete) runner_.Begin(chunk);
   return Failpoint("S6");
-}
-
-void UpdateEngine::BeginSteps(Chunks chunks, bool more) {
-  if (!settings_.awaits_norm) {
-    return Update(chunks, /*norm=*/std::nullopt, more);
-  }
-  std::vector<ChunkPassGroup::SumItem> items;
-  for (ChunkUpdater* const chunk : chunks) {
-    items.push_back({chunk->pass(), &chunk->update().sum});
-  }
-  const absl::Time begin = TraceTime();
-  const absl::StatusOr<std::vector<double>> squares =
-      passes_->SumOfSquares(items);
-  if (!squares.ok()) return Fail(chunks[0]->number(), squares.status());
-  const absl::Time end = TraceTime();
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    chunks[i]->SumDone(begin, end);
-    ReportSum(*chunks[i], (*squares)[i]);
-  }
-}
-
-void UpdateEngine::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
-  const std::optional<StepSums> complete = dense_.AddSum(chunk, sum_of_squares);
-  if (complete.has_value()) on_sums_(*complete);
-}
-
-void UpdateEngine::SetGradientNorm(int64_t step, double norm) {
-  if (!settings_.awaits_norm) return;
-  for (const auto& chunk : dense_.chunks()) {
-    if (chunk->NormKnown(step)) queue_.Add(chunk->number(), norm);
-  }
-}
-
-void UpdateEngine::Update(Chunks chunks, std::optional<double> norm,
-                          bool more) {
-  std::vector<ChunkPassGroup::RunItem> items;
-  for (ChunkUpdater* const chunk : chunks) {
-    items.push_back({chunk->pass(), &chunk->BeginUpdate(norm.value_or(
-                                        chunk->update().gradient_norm))});
-  }
-  const absl::Time begin = TraceTime();
-  const absl::StatusOr<std::vector<double>> squares = passes_->Run(items);
-  if (!squares.ok()) return Fail(chunks[0]->number(), squares.status());
-  const absl::Time end = TraceTime();
-  for (size_t i = 0; i < chunks.size(); ++i) {
-    ChunkUpdater* const chunk = chunks[i];
-    // In synchronous mode no chunk can be summed for the next step before the
-    // new version is published, so reports are made in the order of steps.
-    if (!settings_.awaits_norm) ReportSum(*chunk, (*squares)[i]);
-    Snapshot::Chunk copy = chunk->UpdateDone(begin, end);
-    if (replicate_ == nullptr) {
-      Publish(chunk, more);
-      continue;
-    }
-    // The replica's answer may come after the burst.
-    replicate_(chunk->version() + 1, std::move(copy),
-               [this, chunk] { Publish(chunk, /*more=*/false); });
-  }
-}
-
-void UpdateEngine::Publish(ChunkUpdater* chunk, bool more) {
-  // Schedules instead of calling directly, to bound the recursion for a chunk
-  // with a long queue.
-  if (chunk->Publish(more)) queue_.Add(chunk->number(), std::nullopt);
-}
-
-void UpdateEngine::Fail(int chunk, const absl::Status& status) {
-  if (!options_.on_failure) return;
-  absl::call_once(
-      failed_, options_.on_failure,
-      absl::Status(status.code(),
-                   absl::StrCat("chunk ", chunk, ": ", status.message())));
-}
-
-absl::StatusOr<SharedMemoryOffer> UpdateEngine::ShareWeights() {
-  absl::MutexLock lock(&share_mu_);
-  if (memory_ != nullptr) return memory_->offer();
-  const int64_t span =
-      RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)});
-  TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
-  auto* const arenas = reinterpret_cast<float*>(memory_->data());
-  const std::shared_ptr<const void> pinned =
-      PinLater(Buffer(memory_, arenas), static_cast<size_t>(memory_->bytes()),
-               pin_memory_, pool_);
-  for (const auto& chunk : dense_.chunks()) {
-    float* const even = arenas + layout_.ChunkBegin(chunk->number());
-    chunk->Share(Buffer(pinned, even),
-                 Buffer(pinned, even + span / int64_t{sizeof(float)}));
-  }
-  return memory_->offer();
-}
-
-std::unique_ptr<PinnedArenas> UpdateEngine::ArenasIn(Buffer memory,
-                                                     int64_t bytes) {
-  return std::make_unique<PinnedArenas>(
-      std::move(memory), bytes,
-      RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)}),
-      pin_memory_, pool_);
 }
 
 void UpdateEngine::Subscribe(WeightsSubscriber* subscriber, MemoryPlace place) {
@@ -317,10 +208,6 @@ void UpdateEngine::Unsubscribe(WeightsSubscriber* subscriber) {
 absl::StatusOr<WeightsVersion> UpdateEngine::Read(int chunk, int64_t version) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(chunk));
   return dense_.Find(chunk)->Read(version);
-}
-
-absl::Time UpdateEngine::TraceTime() const {
-  return options_.trace == nullptr ? absl::Time() : MonotonicNow();
 }
 
 }  // namespace tributary

@@ -11,18 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/call_once.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/executor.h"
 #include "common/job/exchange_traits.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/update_recipe.h"
-#include "common/os/shared_memory.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/memory_view.h"
 #include "common/parameters/snapshot.h"
@@ -32,11 +29,10 @@
 #include "common/update/chunk_updater.h"
 #include "common/update/consistency/consistency_policy.h"
 #include "common/update/contribution_check.h"
-#include "common/update/device_share.h"
-#include "common/update/pinned_arenas.h"
 #include "common/update/revoked_workers.h"
 #include "common/update/sample_counts.h"
-#include "common/update/update_queue.h"
+#include "common/update/step_runner.h"
+#include "common/update/update_memory.h"
 #include "common/update/update_trace.h"
 #include "common/update/weights_subscriber.h"
 #include "proto/job.pb.h"
@@ -70,12 +66,12 @@ namespace tributary {
 // needed.
 //
 // For the same reason, the two versions may have two fixed places in shared
-// memory that workers on this host read directly (ShareWeights): version v is
-// in arena v % 2. The update to version s + 2 overwrites version s, which is
-// not needed. A straggler may still be reading version s and see a mixture of
-// both versions; its contribution belongs to a completed step and is dropped.
-// Values that a stream sends are copied first, because gRPC may still be
-// sending them when they are overwritten. The weights that workers read may
+// memory that workers on this host read directly (UpdateMemory::ShareWeights):
+// version v is in arena v % 2. The update to version s + 2 overwrites version
+// s, which is not needed. A straggler may still be reading version s and see a
+// mixture of both versions; its contribution belongs to a completed step and is
+// dropped. Values that a stream sends are copied first, because gRPC may still
+// be sending them when they are overwritten. The weights that workers read may
 // differ from the weights that the optimizer writes; see ChunkWeights.
 //
 // Writing to a different buffer costs no more than updating in place: the CPU's
@@ -109,12 +105,6 @@ class UpdateEngine {
     UpdateTrace* trace = nullptr;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
-  // Receives a copy of each new version of a chunk before it is published.
-  // Called on any thread. The engine publishes the version when `kept` is
-  // called: by the callback itself or later, on any thread.
-  using ReplicateCallback = std::function<void(
-      int64_t version, Snapshot::Chunk copy, std::function<void()> kept)>;
-
   // `pool` must outlive the engine. Before the engine is destroyed, `pool` must
   // be drained and all `kept` callbacks must have returned or been destroyed.
   // `on_sums` is called once for each step, on any thread. In synchronous mode,
@@ -125,27 +115,23 @@ class UpdateEngine {
       SumsCallback on_sums);
 
   const ArenaLayout& layout() const { return layout_; }
-  const ExchangeSpec& exchange() const { return options_.job.exchange(); }
-  // Returns the number of micro-batches of a step.
-  int leaves() const {
-    return static_cast<int>(options_.job.batch().micro_batches());
-  }
-  // Returns true if each worker computes whole steps; see ExchangeTraits.
-  bool whole_batches() const { return traits_.whole_batches; }
+  const JobSpec& job() const { return options_.job; }
+  const ExchangeTraits& traits() const { return traits_; }
   // Returns the names of the optimizer's state arrays.
   std::vector<std::string> slot_names() const {
     return optimizer_->slot_names();
   }
   // Returns the numbers of this engine's chunks, ascending.
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
-  // Returns a buffer with room for any chunk.
-  Buffer TakeBuffer() { return buffers_.Take(); }
+  // Returns this engine's chunks, to look at their states and versions.
+  const ChunkGroup& chunks() const { return dense_; }
+  UpdateMemory& memory() { return memory_; }
 
-  // Sets the callback that copies each new version to a different process (see
-  // ReplicateCallback). Call it before AddInitial and AddContribution. In a job
-  // with replicas, updates wait for SetGradientNorm.
-  void SetReplicator(ReplicateCallback replicate) {
-    replicate_ = std::move(replicate);
+  // Sets the callback that copies each new version to a different process. Call
+  // it before AddInitial and AddContribution. In a job with replicas, updates
+  // wait for SetGradientNorm.
+  void SetReplicator(StepRunner::ReplicateCallback replicate) {
+    runner_.SetReplicator(std::move(replicate));
     settings_.replicates = true;
   }
 
@@ -157,9 +143,6 @@ class UpdateEngine {
   // to this engine.
   absl::Status AddInitial(int chunk, Buffer values);
 
-  // Returns a snapshot with buffers for all chunks of this engine. Their
-  // contents are unspecified.
-  Snapshot BlankSnapshot();
   // Resumes from a snapshot of version Options::first_version. Call it at most
   // once, before AddInitial, AddContribution and TakeSnapshot. If a pass cannot
   // restore its state, calls Options::on_failure.
@@ -173,11 +156,6 @@ class UpdateEngine {
   // cannot be copied. Replaces an earlier snapshot that is not complete.
   bool TakeSnapshot(int64_t version, std::function<void(Snapshot)> done)
       ABSL_LOCKS_EXCLUDED(capture_mu_);
-  // See ChunkGroup::OldestVersion. Returns Options::steps if this engine has no
-  // chunks.
-  int64_t CompleteVersion() const {
-    return dense_.OldestVersion().value_or(options_.steps);
-  }
 
   // Drops the contributions of the worker with this incarnation to steps that
   // are not complete, and refuses all later ones with Aborted.
@@ -186,10 +164,6 @@ class UpdateEngine {
   absl::Status CheckNotRevoked(int64_t incarnation) const {
     return revoked_.Check(incarnation);
   }
-  // See ChunkGroup::FindMissingWork.
-  std::optional<MissingWork> FindMissingWork() const {
-    return dense_.FindMissingWork();
-  }
   // Returns the newest step that a worker may have begun to compute. A worker
   // that has received a version of one chunk may compute from it before this
   // engine's chunks have it.
@@ -197,7 +171,7 @@ class UpdateEngine {
 
   // Returns the number of chunks that have all gradients of a step and wait for
   // a thread of the pool. For metrics.
-  int QueuedUpdates() const { return queue_.size(); }
+  int QueuedUpdates() const { return runner_.queued(); }
 
   // Adds a contribution. Also returns OK if the contribution is no longer
   // needed and was dropped. Returns InvalidArgument, FailedPrecondition or
@@ -208,39 +182,23 @@ class UpdateEngine {
   // Sets the L2 norm of the mean gradient of `step`. In modes that apply steps
   // in order, the updates of jobs that clip gradients, skip nonfinite gradients
   // or have replicas wait for this norm. Other jobs ignore it.
-  void SetGradientNorm(int64_t step, double norm);
+  void SetGradientNorm(int64_t step, double norm) {
+    runner_.SetGradientNorm(step, norm);
+  }
 
   // Returns the number of versions of each chunk that workers may need (see
   // ConsistencyPolicy).
   int useful_versions() const { return policy_->useful_versions(); }
 
-  // Places the weights in memory that processes on this host may map. The
-  // memory consists of two arenas, each with room for all weights of the model,
-  // rounded up to whole pages. The chunks have the same offsets as in the
-  // layout. Returns Unavailable if such memory cannot be created. Repeated
-  // calls return the same memory. Requires useful_versions() == 2 and no
-  // compression.
-  absl::StatusOr<SharedMemoryOffer> ShareWeights()
-      ABSL_LOCKS_EXCLUDED(share_mu_);
-  // Returns the arenas of a worker in `memory`, `bytes` bytes of host memory,
-  // from which contributions may be read. Each has room for all gradients of
-  // the model, rounded up to whole pages.
-  std::unique_ptr<PinnedArenas> ArenasIn(Buffer memory, int64_t bytes);
-  // Returns the memory of the device that updates the weights, if workers may
-  // map it, and otherwise null.
-  const std::shared_ptr<DeviceShare>& device_share() const {
-    return device_share_;
-  }
-
   // Calls `subscriber` for the existing versions, and for every new version
   // until Unsubscribe returns. `place` is where the subscriber reads the
   // weights: kHost for WeightsVersion::values, kShared for the memory of
-  // ShareWeights, which must have been called before, or kDevice for
-  // DeviceShare::weights(). Omits the values unless `place` is kHost. Versions
-  // that cannot be copied from the device to `place` are left out. While all
-  // subscribers read from the device, versions are not copied to the host. The
-  // call for the first subscriber with a different place blocks until the
-  // existing versions are copied.
+  // UpdateMemory::ShareWeights, which must have been called before, or kDevice
+  // for DeviceShare::weights(). Omits the values unless `place` is kHost.
+  // Versions that cannot be copied from the device to `place` are left out.
+  // While all subscribers read from the device, versions are not copied to the
+  // host. The call for the first subscriber with a different place blocks until
+  // the existing versions are copied.
   void Subscribe(WeightsSubscriber* subscriber, MemoryPlace place)
       ABSL_LOCKS_EXCLUDED(subscribers_mu_);
   void Unsubscribe(WeightsSubscriber* subscriber)
@@ -253,30 +211,14 @@ class UpdateEngine {
   absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
-  using Chunks = absl::Span<ChunkUpdater* const>;
-
   UpdateEngine(const Options& options, ArenaLayout layout, Executor* pool,
                std::unique_ptr<ConsistencyPolicy> policy,
                std::unique_ptr<Optimizer> optimizer, ChunkPasses passes,
                SumsCallback on_sums);
 
   ChunkUpdater::Settings ChunkSettings();
-  UpdateQueue::Options QueueOptions();
-  // Updates the chunks, whose step has just become complete, or, if updates
-  // wait for the norm, sums their gradients and reports the sums of squares.
-  void BeginSteps(Chunks chunks, bool more);
-  // Computes the next versions of the chunks. `norm` is the step's norm from
-  // SetGradientNorm, or nullopt if updates do not wait for it; then each chunk
-  // uses its ChunkUpdate::gradient_norm. See WeightsVersion for `more`.
-  void Update(Chunks chunks, std::optional<double> norm, bool more);
-  // Publishes the new version, and begins the next step if it is complete.
-  void Publish(ChunkUpdater* chunk, bool more);
-  void ReportSum(const ChunkUpdater& chunk, double sum_of_squares);
-  // Passes the error of the chunk's pass to Options::on_failure.
-  void Fail(int chunk, const absl::Status& status);
-  // Returns the time of the monotonic clock if steps are traced, and an
-  // unspecified time otherwise.
-  absl::Time TraceTime() const;
+  StepRunner::Options RunnerOptions(std::unique_ptr<ChunkPassGroup> passes,
+                                    SumsCallback on_sums);
 
   // The fields below are set before the first contribution and constant
   // afterwards, or they have locks of their own.
@@ -288,33 +230,18 @@ class UpdateEngine {
   const ContributionCheck check_;
   Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
-  const SumsCallback on_sums_;
-  const PinMemory pin_memory_;  // Null if memory need not be pinned.
-  const std::shared_ptr<DeviceShare> device_share_;
-  ReplicateCallback replicate_;  // Null in jobs without replicas.
   const std::vector<int> chunk_numbers_;
-  BufferPool buffers_;
-  // Buffers for the 16-bit form of a chunk's weights, half the size of the
-  // buffers in buffers_.
-  BufferPool halves_;
   RevokedWorkers revoked_;
-  const std::unique_ptr<ChunkPassGroup> passes_;
-  ChunkUpdater::Settings settings_;
-  // This engine's chunks, in the order of chunk_numbers_.
+  // Chunks of dense parameters: all chunks, in the order of chunk_numbers_.
   ChunkGroup dense_;
-  // Chunks that wait for a thread of the pool: with a norm, for a call of
-  // Update, and without, for a call of BeginSteps.
-  UpdateQueue queue_;
+  UpdateMemory memory_;
+  ChunkUpdater::Settings settings_;
+  StepRunner runner_;
 
   absl::Mutex subscribers_mu_;
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);
 
   absl::Mutex capture_mu_;  // Held during a call of TakeSnapshot.
-
-  absl::once_flag failed_;
-
-  absl::Mutex share_mu_;
-  std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);
 };
 
 }  // namespace tributary

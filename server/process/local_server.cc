@@ -208,7 +208,9 @@ absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
 absl::Status LocalServer::Restore(const Configure& configure,
                                   const CheckpointManifest& manifest,
                                   UpdateEngine* engine) {
-  Snapshot snapshot = engine->BlankSnapshot();
+  Snapshot snapshot =
+      MakeSnapshot(engine->layout(), engine->chunk_numbers(),
+                   static_cast<int>(engine->slot_names().size()));
   if (configure.has_journal()) {
     const JournalStart& start = configure.journal();
     TRIBUTARY_RETURN_IF_ERROR(replicator_.ReadCopies(
@@ -308,8 +310,8 @@ ServerReport LocalServer::Heartbeat() const {
   ServerHeartbeat& heartbeat = *report.mutable_heartbeat();
   heartbeat.set_version(-1);
   if (UpdateEngine* const from = engine()) {
-    heartbeat.set_version(from->CompleteVersion());
-    const std::optional<MissingWork> missing = from->FindMissingWork();
+    heartbeat.set_version(from->chunks().CompleteVersion());
+    const std::optional<MissingWork> missing = from->chunks().FindMissingWork();
     if (missing.has_value()) *heartbeat.mutable_missing() = *missing;
   }
   *heartbeat.mutable_statistics() = Statistics();

@@ -67,7 +67,8 @@ ExchangeSession::ExchangeSession(Served served, TransportCounters* counters,
       arrivals_(arrivals),
       stream_(stream),
       differences_per_whole_(
-          engine_ == nullptr ? 0 : DifferencesPerWhole(engine_->exchange())),
+          engine_ == nullptr ? 0
+                             : DifferencesPerWhole(engine_->job().exchange())),
       notices_per_message_(
           engine_ == nullptr
               ? 1
@@ -215,14 +216,14 @@ absl::Status ExchangeSession::AddInitial(const Initial& initial,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const ReceivedFloats floats,
       Receive(initial.chunk(), FLOAT32, std::move(payload)));
-  Buffer values = engine_->TakeBuffer();
+  Buffer values = engine_->memory().TakeBuffer();
   floats.Read(0, engine_->layout().ChunkSize(initial.chunk()), values.get());
   return engine_->AddInitial(initial.chunk(), std::move(values));
 }
 
 absl::Status ExchangeSession::AddReceived(const Contribution& c,
                                           ReceivedPayload payload) {
-  const Encoding expected = GradientEncoding(engine_->exchange());
+  const Encoding expected = GradientEncoding(engine_->job().exchange());
   if (c.encoding() != expected) {
     return absl::InvalidArgumentError(
         absl::StrCat("a contribution in encoding ", Encoding_Name(c.encoding()),
@@ -238,9 +239,10 @@ absl::Status ExchangeSession::AddReceived(const Contribution& c,
 absl::Status ExchangeSession::AddContribution(
     const Contribution& c, std::shared_ptr<const GradientSource> gradient) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S4"));
-  if (served_.weights.secrets != nullptr && !engine_->whole_batches()) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        assignments_.Check(c.step(), c.node(), engine_->leaves()));
+  if (served_.weights.secrets != nullptr && !engine_->traits().whole_batches) {
+    TRIBUTARY_RETURN_IF_ERROR(assignments_.Check(
+        c.step(), c.node(),
+        static_cast<int>(engine_->job().batch().micro_batches())));
   }
   arrivals_->Add(c.step(), incarnation_);
   NodeSum sum;
@@ -292,7 +294,7 @@ ExchangeSession::GradientOf(const Contribution& c) const {
   if (c.on_device()) {
     return std::make_shared<GradientOnDevice>(
         device_gradients_.memory.get() + c.offset(), device_gradients_.memory,
-        engine_->device_share());
+        engine_->memory().device_share());
   }
   // Read only, as is all memory that a worker shares.
   auto* const values =
@@ -302,7 +304,7 @@ ExchangeSession::GradientOf(const Contribution& c) const {
                  gradients_->Use(c.offset() * int64_t{sizeof(float)},
                                  size * int64_t{sizeof(float)}),
                  MemoryPlace::kShared},
-      engine_->exchange().wire_dtype());
+      engine_->job().exchange().wire_dtype());
 }
 
 absl::Status ExchangeSession::OnHello(const Hello& hello) {
@@ -361,25 +363,26 @@ absl::Status ExchangeSession::OnAssigned(const Assigned& assigned) {
 
 void ExchangeSession::AgreeOnMemory(const SharedMemoryOffer& offer,
                                     ServerMessage* welcome) {
-  if (engine_->exchange().has_compression()) return;
+  if (engine_->job().exchange().has_compression()) return;
   absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
       MappedMemory::Map(offer);
   if (!memory.ok()) return;
   // Reading weights in place needs an older version to fall back on.
   const absl::StatusOr<SharedMemoryOffer> ours =
       engine_->useful_versions() > 1
-          ? engine_->ShareWeights()
+          ? engine_->memory().ShareWeights()
           : absl::StatusOr<SharedMemoryOffer>(SharedMemoryOffer());
   if (!ours.ok()) return;
   memory_ = *std::move(memory);
   float* const gradients =
       reinterpret_cast<float*>(const_cast<char*>(memory_->data()));
-  gradients_ = engine_->ArenasIn(Buffer(memory_, gradients), memory_->bytes());
+  gradients_ =
+      engine_->memory().ArenasIn(Buffer(memory_, gradients), memory_->bytes());
   *welcome->mutable_welcome()->mutable_memory() = *ours;
 }
 
 void ExchangeSession::AgreeOnDevice(int arenas, ServerMessage* welcome) {
-  const std::shared_ptr<DeviceShare>& share = engine_->device_share();
+  const std::shared_ptr<DeviceShare>& share = engine_->memory().device_share();
   if (share == nullptr || arenas <= 0) return;
   const int64_t elements = engine_->layout().arena_elements();
   absl::StatusOr<DeviceShare::Gradients> gradients =

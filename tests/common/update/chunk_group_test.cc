@@ -31,7 +31,7 @@ class ChunkGroupTest : public ChunkFixture {
   }
 
   const OrderedPolicy policy_ = Policy();
-  ChunkGroup group_{&policy_};
+  ChunkGroup group_{&policy_, /*steps=*/10};
 };
 
 TEST_F(ChunkGroupTest, ReportsAStepWithTheSumOfItsLastChunk) {
@@ -57,10 +57,10 @@ TEST_F(ChunkGroupTest, NamesTheChunkWhoseSumIsNotFinite) {
 }
 
 TEST_F(ChunkGroupTest, AsksForTheWorkOfItsOldestChunk) {
-  EXPECT_EQ(group_.OldestVersion(), 0);
+  EXPECT_EQ(group_.CompleteVersion(), 0);
   TakeStep(&group_, At(0));
   EXPECT_FALSE(Contribute(At(1), 0, 2));
-  EXPECT_EQ(group_.OldestVersion(), 0);
+  EXPECT_EQ(group_.CompleteVersion(), 0);
   EXPECT_EQ(group_.FindMissingWork()->step(), 0);
   EXPECT_EQ(group_.FindMissingWork()->leaf(), 1);
   EXPECT_TRUE(Contribute(At(1), 0, 3));
@@ -68,22 +68,22 @@ TEST_F(ChunkGroupTest, AsksForTheWorkOfItsOldestChunk) {
 }
 
 TEST_F(ChunkGroupTest, GroupsMayBeAtDifferentSteps) {
-  ChunkGroup other(&policy_);
+  ChunkGroup other(&policy_, /*steps=*/10);
   other.Add(MakeChunk(/*number=*/1, /*place=*/0, policy_));
   ChunkUpdater* const alone = other.Find(1);
-  EXPECT_EQ(other.OldestVersion(), -1);
+  EXPECT_EQ(other.CompleteVersion(), -1);
   alone->Initialize(/*version=*/0, Filled(4), /*slots=*/{});
   TakeStep(&group_, At(0));
   EXPECT_EQ(TakeStep(&other, alone)->step(), 0);
   EXPECT_EQ(TakeStep(&other, alone)->step(), 1);
   EXPECT_EQ(TakeStep(&group_, At(1))->step(), 0);
-  EXPECT_EQ(other.OldestVersion(), 2);
-  EXPECT_EQ(group_.OldestVersion(), 1);
+  EXPECT_EQ(other.CompleteVersion(), 2);
+  EXPECT_EQ(group_.CompleteVersion(), 1);
 }
 
-TEST_F(ChunkGroupTest, HasNoVersionWithoutChunks) {
-  const ChunkGroup empty(&policy_);
-  EXPECT_EQ(empty.OldestVersion(), std::nullopt);
+TEST_F(ChunkGroupTest, IsAtTheLastVersionWithoutChunks) {
+  const ChunkGroup empty(&policy_, /*steps=*/10);
+  EXPECT_EQ(empty.CompleteVersion(), 10);
   EXPECT_EQ(empty.Find(0), nullptr);
 }
 

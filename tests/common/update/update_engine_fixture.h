@@ -141,7 +141,7 @@ class UpdateEngineTest : public ::testing::Test {
   // Returns a buffer for the chunk that holds 0 in the gap and `value`
   // elsewhere.
   Buffer Filled(int chunk, float value) {
-    Buffer buffer = engine_->TakeBuffer();
+    Buffer buffer = engine_->memory().TakeBuffer();
     for (int64_t i = 0; i < engine_->layout().ChunkSize(chunk); ++i) {
       const int64_t element = engine_->layout().ChunkBegin(chunk) + i;
       buffer.get()[i] = element >= 50 && element < 64 ? 0 : value;

@@ -42,7 +42,7 @@ TEST_F(UpdateEngineTest, SnapshotsAreOfOneVersionWhateverIsAskedAndShared) {
       pool_.reset();
       Make(/*clip_norm=*/0, /*steps=*/4);
       if (shared) {
-        ASSERT_TRUE(engine_->ShareWeights().ok());
+        ASSERT_TRUE(engine_->memory().ShareWeights().ok());
       }
       Snapshot taken;
       const auto take = [&](Snapshot snapshot) { taken = std::move(snapshot); };
@@ -89,7 +89,7 @@ TEST_F(UpdateEngineTest, GoesOnFromASnapshotToTheSameBits) {
   engine_->Unsubscribe(&recorder_);
   engine_->Restore(std::move(taken));
   engine_->Subscribe(&recorder_, MemoryPlace::kHost);
-  EXPECT_EQ(engine_->CompleteVersion(), 2);
+  EXPECT_EQ(engine_->chunks().CompleteVersion(), 2);
   // What belongs to a step that is in it already is dropped.
   EXPECT_TRUE(Contribute(1, 0, 1, 99).ok());
   for (int64_t step = 2; step < 4; ++step) {
@@ -122,13 +122,13 @@ TEST_F(UpdateEngineTest, GivesNothingOutThatIsNotKept) {
     absl::MutexLock lock(&mu, absl::Condition(&all));
     EXPECT_EQ(copies.version, 1);
   }
-  EXPECT_EQ(engine_->CompleteVersion(), 0);
+  EXPECT_EQ(engine_->chunks().CompleteVersion(), 0);
   for (const auto& [chunk, versions] : recorder_.versions()) {
     EXPECT_EQ(versions.back(), 0) << chunk;
   }
   for (const auto& kept : answers) kept();
   recorder_.Await(1, 3);
-  EXPECT_EQ(engine_->CompleteVersion(), 1);
+  EXPECT_EQ(engine_->chunks().CompleteVersion(), 1);
   std::sort(copies.chunks.begin(), copies.chunks.end(),
             [](const Snapshot::Chunk& a, const Snapshot::Chunk& b) {
               return a.number < b.number;

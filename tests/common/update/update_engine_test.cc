@@ -41,7 +41,7 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
       *UpdateEngine::Create(options, layout, &pool, [](const StepSums&) {});
   std::mt19937 generator(1);
   const auto random = [&] {
-    Buffer values = engine->TakeBuffer();
+    Buffer values = engine->memory().TakeBuffer();
     std::normal_distribution<float> normal;
     std::fill_n(values.get(), kChunk, 0.f);
     for (const ChunkSegment& segment : layout.ChunkSegments(0)) {
@@ -55,7 +55,7 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
     // What buffers held before must not be seen.
     std::vector<Buffer> used(8);
     for (Buffer& buffer : used) {
-      buffer = engine->TakeBuffer();
+      buffer = engine->memory().TakeBuffer();
       std::fill_n(buffer.get(), kChunk, 7.f);
     }
   }
@@ -228,14 +228,14 @@ TEST(UpdateEngine, ABurstEndsForThoseWhoSubscribeDuringIt) {
       *UpdateEngine::Create(options, LayoutOf(kChunk, {3 * kChunk}), pool.get(),
                             [](const StepSums&) {});
   const auto zeros = [&] {
-    Buffer values = engine->TakeBuffer();
+    Buffer values = engine->memory().TakeBuffer();
     std::fill_n(values.get(), kChunk, 0.f);
     return values;
   };
   for (int chunk = 0; chunk < 3; ++chunk) {
     ASSERT_TRUE(engine->AddInitial(chunk, zeros()).ok());
   }
-  ASSERT_TRUE(engine->ShareWeights().ok());
+  ASSERT_TRUE(engine->memory().ShareWeights().ok());
   BurstWatcher early;
   engine->Subscribe(&early, MemoryPlace::kShared);
   LateSubscriber late([&] {
@@ -262,7 +262,7 @@ TEST_F(UpdateEngineTest, SharesItsWeights) {
   Make(/*clip_norm=*/0, /*steps=*/5);
   ContributeAll(0, 4);
   recorder_.Await(1, 3);
-  const auto offer = engine_->ShareWeights();
+  const auto offer = engine_->memory().ShareWeights();
   ASSERT_TRUE(offer.ok()) << offer.status();
   const auto memory = MappedMemory::Map(*offer);
   ASSERT_TRUE(memory.ok()) << memory.status();

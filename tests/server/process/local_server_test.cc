@@ -136,7 +136,7 @@ TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
   const auto contribute = [&](int64_t step, int64_t samples) {
     NodeSum sum;
     sum.step = step;
-    const Buffer zeros = engine->TakeBuffer();
+    const Buffer zeros = engine->memory().TakeBuffer();
     std::fill_n(zeros.get(), 16, 0.0f);
     sum.gradient =
         std::make_shared<GradientInMemory>(MemoryView{zeros.get(), zeros});
@@ -183,7 +183,7 @@ TEST(LocalServerTest, ReportsTheFailureOfAPassFromItsPool) {
   harness.pool->RunAll();
   UpdateEngine* const engine = harness.streams.served;
   ASSERT_NE(engine, nullptr);
-  const Buffer zeros = engine->TakeBuffer();
+  const Buffer zeros = engine->memory().TakeBuffer();
   std::fill_n(zeros.get(), 16, 0.0f);
   ASSERT_TRUE(engine->AddInitial(/*chunk=*/0, zeros).ok());
   NodeSum sum;
@@ -241,7 +241,7 @@ TEST(LocalServerTest, CountsItsPartsOfCheckpoints) {
   harness.pool->RunAll();
   UpdateEngine* const engine = harness.server->engine();
   ASSERT_NE(engine, nullptr);
-  Buffer values = engine->TakeBuffer();
+  Buffer values = engine->memory().TakeBuffer();
   std::fill_n(values.get(), 16, 1.f);
   ASSERT_TRUE(engine->AddInitial(0, std::move(values)).ok());
   const auto page = [&] {
@@ -289,7 +289,7 @@ TEST(LocalServerTest, EndsWithASnapshotStillQueued) {
   harness.pool->RunAll();
   UpdateEngine* const engine = harness.server->engine();
   ASSERT_NE(engine, nullptr);
-  Buffer values = engine->TakeBuffer();
+  Buffer values = engine->memory().TakeBuffer();
   std::fill_n(values.get(), 16, 1.f);
   ASSERT_TRUE(engine->AddInitial(0, std::move(values)).ok());
   ServerOrder order;

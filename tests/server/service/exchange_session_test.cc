@@ -238,11 +238,11 @@ TEST_F(ProvingSessionTest, DropsWhatAViolatorHasSentForTheOpenStep) {
   half.mutable_contribution()->set_encoding(FLOAT32);
   Receive(half, Bytes(100));
   ASSERT_FALSE(stream_.closed().has_value());
-  EXPECT_EQ(engine_->FindMissingWork()->leaf(), 2);
+  EXPECT_EQ(engine_->chunks().FindMissingWork()->leaf(), 2);
   half.mutable_contribution()->set_encoding(BFLOAT16);
   Receive(half, Bytes(100));
   ExpectClosed(absl::StatusCode::kInvalidArgument, "encoding BFLOAT16");
-  EXPECT_EQ(engine_->FindMissingWork()->leaf(), 0);
+  EXPECT_EQ(engine_->chunks().FindMissingWork()->leaf(), 0);
   // Its second call is refused, too.
   FakeServerStream<ServerMessage> again;
   ExchangeSession session(served_, &counters_, &arrivals_, &again);

@@ -32,7 +32,7 @@ class WeightsReadSessionTest : public testing::Test {
                               &pool_, [](const StepSums&) {});
     served_.weights.engine = engine_.get();
     for (int chunk = 0; chunk < kReadChunks; ++chunk) {
-      Buffer values = engine_->TakeBuffer();
+      Buffer values = engine_->memory().TakeBuffer();
       for (int64_t i = 0; i < kReadElements; ++i) {
         values.get()[i] = static_cast<float>(chunk);
       }

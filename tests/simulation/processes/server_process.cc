@@ -162,9 +162,9 @@ std::string ServerProcess::State() const {
         services()->coordinator()->GetStatus().ShortDebugString());
   }
   UpdateEngine* const engine = services()->engine();
-  return absl::StrCat(network_->enlisted() ? "enlisted" : "not enlisted",
-                      ", version ",
-                      engine == nullptr ? -2 : engine->CompleteVersion());
+  return absl::StrCat(
+      network_->enlisted() ? "enlisted" : "not enlisted", ", version ",
+      engine == nullptr ? -2 : engine->chunks().CompleteVersion());
 }
 
 }  // namespace tributary::simulation
