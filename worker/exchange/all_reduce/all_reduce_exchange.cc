@@ -352,7 +352,7 @@ void AllReduceExchange::RunSteps() {
   absl::Status status;
   for (int64_t step = options_.first_step; status.ok() && step < options_.steps;
        ++step) {
-    status = Step(this, step).Run();
+    status = AllReduceStep(this, step).Run();
   }
   absl::MutexLock lock(&mu_);
   if (!status.ok() && !ending_ && !finishing_) sink_->Fail(status);

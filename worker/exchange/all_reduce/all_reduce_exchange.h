@@ -143,8 +143,8 @@ class AllReduceExchange final : public Exchange {
   void FillStatistics(ProcessStatistics* statistics) const override;
 
  private:
+  friend class AllReduceStep;
   using Transfer = std::unique_ptr<PeerMesh::Transfer>;
-  class Step;
 
   // The results that this member itself has computed for a step.
   struct Own {

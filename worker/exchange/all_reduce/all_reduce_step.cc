@@ -35,14 +35,14 @@ TreeSum SumAt(const Buffer& values) {
 
 }  // namespace
 
-absl::Status AllReduceExchange::Step::Run() {
+absl::Status AllReduceStep::Run() {
   const absl::Status status = WithinMemory([this] { return Work(); });
   // Abort first: no transfer may write to memory that is released now.
   if (!status.ok()) exchange_.mesh_->Abort();
   return status;
 }
 
-absl::Status AllReduceExchange::Step::Work() {
+absl::Status AllReduceStep::Work() {
   ReceiveParts();
   TRIBUTARY_RETURN_IF_ERROR(AwaitBegin());
   TRIBUTARY_RETURN_IF_ERROR(ReceiveReduced());
@@ -65,7 +65,7 @@ absl::Status AllReduceExchange::Step::Work() {
   return AwaitSends();
 }
 
-void AllReduceExchange::Step::ReceiveParts() {
+void AllReduceStep::ReceiveParts() {
   const ArenaLayout& layout = *exchange_.layout_;
   sample_counts_.resize(size_);
   square_sums_.resize(size_);
@@ -101,7 +101,7 @@ void AllReduceExchange::Step::ReceiveParts() {
   }
 }
 
-absl::Status AllReduceExchange::Step::AwaitBegin() {
+absl::Status AllReduceStep::AwaitBegin() {
   const auto begun = [this]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
     return exchange_.own_.count(number_) > 0 || exchange_.ending_ ||
            exchange_.finishing_;
@@ -114,7 +114,7 @@ absl::Status AllReduceExchange::Step::AwaitBegin() {
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::ReceiveReduced() {
+absl::Status AllReduceStep::ReceiveReduced() {
   for (int chunk = exchange_.layout_->chunk_count() - 1; chunk >= 0; --chunk) {
     if (exchange_.OwnerOf(chunk) == rank_) continue;
     Gathered& gathered = gathered_[chunk];
@@ -133,7 +133,7 @@ absl::Status AllReduceExchange::Step::ReceiveReduced() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TreeSum> AllReduceExchange::Step::AwaitGradient(int chunk) {
+absl::StatusOr<TreeSum> AllReduceStep::AwaitGradient(int chunk) {
   ChunkAggregator parts(exchange_.tree_leaves_, ExchangeSpec::FLOAT32);
   for (Part& part : parts_[chunk]) {
     TRIBUTARY_RETURN_IF_ERROR(part.transfer->Wait());
@@ -161,7 +161,7 @@ absl::StatusOr<TreeSum> AllReduceExchange::Step::AwaitGradient(int chunk) {
                                      /*whole=*/!exchange_.sharded_);
 }
 
-absl::Status AllReduceExchange::Step::AwaitSampleCount() {
+absl::Status AllReduceStep::AwaitSampleCount() {
   if (sample_count_ >= 0) return absl::OkStatus();
   TRIBUTARY_RETURN_IF_ERROR(Await(&sample_count_transfers_));
   {
@@ -175,7 +175,7 @@ absl::Status AllReduceExchange::Step::AwaitSampleCount() {
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::Reduce(int chunk) {
+absl::Status AllReduceStep::Reduce(int chunk) {
   TRIBUTARY_ASSIGN_OR_RETURN(TreeSum gradient, AwaitGradient(chunk));
   exchange_.optimizer_->BeginSquareSum(chunk, gradient);
   if (!exchange_.sharded_) {
@@ -189,7 +189,7 @@ absl::Status AllReduceExchange::Step::Reduce(int chunk) {
   return Update({{chunk, &gradient}});
 }
 
-absl::Status AllReduceExchange::Step::Update(
+absl::Status AllReduceStep::Update(
     const std::vector<std::pair<int, const TreeSum*>>& gradients) {
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   const absl::Time begin = MonotonicNow();
@@ -222,13 +222,12 @@ absl::Status AllReduceExchange::Step::Update(
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::EndWrite(int chunk,
-                                               std::shared_ptr<Event> ready) {
+absl::Status AllReduceStep::EndWrite(int chunk, std::shared_ptr<Event> ready) {
   writes_.emplace_back(chunk, std::move(ready));
   return EndWrites(/*wait=*/false);
 }
 
-absl::Status AllReduceExchange::Step::EndWrites(bool wait) {
+absl::Status AllReduceStep::EndWrites(bool wait) {
   while (!writes_.empty()) {
     const auto& [chunk, ready] = writes_.front();
     if (ready != nullptr && wait) {
@@ -243,7 +242,7 @@ absl::Status AllReduceExchange::Step::EndWrites(bool wait) {
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::Save(int chunk, const float* weights) {
+absl::Status AllReduceStep::Save(int chunk, const float* weights) {
   const Snapshot copy =
       MakeSnapshot(*exchange_.layout_, {chunk}, exchange_.optimizer_->slots());
   TRIBUTARY_RETURN_IF_ERROR(
@@ -252,8 +251,8 @@ absl::Status AllReduceExchange::Step::Save(int chunk, const float* weights) {
   return absl::OkStatus();
 }
 
-void AllReduceExchange::Step::SendReduced(int chunk, const float* values,
-                                          const std::shared_ptr<Event>& ready) {
+void AllReduceStep::SendReduced(int chunk, const float* values,
+                                const std::shared_ptr<Event>& ready) {
   for (int member = 0; member < size_; ++member) {
     if (member == rank_) continue;
     sends_.push_back(exchange_.SendChunk(
@@ -262,7 +261,7 @@ void AllReduceExchange::Step::SendReduced(int chunk, const float* values,
   }
 }
 
-absl::Status AllReduceExchange::Step::Gather(int chunk) {
+absl::Status AllReduceStep::Gather(int chunk) {
   // If updates wait for the norm, the owner sends the new weights after it.
   if (exchange_.gated_ && exchange_.sharded_) return absl::OkStatus();
   Gathered& gathered = gathered_[chunk];
@@ -278,7 +277,7 @@ absl::Status AllReduceExchange::Step::Gather(int chunk) {
   return EndWrite(chunk, /*ready=*/nullptr);
 }
 
-absl::Status AllReduceExchange::Step::SendSquareSums() {
+absl::Status AllReduceStep::SendSquareSums() {
   TRIBUTARY_ASSIGN_OR_RETURN(const auto sums,
                              exchange_.optimizer_->EndSquareSums());
   for (const auto& [chunk, sum] : sums) {
@@ -293,7 +292,7 @@ absl::Status AllReduceExchange::Step::SendSquareSums() {
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::UpdateGated() {
+absl::Status AllReduceStep::UpdateGated() {
   TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
   TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
@@ -320,7 +319,7 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::Report() {
+absl::Status AllReduceStep::Report() {
   if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
   if (rank_ != 0) return absl::OkStatus();
   if (!exchange_.gated_) {
@@ -329,7 +328,7 @@ absl::Status AllReduceExchange::Step::Report() {
   TRIBUTARY_RETURN_IF_ERROR(Await(&loss_transfers_));
   {
     absl::MutexLock lock(&exchange_.mu_);
-    const Own& own = exchange_.own_[number_];
+    const AllReduceExchange::Own& own = exchange_.own_[number_];
     losses_.insert(own.losses.begin(), own.losses.end());
   }
   StepSums sums;
@@ -355,11 +354,11 @@ absl::Status AllReduceExchange::Step::Report() {
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::AwaitSends() {
+absl::Status AllReduceStep::AwaitSends() {
   TRIBUTARY_RETURN_IF_ERROR(Await(&sends_));
   {
     absl::MutexLock lock(&exchange_.mu_);
-    Own& pushed = exchange_.own_[number_];
+    AllReduceExchange::Own& pushed = exchange_.own_[number_];
     const auto all = [&]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
       return pushed.pushing == 0 || exchange_.ending_;
     };
@@ -376,7 +375,7 @@ absl::Status AllReduceExchange::Step::AwaitSends() {
   return absl::OkStatus();
 }
 
-absl::Status AllReduceExchange::Step::Await(std::vector<Transfer>* transfers) {
+absl::Status AllReduceStep::Await(std::vector<Transfer>* transfers) {
   for (Transfer& transfer : *transfers) {
     TRIBUTARY_RETURN_IF_ERROR(transfer->Wait());
   }

@@ -57,9 +57,9 @@ absl::Status WithinMemory(const Work& work) {
 
 // Runs one step of the all-reduce: receives and adds gradients, and updates
 // weights. Used by the exchange's thread only.
-class AllReduceExchange::Step {
+class AllReduceStep {
  public:
-  Step(AllReduceExchange* exchange, int64_t number)
+  AllReduceStep(AllReduceExchange* exchange, int64_t number)
       : exchange_(*exchange),
         number_(number),
         saves_(exchange->BeginStep(number)),
@@ -71,6 +71,7 @@ class AllReduceExchange::Step {
 
  private:
   using SquareSum = MemberOptimizer::SquareSum;
+  using Transfer = AllReduceExchange::Transfer;
 
   // A gradient sum that this member receives for a chunk that it reduces.
   struct Part {
