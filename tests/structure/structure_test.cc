@@ -34,10 +34,6 @@ constexpr int kMaxMethods = 25;
 // Files of classes that are still too large, or that have no home of their own
 // yet.
 const char* const kExemptFiles[] = {
-    "common/update/update_engine.h",
-    "worker/exchange/all_reduce/all_reduce_exchange.h",
-    "worker/exchange/all_reduce/all_reduce_step.cc",
-    "worker/exchange/all_reduce/all_reduce_step.h",
     "worker/exchange/mesh/nccl_mesh.cc",
     "worker/exchange/parameter_server/server_connection.h",
     "worker/state/work_state.h",
