@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
+#include "common/base/status_macros.h"
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/snapshot.h"
@@ -117,9 +118,23 @@ class ChunkPassGroup {
   // any pass fails, they return its error, and none of the passes may be used
   // again.
   virtual absl::StatusOr<std::vector<double>> SumOfSquares(
-      absl::Span<const SumItem> items);
+      absl::Span<const SumItem> items) {
+    std::vector<double> squares;
+    for (const SumItem& item : items) {
+      TRIBUTARY_ASSIGN_OR_RETURN(squares.emplace_back(),
+                                 item.pass->SumOfSquares(*item.sum));
+    }
+    return squares;
+  }
   virtual absl::StatusOr<std::vector<double>> Run(
-      absl::Span<const RunItem> items);
+      absl::Span<const RunItem> items) {
+    std::vector<double> squares;
+    for (const RunItem& item : items) {
+      TRIBUTARY_ASSIGN_OR_RETURN(squares.emplace_back(),
+                                 item.pass->Run(*item.arguments));
+    }
+    return squares;
+  }
 };
 
 // The arguments of a ChunkPassMaker, which describe the passes to create.
