@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/support/golden_file.h"
 #include "tests/support/model_harness.h"
 #include "tests/support/status_matchers.h"
+#include "tests/worker/models/golden_file.h"
 
 namespace tributary {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tests/support/golden_file.h"
 #include "tests/support/model_harness.h"
+#include "tests/worker/models/golden_file.h"
 
 namespace tributary {
 namespace {

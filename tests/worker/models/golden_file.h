@@ -1,6 +1,6 @@
 // Reads the small safetensors files with expected values.
-#ifndef TRIBUTARY_TESTS_SUPPORT_GOLDEN_FILE_H_
-#define TRIBUTARY_TESTS_SUPPORT_GOLDEN_FILE_H_
+#ifndef TRIBUTARY_TESTS_WORKER_MODELS_GOLDEN_FILE_H_
+#define TRIBUTARY_TESTS_WORKER_MODELS_GOLDEN_FILE_H_
 
 #include <map>
 #include <string>
@@ -26,4 +26,4 @@ GoldenFile ReadGoldenFile(const std::string& path);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_TESTS_SUPPORT_GOLDEN_FILE_H_
+#endif  // TRIBUTARY_TESTS_WORKER_MODELS_GOLDEN_FILE_H_

@@ -1,4 +1,4 @@
-#include "tests/support/golden_file.h"
+#include "tests/worker/models/golden_file.h"
 
 #include <cstdint>
 #include <cstdio>
