@@ -32,7 +32,7 @@ find "$work" \( -name '*.md' -o -name '*.textproto' \) -exec sed -i -E \
   -e 's|\./tributary( \|`)|tributary\1|g' \
   -e 's|\./TRIBUTARY |./tributary |g' {} +
 find "$work" -name '*.md' -exec sed -i -E \
-  -e 's|\[([^]]*)\]\([^)]*(ARCHITECTURE\|CONTRIBUTING)\.md[^)]*\)|\1 (in the source)|g' \
+  -e 's|\[([^]]*)\]\([^)]*(ARCHITECTURE\|CONTRIBUTING\|internals/[a-z]+)\.md[^)]*\)|\1 (in the source)|g' \
   -e 's|\]\(((\.\./)*)examples/cpp/|](\1examples/|g' {} +
 # To share/tributary, from share/doc/tributary and back.
 find "$work/share/doc" -name '*.md' -exec sed -i 's|](\.\./|](../../tributary/|g' {} +

@@ -11,7 +11,7 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md",
-         "proto/PROTOCOL.md", "docs/*.md"]
+         "proto/PROTOCOL.md", "docs/*.md", "docs/internals/*.md"]
 RULE = re.compile(r"[| :-]+$")  # Between a table's header and its rows.
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\[])")
 

@@ -66,21 +66,7 @@ bool Visit(const RoomsMap& map, const std::string& room,
   return false;
 }
 
-constexpr absl::string_view kRoomsTableHeading =
-    "| room | contents | includes, as paths below the same top-level folder |";
-
-// The last cell of the row of `room`, which may include `arrows`.
-std::string IncludesCell(const std::string& room,
-                         const std::set<std::string>& arrows) {
-  const std::string top_folder = TopFolderOf(room);
-  std::vector<absl::string_view> names;
-  for (absl::string_view to : arrows) {
-    if (TopFolderOf(to) != top_folder) continue;
-    absl::ConsumePrefix(&to, absl::StrCat(top_folder, "/"));
-    names.push_back(to);
-  }
-  return absl::StrJoin(names, ", ");
-}
+constexpr absl::string_view kRoomsTableHeading = "| room | contents |";
 
 // The rows of the table of rooms in `page`, without the heading and the line
 // below it.
@@ -140,60 +126,13 @@ std::vector<std::string> CheckIncludes(const RoomsMap& map,
   RoomsMap used;
   for (const SourceFile& file : files) {
     const std::string room = FolderOf(file.path);
-    const auto arrows = map.find(room);
-    if (arrows == map.end()) {
-      errors.push_back(absl::StrCat(file.path, ": rooms.txt has no room ", room,
-                                    "; add it, or move the file"));
-      continue;
-    }
-    for (const std::string& included :
-         IncludedFolders(top_folders, file.text)) {
-      if (included == room) continue;
-      used[room].insert(included);
-      if (arrows->second.count(included) > 0) continue;
-      errors.push_back(absl::StrCat(
-          file.path, " includes a header of ", included, ", but ", room,
-          " may include only: ", absl::StrJoin(arrows->second, " ")));
-    }
-  }
-  for (const auto& [room, arrows] : map) {
-    for (const std::string& to : arrows) {
-      if (used[room].count(to) > 0) continue;
-      errors.push_back(absl::StrCat("no file of ", room, " includes a header ",
-                                    "of ", to, "; remove it from rooms.txt"));
-    }
-  }
-  return errors;
-}
-
-std::vector<std::string> CheckRoomsTable(const RoomsMap& map,
-                                         absl::string_view page) {
-  std::vector<std::string> errors;
-  std::set<std::string> listed;
-  for (const absl::string_view row : RoomsTableRows(page)) {
-    // A row begins and ends with a bar, so it has an empty part at each end.
-    const std::vector<absl::string_view> parts = absl::StrSplit(row, '|');
-    if (parts.size() != 5) {
-      errors.push_back(absl::StrCat("row \"", row,
-                                    "\" must have three cells, as the heading "
-                                    "of the table of rooms"));
-      continue;
-    }
-    const std::string room(absl::StripAsciiWhitespace(parts[1]));
-    const auto arrows = map.find(room);
-    if (arrows == map.end()) {
+    if (map.count(room) == 0) {
       errors.push_back(absl::StrCat("row ", room, ": rooms.txt has no room ",
                                     room, "; correct or remove the row"));
-      continue;
-    }
-    if (!listed.insert(room).second) {
+    } else if (!listed.insert(room).second) {
       errors.push_back(
           absl::StrCat("row ", room, ": the room is listed twice"));
     }
-    const std::string includes = IncludesCell(room, arrows->second);
-    if (absl::StripAsciiWhitespace(parts[3]) == includes) continue;
-    errors.push_back(absl::StrCat("row ", room, ": the last cell must be \"",
-                                  includes, "\", as in rooms.txt"));
   }
   for (const auto& entry : map) {
     if (listed.count(entry.first) > 0) continue;

@@ -49,15 +49,13 @@ std::vector<std::string> FindCycle(const RoomsMap& map);
 std::vector<std::string> CheckIncludes(const RoomsMap& map,
                                        const std::vector<SourceFile>& files);
 
-// Compares the table of rooms in `page`, the text of ARCHITECTURE.md, with
-// `map`. The table has the heading
+// Compares the table of rooms in `page`, the text of docs/internals/rooms.md,
+// with `map`. The table has the heading
 //
-//   | room | contents | includes, as paths below the same top-level folder |
+//   | room | contents |
 //
-// and one row for each room of `map`. The row's last cell lists the rooms of
-// the same top-level folder that `map` allows the room to include, sorted and
-// with commas between them: "base, numerics" for common/cuda. Returns one
-// sentence, which names the room, for each row that is missing or wrong.
+// and one row for each room of `map`. Returns one sentence, which names the
+// room, for each row that is missing or wrong.
 std::vector<std::string> CheckRoomsTable(const RoomsMap& map,
                                          absl::string_view page);
 

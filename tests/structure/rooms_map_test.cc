@@ -88,50 +88,35 @@ TEST(RoomsMapTest, ReportsAFileOutsideTheRooms) {
 std::string PageWithRooms(absl::string_view rows) {
   return absl::StrCat(
       "| word | meaning |\n| --- | --- |\n| d | other |\n\n"
-      "| room | contents | includes, as paths below the same top-level folder "
-      "|\n| --- | --- | --- |\n",
+      "| room | contents |\n| --- | --- |\n",
       rows, "\n| word | meaning | note |\n| --- | --- | --- |\n| e | f | |\n");
 }
 
 TEST(RoomsMapTest, AcceptsATableThatAgreesWithTheMap) {
   EXPECT_THAT(
-      CheckRoomsTable(
-          Parse("a/b:\na/b/c: a/b x/y proto\na/d: a/b a/b/c\nx/y: proto\n"),
-          PageWithRooms("| a/b | first | |\n| a/b/c | second | b |\n"
-                        "| a/d | third | b, b/c |\n| x/y | fourth | |\n")),
+      CheckRoomsTable(Parse("a/b:\na/b/c: a/b\n"),
+                      PageWithRooms("| a/b | first |\n| a/b/c | second |\n")),
       IsEmpty());
 }
 
 TEST(RoomsMapTest, ReportsRowsThatAreMissingOrTooMany) {
   EXPECT_THAT(
-      CheckRoomsTable(Parse("a:\nb:\n"), PageWithRooms("| a | first | |\n"
-                                                       "| a | again | |\n"
-                                                       "| c | third | |\n")),
+      CheckRoomsTable(Parse("a:\nb:\n"), PageWithRooms("| a | first |\n"
+                                                       "| a | again |\n"
+                                                       "| c | third |\n")),
       ElementsAre(HasSubstr("row a: the room is listed twice"),
                   HasSubstr("row c: rooms.txt has no room c"),
                   HasSubstr("no row b;")));
 }
 
-TEST(RoomsMapTest, ReportsRowsWithOtherIncludes) {
-  const RoomsMap map = Parse("a/b:\na/c: a/b x\na/d: a/b a/c\nx:\n");
-  EXPECT_THAT(
-      CheckRoomsTable(map, PageWithRooms("| a/b | first | c |\n"
-                                         "| a/c | second | |\n"
-                                         "| a/d | third | c, b |\n"
-                                         "| x | fourth | |\n")),
-      ElementsAre(HasSubstr("row a/b: the last cell must be \"\""),
-                  HasSubstr("row a/c: the last cell must be \"b\""),
-                  HasSubstr("row a/d: the last cell must be \"b, c\"")));
-}
-
-TEST(RoomsMapTest, ReportsARowWithoutThreeCells) {
-  EXPECT_THAT(CheckRoomsTable(Parse("a:\n"), PageWithRooms("| a | first |\n")),
-              ElementsAre(HasSubstr("row \"| a | first |\" must have three"),
+TEST(RoomsMapTest, ReportsARowWithoutTwoCells) {
+  EXPECT_THAT(CheckRoomsTable(Parse("a:\n"), PageWithRooms("| a |\n")),
+              ElementsAre(HasSubstr("row \"| a |\" must have two"),
                           HasSubstr("no row a;")));
 }
 
 TEST(RoomsMapTest, ReportsAllRoomsIfThePageHasNoTable) {
-  EXPECT_THAT(CheckRoomsTable(Parse("a:\nb:\n"), "| a | first | |\n"),
+  EXPECT_THAT(CheckRoomsTable(Parse("a:\nb:\n"), "| a | first |\n"),
               ElementsAre(HasSubstr("no row a;"), HasSubstr("no row b;")));
 }
 

@@ -1,4 +1,4 @@
-// Holds the source tree and ARCHITECTURE.md to rooms.txt, its folders, files
+// Holds the source tree and docs/internals to rooms.txt, its folders, files
 // and classes to a size in which a reader finds things, and its pages to links
 // that lead somewhere.
 
@@ -121,9 +121,9 @@ TEST(StructureTest, IncludesFollowTheArrows) {
 TEST(StructureTest, TheTableOfRoomsFollowsTheArrows) {
   const absl::StatusOr<RoomsMap> map = ReadRoomsMap();
   ASSERT_TRUE(map.ok()) << map.status();
-  EXPECT_THAT(
-      CheckRoomsTable(*map, ReadFile(RepositoryRoot() / "ARCHITECTURE.md")),
-      IsEmpty());
+  EXPECT_THAT(CheckRoomsTable(
+                  *map, ReadFile(RepositoryRoot() / "docs/internals/rooms.md")),
+              IsEmpty());
 }
 
 TEST(StructureTest, NoFileHidesNamesFromItsNeighbours) {
