@@ -124,7 +124,9 @@ absl::StatusOr<double> BlockPass::Run(const Arguments& arguments) {
         StreamingCopy(slots[i], count, arguments.copy->slots[i].get() + begin);
       }
     }
-    squares.Add(update.gradient_sum, update.other_gradient_sum, count);
+    if (arguments.squares) {
+      squares.Add(update.gradient_sum, update.other_gradient_sum, count);
+    }
     if (begin == 0) FailpointOrDie("S8");
   }
   return squares.Total();

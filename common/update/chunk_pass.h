@@ -58,6 +58,8 @@ class ChunkPass {
     const ChunkWeights::Next* next = nullptr;
     // If true, the pass writes the new weights with non-temporal stores.
     bool streams = false;
+    // If false, Run does not compute the sum of squares that it returns.
+    bool squares = true;
     // If true, the new weights are a copy of the old weights, and the optimizer
     // state is unchanged.
     bool skip = false;

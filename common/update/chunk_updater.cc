@@ -49,7 +49,11 @@ void ChunkUpdater::Initialize(int64_t version, Buffer values,
   if (settings_.shares_device) {
     status.Update(pass_->Place(version, values.get()));
   }
-  if (!status.ok()) return settings_.on_failure(number_, status);
+  if (!status.ok()) {
+    settings_.on_failure(number_, status);
+    // A restored chunk still has its version, which snapshots ask for.
+    if (version == 0) return;
+  }
   weights_.Initialize(version, std::move(values));
   subscribers_.Publish(/*more=*/false);
 }

@@ -156,9 +156,10 @@ absl::StatusOr<TreeSum> AllReduceStep::AwaitGradient(int chunk) {
                        sum.arena));
     }
   }
-  // The others receive the sum as one buffer.
-  return exchange_.optimizer_->AddUp(parts.Take(), Count(chunk),
-                                     /*whole=*/!exchange_.sharded_);
+  // The others receive the sum as one buffer. A gated update reads it twice.
+  return exchange_.optimizer_->AddUp(
+      parts.Take(), Count(chunk),
+      /*whole=*/!exchange_.sharded_ || exchange_.gated_);
 }
 
 absl::Status AllReduceStep::AwaitSampleCount() {

@@ -75,9 +75,10 @@ void HostOptimizer::Update(const Step& step,
     pass.step = recipe_.At(step.number, step.sample_count, step.norm);
     pass.next = &next;
     pass.skip = recipe_.Skips(step.norm);
-    const double squares = *passes_.at(update.chunk).Run(pass);
     const auto sum = square_sums_.find(update.chunk);
-    if (sum == square_sums_.end() || awaits_norm_) continue;
+    pass.squares = sum != square_sums_.end() && !awaits_norm_;
+    const double squares = *passes_.at(update.chunk).Run(pass);
+    if (!pass.squares) continue;
     sum->second = SumOf(update.chunk, squares, *update.gradient);
   }
 }
