@@ -55,7 +55,16 @@ absl::Status JobRun::Run(Shutdown* stop) {
   const absl::Status server_0 = *threads.status(0);
   if (!absl::IsCancelled(server_0)) return server_0;
   if (stop->requested()) return absl::CancelledError("stopped by request");
-  // Server 0 was stopped because of another error.
+  // Server 0 was stopped because of another error. Of the errors of workers,
+  // that of the lowest rank is the most likely cause of the others.
+  const auto has_failed = [&threads](int process) {
+    const std::optional<absl::Status> status = threads.status(process);
+    return status.has_value() && !status->ok() && !absl::IsCancelled(*status);
+  };
+  for (int i = 1; i < plan_.servers + plan_.workers; ++i) {
+    if (!has_failed(i)) continue;
+    return i < plan_.servers ? end.status : *threads.status(i);
+  }
   return end.status.ok() ? server_0 : end.status;
 }
 

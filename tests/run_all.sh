@@ -101,7 +101,7 @@ while (($# > 0)); do
       arguments+=("$(config "${2:-}")") || usage
       shift
       ;;
-    --test_filter*)
+    --test_filter* | --test_tag_filters*)
       arguments+=("$1")
       quick=false
       ;;

@@ -1,6 +1,7 @@
 #include "common/base/latency_histogram.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tributary {
 namespace {
@@ -61,11 +62,16 @@ void LatencyHistogram::Add(const LatencyHistogram& other) {
 }
 
 int64_t LatencyHistogram::CountUpTo(absl::Duration bound) const {
-  int64_t count = 0;
-  for (int i = 0; i < counts_.count_size() && MiddleOf(i) <= bound; ++i) {
-    count += counts_.count(i);
+  const double end = absl::ToDoubleNanoseconds(bound);
+  double count = 0;
+  for (int i = 0; i < counts_.count_size(); ++i) {
+    const auto low = static_cast<double>(LowerBound(i));
+    const auto high = static_cast<double>(LowerBound(i + 1));
+    if (low > end) break;
+    count += static_cast<double>(counts_.count(i)) *
+             std::min(1.0, (end - low) / (high - low));
   }
-  return count;
+  return std::llround(count);
 }
 
 absl::Duration LatencyHistogram::Quantile(double quantile) const {

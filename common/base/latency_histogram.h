@@ -30,8 +30,8 @@ class LatencyHistogram {
   // counted durations does not exceed. Interpolates linearly within a bucket.
   // Returns zero if the histogram is empty.
   absl::Duration Quantile(double quantile) const;
-  // Returns how many of the counted durations are at most `bound`. Takes each
-  // duration as the middle of its bucket.
+  // Returns how many of the counted durations are at most `bound`. Interpolates
+  // linearly within a bucket.
   int64_t CountUpTo(absl::Duration bound) const;
   // Returns the sum of the durations. Durations that were given to the
   // constructor are taken as the middles of their buckets.

@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, CompressionTest,
 
 // A client that does not read for a while, although far more bytes arrive than
 // sockets and windows hold: the server must drop differences.
-TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
+TEST(LaggingReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
   constexpr int64_t kParameters = 1 << 20;
   constexpr int64_t kChunkBytes = 1 << 18;
   constexpr int kChunks = 16;

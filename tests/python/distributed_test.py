@@ -16,7 +16,6 @@ CURVE = os.path.join(support.WORKERS, 'curve.py')
 STATISTICS = os.path.join(support.WORKERS, 'running_statistics.py')
 MODES = os.path.join(support.WORKERS, 'modes.py')
 MISTAKES = os.path.join(support.WORKERS, 'mistakes.py')
-KILLED_DIGITS = os.path.join(support.WORKERS, 'killed_digits.py')
 RULES = {
     'sgd': 'optimizer { sgd { learning_rate: 0.2 momentum: 0.9 weight_decay: 0.001 } }',
     'adamw': 'optimizer { adamw { learning_rate: 0.01 beta2: 0.99 epsilon: 1e-8 '
@@ -26,28 +25,6 @@ RULES = {
 
 @support.needs_torch
 class ExampleTest(support.JobTest):
-
-    def test_digits_has_the_same_bits_with_any_number_of_workers(self):
-        job = os.path.join(support.EXAMPLES, 'digits.textproto')
-        worker = os.path.join(support.EXAMPLES, 'digits.py')
-        settings = {'steps': 40, 'evaluation.every_steps': 20}
-        one = self.train('one', job, worker, settings=settings)
-        self.assertGreater(one['evaluation']['accuracy'], 0.3)
-        for workers in (2, 4):
-            more = self.train(str(workers), job, worker, workers, settings=settings)
-            self.assertEqual(more['weights_sha256'], one['weights_sha256'])
-            self.assertEqual(more['evaluation'], one['evaluation'])
-
-    def test_digits_has_the_same_bits_when_a_worker_is_killed(self):
-        job = os.path.join(support.EXAMPLES, 'digits.textproto')
-        settings = {'steps': 40, 'evaluation.every_steps': 20}
-        environment = {'EXAMPLES': support.EXAMPLES,
-                       'MARKER': os.path.join(self.folder, 'marker')}
-        killed = self.train('killed', job, KILLED_DIGITS, 2, settings, environment)
-        self.assertTrue(os.path.exists(environment['MARKER']))
-        self.assertGreaterEqual(killed['workers_lost'], 1)
-        whole = self.train('whole', job, KILLED_DIGITS, 1, settings, environment)
-        self.assertEqual(killed['weights_sha256'], whole['weights_sha256'])
 
     def test_the_program_may_set_the_mode_of_the_module(self):
         job = os.path.join(support.EXAMPLES, 'digits.textproto')

@@ -212,7 +212,9 @@ void JobRunner::HandleExit(const ProcessExit& exit) {
     if (draining_ && end_->signal == 0 && exit.succeeded()) end_ = JobEnd();
     if (!explanation_awaited_) return;
     explanation_awaited_ = false;
-    if (!exit.succeeded() && !exit.stopped()) Fail(exit, "");
+    const bool ended_from_outside =
+        exit.killed_by_signal() || absl::IsCancelled(exit.status);
+    if (!exit.succeeded() && !ended_from_outside) Fail(exit, "");
   } else if (spec.role == Role::kServer) {
     HandleServerExit(exit);
   } else {

@@ -67,13 +67,18 @@ absl::StatusOr<std::unique_ptr<AgentServer>> AgentServer::Start(
     const Security& security, int agents) {
   auto server = absl::WrapUnique(new AgentServer());
   Listener::Options options;
-  options.network = "0.0.0.0:0";
+  options.network = "[::]:0";  // Accepts IPv4, too.
   options.unix_socket = MakeLocalAddress().address();
   options.security = security;
   options.limits = ForWorkers(agents);
   options.log = server->log_.get();
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      server->listener_, Listener::Start(options, {server->service_.get()}));
+  auto listener = Listener::Start(options, {server->service_.get()});
+  if (!listener.ok()) {  // A kernel without IPv6.
+    options.network = "0.0.0.0:0";
+    listener = Listener::Start(options, {server->service_.get()});
+  }
+  TRIBUTARY_RETURN_IF_ERROR(listener.status());
+  server->listener_ = *std::move(listener);
   return server;
 }
 

@@ -27,6 +27,7 @@
 #include "common/os/process.h"
 #include "common/stream/message_stream.h"
 #include "common/transport/channel.h"
+#include "common/transport/diagnosis.h"
 #include "common/transport/grpc_client_stream.h"
 #include "common/transport/security.h"
 #include "deploy/flags/exit_code.h"
@@ -267,9 +268,10 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(
         return MonotonicNow() - refused > kRefusalTimeout;
       });
   if (connected.ok()) return channel;
-  return absl::UnavailableError(
-      absl::StrCat("cannot connect to the launcher at ", launcher, ": ",
-                   connected.message()));
+  const std::string problem = NameProblem(launcher);
+  return absl::UnavailableError(absl::StrCat(
+      "cannot connect to the launcher at ", launcher, ": ",
+      problem.empty() ? std::string(connected.message()) : problem));
 }
 
 absl::Status Run(const Environment& environment, SignalQueue* signals) {

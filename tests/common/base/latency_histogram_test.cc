@@ -91,10 +91,11 @@ TEST(LatencyHistogramTest, CountsAndAddsUpDurations) {
   EXPECT_EQ(histogram.CountUpTo(absl::Nanoseconds(1000)), 3);
   EXPECT_EQ(histogram.CountUpTo(absl::Nanoseconds(3000)), 4);
   EXPECT_EQ(histogram.sum(), absl::Nanoseconds(4700));
-  // Each is the middle of its bucket: from 896 to 960, and from 1920 to 2048.
+  // Their buckets are from 896 to 960, and from 1920 to 2048.
   const LatencyHistogram read(histogram.counts());
-  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(928)), 3);
-  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(927)), 0);
+  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(896)), 0);
+  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(939)), 2);
+  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(960)), 3);
   EXPECT_EQ(read.sum(), absl::Nanoseconds(3 * 928 + 1984));
 }
 
