@@ -1,7 +1,6 @@
 #include "common/base/latency_histogram.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace tributary {
 namespace {
@@ -37,8 +36,7 @@ LatencyHistogram::LatencyHistogram(const DurationCounts& counts) {
   for (int i = 0; i < size; ++i) {
     const int64_t count = std::max<int64_t>(0, counts.count(i));
     counts_.add_count(count);
-    count_ += count;
-    sum_ += static_cast<double>(count) * MiddleOf(i);
+    Count(MiddleOf(i), count);
   }
 }
 
@@ -47,6 +45,13 @@ void LatencyHistogram::Add(absl::Duration duration, int64_t times) {
       IndexOf(std::max<int64_t>(0, absl::ToInt64Nanoseconds(duration)));
   while (counts_.count_size() <= index) counts_.add_count(0);
   counts_.set_count(index, counts_.count(index) + times);
+  Count(duration, times);
+}
+
+void LatencyHistogram::Count(absl::Duration duration, int64_t times) {
+  for (size_t i = 0; i < kBounds.size(); ++i) {
+    if (duration <= absl::Seconds(kBounds[i])) up_to_[i] += times;
+  }
   count_ += times;
   sum_ += static_cast<double>(times) * duration;
 }
@@ -57,21 +62,9 @@ void LatencyHistogram::Add(const LatencyHistogram& other) {
   for (int i = 0; i < size; ++i) {
     counts_.set_count(i, counts_.count(i) + other.counts_.count(i));
   }
+  for (size_t i = 0; i < kBounds.size(); ++i) up_to_[i] += other.up_to_[i];
   count_ += other.count_;
   sum_ += other.sum_;
-}
-
-int64_t LatencyHistogram::CountUpTo(absl::Duration bound) const {
-  const double end = absl::ToDoubleNanoseconds(bound);
-  double count = 0;
-  for (int i = 0; i < counts_.count_size(); ++i) {
-    const auto low = static_cast<double>(LowerBound(i));
-    const auto high = static_cast<double>(LowerBound(i + 1));
-    if (low > end) break;
-    count += static_cast<double>(counts_.count(i)) *
-             std::min(1.0, (end - low) / (high - low));
-  }
-  return std::llround(count);
 }
 
 absl::Duration LatencyHistogram::Quantile(double quantile) const {

@@ -3,6 +3,8 @@
 #ifndef TRIBUTARY_COMMON_BASE_LATENCY_HISTOGRAM_H_
 #define TRIBUTARY_COMMON_BASE_LATENCY_HISTOGRAM_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/time/time.h"
@@ -30,9 +32,15 @@ class LatencyHistogram {
   // counted durations does not exceed. Interpolates linearly within a bucket.
   // Returns zero if the histogram is empty.
   absl::Duration Quantile(double quantile) const;
-  // Returns how many of the counted durations are at most `bound`. Interpolates
-  // linearly within a bucket.
-  int64_t CountUpTo(absl::Duration bound) const;
+  // Bounds of the buckets that Prometheus sees, in seconds. They cover the step
+  // times of small networks on one machine and of large networks on slow links.
+  static constexpr std::array<double, 16> kBounds = {
+      0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2,
+      0.5,   1,     2,     5,    10,   20,   50,  100};
+  // Returns how many of the counted durations are at most kBounds[i]. Durations
+  // that were given to the constructor are taken as the middles of their
+  // buckets.
+  int64_t CountUpTo(size_t i) const { return up_to_[i]; }
   // Returns the sum of the durations. Durations that were given to the
   // constructor are taken as the middles of their buckets.
   absl::Duration sum() const { return sum_; }
@@ -40,7 +48,11 @@ class LatencyHistogram {
   const DurationCounts& counts() const { return counts_; }
 
  private:
+  // Adds `times` equal durations to all fields but counts_.
+  void Count(absl::Duration duration, int64_t times);
+
   DurationCounts counts_;
+  std::array<int64_t, kBounds.size()> up_to_ = {};  // See CountUpTo.
   int64_t count_ = 0;
   absl::Duration sum_;
 };

@@ -66,16 +66,10 @@ void MetricsPage::AddGauge(absl::string_view name, absl::string_view help,
 
 void MetricsPage::AddHistogram(absl::string_view name, absl::string_view help,
                                const LatencyHistogram& histogram) {
-  // They cover the step times of small networks on one machine and of large
-  // networks on slow links.
-  constexpr double kBounds[] = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05,
-                                0.1,   0.2,   0.5,   1,    2,    5,
-                                10,    20,    50,    100};
   Begin(name, help, "histogram");
-  for (const double bound : kBounds) {
-    AddLine("_bucket",
-            static_cast<double>(histogram.CountUpTo(absl::Seconds(bound))),
-            {{"le", absl::StrCat(bound)}});
+  for (size_t i = 0; i < LatencyHistogram::kBounds.size(); ++i) {
+    AddLine("_bucket", static_cast<double>(histogram.CountUpTo(i)),
+            {{"le", absl::StrCat(LatencyHistogram::kBounds[i])}});
   }
   const auto count = static_cast<double>(histogram.count());
   AddLine("_bucket", count, {{"le", "+Inf"}});

@@ -84,19 +84,22 @@ TEST(LatencyHistogramTest, TakesWhatNoClockShouldSay) {
 
 TEST(LatencyHistogramTest, CountsAndAddsUpDurations) {
   LatencyHistogram histogram;
-  histogram.Add(absl::Nanoseconds(900), 3);
-  histogram.Add(absl::Nanoseconds(2000));
+  histogram.Add(absl::Milliseconds(1), 3);
+  histogram.Add(absl::Microseconds(1001));
   EXPECT_EQ(histogram.count(), 4);
-  EXPECT_EQ(histogram.CountUpTo(absl::Nanoseconds(500)), 0);
-  EXPECT_EQ(histogram.CountUpTo(absl::Nanoseconds(1000)), 3);
-  EXPECT_EQ(histogram.CountUpTo(absl::Nanoseconds(3000)), 4);
-  EXPECT_EQ(histogram.sum(), absl::Nanoseconds(4700));
-  // Their buckets are from 896 to 960, and from 1920 to 2048.
+  EXPECT_EQ(histogram.CountUpTo(0), 3);
+  EXPECT_EQ(histogram.CountUpTo(1), 4);
+  EXPECT_EQ(histogram.sum(), absl::Microseconds(4001));
+  LatencyHistogram both;
+  both.Add(absl::Seconds(1000));
+  both.Add(histogram);
+  EXPECT_EQ(both.CountUpTo(0), 3);
+  EXPECT_EQ(both.CountUpTo(LatencyHistogram::kBounds.size() - 1), 4);
+  // All are the middle of their bucket, from 983040 to 1048576.
   const LatencyHistogram read(histogram.counts());
-  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(896)), 0);
-  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(939)), 2);
-  EXPECT_EQ(read.CountUpTo(absl::Nanoseconds(960)), 3);
-  EXPECT_EQ(read.sum(), absl::Nanoseconds(3 * 928 + 1984));
+  EXPECT_EQ(read.CountUpTo(0), 0);
+  EXPECT_EQ(read.CountUpTo(1), 4);
+  EXPECT_EQ(read.sum(), absl::Nanoseconds(4 * 1015808));
 }
 
 }  // namespace

@@ -343,6 +343,7 @@ class CudaLossOps final : public LossOps {
  private:
   // Returns GPU memory for the losses of `rows` rows.
   RowLoss* RowLosses(int64_t rows) {
+    context_->Current();  // Memory is allocated on the current GPU.
     return static_cast<RowLoss*>(
         device_.Bytes(static_cast<size_t>(rows) * sizeof(RowLoss)));
   }
