@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file. Internal to safetensors_file.cc and its
-// test.
+// The JSON header of a safetensors file. Internal to safetensors_file.cc and
+// its test.
 #ifndef TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
 #define TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
 

@@ -126,6 +126,46 @@ std::vector<std::string> CheckIncludes(const RoomsMap& map,
   RoomsMap used;
   for (const SourceFile& file : files) {
     const std::string room = FolderOf(file.path);
+    const auto arrows = map.find(room);
+    if (arrows == map.end()) {
+      errors.push_back(absl::StrCat(file.path, ": rooms.txt has no room ", room,
+                                    "; add it, or move the file"));
+      continue;
+    }
+    for (const std::string& included :
+         IncludedFolders(top_folders, file.text)) {
+      if (included == room) continue;
+      used[room].insert(included);
+      if (arrows->second.count(included) > 0) continue;
+      errors.push_back(absl::StrCat(
+          file.path, " includes a header of ", included, ", but ", room,
+          " may include only: ", absl::StrJoin(arrows->second, " ")));
+    }
+  }
+  for (const auto& [room, arrows] : map) {
+    for (const std::string& to : arrows) {
+      if (used[room].count(to) > 0) continue;
+      errors.push_back(absl::StrCat("no file of ", room, " includes a header ",
+                                    "of ", to, "; remove it from rooms.txt"));
+    }
+  }
+  return errors;
+}
+
+std::vector<std::string> CheckRoomsTable(const RoomsMap& map,
+                                         absl::string_view page) {
+  std::vector<std::string> errors;
+  std::set<std::string> listed;
+  for (const absl::string_view row : RoomsTableRows(page)) {
+    // A row begins and ends with a bar, so it has an empty part at each end.
+    const std::vector<absl::string_view> parts = absl::StrSplit(row, '|');
+    if (parts.size() != 4) {
+      errors.push_back(absl::StrCat("row \"", row,
+                                    "\" must have two cells, as the heading "
+                                    "of the table of rooms"));
+      continue;
+    }
+    const std::string room(absl::StripAsciiWhitespace(parts[1]));
     if (map.count(room) == 0) {
       errors.push_back(absl::StrCat("row ", room, ": rooms.txt has no room ",
                                     room, "; correct or remove the row"));

@@ -76,8 +76,8 @@ struct JobRunnerOptions {
   // this timeout.
   absl::optional<absl::Duration> sigterm_drain_timeout;
   // After a signal, how long server 0 may be silent (see kStoppingNotice in
-  // common/os/logger.h) before it is stopped like the other processes. Not used if
-  // sigterm_drain_timeout is set, because notices may be late on a cluster.
+  // common/os/logger.h) before it is stopped like the other processes. Not used
+  // if sigterm_drain_timeout is set, because notices may be late on a cluster.
   absl::Duration silence_timeout = absl::Seconds(3);
   // Time between SIGTERM and SIGKILL for all processes except server 0, and for
   // server 0 if the job fails. If sigterm_drain_timeout is set, five seconds

@@ -14,7 +14,6 @@
 namespace tributary {
 namespace {
 
-
 class ClusterTest : public testing::Test {
  protected:
   ClusterTest() {

@@ -11,7 +11,6 @@
 namespace tributary {
 namespace {
 
-
 constexpr int kNvmlSuccess = 0, kNotSupported = 3, kNotFound = 6,
               kInsufficientSize = 7, kDriverNotLoaded = 9;
 
