@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,8 +21,8 @@
 #include "common/os/process.h"
 #include "deploy/tools/bench/bench_processes.h"
 #include "deploy/tools/bench/bench_run.h"
-#include "deploy/tools/bench/gpu_optimizer.h"
 #include "nlohmann/json.hpp"
+#include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/training/training_setup.h"
 
@@ -80,11 +81,16 @@ class SingleTrainer {
     }
   }
 
-  // Lets a GPU, which has all arenas of the setup, run the optimizer.
-  absl::Status UpdateOn(int ordinal) {
+  // Lets the GPU of the setup, which has all its arenas, run the optimizer.
+  absl::Status UpdateOnGpu() {
+    ReductionStream::Plan plan;
+    plan.layout = &setup_.layout();
+    plan.chunks.resize(setup_.layout().chunk_count());
+    std::iota(plan.chunks.begin(), plan.chunks.end(), 0);
+    plan.slots = optimizer_->slots();
     TRIBUTARY_ASSIGN_OR_RETURN(
-        gpu_optimizer_,
-        CreateGpuOptimizer(ordinal, setup_.layout(), optimizer_.get()));
+        stream_,
+        CreateCudaReductionStream(setup_.device(/*thread=*/0)->bus_id(), plan));
     return absl::OkStatus();
   }
 
@@ -181,13 +187,27 @@ class SingleTrainer {
     return step;
   }
 
+  // Updates the first thread's weights with the sum of all gradients, and
+  // copies them to the other threads.
   absl::Status UpdateOnDevice() {
-    std::vector<float*> gradients, weights;
-    for (int thread = 0; thread < setup_.threads(); ++thread) {
-      gradients.push_back(setup_.arenas(thread)->gradients());
-      weights.push_back(setup_.arenas(thread)->weights());
+    const ArenaLayout& layout = setup_.layout();
+    float* const sum = setup_.arenas(/*thread=*/0)->gradients();
+    float* const weights = setup_.arenas(/*thread=*/0)->weights();
+    for (int thread = 1; thread < setup_.threads(); ++thread) {
+      stream_->Add(setup_.arenas(thread)->gradients(), layout.arena_elements(),
+                   sum);
     }
-    return gpu_optimizer_->Update(NumbersOfStep(), gradients, weights);
+    std::vector<ReductionStream::UpdateArrays> updates;
+    for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+      const int64_t begin = layout.ChunkBegin(chunk);
+      updates.push_back({chunk, sum + begin, weights + begin, weights + begin});
+    }
+    stream_->Update(optimizer_->At(NumbersOfStep()), updates);
+    for (int thread = 1; thread < setup_.threads(); ++thread) {
+      stream_->Copy(weights, layout.arena_elements(),
+                    setup_.arenas(thread)->weights());
+    }
+    return stream_->Synchronize();
   }
 
   void Update(int chunk) {
@@ -210,7 +230,7 @@ class SingleTrainer {
 
   const TrainingSetup& setup_;
   const std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<GpuOptimizer> gpu_optimizer_;  // Null on the CPU.
+  std::unique_ptr<ReductionStream> stream_;  // Null on the CPU.
   BufferPool arenas_;
   ThreadPool threads_;
   Buffer weights_[2];
@@ -234,7 +254,7 @@ absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds,
                              Optimizer::Create(job.optimizer()));
   SingleTrainer trainer(setup.get(), std::move(optimizer));
   if (load.device.kind == DeviceName::Kind::kCuda) {
-    TRIBUTARY_RETURN_IF_ERROR(trainer.UpdateOn(load.device.ordinal));
+    TRIBUTARY_RETURN_IF_ERROR(trainer.UpdateOnGpu());
   }
   for (int64_t i = 0; i < kUntimedSteps; ++i) {
     TRIBUTARY_RETURN_IF_ERROR(trainer.Step());
