@@ -1,38 +1,76 @@
 #include "common/update/step_runner.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
 
 namespace tributary {
+namespace {
+
+// Compares bits: a norm may be NaN.
+bool Same(const std::optional<double>& a, const std::optional<double>& b) {
+  if (!a.has_value() || !b.has_value()) return a.has_value() == b.has_value();
+  return std::memcmp(&*a, &*b, sizeof(double)) == 0;
+}
+
+}  // namespace
 
 StepRunner::StepRunner(Executor* pool, Options options)
-    : options_(std::move(options)), queue_(pool, QueueOptions()) {}
+    : pool_(pool), options_(std::move(options)) {}
 
-UpdateQueue::Options StepRunner::QueueOptions() {
-  UpdateQueue::Options options;
-  options.most = options_.passes->most();
-  options.streams = options_.passes->streams();
-  options.run = [this](const std::vector<int>& numbers,
-                       std::optional<double> norm) {
-    std::vector<ChunkUpdater*> chunks;
-    for (const int number : numbers)
-      chunks.push_back(options_.group->Find(number));
-    if (norm.has_value()) {
-      Update(chunks, norm, /*more=*/true);
-    } else {
-      BeginSteps(chunks, /*more=*/true);
-    }
-  };
-  options.on_idle = options_.on_idle;
-  return options;
+void StepRunner::Queue(ChunkUpdater* chunk, std::optional<double> norm) {
+  {
+    absl::MutexLock lock(&mu_);
+    queue_.emplace(chunk->number(), norm);
+    ++unfinished_;
+  }
+  pool_->Run([this] { RunNext(); });
+}
+
+void StepRunner::RunNext() {
+  std::optional<double> norm;
+  const std::vector<ChunkUpdater*> chunks = Take(&norm);
+  if (chunks.empty()) return;
+  if (norm.has_value()) {
+    Update(chunks, norm, /*more=*/true);
+  } else {
+    BeginSteps(chunks, /*more=*/true);
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    unfinished_ -= static_cast<int>(chunks.size());
+    if (unfinished_ > 0) return;
+  }
+  options_.on_idle();
+}
+
+std::vector<ChunkUpdater*> StepRunner::Take(std::optional<double>* norm) {
+  const int streams = options_.passes->streams();
+  absl::MutexLock lock(&mu_);
+  const int queued = static_cast<int>(queue_.size());
+  const int share = (queued + streams - 1) / streams;
+  const auto count =
+      static_cast<size_t>(std::min(options_.passes->most(), share));
+  std::vector<ChunkUpdater*> chunks;
+  if (queued == 0) return chunks;
+  *norm = queue_.begin()->second;
+  while (chunks.size() < count && !queue_.empty() &&
+         Same(queue_.begin()->second, *norm)) {
+    chunks.push_back(options_.group->Find(queue_.begin()->first));
+    queue_.erase(queue_.begin());
+  }
+  return chunks;
 }
 
 void StepRunner::Begin(ChunkUpdater* chunk) {
   if (chunk->pass()->brief()) {
     BeginSteps({chunk}, /*more=*/false);
   } else {
-    queue_.Add(chunk->number(), std::nullopt);
+    Queue(chunk, std::nullopt);
   }
 }
 
@@ -57,15 +95,51 @@ void StepRunner::BeginSteps(Chunks chunks, bool more) {
 }
 
 void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
-  const std::optional<StepSums> complete =
-      options_.group->AddSum(chunk, sum_of_squares);
-  if (complete.has_value()) options_.on_sums(*complete);
+  const int64_t step = chunk.update().step;
+  const TreeSum& sum = chunk.update().sum;
+  std::optional<StepSums::Nonfinite> nonfinite;
+  if (!std::isfinite(sum_of_squares)) {
+    const TreeSum::Nonfinite found = sum.FindNonfinite(chunk.elements());
+    nonfinite.emplace();
+    nonfinite->set_chunk(chunk.number());
+    nonfinite->set_element(found.element);
+    nonfinite->set_contributor(found.contributor);
+  }
+  StepSums complete;
+  {
+    absl::MutexLock lock(&mu_);
+    Open& open = open_[step];
+    if (open.missing == 0) {
+      open.missing = static_cast<int>(options_.group->chunks().size());
+      open.sums.set_step(step);
+      open.sums.mutable_sum_of_squares()->Resize(open.missing, 0.0);
+    }
+    open.sums.set_sum_of_squares(chunk.place(), sum_of_squares);
+    open.sums.set_weight(sum.sample_count());
+    if (nonfinite.has_value()) {
+      *open.sums.add_nonfinite() = *std::move(nonfinite);
+    }
+    if (chunk.number() == 0) {
+      open.sums.set_loss_sum(sum.loss_sum());
+      open.sums.set_nonfinite_loss_contributor(
+          sum.nonfinite_loss_contributor());
+    }
+    --open.missing;
+    // The policy has already found each chunk's contributions complete.
+    if (!options_.policy->IsComplete(
+            {/*missing_leaf=*/std::nullopt, open.missing})) {
+      return;
+    }
+    complete = std::move(open.sums);
+    open_.erase(step);
+  }
+  options_.on_sums(complete);
 }
 
 void StepRunner::SetGradientNorm(int64_t step, double norm) {
   if (!options_.awaits_norm) return;
   for (const auto& chunk : options_.group->chunks()) {
-    if (chunk->NormKnown(step)) queue_.Add(chunk->number(), norm);
+    if (chunk->NormKnown(step)) Queue(chunk.get(), norm);
   }
 }
 
@@ -100,7 +174,7 @@ void StepRunner::Update(Chunks chunks, std::optional<double> norm, bool more) {
 void StepRunner::Publish(ChunkUpdater* chunk, bool more) {
   // Schedules instead of calling directly, to bound the recursion for a chunk
   // with a long queue.
-  if (chunk->Publish(more)) queue_.Add(chunk->number(), std::nullopt);
+  if (chunk->Publish(more)) Queue(chunk, std::nullopt);
 }
 
 absl::Time StepRunner::TraceTime() const {

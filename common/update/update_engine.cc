@@ -10,7 +10,6 @@
 #include "common/job/rounds.h"
 #include "common/numerics/streaming_copy.h"
 #include "common/text/counted.h"
-#include "common/update/consistency/create_consistency_policy.h"
 
 namespace tributary {
 namespace {
@@ -34,9 +33,10 @@ std::function<void(int, const absl::Status&)> FirstFailure(
 absl::StatusOr<std::unique_ptr<UpdateEngine>> UpdateEngine::Create(
     const Options& options, ArenaLayout layout, Executor* pool,
     SumsCallback on_sums) {
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<ConsistencyPolicy> policy,
-                             CreateConsistencyPolicy(options.job, options.steps,
-                                                     options.first_version));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<ConsistencyPolicy> policy,
+      ConsistencyPolicy::Create(options.job, options.steps,
+                                options.first_version));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(options.job.optimizer()));
   ChunkPassPlan plan;
@@ -65,7 +65,7 @@ UpdateEngine::UpdateEngine(const Options& options, ArenaLayout layout,
       pool_(pool),
       optimizer_(std::move(optimizer)),
       chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
-      dense_(policy_.get(), options.steps),
+      dense_(options.steps),
       memory_(&layout_, &dense_, passes, pool),
       settings_(ChunkSettings()),
       runner_(pool,
@@ -105,6 +105,7 @@ StepRunner::Options UpdateEngine::RunnerOptions(
     std::unique_ptr<ChunkPassGroup> passes, SumsCallback on_sums) {
   StepRunner::Options options;
   options.group = &dense_;
+  options.policy = policy_.get();
   options.passes = std::move(passes);
   options.awaits_norm = traits_.updates_await_norm;
   options.trace = options_.trace;

@@ -109,7 +109,7 @@ class UpdateEngine {
   // be drained and all `kept` callbacks must have returned or been destroyed.
   // `on_sums` is called once for each step, on any thread. In synchronous mode,
   // the calls are in the order of steps. Returns errors of `make_passes` and
-  // CreateConsistencyPolicy.
+  // ConsistencyPolicy::Create.
   static absl::StatusOr<std::unique_ptr<UpdateEngine>> Create(
       const Options& options, ArenaLayout layout, Executor* pool,
       SumsCallback on_sums);

@@ -10,8 +10,10 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/numerics/half.h"
 #include "common/update/aggregation/chunk_aggregator.h"
+#include "proto/job.pb.h"
 
 namespace tributary {
 
@@ -86,9 +88,16 @@ class ConsistencyPolicy {
   struct Options {
     int leaves = 1;  // Number of leaves of the reduction tree.
     WireDtype dtype = ExchangeSpec::FLOAT32;
-    int64_t steps = 0;       // Number of rounds.
+    int64_t steps = 0;       // Number of rounds (what servers count as steps).
     int64_t first_step = 0;  // Steps below this one are already applied.
   };
+
+  // Creates the policy for the job's consistency mode. `job` must be a result
+  // of ResolveJob or JobOfRounds. `steps` and `first_step` are those of
+  // Options. Returns InvalidArgument for an all-reduce, which has no
+  // consistency mode.
+  static absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> Create(
+      const JobSpec& job, int64_t steps, int64_t first_step);
 
   virtual ~ConsistencyPolicy() = default;
 

@@ -5,7 +5,7 @@
 
 #include "common/job/job.h"
 #include "common/update/aggregation/gradient_source.h"
-#include "common/update/consistency/create_consistency_policy.h"
+#include "common/update/consistency/consistency_policy.h"
 #include "gtest/gtest.h"
 
 namespace tributary {
@@ -37,8 +37,8 @@ JobSpec JobWithConsistency(const std::string& consistency) {
 std::unique_ptr<ConsistencyPolicy> PolicyOf(const std::string& consistency,
                                             int64_t steps, int64_t first_step) {
   absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> policy =
-      CreateConsistencyPolicy(JobWithConsistency(consistency), steps,
-                              first_step);
+      ConsistencyPolicy::Create(JobWithConsistency(consistency), steps,
+                                first_step);
   EXPECT_TRUE(policy.ok()) << policy.status();
   return *std::move(policy);
 }

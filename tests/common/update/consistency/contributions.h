@@ -21,7 +21,7 @@ inline constexpr int kPolicyLeaves = 8;
 // exchange.parameter_server.consistency is `consistency`, in protobuf text.
 JobSpec JobWithConsistency(const std::string& consistency);
 
-// Return the policy, or a queue of the policy, that CreateConsistencyPolicy
+// Return the policy, or a queue of the policy, that ConsistencyPolicy::Create
 // creates for JobWithConsistency(consistency).
 std::unique_ptr<ConsistencyPolicy> PolicyOf(const std::string& consistency,
                                             int64_t steps,

@@ -1,4 +1,4 @@
-#include "common/update/consistency/create_consistency_policy.h"
+#include "common/update/consistency/consistency_policy.h"
 
 #include "absl/status/status.h"
 #include "common/job/exchange_traits.h"
@@ -7,9 +7,9 @@
 
 namespace tributary {
 
-absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> CreateConsistencyPolicy(
+absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> ConsistencyPolicy::Create(
     const JobSpec& job, int64_t steps, int64_t first_step) {
-  ConsistencyPolicy::Options options;
+  Options options;
   options.leaves = static_cast<int>(job.batch().micro_batches());
   options.dtype = job.exchange().wire_dtype();
   options.steps = steps;

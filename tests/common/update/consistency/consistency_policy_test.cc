@@ -1,4 +1,4 @@
-#include "common/update/consistency/create_consistency_policy.h"
+#include "common/update/consistency/consistency_policy.h"
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
@@ -9,11 +9,11 @@ namespace tributary {
 namespace {
 
 // What each mode gets is seen in the tests of its policy.
-TEST(CreateConsistencyPolicyTest, AnAllReduceHasNone) {
+TEST(ConsistencyPolicyTest, AnAllReduceHasNone) {
   JobSpec job;
   job.mutable_exchange()->mutable_all_reduce();
   EXPECT_THAT(
-      CreateConsistencyPolicy(job, /*steps=*/1, /*first_step=*/0).status(),
+      ConsistencyPolicy::Create(job, /*steps=*/1, /*first_step=*/0).status(),
       StatusIs(
           absl::StatusCode::kInvalidArgument,
           testing::HasSubstr("exchange.all_reduce has no consistency mode")));
