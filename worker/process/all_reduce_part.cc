@@ -22,10 +22,12 @@
 #include "common/parameters/reduction_tree.h"
 #include "common/parameters/snapshot.h"
 #include "common/stream/replica_stream.h"
+#include "worker/exchange/all_reduce/all_reduce_exchange.h"
 #include "worker/exchange/device_sums.h"
 #include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
+#include "worker/process/worker_network.h"
 #include "worker/training/compute_thread_items.h"
 
 namespace tributary {
@@ -107,7 +109,7 @@ absl::StatusOr<std::string> MakeFirst(TrainingSetup* setup, WorkState* state) {
   return ParameterDigests(layout, arena.get());
 }
 
-absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
+absl::StatusOr<Snapshot> ReadFirst(const WorkerOptions& options,
                                    const Open& open, const TrainingSetup& setup,
                                    WorkState* state) {
   const ArenaLayout& layout = setup.layout();
@@ -166,20 +168,22 @@ absl::Status CompareFirst(const std::string& digests, int member,
 }
 
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectOverNetwork(
-    const AllReducePartOptions& options, const Group& group,
-    MembershipClient* membership) {
+    const WorkerOptions& options, const Admission& admission,
+    const Group& group, MembershipClient* membership) {
   GlooMeshOptions mesh;
   mesh.rank = group.member();
   mesh.size = group.leaf_begin_size();
   // If a member is lost, the coordinator ends the attempt when the lease has
   // expired. The wait for the member must not end before that.
-  mesh.connect_timeout = std::max(mesh.connect_timeout, 2 * options.lease);
+  mesh.connect_timeout = std::max(mesh.connect_timeout,
+                                  2 * absl::Milliseconds(admission.lease_ms()));
   mesh.host = options.host;
   if (mesh.host.empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(mesh.host,
                                LocalHostTowards(options.coordinator));
   }
-  if (options.secured && !options.insecure_network && !IsLoopback(mesh.host)) {
+  if (options.security.any() && !options.insecure_network &&
+      !IsLoopback(mesh.host)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "exchange.all_reduce sends gradients from ", mesh.host,
         " without encryption or authentication, but this job uses "
@@ -218,14 +222,14 @@ int PrepareThreads(const LeafRange& range, TrainingSetup* setup) {
 // Begins the exchange: in the GPU's memory if the group uses NCCL, otherwise in
 // host memory. `mesh` connects the members over the network.
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> BeginExchange(
-    const AllReducePartOptions& options, AllReduceExchange::Options exchange,
-    const Group& group, std::unique_ptr<PeerMesh> mesh, TrainingSetup* setup,
-    WorkState* state) {
+    const WorkerOptions& options, NcclLibrary* library,
+    AllReduceExchange::Options exchange, const Group& group,
+    std::unique_ptr<PeerMesh> mesh, TrainingSetup* setup, WorkState* state) {
   const ArenaLayout* const layout = &setup->layout();
   if (!group.nccl()) {
     return AllReduceExchange::Create(exchange, layout, state, std::move(mesh));
   }
-  if (options.nccl == nullptr) {
+  if (library == nullptr) {
     return absl::InternalError(
         "the all-reduce group uses NCCL, which this worker has not loaded");
   }
@@ -238,7 +242,7 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> BeginExchange(
       std::unique_ptr<ReductionStream> stream,
       options.make_reduction_stream(device->bus_id(), plan));
   NcclMeshOptions nccl;
-  nccl.library = options.nccl;
+  nccl.library = library;
   nccl.device = device;
   nccl.other_streams = kStreamsPerThread * setup->threads() + kExchangeStreams;
   // Once the GPU exchanges chunks, an allocation could wait for other members.
@@ -266,7 +270,8 @@ void SendSaved(int64_t version, bool passed, MembershipClient* membership) {
   membership->Send(report);
 }
 
-std::shared_ptr<StateSaver> OpenSaver(const AllReducePartOptions& options,
+std::shared_ptr<StateSaver> OpenSaver(const WorkerOptions& options,
+                                      const Admission& admission,
                                       const Open& open, size_t chunks,
                                       MembershipClient* membership,
                                       WorkState* state) {
@@ -276,7 +281,7 @@ std::shared_ptr<StateSaver> OpenSaver(const AllReducePartOptions& options,
       });
   JournalHello hello;
   *hello.mutable_scope() = open.scope();
-  hello.set_attempt(options.attempt);
+  hello.set_attempt(admission.attempt());
   saver->SetStream(options.network->OpenReplicaStream(
       options.coordinator, hello,
       [state](const absl::Status& status) { state->Fail(status); }));
@@ -285,17 +290,18 @@ std::shared_ptr<StateSaver> OpenSaver(const AllReducePartOptions& options,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
-    const AllReducePartOptions& options, const Open& open, TrainingSetup* setup,
+absl::StatusOr<std::unique_ptr<Exchange>> JoinAllReduce(
+    const WorkerOptions& options, const Admission& admission, const Open& open,
+    NcclLibrary* nccl, TrainingSetup* setup, TraceRecorder* trace,
     MembershipClient* membership, WorkState* state) {
   const ArenaLayout& layout = setup->layout();
   AllReduceExchange::Options exchange;
   exchange.job = setup->job();
   exchange.steps = setup->rounds().count();
   exchange.first_step = open.version();
-  exchange.attempt = options.attempt;
-  exchange.pin = options.pin;
-  exchange.trace = options.trace;
+  exchange.attempt = admission.attempt();
+  exchange.pin = setup->pin();
+  exchange.trace = trace;
   if (KeepsEvaluatedVersions(setup->job()) &&
       setup->facts().evaluation_pieces() > 0) {
     exchange.keep_every =
@@ -331,21 +337,23 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   }
   exchange.assignments = AssignmentsOf(
       group, static_cast<int>(setup->job().batch().micro_batches()));
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> mesh,
-                             ConnectOverNetwork(options, group, membership));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<PeerMesh> mesh,
+      ConnectOverNetwork(options, admission, group, membership));
   exchange.on_sums = [membership](const StepSums& sums) {
     WorkerReport report;
     *report.mutable_sums() = sums;
     membership->Send(report);
   };
   const size_t chunks = layout.ChunksOf(mesh->rank(), mesh->size()).size();
-  exchange.save = [saver = OpenSaver(options, open, chunks, membership, state)](
-                      int64_t version, const Snapshot::Chunk& chunk) {
-    saver->Save(version, chunk);
-  };
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      std::unique_ptr<AllReduceExchange> joined,
-      BeginExchange(options, exchange, group, std::move(mesh), setup, state));
+  exchange.save =
+      [saver = OpenSaver(options, admission, open, chunks, membership, state)](
+          int64_t version, const Snapshot::Chunk& chunk) {
+        saver->Save(version, chunk);
+      };
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<AllReduceExchange> joined,
+                             BeginExchange(options, nccl, exchange, group,
+                                           std::move(mesh), setup, state));
   membership->SetSave([exchange = joined.get(), membership](int64_t version) {
     if (!exchange->SaveAt(version)) {
       SendSaved(version, /*passed=*/true, membership);

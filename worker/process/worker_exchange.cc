@@ -9,7 +9,6 @@
 #include "common/job/exchange_traits.h"
 #include "common/os/logger.h"
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
-#include "worker/process/all_reduce_part.h"
 
 namespace tributary {
 namespace {
@@ -94,25 +93,6 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
   return absl::FailedPreconditionError(absl::StrCat(
       "exchange.all_reduce.backend is NCCL, which this worker cannot use: ",
       status.message(), "; set the backend to AUTO, which falls back to GLOO"));
-}
-
-absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
-    const WorkerOptions& options, const Admission& admission, const Open& open,
-    NcclLibrary* nccl, TrainingSetup* setup, TraceRecorder* trace,
-    MembershipClient* membership, WorkState* state) {
-  AllReducePartOptions part;
-  part.nccl = nccl;
-  part.make_reduction_stream = options.make_reduction_stream;
-  part.coordinator = options.coordinator;
-  part.network = options.network;
-  part.secured = options.security.any();
-  part.attempt = admission.attempt();
-  part.lease = absl::Milliseconds(admission.lease_ms());
-  part.host = options.host;
-  part.insecure_network = options.insecure_network;
-  part.pin = setup->pin();
-  part.trace = trace;
-  return JoinAllReduce(part, open, setup, membership, state);
 }
 
 }  // namespace tributary

@@ -9,7 +9,6 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/device.h"
-#include "worker/process/membership_client.h"
 #include "worker/process/worker_process.h"
 #include "worker/state/work_state.h"
 #include "worker/training/training_setup.h"
@@ -31,14 +30,6 @@ absl::StatusOr<std::unique_ptr<Exchange>> ConnectToServers(
 // the job requires NCCL and this worker cannot use it.
 absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
                                       const JobSpec& job, const Device& device);
-
-// Joins the other members of an all-reduce. All pointers but `nccl` and
-// `trace`, which may be null, must outlive the exchange. Blocks until the
-// members are connected; returns the errors of JoinAllReduce.
-absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
-    const WorkerOptions& options, const Admission& admission, const Open& open,
-    NcclLibrary* nccl, TrainingSetup* setup, TraceRecorder* trace,
-    MembershipClient* membership, WorkState* state);
 
 }  // namespace tributary
 

@@ -25,6 +25,7 @@
 #include "common/trace/trace_sender.h"
 #include "common/transport/channel.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/process/all_reduce_part.h"
 #include "worker/process/gpu_meter.h"
 #include "worker/process/membership_client.h"
 #include "worker/process/worker_exchange.h"
@@ -194,8 +195,8 @@ absl::Status TakePart(const WorkerOptions& options,
     const absl::Cleanup forget_trace = [&] { membership->SetReading(nullptr); };
     absl::StatusOr<std::unique_ptr<Exchange>> joined =
         setup->traits().workers_exchange_directly
-            ? JoinGroup(options, admission, open, nccl, setup.get(), recorder,
-                        membership, state.get())
+            ? JoinAllReduce(options, admission, open, nccl, setup.get(),
+                            recorder, membership, state.get())
             : ConnectToServers(options, admission, *setup, recorder,
                                state.get());
     if (!joined.ok()) check_devices();

@@ -103,15 +103,17 @@ class AllReducePartTest : public testing::Test {
         std::make_unique<FakeMembership>(&reports_, std::move(on_synced)),
         "localhost:1", Join());
     membership.Attach(state.get());
-    AllReducePartOptions options;
+    WorkerOptions options;
     options.coordinator = "localhost:1";
     options.network = &network_;
     options.host = "127.0.0.1";
-    options.lease = lease_;
+    Admission admission;
+    admission.set_lease_ms(absl::ToInt64Milliseconds(lease_));
     Open open;
     open.set_version(version);
     const absl::Status status =
-        JoinAllReduce(options, open, setup->get(), &membership, state.get())
+        JoinAllReduce(options, admission, open, /*nccl=*/nullptr, setup->get(),
+                      /*trace=*/nullptr, &membership, state.get())
             .status();
     membership.Detach();
     return status;
