@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/run_mode/run_mode_factory.h"
 
 namespace tributary {
 namespace {
@@ -21,7 +20,7 @@ Attempt::Attempt(const AttemptOptions& attempt_options, Clock attempt_clock)
       membership(static_cast<int>(options.job.batch().micro_batches()),
                  options.lease),
       servers(options.servers),
-      mode(CreateRunMode(options.job, &membership, &servers)) {}
+      mode(RunMode::Create(options.job, &membership, &servers)) {}
 
 absl::Duration Attempt::lease() const {
   return draining ? std::min(options.lease, kDrainLease) : options.lease;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ namespace tributary {
 // Not thread-safe; no method blocks.
 class RunMode {
  public:
+  // Creates the mode of the job's kind of exchange. `job` must be a valid
+  // result of ResolveJob. All arguments must outlive the mode.
+  static std::unique_ptr<RunMode> Create(const JobSpec& job,
+                                         Membership* membership,
+                                         ServerRoster* servers);
   // `job`, `membership` and `servers` must outlive the mode.
   RunMode(const JobSpec& job, Membership* membership, ServerRoster* servers)
       : job_(job), membership_(*membership), servers_(*servers) {}

@@ -21,7 +21,7 @@
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/exchange/exchange.h"
-#include "worker/state/create_work_state.h"
+#include "worker/state/work_state.h"
 #include "worker/training/trainer.h"
 #include "worker/training/training_setup.h"
 
@@ -101,7 +101,7 @@ absl::Status Count(bool shared) {
   WorkState::Options options;
   options.steps = kSteps;
   const std::unique_ptr<WorkState> state =
-      CreateWorkState(job, options, &setup->layout());
+      WorkState::Create(job, options, &setup->layout());
   state->SetUnparked([] {});
   CountingExchange exchange(job, &setup->layout(), state.get(),
                             shared ? setup->device(/*thread=*/0) : nullptr);

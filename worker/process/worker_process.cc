@@ -30,7 +30,6 @@
 #include "worker/process/membership_client.h"
 #include "worker/process/worker_exchange.h"
 #include "worker/process/worker_metrics.h"
-#include "worker/state/create_work_state.h"
 #include "worker/state/work_state.h"
 #include "worker/training/trainer.h"
 #include "worker/training/training_setup.h"
@@ -165,7 +164,7 @@ absl::Status TakePart(const WorkerOptions& options,
   state_options.evaluate_every =
       setup->rounds().RoundsFor(admission.job().evaluation().every_steps());
   const std::unique_ptr<WorkState> state =
-      CreateWorkState(admission.job(), state_options, &setup->layout());
+      WorkState::Create(admission.job(), state_options, &setup->layout());
   membership->Attach(state.get());
   on_state(state.get());
   const auto check_devices = [&] {

@@ -4,6 +4,10 @@
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
+#include "common/job/exchange_traits.h"
+#include "worker/state/asynchronous_work.h"
+#include "worker/state/stale_synchronous_work.h"
+#include "worker/state/synchronous_work.h"
 
 namespace tributary {
 namespace {
@@ -22,6 +26,21 @@ std::vector<int64_t> Missing(int64_t begin, int64_t end, int64_t version,
 }
 
 }  // namespace
+
+std::unique_ptr<WorkState> WorkState::Create(const JobSpec& job,
+                                             const Options& options,
+                                             const ArenaLayout* layout) {
+  const ExchangeTraits traits = ResolveExchange(job);
+  if (traits.whole_batches) {
+    return std::make_unique<AsynchronousWork>(
+        options, static_cast<int>(job.batch().micro_batches()), layout);
+  }
+  if (!traits.one_version_per_round) {
+    return std::make_unique<StaleSynchronousWork>(
+        options, ConsistencyOf(job).stale_synchronous(), layout);
+  }
+  return std::make_unique<SynchronousWork>(options, layout);
+}
 
 WorkState::WorkState(const Options& options, const ArenaLayout* layout)
     : options_(options), layout_(layout), last_version_(options.steps) {}

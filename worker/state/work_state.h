@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "common/parameters/arena_layout.h"
+#include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/state/weights_sink.h"
@@ -64,6 +66,12 @@ class WorkState : public WeightsSink {
     bool evaluates = false;
     int64_t evaluate_every = 0;
   };
+  // Creates the state that implements the job's consistency mode, such as
+  // `synchronous`. `job` must be resolved (see ResolveJob). `layout` must
+  // outlive the result.
+  static std::unique_ptr<WorkState> Create(const JobSpec& job,
+                                           const Options& options,
+                                           const ArenaLayout* layout);
   // `layout` must outlive this object.
   WorkState(const Options& options, const ArenaLayout* layout);
 

@@ -15,7 +15,6 @@
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 #include "server/run_mode/run_mode.h"
-#include "server/run_mode/run_mode_factory.h"
 
 namespace tributary {
 
@@ -29,7 +28,7 @@ class RunModeTest : public ::testing::Test {
   }
 
   // Creates the run mode of `job_`.
-  void Make() { mode_ = CreateRunMode(job_, &membership_, &servers_); }
+  void Make() { mode_ = RunMode::Create(job_, &membership_, &servers_); }
 
   // Adds a worker that has received all weights, and returns its incarnation.
   int64_t AddWorker() {

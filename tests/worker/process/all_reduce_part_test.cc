@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_jobs.h"
-#include "worker/state/create_work_state.h"
+#include "worker/state/work_state.h"
 
 namespace tributary {
 namespace {
@@ -96,8 +96,8 @@ class AllReducePartTest : public testing::Test {
     job.mutable_exchange()->mutable_all_reduce();
     auto setup = TrainingSetup::Create(ResolveJob(job), /*threads=*/1);
     if (!setup.ok()) return setup.status();
-    const auto state = CreateWorkState((*setup)->job(), WorkState::Options(),
-                                       &(*setup)->layout());
+    const auto state = WorkState::Create((*setup)->job(), WorkState::Options(),
+                                         &(*setup)->layout());
     MembershipClient membership;
     membership.Begin(
         std::make_unique<FakeMembership>(&reports_, std::move(on_synced)),

@@ -8,7 +8,7 @@
 #include "common/job/job.h"
 #include "common/parameters/reduction_tree.h"
 #include "tests/support/tiny_jobs.h"
-#include "worker/state/create_work_state.h"
+#include "worker/state/work_state.h"
 #include "worker/training/trainer.h"
 
 namespace tributary {
@@ -57,7 +57,7 @@ void TrainerFixture::Make(int64_t steps, const std::vector<std::string>& fields,
   setup_ = *std::move(setup);
   ASSERT_GT(chunks(), 1);
   const Rounds& rounds = setup_->rounds();
-  state_ = CreateWorkState(
+  state_ = WorkState::Create(
       setup_->job(),
       {rounds.count(), setup_->facts().evaluation_pieces() > 0,
        rounds.RoundsFor(setup_->job().evaluation().every_steps())},
