@@ -32,7 +32,7 @@ constexpr int kMicroBatches = 2;
 constexpr int64_t kSteps = 5;
 
 // Answers each sum with the chunk's next version, whose values are unspecified.
-class CountingExchange final : public Exchange {
+class CountingExchange final : public Exchange, private GradientSender {
  public:
   // If `device` is not null, gradients and weights are in its memory.
   CountingExchange(const JobSpec& job, const ArenaLayout* layout,
@@ -60,6 +60,7 @@ class CountingExchange final : public Exchange {
             MemoryPlace::kDevice};
   }
   void PushInitial(Buffer) override {}
+  GradientSender* SenderOf(int) override { return this; }
   void Push(int64_t step, NodeChunk sum) override {
     Deliver(step + 1, sum.chunk);
     if (step + 1 == kSteps && sum.chunk == 0) state_->SetFinished();

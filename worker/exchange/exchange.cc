@@ -1,7 +1,5 @@
 #include "worker/exchange/exchange.h"
 
-#include <utility>
-
 #include "common/job/exchange_traits.h"
 
 namespace tributary {
@@ -20,8 +18,7 @@ std::unique_ptr<StepGradients> Exchange::Begin(
   plan.adds = DeviceWeights(step).empty();
   plan.device = device();
   return std::make_unique<StepGradients>(
-      plan, micro_batches,
-      [this, step](NodeChunk sum) { Push(step, std::move(sum)); });
+      plan, step, micro_batches, [this](int chunk) { return SenderOf(chunk); });
 }
 
 }  // namespace tributary

@@ -24,8 +24,8 @@ namespace tributary {
 // To send gradients, the trainer computes them in an arena (a buffer for the
 // whole model) that TakeArena has returned, and passes each chunk, from any
 // thread, to the StepGradients that Begin has returned. It adds up the
-// gradients of the worker's micro-batches, and calls Push for each finished
-// sum.
+// gradients of the worker's micro-batches, and pushes each finished sum to the
+// chunk's GradientSender.
 //
 // To deliver weights, an implementation uses the WeightsSink `sink` that it was
 // created with, which the WorkState implements. For each version of each chunk,
@@ -72,13 +72,13 @@ class Exchange {
   // be called at any time.
   virtual ReductionStream* device() { return nullptr; }
 
-  // Returns a gradient arena in memory that Push can send without copying.
-  // Throws std::bad_alloc if memory does not suffice.
+  // Returns a gradient arena in memory from which sums are sent without
+  // copying. Throws std::bad_alloc if memory does not suffice.
   virtual Buffer TakeArena() = 0;
 
-  // Returns a gradient arena in the memory of the server's GPU, which Push can
-  // send like an arena of TakeArena. Returns null if there is none, or all are
-  // in use.
+  // Returns a gradient arena in the memory of the server's GPU, whose sums can
+  // be pushed like those of an arena of TakeArena. Returns null if there is
+  // none, or all are in use.
   virtual Buffer TakeDeviceArena() { return nullptr; }
   // Returns the arena that holds this version of the weights in the memory of
   // the worker's own GPU (kDevice), which can read it at full speed, or of a
@@ -94,13 +94,8 @@ class Exchange {
 
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
-  // Sends the gradient sum of one node of the reduction tree for one chunk,
-  // computed in step `step`. Called by StepGradients. Keeps a reference to the
-  // sum's arena until the sum has been sent. The chunks of a node must be
-  // pushed in the order of backward, chunk 0 last: the exchange may announce
-  // several chunks in one message, and takes the push of a server's first chunk
-  // for the end of backward, when it sends the rest.
-  virtual void Push(int64_t step, NodeChunk sum) = 0;
+  // Returns the sender of a chunk's gradient sums. StepGradients pushes them.
+  virtual GradientSender* SenderOf(int chunk) = 0;
   // Ends the exchange once all pushed sums have been sent. Blocks until the
   // connections to servers are closed or, for an all-reduce, the last step is
   // complete.

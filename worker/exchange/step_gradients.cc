@@ -29,11 +29,12 @@ double SumOfRoundedSquares(WireDtype dtype, const float* x, int64_t count,
 
 }  // namespace
 
-StepGradients::StepGradients(const Plan& plan,
+StepGradients::StepGradients(const Plan& plan, int64_t step,
                              const std::vector<int64_t>& micro_batches,
-                             std::function<void(NodeChunk)> send)
+                             Senders senders)
     : plan_(plan),
-      send_(std::move(send)),
+      step_(step),
+      senders_(std::move(senders)),
       held_(plan.awaits_norm ? plan.layout->chunk_count() : 0),
       missing_(static_cast<int>(held_.size())) {
   for (const int node : MaximalSubtreesOf(micro_batches, plan.tree_leaves)) {
@@ -62,7 +63,7 @@ void StepGradients::Ready(NodeChunk sum) {
     sibling.node /= 2;
     sum = std::move(sibling);
   }
-  Send(std::move(sum));
+  SendOrHold(std::move(sum));
 }
 
 // Adds into the sibling's arena, which is already in use, and frees the other
@@ -87,8 +88,8 @@ void StepGradients::AddOnDevice(NodeChunk sum, NodeChunk* sibling) {
   }
 }
 
-void StepGradients::Send(NodeChunk sum) {
-  if (!plan_.awaits_norm) return send_(std::move(sum));
+void StepGradients::SendOrHold(NodeChunk sum) {
+  if (!plan_.awaits_norm) return Send(std::move(sum));
   std::vector<NodeChunk> sums;
   {
     absl::MutexLock lock(&mu_);
@@ -100,7 +101,7 @@ void StepGradients::Send(NodeChunk sum) {
   const double norm = NormOf(sums);
   for (auto it = sums.rbegin(); it != sums.rend(); ++it) {
     it->gradient_norm = norm;
-    send_(std::move(*it));
+    Send(std::move(*it));
   }
 }
 

@@ -41,6 +41,18 @@ struct NodeChunk {
   std::vector<Buffer> summands = {};
 };
 
+// Sends the gradient sums of some chunks, or of all. Thread-safe.
+class GradientSender {
+ public:
+  virtual ~GradientSender() = default;
+  // Sends the sum of one node of the reduction tree for one chunk, computed in
+  // step `step`. Keeps a reference to the sum's arena until the sum has been
+  // sent. The chunks of a node must be pushed in the order of backward, chunk 0
+  // last: the sender may announce several chunks in one message, and takes the
+  // push of its first chunk for the end of backward, when it sends the rest.
+  virtual void Push(int64_t step, NodeChunk sum) = 0;
+};
+
 // Takes the gradients of one step's micro-batches, adds them up along the
 // reduction tree, a binary tree whose leaves are the micro-batches, and sends
 // the sums. Thread-safe.
@@ -65,14 +77,16 @@ class StepGradients {
     // NodeChunk::ready.
     ReductionStream* device = nullptr;
   };
-  // `micro_batches` lists the micro-batches of the step, in ascending order.
+  // Returns the sender of a chunk.
+  using Senders = std::function<GradientSender*(int chunk)>;
+  // `micro_batches` lists the micro-batches of step `step`, in ascending order.
   // Each run of consecutive micro-batches is covered by the fewest possible
-  // nodes of the tree. `send` is called with the sum of each of these nodes
+  // nodes of the tree. The sum of each of these nodes is pushed to its sender
   // once for each chunk, on the thread that passes the last summand or, if sums
-  // await the norm, with all chunks, last chunk first, on the thread that
-  // passes the last one. It must be thread-safe.
-  StepGradients(const Plan& plan, const std::vector<int64_t>& micro_batches,
-                std::function<void(NodeChunk)> send);
+  // await the norm, for all chunks, last chunk first, on the thread that passes
+  // the last one.
+  StepGradients(const Plan& plan, int64_t step,
+                const std::vector<int64_t>& micro_batches, Senders senders);
 
   // Takes the final gradients of one chunk for a leaf of the reduction tree, or
   // for a node whose leaves have been added up and rounded in the same way (see
@@ -86,13 +100,17 @@ class StepGradients {
   void Add(NodeChunk sum, NodeChunk* sibling);
   void AddOnDevice(NodeChunk sum, NodeChunk* sibling);
   // Sends a sum that is complete, or holds it back.
-  void Send(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
+  void SendOrHold(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
+  void Send(NodeChunk sum) const {
+    senders_(sum.chunk)->Push(step_, std::move(sum));
+  }
   // Returns the norm of the mean of a batch with these chunks, whose squares
   // are added in the order of the chunks.
   double NormOf(const std::vector<NodeChunk>& sums) const;
 
   const Plan plan_;
-  const std::function<void(NodeChunk)> send_;
+  const int64_t step_;
+  const Senders senders_;
   std::set<int> tops_;  // The nodes whose sums are sent.
 
   absl::Mutex mu_;

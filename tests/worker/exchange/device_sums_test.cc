@@ -10,6 +10,7 @@
 #include "common/parameters/reduction_tree.h"
 #include "gtest/gtest.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
+#include "tests/worker/exchange/function_sender.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/exchange/step_gradients.h"
 
@@ -49,10 +50,11 @@ StepGradients Gradients(const ArenaLayout& layout, WireDtype dtype,
   plan.layout = &layout;
   plan.tree_leaves = kMicroBatches;
   plan.dtype = dtype;
-  return StepGradients(plan, micro_batches, [sent](NodeChunk sum) {
-    const std::pair<int, int> key = {sum.node, sum.chunk};
-    EXPECT_TRUE(sent->emplace(key, std::move(sum)).second);
-  });
+  return StepGradients(plan, /*step=*/0, micro_batches,
+                       SendTo([sent](NodeChunk sum) {
+                         const std::pair<int, int> key = {sum.node, sum.chunk};
+                         EXPECT_TRUE(sent->emplace(key, std::move(sum)).second);
+                       }));
 }
 
 class DeviceSumsTest : public testing::TestWithParam<WireDtype> {

@@ -13,6 +13,7 @@
 #include "common/numerics/half.h"
 #include "common/parameters/reduction_tree.h"
 #include "gtest/gtest.h"
+#include "tests/worker/exchange/function_sender.h"
 
 namespace tributary {
 namespace {
@@ -95,11 +96,12 @@ TEST_P(StepGradientsDtypeTest, SendsEachMaximalSubtreeOnceWithTheTreesBits) {
       absl::Mutex mu;
       std::map<std::pair<int, int>, NodeChunk> sent;
       StepGradients gradients(
-          PlanOf(layout, GetParam()), leaves, [&](NodeChunk sum) {
+          PlanOf(layout, GetParam()), /*step=*/0, leaves,
+          SendTo([&](NodeChunk sum) {
             absl::MutexLock lock(&mu);
             const std::pair<int, int> key = {sum.node, sum.chunk};
             EXPECT_TRUE(sent.emplace(key, std::move(sum)).second);
-          });
+          }));
       Feed(&gradients, &pool, leaves, threads);
       int covered = 0;
       for (const auto& [key, sum] : sent) {
@@ -140,9 +142,9 @@ TEST(StepGradientsTest, SendsEveryNodeAsItIsIfOnlyTheReceiverAdds) {
   std::vector<int> nodes;
   StepGradients::Plan plan = PlanOf(layout, ExchangeSpec::FLOAT32);
   plan.adds = false;
-  StepGradients gradients(plan, {0, 1, 2, 3}, [&](const NodeChunk& sum) {
-    nodes.push_back(sum.node);
-  });
+  StepGradients gradients(
+      plan, /*step=*/0, {0, 1, 2, 3},
+      SendTo([&](const NodeChunk& sum) { nodes.push_back(sum.node); }));
   // Two leaves, and the sum of two others.
   for (const int node : {8, 9, 5}) gradients.Ready({node, 0, pool.Take(), 1});
   EXPECT_EQ(nodes, (std::vector<int>{8, 9, 5}));
@@ -167,7 +169,8 @@ class NormTest : public testing::Test {
     return sum;
   }
   StepGradients Batch(std::function<void(NodeChunk)> send) {
-    return StepGradients(plan_, {0, 1, 2, 3, 4, 5, 6, 7}, std::move(send));
+    return StepGradients(plan_, /*step=*/0, {0, 1, 2, 3, 4, 5, 6, 7},
+                         SendTo(std::move(send)));
   }
 
   const ArenaLayout layout_ = Layout();

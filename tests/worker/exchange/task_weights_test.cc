@@ -66,7 +66,7 @@ class WeightsAt final : public Exchange {
             local_ == nullptr ? MemoryPlace::kHost : MemoryPlace::kDevice};
   }
   void PushInitial(Buffer) override {}
-  void Push(int64_t, NodeChunk) override {}
+  GradientSender* SenderOf(int) override { return nullptr; }
   void Finish() override {}
   void FillStatistics(ProcessStatistics*) const override {}
 

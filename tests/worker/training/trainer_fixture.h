@@ -43,7 +43,7 @@ struct Pushed {
 // Passes what the trainer sends to the functions below, on the threads of the
 // trainer. Only `on_take` may be null; the other two must be set before the
 // trainer calls PushInitial and Push.
-class FakeExchange final : public Exchange {
+class FakeExchange final : public Exchange, private GradientSender {
  public:
   FakeExchange(const JobSpec& job, const ArenaLayout* layout,
                const WeightsSink* sink)
@@ -56,6 +56,7 @@ class FakeExchange final : public Exchange {
 
   Buffer TakeArena() override;
   void PushInitial(Buffer arena) override { on_initial(arena.get()); }
+  GradientSender* SenderOf(int) override { return this; }
   void Push(int64_t step, NodeChunk sum) override;
   void Finish() override {}
   void FillStatistics(ProcessStatistics*) const override {}

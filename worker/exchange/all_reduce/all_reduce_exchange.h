@@ -61,7 +61,7 @@ namespace tributary {
 // updates and forwards chunks. New weights are written to the WeightsSink chunk
 // by chunk. Steps follow each other without waiting for the coordinator, to
 // which member 0 reports each step.
-class AllReduceExchange final : public Exchange {
+class AllReduceExchange final : public Exchange, private GradientSender {
  public:
   struct Options {
     JobSpec job;  // The resolved job.
@@ -134,6 +134,7 @@ class AllReduceExchange final : public Exchange {
   // Writes version 0 of the weights, which `arena` holds, to the WeightsSink.
   // All members must push the same values.
   void PushInitial(Buffer arena) override;
+  GradientSender* SenderOf(int /*chunk*/) override { return this; }
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until this member has completed the last step and its messages have
   // been delivered, or until the exchange has failed. If the job stops early,

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
@@ -172,20 +171,6 @@ void ParameterServerExchange::PushInitial(Buffer arena) {
   for (int chunk = 0; chunk < parts_.layout->chunk_count(); ++chunk) {
     ConnectionFor(chunk).PushInitial(chunk, arena);
   }
-}
-
-void ParameterServerExchange::Push(int64_t step, NodeChunk sum) {
-  absl::Status status = Failpoint("W7");
-  if (status.ok() && sum.chunk == parts_.layout->chunk_count() / 2) {
-    status = Failpoint("W8");
-  }
-  if (!status.ok()) parts_.sink->Fail(status);
-  const absl::Time begin = MonotonicNow();
-  parts_.latency.Pushed(step, sum.chunk, begin);
-  const int chunk = sum.chunk;
-  const int node = sum.node;
-  ConnectionFor(chunk).Push(step, std::move(sum));
-  if (parts_.trace != nullptr) parts_.trace->Pushed(step, chunk, node, begin);
 }
 
 void ParameterServerExchange::Finish() {

@@ -90,7 +90,7 @@ class ParameterServerExchange final : public Exchange {
   }
   void ShowAssignment(const Deal& assignment) override;
   void PushInitial(Buffer arena) override;
-  void Push(int64_t step, NodeChunk sum) override;
+  GradientSender* SenderOf(int chunk) override { return &ConnectionFor(chunk); }
   void Finish() override;
   void FillStatistics(ProcessStatistics* statistics) const override;
 

@@ -97,6 +97,20 @@ void ServerConnection::PushInitial(int chunk, const Buffer& arena) {
 }
 
 void ServerConnection::Push(int64_t step, NodeChunk sum) {
+  absl::Status status = Failpoint("W7");
+  if (status.ok() && sum.chunk == parts_->layout->chunk_count() / 2) {
+    status = Failpoint("W8");
+  }
+  if (!status.ok()) parts_->sink->Fail(status);
+  const absl::Time begin = MonotonicNow();
+  const int chunk = sum.chunk;
+  const int node = sum.node;
+  parts_->latency.Pushed(step, chunk, begin);
+  Send(step, std::move(sum));
+  if (parts_->trace != nullptr) parts_->trace->Pushed(step, chunk, node, begin);
+}
+
+void ServerConnection::Send(int64_t step, NodeChunk sum) {
   Contribution contribution;
   contribution.set_step(step);
   contribution.set_chunk(sum.chunk);

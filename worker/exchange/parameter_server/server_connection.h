@@ -89,7 +89,8 @@ struct ExchangeParts {
 // from the server to the sink. Between processes that share memory, the stream
 // carries only notices of contributions and of weights. Thread-safe.
 class ServerConnection final
-    : private ClientSession<ServerMessage, WorkerMessage> {
+    : public GradientSender,
+      private ClientSession<ServerMessage, WorkerMessage> {
  public:
   // Starts the stream and sends `hello`, with an offer of shared memory if
   // `in_memory` is true. `shard` and `address` are the shard and the address of
@@ -106,7 +107,8 @@ class ServerConnection final
   void PushInitial(int chunk, const Buffer& arena);
   // Sends the sum. If the sum is in memory that the server shares, sends only a
   // notice.
-  void Push(int64_t step, NodeChunk sum) ABSL_LOCKS_EXCLUDED(memory_mu_);
+  void Push(int64_t step, NodeChunk sum) override
+      ABSL_LOCKS_EXCLUDED(memory_mu_);
   // Unmaps the memory of the server's GPU, except for arenas that the caller
   // holds. Sums that are pushed later must not be in this memory. The server
   // frees the memory after the end of the stream; CUDA requires that no process
@@ -127,6 +129,9 @@ class ServerConnection final
     Weights weights;  // The message without its payload.
     ReceivedFloats floats;
   };
+
+  // Does the work of Push, which also measures it.
+  void Send(int64_t step, NodeChunk sum) ABSL_LOCKS_EXCLUDED(memory_mu_);
 
   bool OnMessage(const ServerMessage& message, ReceivedPayload payload) override
       ABSL_LOCKS_EXCLUDED(handling_mu_);

@@ -22,6 +22,7 @@
 #include "tests/worker/device/cuda/emulation/emulated_failures.h"
 #include "tests/worker/exchange/conformance/exchange_worker.h"
 #include "tests/worker/exchange/conformance/exchange_workload.h"
+#include "tests/worker/exchange/function_sender.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
@@ -277,9 +278,9 @@ TEST(DeviceStepGradientsTest, AddsUpNodesWithTheBitsOfOneProcess) {
   plan.layout = &layout;
   plan.tree_leaves = kLeaves;
   plan.device = stream.get();
-  StepGradients gradients(plan, {0, 1, 2, 3}, [&](NodeChunk sum) {
-    sent.push_back(std::move(sum));
-  });
+  StepGradients gradients(
+      plan, /*step=*/0, {0, 1, 2, 3},
+      SendTo([&](NodeChunk sum) { sent.push_back(std::move(sum)); }));
   for (const int leaf : {2, 0, 3, 1}) {
     std::vector<float> gradient(layout.arena_elements());
     workload.NodeSum(/*step=*/0, kLeaves + leaf, weights.data(),

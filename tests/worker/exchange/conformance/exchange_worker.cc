@@ -209,7 +209,7 @@ void ExchangeWorker::Push(int64_t step, int node, int chunk,
     part.sample_count += ExchangeWorkload::SampleCountOf(leaf);
     if (chunk == 0) part.loss_sum += ExchangeWorkload::LossOf(step, leaf);
   }
-  exchange_->Push(step, std::move(part));
+  exchange_->SenderOf(chunk)->Push(step, std::move(part));
 }
 
 void ExchangeWorker::PushStep(int64_t step) {

@@ -123,7 +123,7 @@ class ParameterServerExchangeTest : public testing::Test {
     sum.node = 1;
     sum.sample_count = 4;
     sum.arena = std::move(arena);
-    exchange_->Push(step, std::move(sum));
+    exchange_->SenderOf(chunk)->Push(step, std::move(sum));
   }
   Buffer TakeArena() { return exchange_->TakeArena(); }
 
