@@ -1,25 +1,26 @@
 #include "deploy/launch/plan/update_pass.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/blocking_counter.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_pool.h"
 #include "common/job/job.h"
-#include "common/numerics/streaming_copy.h"
-#include "common/optimizer/optimizer.h"
 #include "common/parameters/arena_layout.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "common/update/aggregation/gradient_source.h"
-#include "common/update/block_pass.h"
-#include "common/update/chunk_weights.h"
+#include "common/update/update_engine.h"
+#include "common/update/weights_subscriber.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -37,115 +38,92 @@ ParameterTable TableOf(const JobSpec& job) {
   return table;
 }
 
-// Updates a server's chunks as UpdateEngine does, from gradients in the
-// arenas of `workers` workers.
-class Passes {
- public:
-  Passes(const JobSpec& job, ArenaLayout layout,
-         std::unique_ptr<Optimizer> optimizer, int workers, int threads)
-      : exchange_(job.exchange()),
-        layout_(std::move(layout)),
-        streams_(layout_.arena_elements() * int64_t{sizeof(float)} >=
-                 kStreamingBytes),
-        optimizer_(std::move(optimizer)),
-        arenas_(layout_.arena_elements()),
-        buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements())),
-        halves_((buffers_.elements() + 1) / 2),
-        threads_(threads),
-        pool_(threads) {
-    for (int i = 0; i < workers; ++i) gradients_.push_back(Zeros(&arenas_));
-    for (int number = 0; number < layout_.chunk_count(); ++number) {
-      chunks_.push_back(std::make_unique<Chunk>(this, number));
-      chunks_.back()->weights.Initialize(/*version=*/0, Zeros(&buffers_));
-    }
-  }
+// A synchronous job of the model, with one micro-batch for each worker.
+JobSpec PassJob(const JobSpec& job, int workers) {
+  JobSpec pass;
+  *pass.mutable_optimizer() = job.optimizer();
+  *pass.mutable_exchange() = job.exchange();
+  pass.mutable_exchange()->mutable_parameter_server()->clear_consistency();
+  pass.mutable_batch()->set_micro_batches(workers);
+  return pass;
+}
 
-  void Run() {
-    std::atomic<int> next{0};
-    absl::BlockingCounter running(threads_);
-    for (int thread = 0; thread < threads_; ++thread) {
-      pool_.Run([&] {
-        ChunkAggregator aggregator(static_cast<int>(gradients_.size()),
-                                   ExchangeSpec::FLOAT32);
-        for (int chunk = next++; chunk < layout_.chunk_count();
-             chunk = next++) {
-          Update(chunks_[chunk].get(), &aggregator);
-        }
-        running.DecrementCount();
-      });
-    }
-    running.Wait();
+// Counts the versions of chunks that an engine publishes.
+class Publications final : public WeightsSubscriber {
+ public:
+  void OnWeights(const WeightsVersion& /*weights*/) override
+      ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    --missing_;
+  }
+  // Blocks until `count` more versions were published.
+  void Await(int count) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    missing_ += count;
+    mu_.Await(absl::Condition(
+        +[](int* missing) { return *missing == 0; }, &missing_));
   }
 
  private:
-  struct Chunk {
-    Chunk(Passes* passes, int n)
-        : number(n),
-          pass(passes->layout_, n, passes->optimizer_.get()),
-          weights(&passes->exchange_, passes->layout_.ChunkSize(n),
-                  &passes->buffers_, &passes->halves_) {}
-    const int number;
-    BlockPass pass;
-    ChunkWeights weights;
-  };
-
-  static Buffer Zeros(BufferPool* pool) {
-    Buffer buffer = pool->Take();
-    std::fill_n(buffer.get(), pool->elements(), 0.0f);
-    return buffer;
-  }
-
-  void Update(Chunk* chunk, ChunkAggregator* aggregator) {
-    const int leaves = static_cast<int>(gradients_.size());
-    for (int leaf = 0; leaf < leaves; ++leaf) {
-      NodeSum sum;
-      sum.node = leaves + leaf;
-      sum.gradient = std::make_shared<GradientInMemory>(MemoryView{
-          gradients_[leaf].get() + layout_.ChunkBegin(chunk->number)});
-      sum.sample_count = 1;
-      aggregator->Add(std::move(sum));
-    }
-    const TreeSum sum = aggregator->Take();
-    ChunkWeights::Next next = chunk->weights.Begin(/*for_streams=*/false);
-    BlockPass::Arguments pass;
-    pass.sum = &sum;
-    pass.step.gradient_scale = 1.f / static_cast<float>(leaves);
-    pass.step.learning_rate = 1e-3;
-    pass.step.number = chunk->weights.version();
-    pass.next = &next;
-    pass.streams = streams_;
-    chunk->pass.Run(pass).IgnoreError();  // A pass on a CPU cannot fail.
-    chunk->weights.Complete(&next);
-    chunk->weights.Finish(std::move(next));
-  }
-
-  const ExchangeSpec exchange_;
-  const ArenaLayout layout_;
-  const bool streams_;
-  const std::unique_ptr<Optimizer> optimizer_;
-  BufferPool arenas_;
-  BufferPool buffers_;
-  BufferPool halves_;
-  std::vector<Buffer> gradients_;  // Indexed by worker.
-  std::vector<std::unique_ptr<Chunk>> chunks_;
-  const int threads_;
-  ThreadPool pool_;
+  absl::Mutex mu_;
+  int missing_ ABSL_GUARDED_BY(mu_) = 0;
 };
+
+Buffer Zeros(BufferPool* pool) {
+  Buffer buffer = pool->Take();
+  std::fill_n(buffer.get(), pool->elements(), 0.0f);
+  return buffer;
+}
 
 }  // namespace
 
 absl::StatusOr<double> MeasureUpdatePass(const JobSpec& job, int workers,
                                          int threads, double seconds) {
-  TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(TableOf(job)));
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
-                             Optimizer::Create(job.optimizer()));
-  Passes pass(job, std::move(layout), std::move(optimizer), workers, threads);
-  pass.Run();  // Touches all memory; not counted.
+  UpdateEngine::Options options;
+  options.job = PassJob(job, workers);
+  options.steps = std::numeric_limits<int32_t>::max();
+  auto pool = std::make_unique<ThreadPool>(threads);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<UpdateEngine> engine,
+      UpdateEngine::Create(options, layout, pool.get(),
+                           [](const StepSums& /*sums*/) {}));
+  Publications published;
+  // The engine must be destroyed after the last task.
+  const absl::Cleanup drain = [&pool] { pool.reset(); };
+  BufferPool arenas(layout.arena_elements());
+  std::vector<Buffer> gradients;  // Indexed by worker.
+  for (int i = 0; i < workers; ++i) gradients.push_back(Zeros(&arenas));
+  engine->Subscribe(&published, MemoryPlace::kHost);
+  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        engine->AddInitial(chunk, Zeros(engine->memory().buffers())));
+  }
+  published.Await(layout.chunk_count());
+  const auto run = [&](int64_t step) -> absl::Status {
+    for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+      for (int worker = 0; worker < workers; ++worker) {
+        NodeSum sum;
+        sum.step = step;
+        sum.node = workers + worker;
+        sum.gradient = std::make_shared<GradientInMemory>(
+            MemoryView{gradients[worker].get() + layout.ChunkBegin(chunk)});
+        sum.sample_count = 1;
+        TRIBUTARY_RETURN_IF_ERROR(
+            engine->AddContribution(chunk, std::move(sum)));
+      }
+    }
+    published.Await(layout.chunk_count());
+    return absl::OkStatus();
+  };
+  TRIBUTARY_RETURN_IF_ERROR(run(0));  // Touches all memory; not counted.
   int passes = 0;
   const absl::Time begin = absl::Now();
   const absl::Time end = begin + absl::Seconds(seconds);
-  for (; passes < kMinPasses || absl::Now() < end; ++passes) pass.Run();
+  while (passes < kMinPasses || absl::Now() < end) {
+    TRIBUTARY_RETURN_IF_ERROR(run(++passes));
+  }
   return absl::ToDoubleSeconds(absl::Now() - begin) / passes;
 }
 
