@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/os/shared_memory.h"
-#include "library/index_view.h"
 #include "library/program_model.h"
 #include "worker/data/data_set.h"
+#include "worker/data/index_data_set.h"
 #include "worker/data/open_data_set.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/training/training_setup.h"
@@ -90,7 +90,7 @@ TrainingSources WorkerSession::Sources() {
     offered_job_ = job;
     offered_ = InfoOf(job, *data);
     if (job.data().has_external()) return data;
-    return std::make_unique<IndexView>(std::move(data));
+    return std::make_unique<IndexDataSet>(*data);
   };
   sources.create_model =
       [this](const ModelSpec&, const DataInfo&, int64_t, Device* device,

@@ -59,8 +59,7 @@ struct Batch {
   // [samples, LossSpec::TargetElements()].
   std::vector<float> values;
   // The index of each sample within the training or the held-out part,
-  // [samples]. Like `epoch`, set only by data sets of kind kIndexes and by
-  // IndexView (see library/index_view.h).
+  // [samples]. Like `epoch`, set only by IndexDataSet.
   std::vector<int64_t> indexes;
   // Epoch of the samples. Meaningful for training samples only.
   int64_t epoch = 0;
