@@ -133,8 +133,10 @@ void CsvDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->tokens.clear();
 }
 
-void CsvDataSet::CopyRow(const CsvTable& table, int64_t row, int64_t place,
-                         Batch* batch) const {
+absl::Status CsvDataSet::CopySample(const Sample& sample, int64_t place,
+                                    Batch* batch) const {
+  const CsvTable& table = sample.held_out ? test_ : train_;
+  const int64_t row = sample.index;
   assert(row >= 0 && row < table.rows);
   std::copy_n(table.cells.data() + row * table.features, table.features,
               batch->features.data() + place * table.features);
@@ -142,23 +144,7 @@ void CsvDataSet::CopyRow(const CsvTable& table, int64_t row, int64_t place,
   const size_t to = static_cast<size_t>(place);
   if (!table.labels.empty()) batch->labels[to] = table.labels[from];
   if (!table.values.empty()) batch->values[to] = table.values[from];
-}
-
-void CsvDataSet::ReadTrain(int64_t /*epoch*/, absl::Span<const int64_t> indexes,
-                           Batch* batch) const {
-  const int64_t samples = static_cast<int64_t>(indexes.size());
-  Resize(samples, batch);
-  for (int64_t place = 0; place < samples; ++place) {
-    CopyRow(train_, indexes[static_cast<size_t>(place)], place, batch);
-  }
-}
-
-void CsvDataSet::ReadEvaluation(int64_t begin, int64_t end,
-                                Batch* batch) const {
-  Resize(end - begin, batch);
-  for (int64_t row = begin; row < end; ++row) {
-    CopyRow(test_, row, row - begin, batch);
-  }
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

@@ -9,16 +9,16 @@
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
-#include "worker/data/data_set.h"
 #include "worker/data/formats/csv_encoding.h"
 #include "worker/data/formats/csv_format.h"
+#include "worker/data/sample_data_set.h"
 
 namespace tributary {
 
 // Reads CSV files. A CsvEncoding, which is learned from the training file,
 // converts the columns of a row to the features of a sample. Samples have shape
 // {features}. Keeps all data in memory as floats.
-class CsvDataSet final : public DataSet {
+class CsvDataSet final : public SampleDataSet {
  public:
   // Reads and parses the files that `spec` names. If `regression` is true,
   // labels are numbers (for the loss MEAN_SQUARED_ERROR) instead of classes.
@@ -34,20 +34,15 @@ class CsvDataSet final : public DataSet {
   // Returns the CsvEncoding as JSON, or an empty string if no numbers are
   // scaled and no column holds categories.
   std::string encoding() const override { return encoding_; }
-  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                 Batch* batch) const override;
-  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
   // `test` has no rows if there is no test file. `classes` is 0 for regression.
   CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
              uint64_t fingerprint, std::string encoding);
 
-  // Resizes the batch to `samples` samples.
-  void Resize(int64_t samples, Batch* batch) const;
-  // Copies row `row` of the table to sample `place` of the batch.
-  void CopyRow(const CsvTable& table, int64_t row, int64_t place,
-               Batch* batch) const;
+  void Resize(int64_t samples, Batch* batch) const override;
+  absl::Status CopySample(const Sample& sample, int64_t place,
+                          Batch* batch) const override;
 
   const CsvTable train_;
   const CsvTable test_;

@@ -165,36 +165,21 @@ void IdxDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->values.clear();
 }
 
-void IdxDataSet::CopySample(const Part& part, int64_t index, int64_t place,
-                            Batch* batch) const {
-  assert(index >= 0 && index < part.samples);
+absl::Status IdxDataSet::CopySample(const Sample& sample, int64_t place,
+                                    Batch* batch) const {
+  const Part& part = sample.held_out ? held_out_ : train_;
+  assert(sample.index >= 0 && sample.index < part.samples);
   const int64_t pixels = part.height * part.width;
   const char* from = part.image_file.data() + IdxHeaderBytes(IdxKind::kImages) +
-                     index * pixels;
+                     sample.index * pixels;
   std::transform(from, from + pixels, batch->features.data() + place * pixels,
                  [this](char pixel) {
                    return scaled_[static_cast<unsigned char>(pixel)];
                  });
   batch->labels[static_cast<size_t>(place)] =
       static_cast<unsigned char>(part.label_file[static_cast<size_t>(
-          IdxHeaderBytes(IdxKind::kLabels) + index)]);
-}
-
-void IdxDataSet::ReadTrain(int64_t /*epoch*/, absl::Span<const int64_t> indexes,
-                           Batch* batch) const {
-  const int64_t samples = static_cast<int64_t>(indexes.size());
-  Resize(samples, batch);
-  for (int64_t place = 0; place < samples; ++place) {
-    CopySample(train_, indexes[static_cast<size_t>(place)], place, batch);
-  }
-}
-
-void IdxDataSet::ReadEvaluation(int64_t begin, int64_t end,
-                                Batch* batch) const {
-  Resize(end - begin, batch);
-  for (int64_t index = begin; index < end; ++index) {
-    CopySample(held_out_, index, index - begin, batch);
-  }
+          IdxHeaderBytes(IdxKind::kLabels) + sample.index)]);
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

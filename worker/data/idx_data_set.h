@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
-#include "worker/data/data_set.h"
+#include "worker/data/sample_data_set.h"
 
 namespace tributary {
 
@@ -22,7 +22,7 @@ std::array<float, 256> ScaledPixels(const IdxSpec& spec);
 // held-out part. Keeps pixels in memory as bytes and converts them to floats,
 // (value / 255 - mean) / deviation, when they are read. Samples have shape {1,
 // height, width}.
-class IdxDataSet final : public DataSet {
+class IdxDataSet final : public SampleDataSet {
  public:
   // Opens and verifies the files. Of each file, opens the plain version, or the
   // `.gz` version if there is no plain one. Returns NotFound if the directory
@@ -34,9 +34,6 @@ class IdxDataSet final : public DataSet {
   int64_t train_samples() const override { return train_.samples; }
   int64_t evaluation_samples() const override { return held_out_.samples; }
   uint64_t fingerprint() const override { return fingerprint_; }
-  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                 Batch* batch) const override;
-  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
   // The images and labels of the training or the held-out part.
@@ -53,11 +50,9 @@ class IdxDataSet final : public DataSet {
 
   static absl::StatusOr<Part> OpenPart(const IdxSpec& spec,
                                        const std::string& prefix);
-  // Copies sample `index` of the part to sample `place` of the batch.
-  void CopySample(const Part& part, int64_t index, int64_t place,
-                  Batch* batch) const;
-  // Resizes the batch to `samples` samples.
-  void Resize(int64_t samples, Batch* batch) const;
+  absl::Status CopySample(const Sample& sample, int64_t place,
+                          Batch* batch) const override;
+  void Resize(int64_t samples, Batch* batch) const override;
 
   const Part train_;
   const Part held_out_;

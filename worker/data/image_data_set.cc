@@ -252,41 +252,21 @@ void ImageDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->labels.resize(static_cast<size_t>(samples));
 }
 
-float* ImageDataSet::Sample(int64_t place, Batch* batch) const {
-  return batch->features.data() + place * info_.sample_shape[0] *
-                                      info_.sample_shape[1] *
-                                      info_.sample_shape[2];
-}
-
-void ImageDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                             Batch* batch) const {
-  Resize(static_cast<int64_t>(indexes.size()), batch);
-  for (size_t i = 0; i < indexes.size(); ++i) {
-    const absl::StatusOr<Picture> picture = Read(train_, indexes[i]);
-    if (!picture.ok()) {
-      batch->error = picture.status();
-      return;
-    }
-    transform_.Train(*picture, epoch, indexes[i],
-                     Sample(static_cast<int64_t>(i), batch));
-    batch->labels[i] = static_cast<int32_t>(
-        train_.source->Label(train_.kept[static_cast<size_t>(indexes[i])]));
+absl::Status ImageDataSet::CopySample(const Sample& sample, int64_t place,
+                                      Batch* batch) const {
+  const Part& part = sample.held_out ? held_out_ : train_;
+  TRIBUTARY_ASSIGN_OR_RETURN(const Picture picture, Read(part, sample.index));
+  float* const to = batch->features.data() + place * info_.sample_shape[0] *
+                                                 info_.sample_shape[1] *
+                                                 info_.sample_shape[2];
+  if (sample.held_out) {
+    transform_.HeldOut(picture, to);
+  } else {
+    transform_.Train(picture, sample.epoch, sample.index, to);
   }
-}
-
-void ImageDataSet::ReadEvaluation(int64_t begin, int64_t end,
-                                  Batch* batch) const {
-  Resize(end - begin, batch);
-  for (int64_t index = begin; index < end; ++index) {
-    const absl::StatusOr<Picture> picture = Read(held_out_, index);
-    if (!picture.ok()) {
-      batch->error = picture.status();
-      return;
-    }
-    transform_.HeldOut(*picture, Sample(index - begin, batch));
-    batch->labels[static_cast<size_t>(index - begin)] = static_cast<int32_t>(
-        held_out_.source->Label(held_out_.kept[static_cast<size_t>(index)]));
-  }
+  batch->labels[static_cast<size_t>(place)] = static_cast<int32_t>(
+      part.source->Label(part.kept[static_cast<size_t>(sample.index)]));
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

@@ -9,9 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
-#include "worker/data/data_set.h"
 #include "worker/data/images/picture_source.h"
 #include "worker/data/images/picture_transform.h"
+#include "worker/data/sample_data_set.h"
 
 namespace tributary {
 
@@ -20,7 +20,7 @@ namespace tributary {
 // decoded each time it is read; all other formats are kept in memory.
 //
 // If a picture cannot be decoded while a batch is read, Batch::error names it.
-class ImageDataSet final : public DataSet {
+class ImageDataSet final : public SampleDataSet {
  public:
   // Lists the pictures, and hashes them on `threads` threads. Also decodes them
   // if on_corrupt is SKIP, to leave out those that fail (see warnings), or if
@@ -36,9 +36,6 @@ class ImageDataSet final : public DataSet {
   uint64_t fingerprint() const override { return fingerprint_; }
   // Returns a PictureEncoding as JSON.
   std::string encoding() const override { return encoding_; }
-  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                 Batch* batch) const override;
-  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
   // Returns the names of the pictures that were left out, with their errors.
   std::vector<std::string> warnings() const override;
@@ -58,9 +55,9 @@ class ImageDataSet final : public DataSet {
   // Reads picture `index` of the part, and checks its size (see
   // PictureTransform::Check).
   absl::StatusOr<Picture> Read(const Part& part, int64_t index) const;
-  // Resizes the batch to `samples` samples.
-  void Resize(int64_t samples, Batch* batch) const;
-  float* Sample(int64_t place, Batch* batch) const;
+  void Resize(int64_t samples, Batch* batch) const override;
+  absl::Status CopySample(const Sample& sample, int64_t place,
+                          Batch* batch) const override;
 
   const ImagesSpec spec_;
   const DataInfo info_;

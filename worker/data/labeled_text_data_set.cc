@@ -79,32 +79,16 @@ void LabeledTextDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->values.clear();
 }
 
-void LabeledTextDataSet::CopySample(const Part& part, int64_t index,
-                                    int64_t place, Batch* batch) const {
+absl::Status LabeledTextDataSet::CopySample(const Sample& sample, int64_t place,
+                                            Batch* batch) const {
+  const Part& part = sample.held_out ? test_ : train_;
   const int64_t context = info_.sample_shape[0];
   const auto to = static_cast<size_t>(place);
   batch->lengths[to] = part.sequences.Copy(
-      index, context, filler_, batch->tokens.data() + place * context,
+      sample.index, context, filler_, batch->tokens.data() + place * context,
       batch->token_types.data() + place * context);
-  batch->labels[to] = part.labels[static_cast<size_t>(index)];
-}
-
-void LabeledTextDataSet::ReadTrain(int64_t /*epoch*/,
-                                   absl::Span<const int64_t> indexes,
-                                   Batch* batch) const {
-  const int64_t samples = static_cast<int64_t>(indexes.size());
-  Resize(samples, batch);
-  for (int64_t place = 0; place < samples; ++place) {
-    CopySample(train_, indexes[static_cast<size_t>(place)], place, batch);
-  }
-}
-
-void LabeledTextDataSet::ReadEvaluation(int64_t begin, int64_t end,
-                                        Batch* batch) const {
-  Resize(end - begin, batch);
-  for (int64_t index = begin; index < end; ++index) {
-    CopySample(test_, index, index - begin, batch);
-  }
+  batch->labels[to] = part.labels[static_cast<size_t>(sample.index)];
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

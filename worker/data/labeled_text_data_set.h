@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
-#include "worker/data/data_set.h"
+#include "worker/data/sample_data_set.h"
 #include "worker/data/text/sequence_encoder.h"
 #include "worker/data/text/token_data.h"
 
@@ -17,7 +17,7 @@ namespace tributary {
 
 // Reads CSV and TSV files (see ParseTextTable). Opening the data set converts
 // their texts to tokens (see SequenceEncoder), which are kept in memory.
-class LabeledTextDataSet final : public DataSet {
+class LabeledTextDataSet final : public SampleDataSet {
  public:
   // Reads the files that `spec` names. Returns NotFound if a file does not
   // exist, and InvalidArgument for an invalid field or file, or a tokenizer
@@ -31,9 +31,6 @@ class LabeledTextDataSet final : public DataSet {
   uint64_t fingerprint() const override { return fingerprint_; }
   // Returns the tokenizer and the names of the classes (see TextEncoding).
   std::string encoding() const override { return encoding_; }
-  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                 Batch* batch) const override;
-  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
   struct Part {
@@ -42,9 +39,9 @@ class LabeledTextDataSet final : public DataSet {
   };
 
   LabeledTextDataSet() = default;
-  void Resize(int64_t samples, Batch* batch) const;
-  void CopySample(const Part& part, int64_t index, int64_t place,
-                  Batch* batch) const;
+  void Resize(int64_t samples, Batch* batch) const override;
+  absl::Status CopySample(const Sample& sample, int64_t place,
+                          Batch* batch) const override;
 
   Part train_;
   Part test_;

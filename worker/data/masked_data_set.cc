@@ -58,7 +58,6 @@ MaskedDataSet::MaskedDataSet(TokenData data, const TextModel& model,
 
 void MaskedDataSet::Resize(int64_t samples, Batch* batch) const {
   const auto tokens = static_cast<size_t>(samples * info_.sample_shape[0]);
-  batch->error = absl::OkStatus();
   batch->samples = samples;
   batch->tokens.assign(tokens, special_.filler());
   batch->labels.assign(tokens, kNotCounted);
@@ -68,42 +67,25 @@ void MaskedDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->values.clear();
 }
 
-absl::Status MaskedDataSet::CopySample(int64_t epoch, int64_t index,
-                                       TokenWindows::Window window,
-                                       int64_t place, Batch* batch) const {
+absl::Status MaskedDataSet::CopySample(const Sample& sample, int64_t place,
+                                       Batch* batch) const {
+  const TokenWindows::Window window =
+      sample.held_out ? windows_.Evaluation(sample.index)
+                      : windows_.Train(sample.epoch, sample.index);
+  const int64_t epoch =
+      sample.held_out ? TokenMasking::kEvaluation : sample.epoch;
   const int64_t begin = place * info_.sample_shape[0];
   int32_t* const tokens = batch->tokens.data() + begin;
   tokens[0] = special_.classification;
   TRIBUTARY_RETURN_IF_ERROR(
       data_.tokens->Copy(window.begin, window.tokens, tokens + 1));
-  masking_.Mask(epoch, index, {tokens + 1, static_cast<size_t>(window.tokens)},
+  masking_.Mask(epoch, sample.index,
+                {tokens + 1, static_cast<size_t>(window.tokens)},
                 batch->labels.data() + begin + 1);
   tokens[window.tokens + 1] = special_.separator;
   batch->lengths[static_cast<size_t>(place)] =
       static_cast<int32_t>(window.tokens + kExtraTokens);
   return absl::OkStatus();
-}
-
-void MaskedDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                              Batch* batch) const {
-  const int64_t samples = static_cast<int64_t>(indexes.size());
-  Resize(samples, batch);
-  for (int64_t place = 0; place < samples; ++place) {
-    const int64_t index = indexes[static_cast<size_t>(place)];
-    batch->error =
-        CopySample(epoch, index, windows_.Train(epoch, index), place, batch);
-    if (!batch->error.ok()) return;
-  }
-}
-
-void MaskedDataSet::ReadEvaluation(int64_t begin, int64_t end,
-                                   Batch* batch) const {
-  Resize(end - begin, batch);
-  for (int64_t index = begin; index < end; ++index) {
-    batch->error = CopySample(TokenMasking::kEvaluation, index,
-                              windows_.Evaluation(index), index - begin, batch);
-    if (!batch->error.ok()) return;
-  }
 }
 
 }  // namespace tributary

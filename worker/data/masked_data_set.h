@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "worker/data/data_set.h"
+#include "worker/data/sample_data_set.h"
 #include "worker/data/text/sequence_tokens.h"
 #include "worker/data/text/token_data.h"
 #include "worker/data/text/token_masking.h"
@@ -21,7 +21,7 @@ namespace tributary {
 // training samples, and always the same for held-out samples. The held-out
 // windows contain each held-out token exactly once; the last is padded with
 // [PAD].
-class MaskedDataSet final : public DataSet {
+class MaskedDataSet final : public SampleDataSet {
  public:
   struct Options {
     double mask_probability = 0.15;
@@ -43,21 +43,15 @@ class MaskedDataSet final : public DataSet {
   uint64_t fingerprint() const override { return data_.fingerprint; }
   // Returns the tokenizer (see TextEncoding).
   std::string encoding() const override { return encoding_; }
-  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                 Batch* batch) const override;
-  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
   MaskedDataSet(TokenData data, const TextModel& model,
                 const TokenWindows& windows,
                 const TokenMasking::Options& masking, std::string encoding);
 
-  void Resize(int64_t samples, Batch* batch) const;
-  // Writes sample `index`, which contains the tokens of `window`, to position
-  // `place` of the batch.
-  absl::Status CopySample(int64_t epoch, int64_t index,
-                          TokenWindows::Window window, int64_t place,
-                          Batch* batch) const;
+  void Resize(int64_t samples, Batch* batch) const override;
+  absl::Status CopySample(const Sample& sample, int64_t place,
+                          Batch* batch) const override;
 
   const TokenData data_;
   const TokenWindows windows_;

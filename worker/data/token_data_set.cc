@@ -30,7 +30,6 @@ TokenDataSet::TokenDataSet(TokenData data, const TextModel& model,
 
 void TokenDataSet::Resize(int64_t samples, Batch* batch) const {
   const int64_t tokens = samples * info_.sample_shape[0];
-  batch->error = absl::OkStatus();
   batch->samples = samples;
   batch->tokens.resize(static_cast<size_t>(tokens));
   batch->labels.resize(static_cast<size_t>(tokens));
@@ -38,8 +37,11 @@ void TokenDataSet::Resize(int64_t samples, Batch* batch) const {
   batch->values.clear();
 }
 
-absl::Status TokenDataSet::CopyWindow(TokenWindows::Window window,
-                                      int64_t place, Batch* batch) const {
+absl::Status TokenDataSet::CopySample(const Sample& sample, int64_t place,
+                                      Batch* batch) const {
+  const TokenWindows::Window window =
+      sample.held_out ? windows_.Evaluation(sample.index)
+                      : windows_.Train(sample.epoch, sample.index);
   const int64_t context = info_.sample_shape[0];
   const int64_t count = window.tokens;
   int32_t* tokens = batch->tokens.data() + place * context;
@@ -51,27 +53,6 @@ absl::Status TokenDataSet::CopyWindow(TokenWindows::Window window,
   std::fill(tokens + count, tokens + context, 0);
   std::fill(labels + count, labels + context, kNotCounted);
   return absl::OkStatus();
-}
-
-void TokenDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                             Batch* batch) const {
-  const int64_t samples = static_cast<int64_t>(indexes.size());
-  Resize(samples, batch);
-  for (int64_t place = 0; place < samples; ++place) {
-    batch->error =
-        CopyWindow(windows_.Train(epoch, indexes[static_cast<size_t>(place)]),
-                   place, batch);
-    if (!batch->error.ok()) return;
-  }
-}
-
-void TokenDataSet::ReadEvaluation(int64_t begin, int64_t end,
-                                  Batch* batch) const {
-  Resize(end - begin, batch);
-  for (int64_t index = begin; index < end; ++index) {
-    batch->error = CopyWindow(windows_.Evaluation(index), index - begin, batch);
-    if (!batch->error.ok()) return;
-  }
 }
 
 }  // namespace tributary

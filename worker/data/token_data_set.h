@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "worker/data/data_set.h"
+#include "worker/data/sample_data_set.h"
 #include "worker/data/text/token_data.h"
 #include "worker/data/text/token_windows.h"
 
@@ -16,7 +16,7 @@ namespace tributary {
 // A sample is a window of `context` tokens (see TokenWindows); the label of
 // each token is the token after it. If the last held-out window is shorter, it
 // is padded with token 0 and label -1, which the loss ignores.
-class TokenDataSet final : public DataSet {
+class TokenDataSet final : public SampleDataSet {
  public:
   // `seed` determines where the windows (the samples) begin. Returns
   // InvalidArgument, naming the field at fault, if the model's context is out
@@ -31,19 +31,14 @@ class TokenDataSet final : public DataSet {
     return windows_.evaluation_windows();
   }
   uint64_t fingerprint() const override { return data_.fingerprint; }
-  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                 Batch* batch) const override;
-  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
   TokenDataSet(TokenData data, const TextModel& model,
                const TokenWindows& windows);
 
-  // Resizes the batch to `samples` windows.
-  void Resize(int64_t samples, Batch* batch) const;
-  // Writes the window and its labels to sample `place` of the batch.
-  absl::Status CopyWindow(TokenWindows::Window window, int64_t place,
-                          Batch* batch) const;
+  void Resize(int64_t samples, Batch* batch) const override;
+  absl::Status CopySample(const Sample& sample, int64_t place,
+                          Batch* batch) const override;
 
   const TokenData data_;
   const TokenWindows windows_;
