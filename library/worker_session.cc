@@ -63,7 +63,7 @@ WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
   };
   process.sources = Sources();
   // A wait of NCCL's operations for other workers must not delay the program's
-  // own operations; see worker/exchange/mesh/hardware_queues.h.
+  // own operations; see CheckHardwareQueues.
   process.load_nccl = nullptr;
   process.log = log_.get();
   thread_ = Thread([this, process = std::move(process)] {

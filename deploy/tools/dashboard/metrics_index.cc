@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/monotonic_clock.h"
 
 namespace tributary {
@@ -188,6 +192,30 @@ std::vector<std::string> MetricsIndex::Read(
     texts[i] = file->Read(lines[i]->offset, lines[i]->bytes);
   }
   return texts;
+}
+
+std::string MetricsIndex::Csv() const {
+  const auto is_shown = [](size_t field) {
+    return kFields[field] != "resources_count";
+  };
+  std::string csv = "step";
+  for (size_t i = 0; i < kFields.size(); ++i) {
+    if (is_shown(i)) absl::StrAppend(&csv, ",", kFields[i]);
+  }
+  csv += "\r\n";
+  for (const Line& line : lines_) {
+    absl::StrAppend(&csv, line.step);
+    for (size_t i = 0; i < kFields.size(); ++i) {
+      if (!is_shown(i)) continue;
+      csv += ',';
+      // Nine digits distinguish all float32 numbers.
+      if (!std::isnan(line.values[i])) {
+        absl::StrAppendFormat(&csv, "%.9g", line.values[i]);
+      }
+    }
+    csv += "\r\n";
+  }
+  return csv;
 }
 
 }  // namespace tributary

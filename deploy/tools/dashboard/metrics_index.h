@@ -77,6 +77,10 @@ class MetricsIndex {
 
   // Returns the lines that Update has read, in the order of the file.
   const std::vector<Line>& lines() const { return lines_; }
+  // Returns the lines as comma-separated values, for spreadsheets: a heading,
+  // and a row for each line, with the step and the fields with which charts are
+  // drawn. A field that a line does not have is empty.
+  std::string Csv() const;
   // Returns a number that increases whenever Update finds that metrics.jsonl
   // was replaced.
   int64_t generation() const { return generation_; }

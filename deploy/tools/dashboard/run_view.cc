@@ -18,7 +18,6 @@
 #include "common/job/job.h"
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
-#include "deploy/tools/dashboard/metrics_csv.h"
 #include "deploy/tools/dashboard/run_log.h"
 #include "deploy/tools/dashboard/series.h"
 #include "deploy/tools/runs/job_fields.h"
@@ -326,7 +325,7 @@ nlohmann::ordered_json RunView::Resources(int64_t from, int64_t to, int count) {
 
 std::string RunView::Csv() {
   UpdateIndex();
-  return MetricsCsv(index_.lines());
+  return index_.Csv();
 }
 
 nlohmann::ordered_json RunView::Status() {

@@ -70,7 +70,7 @@ class RunView {
   // and "resources".
   nlohmann::ordered_json Resources(int64_t from, int64_t to, int count);
 
-  // Returns the metrics of the whole run; see metrics_csv.h.
+  // Returns the metrics of the whole run; see MetricsIndex::Csv.
   std::string Csv();
 
   // Returns the newest status of the job, its age in seconds, the contents of

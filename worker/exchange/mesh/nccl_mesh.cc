@@ -16,10 +16,12 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "worker/exchange/mesh/device_messages.h"
-#include "worker/exchange/mesh/hardware_queues.h"
 
 namespace tributary {
 namespace {
+
+// The most hardware queues that CUDA permits.
+constexpr int kMostQueues = 32;
 
 // Marks tags of notices on the control mesh.
 constexpr uint64_t kNoticeTag = uint64_t{1} << 63;
@@ -465,6 +467,19 @@ absl::StatusOr<std::unique_ptr<DeviceMesh>> ConnectNcclMesh(
   auto mesh = std::make_unique<NcclMesh>(options, std::move(control));
   TRIBUTARY_RETURN_IF_ERROR(mesh->Connect());
   return mesh;
+}
+
+absl::Status CheckHardwareQueues(int peers, int other_streams, int queues) {
+  const int needed = peers + other_streams;
+  if (peers < 2 || needed <= queues) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "NCCL needs ", needed, " hardware queues of the GPU, one for each of ",
+      peers, " other workers and ", other_streams,
+      " for the compute threads, but CUDA_DEVICE_MAX_CONNECTIONS permits ",
+      queues, ": ",
+      needed <= kMostQueues ? absl::StrCat("set it to ", kMostQueues, ", ")
+                            : "",
+      "use fewer --threads, or set exchange.all_reduce.backend to GLOO"));
 }
 
 }  // namespace tributary

@@ -44,12 +44,25 @@ struct NcclMeshOptions {
 // other members.
 //
 // Streams must not share hardware queues of the GPU if there are more than two
-// members: see NcclLibrary::hardware_queues.
+// members: see CheckHardwareQueues.
 //
 // Tags must be below 2^63. Returns Unavailable, naming the other member, if the
 // connection fails, and InvalidArgument if there are too few hardware queues.
 absl::StatusOr<std::unique_ptr<DeviceMesh>> ConnectNcclMesh(
     const NcclMeshOptions& options, std::unique_ptr<PeerMesh> control);
+
+// Checks that the `queues` hardware queues of a GPU suffice for NCCL. With more
+// than one peer, each CUDA stream needs a queue of its own. NCCL uses one
+// stream for each peer; the rest of the process uses `other_streams`.
+//
+// The reason: work in a hardware queue waits for all work queued before, even
+// from a different stream, and an operation of NCCL waits for its peer. If the
+// operations with two peers share a queue, members can wait for one another in
+// a cycle. With one peer there is no cycle.
+//
+// Returns InvalidArgument, which says what to change, if there are too few
+// queues (see NcclLibrary::hardware_queues).
+absl::Status CheckHardwareQueues(int peers, int other_streams, int queues);
 
 }  // namespace tributary
 

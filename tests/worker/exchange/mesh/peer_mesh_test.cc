@@ -23,7 +23,6 @@
 #include "worker/device/device.h"
 #include "worker/exchange/mesh/device_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
-#include "worker/exchange/mesh/hardware_queues.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
 
 namespace tributary {
