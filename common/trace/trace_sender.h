@@ -27,6 +27,24 @@ class TraceSender {
     // process, whose clock needs no probes.
     std::function<void(const ClockProbe&)> probe;
     std::function<void(const TraceRecords&)> records;
+
+    // Returns functions that wrap each message in a `Report`, a WorkerReport or
+    // a ServerReport, and call `report` with it.
+    template <typename Report>
+    static Send In(const std::function<void(const Report&)>& report) {
+      Send send;
+      send.probe = [report](const ClockProbe& probe) {
+        Report message;
+        *message.mutable_clock_probe() = probe;
+        report(message);
+      };
+      send.records = [report](const TraceRecords& records) {
+        Report message;
+        *message.mutable_trace() = records;
+        report(message);
+      };
+      return send;
+    }
   };
   TraceSender(const TracedSteps& steps, Send send);
 

@@ -13,6 +13,22 @@
 #include "server/checkpoint/manifest.h"
 
 namespace tributary {
+namespace {
+
+// Returns null if the job traces no steps.
+std::unique_ptr<TraceSender> MakeTrace(
+    const JobSpec& job, int shard,
+    const std::function<void(const ServerReport&)>& report) {
+  const std::optional<TracedSteps> steps =
+      TracedStepsOf(job, ResolveExchange(job).steps_per_round);
+  if (!steps.has_value()) return nullptr;
+  auto send = TraceSender::Send::In<ServerReport>(report);
+  // The clock of server 0 is the coordinator's.
+  if (shard == 0) send.probe = nullptr;
+  return std::make_unique<TraceSender>(*steps, std::move(send));
+}
+
+}  // namespace
 
 LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
                          WeightsService* service,
@@ -124,11 +140,14 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     return absl::UnimplementedError(
         "this server does not support recovery.journal");
   }
-  SetTrace(ServerTrace::Create(configure.job(), shard_, report_));
-  if (trace() != nullptr) {
-    options.trace = trace()->engine();
-    trace()->Begin();
+  auto sender = MakeTrace(configure.job(), shard_, report_);
+  if (sender != nullptr) {
+    engine_trace_ = std::make_unique<UpdateTrace>(sender->recorder());
+    options.trace = engine_trace_.get();
+    absl::MutexLock lock(&mu_);
+    trace_ = std::move(sender);
   }
+  if (trace() != nullptr) trace()->Begin();
   CheckpointManifest manifest;
   if (configure.has_journal()) {
     options.first_version = configure.journal().version();
@@ -164,7 +183,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   return absl::OkStatus();
 }
 
-ServerTrace* LocalServer::trace() const {
+TraceSender* LocalServer::trace() const {
   absl::MutexLock lock(&mu_);
   return trace_.get();
 }

@@ -19,9 +19,11 @@
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
 #include "common/parameters/arena_layout.h"
+#include "common/trace/trace_sender.h"
 #include "common/update/block_pass.h"
 #include "common/update/chunk_pass.h"
 #include "common/update/update_engine.h"
+#include "common/update/update_trace.h"
 #include "proto/rendezvous.pb.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/checkpoint/snapshot_writer.h"
@@ -29,7 +31,6 @@
 #include "server/replication/replica_store.h"
 #include "server/replication/replicator.h"
 #include "server/service/weights_service.h"
-#include "server/trace/server_trace.h"
 
 namespace tributary {
 
@@ -80,13 +81,13 @@ class LocalServer {
   // With output.trace, sends clock probes and trace records to the coordinator.
   // Call it several times a second. No effect in other jobs.
   void BeatTrace() ABSL_LOCKS_EXCLUDED(mu_) {
-    ServerTrace* const traces = trace();
+    TraceSender* const traces = trace();
     if (traces != nullptr) traces->Beat(Heartbeat().heartbeat().version());
   }
   // Sends all remaining trace records to the coordinator. Call it after the
   // last step.
   void FinishTrace() ABSL_LOCKS_EXCLUDED(mu_) {
-    if (ServerTrace* const traces = trace()) traces->Finish();
+    if (TraceSender* const traces = trace()) traces->Finish();
   }
 
   // Adds to `*page` the metrics that every server has.
@@ -117,12 +118,7 @@ class LocalServer {
                        const CheckpointManifest& manifest,
                        UpdateEngine* engine);
   // Returns null unless the job traces steps.
-  ServerTrace* trace() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Sets the result of trace().
-  void SetTrace(std::unique_ptr<ServerTrace> trace) ABSL_LOCKS_EXCLUDED(mu_) {
-    absl::MutexLock lock(&mu_);
-    trace_ = std::move(trace);
-  }
+  TraceSender* trace() const ABSL_LOCKS_EXCLUDED(mu_);
   void ReportFailure(const absl::Status& status, int exit_code);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -140,8 +136,10 @@ class LocalServer {
   ChunkPassMaker make_passes_ = &MakeBlockPasses;
 
   mutable absl::Mutex mu_;
-  // Null unless the job traces steps. Declared before `engine_`, which uses it.
-  std::unique_ptr<ServerTrace> trace_ ABSL_GUARDED_BY(mu_);
+  // Null unless the job traces steps. Declared before `engine_`, which uses
+  // `engine_trace_`, which uses `trace_`. Only OnConfigure sets them.
+  std::unique_ptr<TraceSender> trace_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<UpdateTrace> engine_trace_;
   std::unique_ptr<UpdateEngine> engine_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
   // The layout of the model. Set only in an all-reduce, in which the server has

@@ -85,18 +85,11 @@ std::unique_ptr<TraceSender> MakeTrace(const JobSpec& job,
   const std::optional<TracedSteps> steps =
       TracedStepsOf(job, ResolveExchange(job).steps_per_round);
   if (!steps.has_value()) return nullptr;
-  TraceSender::Send send;
-  send.probe = [membership](const ClockProbe& probe) {
-    WorkerReport report;
-    *report.mutable_clock_probe() = probe;
-    membership->Send(report);
-  };
-  send.records = [membership](const TraceRecords& records) {
-    WorkerReport report;
-    *report.mutable_trace() = records;
-    membership->Send(report);
-  };
-  return std::make_unique<TraceSender>(*steps, std::move(send));
+  return std::make_unique<TraceSender>(
+      *steps, TraceSender::Send::In<WorkerReport>(
+                  [membership](const WorkerReport& report) {
+                    membership->Send(report);
+                  }));
 }
 
 struct StayFacts {
