@@ -18,8 +18,7 @@ CertificateRequest Request(absl::Duration validity) {
 }
 
 void Write(const std::string& path, const std::string& text) {
-  const absl::Status written = WriteFileAtomically(path, {text});
-  EXPECT_TRUE(written.ok()) << written;
+  EXPECT_EQ(WriteFileAtomically(path, {text}), absl::OkStatus());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
@@ -147,6 +148,16 @@ std::string BackgroundCommand::AwaitStandardError(
 CommandResult RunCommand(const std::vector<std::string>& arguments,
                          const std::vector<std::string>& environment) {
   return BackgroundCommand(arguments, environment).Wait();
+}
+
+CommandResult RunExpecting(int exit_code,
+                           const std::vector<std::string>& arguments,
+                           const std::vector<std::string>& environment) {
+  CommandResult result = RunCommand(arguments, environment);
+  EXPECT_EQ(result.exit_code, exit_code)
+      << absl::StrJoin(arguments, " ") << "\n"
+      << result.standard_error;
+  return result;
 }
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {

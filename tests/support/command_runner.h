@@ -67,6 +67,11 @@ class BackgroundCommand {
 CommandResult RunCommand(const std::vector<std::string>& arguments,
                          const std::vector<std::string>& environment = {});
 
+// The same, and expects this exit code.
+CommandResult RunExpecting(int exit_code,
+                           const std::vector<std::string>& arguments,
+                           const std::vector<std::string>& environment = {});
+
 // Returns the child processes of `pid`, oldest first.
 std::vector<pid_t> ChildrenOf(pid_t pid);
 

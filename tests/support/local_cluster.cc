@@ -20,8 +20,7 @@ LocalCluster::LocalCluster(const JobSpec& job, int servers,
   LogOptions quiet;
   quiet.standard_error = false;
   log_ = *Logger::Create(quiet);
-  const absl::Status valid = ValidateJob(job);
-  EXPECT_TRUE(valid.ok()) << valid;
+  EXPECT_EQ(ValidateJob(job), absl::OkStatus());
   for (int shard = 0; shard < servers; ++shard) {
     StartServer(job, shard, servers, expected_workers);
   }
