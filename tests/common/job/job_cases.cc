@@ -1,10 +1,15 @@
 #include "tests/common/job/job_cases.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 
@@ -71,21 +76,49 @@ JobSpec External() {
   return job;
 }
 
-JobSpec Apply(const Case& c) {
-  JobSpec job = c.base();
-  for (const std::string& change : c.changes) {
-    const absl::Status status = SetField(&job, change);
-    EXPECT_TRUE(status.ok()) << status;
+JobSpec Apply(JobSpec (*base)(), const std::string& changes) {
+  JobSpec job = base();
+  for (absl::string_view change :
+       absl::StrSplit(changes, "; ", absl::SkipEmpty())) {
+    EXPECT_EQ(SetField(&job, std::string(change)), absl::OkStatus());
   }
   return job;
 }
 
-void ExpectRefused(const Case& c) {
-  const absl::Status status = ValidateJob(Apply(c));
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument)
-      << absl::StrJoin(c.changes, " ");
-  EXPECT_THAT(std::string(status.message()), testing::StartsWith(c.message))
-      << absl::StrJoin(c.changes, " ");
+void ExpectAccepted(JobSpec (*base)(), const std::vector<std::string>& cases) {
+  for (const std::string& changes : cases) {
+    const JobSpec job = Apply(base, changes);
+    EXPECT_EQ(ValidateJob(job), absl::OkStatus()) << changes;
+    EXPECT_EQ(ValidateJob(ResolveJob(job)), absl::OkStatus()) << changes;
+  }
+}
+
+void ExpectRefused(const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    EXPECT_THAT(ValidateJob(Apply(c.base, c.changes)),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         testing::StartsWith(c.message)))
+        << c.changes;
+  }
+}
+
+void ExpectFieldsRefused(JobSpec (*base)(),
+                         const std::vector<std::string>& assignments) {
+  for (const std::string& assignment : assignments) {
+    const std::pair<std::string, std::string> field =
+        absl::StrSplit(assignment, absl::MaxSplits('=', 1));
+    ExpectRefused({{base, assignment, field.first + ": "}});
+  }
+}
+
+void ExpectValuesRefused(JobSpec (*base)(),
+                         const std::vector<std::string>& assignments) {
+  for (const std::string& assignment : assignments) {
+    const std::pair<std::string, std::string> field =
+        absl::StrSplit(assignment, absl::MaxSplits('=', 1));
+    ExpectRefused({{base, assignment,
+                    absl::StrCat(field.first, ": ", field.second, " ")}});
+  }
 }
 
 }  // namespace tributary

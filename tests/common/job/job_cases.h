@@ -21,22 +21,35 @@ JobSpec Regression();
 JobSpec Synthetic();
 JobSpec External();
 
-// A change that makes a valid job invalid.
+// Returns the job of `base` with `changes`: assignments in the form path=value,
+// which SetField (common/job/job.h) applies in this order, separated by "; ".
+// Fails the test if an assignment cannot be applied.
+JobSpec Apply(JobSpec (*base)(), const std::string& changes);
+
+// Expects of each of `cases` that the job of `base` with these changes is
+// valid, also when it is resolved.
+void ExpectAccepted(JobSpec (*base)(), const std::vector<std::string>& cases);
+
+// Changes that make a valid job invalid.
 struct Case {
   JobSpec (*base)();
-  // Changes in the form path=value, which SetField (common/job/job.h) applies
-  // in this order.
-  std::vector<std::string> changes;
-  const char* message;  // Expected start of the error message.
+  std::string changes;
+  // Expected start of the message: the field that the message names, and what
+  // tells this error from others of the field.
+  std::string message;
 };
 
-// Returns the job of `c.base` with all changes of `c`. Fails the test if a
-// change cannot be applied.
-JobSpec Apply(const Case& c);
+// Expects that ValidateJob returns InvalidArgument for each job.
+void ExpectRefused(const std::vector<Case>& cases);
 
-// Expects that ValidateJob returns InvalidArgument for Apply(c), with a message
-// that starts with `c.message`.
-void ExpectRefused(const Case& c);
+// Expects that each of `assignments` alone makes the job of `base` invalid, and
+// that the message names its field.
+void ExpectFieldsRefused(JobSpec (*base)(),
+                         const std::vector<std::string>& assignments);
+
+// The same, and that the message also names the value.
+void ExpectValuesRefused(JobSpec (*base)(),
+                         const std::vector<std::string>& assignments);
 
 }  // namespace tributary
 

@@ -23,8 +23,7 @@ JobSpec Job() { return ResolveJob(*ParseJob(kJob, "job")); }
 // What changes with --set.
 std::string ChangesBy(const JobSpec& job, const std::string& set) {
   JobSpec changed = job;
-  const absl::Status status = SetField(&changed, set);
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(SetField(&changed, set), absl::OkStatus());
   return PrintChanges(ResultChanges(job, ResolveJob(changed)));
 }
 
