@@ -26,8 +26,7 @@ JobSpec RecipeJob(const std::string& fields) {
   for (const std::string& field :
        {std::string("optimizer={sgd {learning_rate: 0.5}}"),
         std::string("schedule={warmup_steps: 4}"), fields}) {
-    const absl::Status status = SetField(&job, field);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(SetField(&job, field), absl::OkStatus());
   }
   return job;
 }

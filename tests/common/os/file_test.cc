@@ -58,8 +58,8 @@ TEST_F(FileTest, AFailedWriteLeavesTheOldFile) {
   // A folder that is not empty cannot be replaced by a file.
   ASSERT_EQ(mkdir(path.c_str(), 0777), 0);
   std::ofstream(path + "/inside") << "x";
-  const absl::Status status = WriteFileAtomically(path, {"new"});
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(WriteFileAtomically(path, {"new"}),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(Names(), ElementsAre("f"));
   EXPECT_EQ(*ReadFile(path + "/inside", 100), "x");
 }
@@ -67,8 +67,8 @@ TEST_F(FileTest, AFailedWriteLeavesTheOldFile) {
 TEST_F(FileTest, ErrorsNameThePathAndTheReason) {
   const absl::Status status =
       WriteFileAtomically(folder_ + "/missing/f", {"x"});
-  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/missing/f"));
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/missing/f")));
   EXPECT_EQ(ReadFile(folder_ + "/none", 1).status().code(),
             absl::StatusCode::kNotFound);
 }
@@ -77,8 +77,7 @@ TEST_F(FileTest, ExchangesNames) {
   FileSystem* const files = FileSystem::Posix();
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/f", {"1"}).ok());
   ASSERT_TRUE(files->MakeFolder(folder_ + "/d").ok());
-  const absl::Status status = files->Exchange(folder_ + "/f", folder_ + "/d");
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(files->Exchange(folder_ + "/f", folder_ + "/d"), absl::OkStatus());
   EXPECT_EQ(*ReadFile(folder_ + "/d", 100), "1");
   EXPECT_THAT(*ListFolder(folder_ + "/f"), IsEmpty());
   EXPECT_EQ(files->Exchange(folder_ + "/f", folder_ + "/none").code(),

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -31,13 +32,13 @@ TEST(LocalHostTest, ReadsAddressesInBrackets) {
 }
 
 TEST(LocalHostTest, NamesTheAddressThatItCannotReach) {
-  const absl::Status none = LocalHostTowards("no port").status();
-  EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
-  EXPECT_THAT(std::string(none.message()), HasSubstr("HOST:PORT"));
+  EXPECT_THAT(
+      LocalHostTowards("no port"),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("HOST:PORT")));
   // No resolver is asked for what cannot be a name.
-  const absl::Status unknown = LocalHostTowards("no name:5000").status();
-  EXPECT_TRUE(absl::IsUnavailable(unknown)) << unknown;
-  EXPECT_THAT(std::string(unknown.message()), HasSubstr("no name:5000"));
+  EXPECT_THAT(
+      LocalHostTowards("no name:5000"),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("no name:5000")));
 }
 
 TEST(LocalHostTest, KnowsTheAddressesOfThisMachine) {

@@ -135,7 +135,7 @@ TEST_F(UntrustedFolderTest, OpensNoFifoSocketDeviceOrFolder) {
   }
   EXPECT_THAT(UntrustedFolder("/dev").Open("zero").status(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("/dev/zero is a FIFO, a socket or a device")));
+                       HasSubstr("/dev/zero is ")));
 }
 
 // The file may be replaced between the check and the opening.

@@ -5,18 +5,22 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/base/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 void Add(ParameterTable* table, const std::string& name,
          const std::vector<int64_t>& shape, OptimizerGroup group = DECAY) {
@@ -144,16 +148,11 @@ TEST(ArenaLayoutTest, AssignsEveryChunkToOneServer) {
   EXPECT_THAT(layout->ChunksOf(4, 5), ElementsAre());
 }
 
-TEST(ArenaLayoutTest, SignatureIsTheDocumentedDigest) {
-  const auto layout = ArenaLayout::Create(SmallTable());
-  ASSERT_TRUE(layout.ok());
-  EXPECT_EQ(layout->signature(),
+TEST(ArenaLayoutTest, SignatureIsTheDocumentedDigestOfAllParts) {
+  const std::string signature = ArenaLayout::Create(SmallTable())->signature();
+  EXPECT_EQ(signature,
             Sha256Hex("tributary-table-1\n32\nw 3x5 DECAY\nb 32 NO_DECAY\n"
                       "s  NO_DECAY\nv 2x20 DECAY\n"));
-}
-
-TEST(ArenaLayoutTest, SignatureChangesWithEveryPartOfTheTable) {
-  const std::string signature = ArenaLayout::Create(SmallTable())->signature();
   ParameterTable name = SmallTable(), shape = SmallTable(),
                  group = SmallTable(), chunk = SmallTable();
   name.mutable_parameter(0)->set_name("x");
@@ -166,115 +165,68 @@ TEST(ArenaLayoutTest, SignatureChangesWithEveryPartOfTheTable) {
   }
 }
 
-struct BadTable {
-  const char* what;
-  void (*spoil)(ParameterTable*);
-  const char* message;
-};
-
 TEST(ArenaLayoutTest, RefusesTablesThatBreakTheRules) {
-  const BadTable cases[] = {
-      {"none", [](ParameterTable* t) { t->clear_parameter(); },
-       "no parameters"},
-      {"no name",
-       [](ParameterTable* t) { t->mutable_parameter(1)->set_name(""); },
-       "parameter \"\": the name"},
-      {"space",
-       [](ParameterTable* t) { t->mutable_parameter(1)->set_name("a b"); },
-       "parameter \"a b\": the name"},
-      {"control character",
-       [](ParameterTable* t) { t->mutable_parameter(1)->set_name("a\nb"); },
-       "parameter \"a\\nb\": the name"},
-      {"long",
-       [](ParameterTable* t) {
-         t->mutable_parameter(1)->set_name(std::string(257, 'n'));
-       },
-       "1 to 256"},
-      {"twice",
-       [](ParameterTable* t) { t->mutable_parameter(1)->set_name("w"); },
-       "parameter \"w\": the name is used twice"},
-      {"zero",
-       [](ParameterTable* t) { t->mutable_parameter(0)->set_shape(1, 0); },
-       "parameter \"w\": dimension 0 is below 1"},
-      {"negative",
-       [](ParameterTable* t) { t->mutable_parameter(0)->set_shape(1, -4); },
-       "parameter \"w\": dimension -4 is below 1"},
-      {"nine dimensions",
-       [](ParameterTable* t) {
-         for (int i = 0; i < 7; ++i) t->mutable_parameter(0)->add_shape(1);
-       },
-       "has 9 dimensions"},
-      {"overflow",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_shape(
-             0, std::numeric_limits<int64_t>::max());
-       },
-       "elements"},
-      {"product overflows to a small number",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_shape(0, int64_t{1} << 32);
-         t->mutable_parameter(0)->set_shape(1, int64_t{1} << 32);
-       },
-       "elements"},
-      {"sum too large",
-       [](ParameterTable* t) {
-         t->mutable_parameter(1)->set_shape(0, (int64_t{1} << 33) - 8);
-       },
-       "parameter \"b\": the model up to here"},
-      {"padding",
-       [](ParameterTable* t) { t->mutable_parameter(0)->set_padding(-1); },
-       "parameter \"w\": padding -1 is not"},
-      {"padding too large",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_padding(int64_t{1} << 33);
-       },
-       "parameter \"w\": the model up to here"},
-      {"negative factor",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_learning_rate_factor(-1);
-       },
-       "parameter \"w\": learning_rate_factor -1 is not above 0"},
-      {"large factor",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_learning_rate_factor(1001);
-       },
-       "learning_rate_factor 1001 is not above 0 and at most 1000"},
-      {"factor that is NaN",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_learning_rate_factor(NAN);
-       },
-       "learning_rate_factor nan is not above 0"},
-      {"factor of statistics",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_learning_rate_factor(0.5f);
-         t->mutable_parameter(0)->set_group(STATISTICS);
-       },
-       "learning_rate_factor 0.5 has no effect on group STATISTICS"},
-      {"group",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_group(OPTIMIZER_GROUP_UNSPECIFIED);
-       },
-       "unknown optimizer group 0"},
-      {"group of the future",
-       [](ParameterTable* t) {
-         t->mutable_parameter(0)->set_group(static_cast<OptimizerGroup>(7));
-       },
-       "unknown optimizer group 7"},
-      {"chunk 0", [](ParameterTable* t) { t->set_chunk_elements(0); },
-       "chunk_elements: 0 is not"},
-      {"chunk -16", [](ParameterTable* t) { t->set_chunk_elements(-16); },
-       "chunk_elements: -16 is not"},
-      {"chunk 17", [](ParameterTable* t) { t->set_chunk_elements(17); },
-       "chunk_elements: 17 is not"},
+  // Changes to the table, or to its first parameter, w.
+  const std::pair<const char*, void (*)(ParameterTable*)> tables[] = {
+      {"no parameters", [](auto* t) { t->clear_parameter(); }},
+      {"chunk_elements: 0", [](auto* t) { t->set_chunk_elements(0); }},
+      {"chunk_elements: -16", [](auto* t) { t->set_chunk_elements(-16); }},
+      {"chunk_elements: 17", [](auto* t) { t->set_chunk_elements(17); }},
   };
-  for (const BadTable& bad : cases) {
+  const std::pair<const char*, void (*)(ParameterTable::Parameter*)>
+      parameters[] = {
+          {"\"\": the name", [](auto* w) { w->set_name(""); }},
+          {"\"a b\": the name", [](auto* w) { w->set_name("a b"); }},
+          {"\"a\\nb\": the name", [](auto* w) { w->set_name("a\nb"); }},
+          {"1 to 256", [](auto* w) { w->set_name(std::string(257, 'n')); }},
+          {"\"b\": the name is used twice", [](auto* w) { w->set_name("b"); }},
+          {"\"w\": dimension 0 ", [](auto* w) { w->set_shape(1, 0); }},
+          {"\"w\": dimension -4 ", [](auto* w) { w->set_shape(1, -4); }},
+          {"9 dimensions", [](auto* w) { w->mutable_shape()->Resize(9, 1); }},
+          {"elements", [](auto* w) { w->set_shape(0, kMax); }},
+          // The product overflows to a small number.
+          {"elements",
+           [](auto* w) {
+             w->set_shape(0, int64_t{1} << 32);
+             w->set_shape(1, int64_t{1} << 32);
+           }},
+          // Only the sum with b is too large.
+          {"\"b\": the model up to here",
+           [](auto* w) { w->set_shape(0, ((int64_t{1} << 33) - 24) / 5); }},
+          {"\"w\": padding -1 ", [](auto* w) { w->set_padding(-1); }},
+          {"\"w\": the model up to here",
+           [](auto* w) { w->set_padding(int64_t{1} << 33); }},
+          {"\"w\": learning_rate_factor -1 ",
+           [](auto* w) { w->set_learning_rate_factor(-1); }},
+          {"learning_rate_factor 1001 ",
+           [](auto* w) { w->set_learning_rate_factor(1001); }},
+          {"learning_rate_factor nan ",
+           [](auto* w) { w->set_learning_rate_factor(NAN); }},
+          {"learning_rate_factor 0.5 has no effect on group STATISTICS",
+           [](auto* w) {
+             w->set_learning_rate_factor(0.5f);
+             w->set_group(STATISTICS);
+           }},
+          {"optimizer group 0",
+           [](auto* w) { w->set_group(OPTIMIZER_GROUP_UNSPECIFIED); }},
+          {"optimizer group 7",
+           [](auto* w) { w->set_group(static_cast<OptimizerGroup>(7)); }},
+      };
+  const auto expect_refused = [](const ParameterTable& table,
+                                 const char* message) {
+    EXPECT_THAT(
+        ArenaLayout::Create(table),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  };
+  for (const auto& [message, spoil] : tables) {
     ParameterTable table = SmallTable();
-    bad.spoil(&table);
-    const auto layout = ArenaLayout::Create(table);
-    EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument)
-        << bad.what;
-    EXPECT_THAT(std::string(layout.status().message()), HasSubstr(bad.message))
-        << bad.what;
+    spoil(&table);
+    expect_refused(table, message);
+  }
+  for (const auto& [message, spoil] : parameters) {
+    ParameterTable table = SmallTable();
+    spoil(table.mutable_parameter(0));
+    expect_refused(table, message);
   }
 }
 

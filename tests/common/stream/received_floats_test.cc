@@ -130,7 +130,7 @@ TEST(ReceivedFloats, RefusesPayloadsOfAnotherLength) {
   EXPECT_EQ(why(FLOAT32, 399), "payload of 399 bytes, expected 400");
   EXPECT_EQ(why(BFLOAT16, 400), "payload of 400 bytes, expected 200");
   EXPECT_EQ(why(FLOAT16, 0), "payload of 0 bytes, expected 200");
-  EXPECT_EQ(why(TOP_K, 808), "payload of 808 bytes, expected at most 800");
+  EXPECT_THAT(why(TOP_K, 808), HasSubstr("808 bytes"));
   EXPECT_THAT(why(TOP_K, 8), HasSubstr("place 16843009"));
   EXPECT_THAT(why(EIGHT_BIT, 103), HasSubstr("expected 104"));
   EXPECT_THAT(why(static_cast<Encoding>(9), 4),

@@ -84,8 +84,7 @@ class ReplicaReaderTest : public testing::Test {
 };
 
 TEST_F(ReplicaReaderTest, WritesTheArraysToTheSnapshot) {
-  const absl::Status status = Read();
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(Read(), absl::OkStatus());
   EXPECT_EQ(read_.version, kVersion);
   ASSERT_EQ(script_.requests.size(), 1u);
   EXPECT_EQ(script_.requests[0].shard(), 1);

@@ -66,19 +66,18 @@ TEST_P(EveryMethodTest, IsOpenWhereNothingIsAsked) {
 }
 
 TEST_P(EveryMethodTest, RefusesWithoutToken) {
-  const absl::Status status = Check(Requiring(false, kToken), "", kNoNames);
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("--token-file"));
+  EXPECT_THAT(
+      Check(Requiring(false, kToken), "", kNoNames),
+      StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("--token-file")));
 }
 
 TEST_P(EveryMethodTest, RefusesAnotherToken) {
   for (const std::string& wrong :
        {absl::StrCat(kToken, "0"), std::string(kToken, 31), std::string("x")}) {
-    const absl::Status status =
-        Check(Requiring(false, kToken), AuthorizationValue(wrong), kNoNames);
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("the token is not this job's"));
+    EXPECT_THAT(
+        Check(Requiring(false, kToken), AuthorizationValue(wrong), kNoNames),
+        StatusIs(absl::StatusCode::kUnauthenticated,
+                 HasSubstr("the token is not this job's")));
   }
 }
 
@@ -91,9 +90,9 @@ TEST_P(EveryMethodTest, TakesTheToken) {
 TEST_P(EveryMethodTest, RefusesACertificateWithoutRole) {
   for (const std::vector<absl::string_view>& names :
        {kNoNames, {"example.com"}, {"tributary"}, {"root.tributary"}}) {
-    const absl::Status status = Check(Requiring(true, ""), "", names);
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("--tls-dir"));
+    EXPECT_THAT(
+        Check(Requiring(true, ""), "", names),
+        StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("--tls-dir")));
   }
 }
 
@@ -120,9 +119,9 @@ TEST_P(EveryMethodTest, IsForSomeRoles) {
       ++allowed;
       continue;
     }
-    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat("a certificate for ", RoleName(role))));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kPermissionDenied,
+                                 HasSubstr(absl::StrCat("a certificate for ",
+                                                        RoleName(role)))));
   }
   EXPECT_GE(allowed, 1);
 }

@@ -164,10 +164,9 @@ TEST_F(ConnectionAcceptorTest, RefusesWhatIsNoAddress) {
   EXPECT_EQ(
       other.ListenTcp("no-such-host.invalid:1", [](int) {}).status().code(),
       absl::StatusCode::kUnavailable);
-  EXPECT_THAT(
-      other.ListenUnix("/a/path", true, [](int) {}),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               testing::HasSubstr("'/a/path' is not an abstract Unix socket")));
+  EXPECT_THAT(other.ListenUnix("/a/path", true, [](int) {}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       testing::HasSubstr("'/a/path'")));
 }
 
 // CVE-2023-4785: gRPC's own listener does not survive this.

@@ -186,9 +186,9 @@ TEST_F(HealthEndpointTest, EndsAtOnceWithAWatcher) {
 TEST_F(HealthEndpointTest, NamesAnAddressThatIsTaken) {
   const std::string taken = absl::StrCat("127.0.0.1:", endpoint_->port());
   const auto second = HealthEndpoint::Start(taken, log_.get());
-  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(second.status().message()),
-              HasSubstr(absl::StrCat("cannot listen on ", taken)));
+  EXPECT_THAT(second,
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr(absl::StrCat("cannot listen on ", taken))));
   EXPECT_THAT(std::string(second.status().message()),
               HasSubstr("--health-listen"));
 }

@@ -6,6 +6,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.pb.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -54,10 +55,9 @@ TEST(MessageCheckTest, CountsMessagesAtAnyDepth) {
   for (int i = 0; i < 3; ++i) {
     report.mutable_ready()->mutable_table()->add_parameter();
   }
-  const absl::Status status = Check(report);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("at ParameterTable.parameter"));
+  EXPECT_THAT(Check(report),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("at ParameterTable.parameter")));
 }
 
 TEST(MessageCheckTest, MeasuresTheDepth) {
@@ -67,20 +67,19 @@ TEST(MessageCheckTest, MeasuresTheDepth) {
   limits.nesting_depth = 3;
   EXPECT_TRUE(Check(report.SerializeAsString(), limits).ok());
   limits.nesting_depth = 2;
-  const absl::Status status = Check(report.SerializeAsString(), limits);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("more than 2 levels deep (Limits.nesting_depth), at "
-                        "ParameterTable.parameter"));
+  EXPECT_THAT(
+      Check(report.SerializeAsString(), limits),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               HasSubstr("more than 2 levels deep (Limits.nesting_depth), at "
+                         "ParameterTable.parameter")));
 }
 
 TEST(MessageCheckTest, MeasuresTexts) {
   WorkerReport report;
   report.mutable_join()->set_host("123456789");
-  const absl::Status status = Check(report);
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("Join.host has 9 bytes, at most 8"));
+  EXPECT_THAT(Check(report),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("Join.host has 9 bytes, at most 8")));
 }
 
 TEST(MessageCheckTest, UnknownFieldsAreLimitedToo) {

@@ -10,6 +10,7 @@
 #include "common/transport/authorizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -85,10 +86,9 @@ TEST_F(TokenFileTest, RefusesMoreTokensThanARotationNeeds) {
   EXPECT_EQ(Open()->tokens().size(), 4u);
   Publish(absl::StrCat(kOld, "1\n", kOld, "2\n", kOld, "3\n", kOld, "4\n", kNew,
                        "\n"));
-  const absl::Status status = TokenFile::Open(path()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("or up to 4 such lines"));
+  EXPECT_THAT(TokenFile::Open(path()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("or up to 4 such lines")));
 }
 
 // The three steps of docs/kubernetes.md. Processes read a step's file at

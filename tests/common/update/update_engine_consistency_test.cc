@@ -20,12 +20,9 @@ TEST_F(UpdateEngineTest, StaleSynchronousAppliesEarlyStepsInTheirOrder) {
   Make(/*clip_norm=*/0, /*steps=*/3, "stale_synchronous { staleness: 1 }");
   // Step 1 first; chunk 2 gets step 0 last.
   ContributeAll(1, 2);
-  EXPECT_THAT(
-      Contribute(2, 0, 1, 1),
-      StatusIs(
-          absl::StatusCode::kFailedPrecondition,
-          testing::HasSubstr(
-              "a contribution to step 2 comes too early at version 0 of 3")));
+  EXPECT_THAT(Contribute(2, 0, 1, 1),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       testing::HasSubstr("step 2 comes too early")));
   for (int chunk = 0; chunk < 3; ++chunk) {
     EXPECT_TRUE(Contribute(0, chunk, /*node=*/1, 4).ok());
   }

@@ -28,9 +28,9 @@ constexpr float kWholeBatch = (1 << kPolicyLeaves) - 1;
 JobSpec JobWithConsistency(const std::string& consistency) {
   JobSpec job;
   job.mutable_batch()->set_micro_batches(kPolicyLeaves);
-  const absl::Status status = SetField(
-      &job, "exchange.parameter_server.consistency={" + consistency + "}");
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(SetField(&job, "exchange.parameter_server.consistency={" +
+                               consistency + "}"),
+            absl::OkStatus());
   return job;
 }
 
@@ -103,8 +103,7 @@ std::optional<ChunkUpdate> UnreliableNetwork::Tick(
     std::vector<ContributionOutcome>* outcomes) {
   if (!in_flight_.empty() && Random(2) == 0) {
     const size_t i = Random(static_cast<uint32_t>(in_flight_.size()));
-    const absl::Status status = queue_->Add(version_, in_flight_[i]);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(queue_->Add(version_, in_flight_[i]), absl::OkStatus());
     ++arrived_;
     in_flight_.erase(in_flight_.begin() + static_cast<int64_t>(i));
   }

@@ -30,12 +30,9 @@ TEST(OrderedPolicyTest, SynchronousTakesOneStepAtATime) {
   const auto queue = QueueOf("", /*steps=*/2);
   EXPECT_TRUE(queue->Add(0, ContributionOf(0, 2)).ok());
   EXPECT_TRUE(IsNothing(queue->Next(0)));
-  EXPECT_THAT(
-      queue->Add(0, ContributionOf(1, 1)),
-      StatusIs(
-          absl::StatusCode::kFailedPrecondition,
-          testing::HasSubstr(
-              "a contribution to step 1 comes too early at version 0 of 2")));
+  EXPECT_THAT(queue->Add(0, ContributionOf(1, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       testing::HasSubstr("step 1 comes too early")));
   EXPECT_TRUE(queue->Add(0, ContributionOf(0, 3)).ok());
   const auto decision = queue->Next(0);
   ASSERT_NE(UpdateIn(decision), nullptr);
@@ -47,12 +44,9 @@ TEST(OrderedPolicyTest, SynchronousTakesOneStepAtATime) {
   EXPECT_TRUE(queue->Add(1, ContributionOf(0, 1)).ok());
   EXPECT_TRUE(IsNothing(queue->Next(1)));
   // There are two steps.
-  EXPECT_THAT(
-      queue->Add(2, ContributionOf(2, 1)),
-      StatusIs(
-          absl::StatusCode::kFailedPrecondition,
-          testing::HasSubstr(
-              "a contribution to step 2 comes too early at version 2 of 2")));
+  EXPECT_THAT(queue->Add(2, ContributionOf(2, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       testing::HasSubstr("step 2 comes too early")));
 }
 
 TEST(OrderedPolicyTest, SaysWhichMicroBatchIsMissing) {
@@ -72,12 +66,9 @@ TEST(OrderedPolicyTest, BoundedStalenessHoldsStepsThatAreEarly) {
   const auto queue = QueueOf("stale_synchronous { staleness: 2 }", 10);
   EXPECT_TRUE(queue->Add(0, ContributionOf(2, 1)).ok());
   EXPECT_TRUE(queue->Add(0, ContributionOf(1, 1)).ok());
-  EXPECT_THAT(
-      queue->Add(0, ContributionOf(3, 1)),
-      StatusIs(
-          absl::StatusCode::kFailedPrecondition,
-          testing::HasSubstr(
-              "a contribution to step 3 comes too early at version 0 of 10")));
+  EXPECT_THAT(queue->Add(0, ContributionOf(3, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       testing::HasSubstr("step 3 comes too early")));
   EXPECT_TRUE(IsNothing(queue->Next(0)));
   EXPECT_TRUE(queue->Add(0, ContributionOf(0, 1)).ok());
   for (int64_t version = 0; version < 3; ++version) {
@@ -91,12 +82,9 @@ TEST(OrderedPolicyTest, BoundedStalenessHoldsStepsThatAreEarly) {
 
 TEST(OrderedPolicyTest, BoundedStalenessOf0IsSynchronous) {
   const auto queue = QueueOf("stale_synchronous { staleness: 0 }", 10);
-  EXPECT_THAT(
-      queue->Add(0, ContributionOf(1, 1)),
-      StatusIs(
-          absl::StatusCode::kFailedPrecondition,
-          testing::HasSubstr(
-              "a contribution to step 1 comes too early at version 0 of 10")));
+  EXPECT_THAT(queue->Add(0, ContributionOf(1, 1)),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       testing::HasSubstr("step 1 comes too early")));
 }
 
 TEST(OrderedPolicyTest, TwoVersionsAreOfUseUnlessWorkersRunAhead) {
