@@ -2,6 +2,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/data/data_test_util.h"
 #include "tests/worker/data/wrong_data_fixture.h"
 #include "worker/data/open_data_set.h"
@@ -35,12 +36,9 @@ TEST(OpenDataSetTest, ExternalDataAreIndexesUnlessTheyAreNamed) {
   ASSERT_EQ(data.status(), absl::OkStatus());
   EXPECT_EQ((*data)->info().kind, DataInfo::Kind::kIndexes);
   job.mutable_data()->mutable_external()->set_name("ratings");
-  const absl::Status status = OpenDataSet(job).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_EQ(
-      status.message(),
-      "data.external: this program has no data set \"ratings\"; start the "
-      "job with the program that registers it (tributary::Main)");
+  EXPECT_THAT(OpenDataSet(job),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       testing::HasSubstr("no data set \"ratings\"")));
 }
 
 TEST(OpenDataSetTest, TextTakesContextAndSeedFromTheJob) {

@@ -4,14 +4,16 @@
 #define TRIBUTARY_TESTS_WORKER_DATA_WRONG_DATA_FIXTURE_H_
 
 #include <functional>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_replace.h"
+#include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/data/data_test_util.h"
 #include "worker/data/open_data_set.h"
 
@@ -52,53 +54,52 @@ inline JobSpec TextJob(const DataFolder& folder) {
   return job;
 }
 
-// Invalid data, and the expected error.
-struct WrongData {
-  std::string name;
-  // Writes the files to a folder and returns the job.
-  std::function<JobSpec(const DataFolder&)> make;
-  absl::StatusCode code;
-  // Texts that the message must contain. `DIR` stands for the path of the
-  // folder.
-  std::vector<std::string> pieces;
-};
+// Writes files to a folder and returns the job that uses them.
+using MakeData = std::function<JobSpec(const DataFolder&)>;
 
-inline void PrintTo(const WrongData& test, std::ostream* stream) {
-  *stream << test.name;
-}
-
-// Returns a function that creates a valid job with `make`, and then applies
-// `change` to its folder and to the job.
-template <typename Make, typename Change>
-std::function<JobSpec(const DataFolder&)> Changed(Make make, Change change) {
-  return [make, change](const DataFolder& folder) {
-    JobSpec job = make(folder);
-    change(folder, &job);
+// Returns a function that creates valid data and a job with `make`, and then
+// writes `bytes` to a file of the folder.
+inline MakeData With(const MakeData& make, const std::string& file,
+                     const std::string& bytes) {
+  return [=](const DataFolder& folder) {
+    const JobSpec job = make(folder);
+    folder.Write(file, bytes);
     return job;
   };
 }
 
-class WrongDataTest : public testing::TestWithParam<WrongData> {
- public:
-  static std::string NameOf(const testing::TestParamInfo<WrongData>& info) {
-    return info.param.name;
-  }
+// The same, but then makes a change of the form path=value to the job. "DIR" in
+// the change stands for the path of the folder.
+inline MakeData Set(const MakeData& make, const std::string& change) {
+  return [=](const DataFolder& folder) {
+    JobSpec job = make(folder);
+    EXPECT_EQ(
+        SetField(&job, absl::StrReplaceAll(change, {{"DIR", folder.path()}})),
+        absl::OkStatus());
+    return job;
+  };
+}
 
- protected:
-  // Expects that OpenDataSet returns the error that `test` describes.
-  static void ExpectRefused(const WrongData& test) {
+// Invalid data, and what the message must contain: the file or field, and the
+// place or value. "DIR" stands for the path of the folder.
+struct WrongData {
+  MakeData make;
+  std::vector<std::string> names;
+};
+
+// Expects that OpenDataSet refuses each of `cases` with `code`.
+inline void ExpectRefused(
+    const std::vector<WrongData>& cases,
+    absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  for (const WrongData& wrong : cases) {
     const DataFolder folder;
-    const auto data = OpenDataSet(test.make(folder));
-    EXPECT_EQ(data.status().code(), test.code) << data.status();
-    for (std::string piece : test.pieces) {
-      for (size_t at; (at = piece.find("DIR")) != std::string::npos;) {
-        piece.replace(at, 3, folder.path());
-      }
-      EXPECT_THAT(std::string(data.status().message()),
-                  testing::HasSubstr(piece));
+    const auto data = OpenDataSet(wrong.make(folder));
+    for (const std::string& name : wrong.names) {
+      EXPECT_THAT(data, StatusIs(code, testing::HasSubstr(absl::StrReplaceAll(
+                                           name, {{"DIR", folder.path()}}))));
     }
   }
-};
+}
 
 }  // namespace tributary
 

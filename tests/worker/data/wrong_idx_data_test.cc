@@ -1,231 +1,133 @@
 // All the ways in which IDX data can be wrong.
 #include <unistd.h>
 
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "proto/job.pb.h"
 #include "tests/worker/data/data_test_util.h"
 #include "tests/worker/data/wrong_data_fixture.h"
 
 namespace tributary {
 namespace {
 
-// A good idx data set with one file replaced.
-std::function<JobSpec(const DataFolder&)> IdxWith(const std::string& file,
-                                                  const std::string& bytes) {
-  return [file, bytes](const DataFolder& folder) {
+MakeData IdxWith(const std::string& file, const std::string& bytes) {
+  return With(IdxJob, file, bytes);
+}
+
+// Valid data, except that one file is a link to `target`, or is missing if
+// `target` is empty.
+MakeData IdxWithLink(const std::string& file, const std::string& target) {
+  return [=](const DataFolder& folder) {
     const JobSpec job = IdxJob(folder);
-    folder.Write(file, bytes);
+    const std::string path = folder.PathOf(file);
+    unlink(path.c_str());
+    if (!target.empty()) {
+      EXPECT_EQ(symlink(target.c_str(), path.c_str()), 0);
+    }
     return job;
   };
 }
 
-// A good idx data set with one file only as .gz, of these bytes on disk.
-std::function<JobSpec(const DataFolder&)> IdxWithGz(const std::string& file,
-                                                    const std::string& bytes) {
-  return [file, bytes](const DataFolder& folder) {
-    const JobSpec job = IdxJob(folder);
-    unlink(folder.PathOf(file).c_str());
-    folder.Write(absl::StrCat(file, ".gz"), bytes);
-    return job;
-  };
+// Valid data, except that one file is there only as .gz, with these bytes.
+MakeData IdxWithGz(const std::string& file, const std::string& bytes) {
+  return With(IdxWithLink(file, ""), absl::StrCat(file, ".gz"), bytes);
 }
 
-std::vector<WrongData> WrongIdx() {
-  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  constexpr auto kNotFound = absl::StatusCode::kNotFound;
-  const std::string images = IdxImagesFile(2, 2, 2, "12345678");
-  return {
-      {"IdxFolderMissing",
-       Changed(IdxJob,
-               [](const DataFolder& folder, JobSpec* job) {
-                 job->mutable_data()->mutable_idx()->set_directory(
-                     folder.PathOf("none"));
-               }),
-       kNotFound,
-       {"data.idx.directory: DIR/none: No such file or directory"}},
-      {"IdxFolderIsAFile",
-       Changed(IdxJob,
-               [](const DataFolder& folder, JobSpec* job) {
-                 job->mutable_data()->mutable_idx()->set_directory(
-                     folder.PathOf(kTrainImages));
-               }),
-       kInvalid,
-       {"data.idx.directory: DIR/train-images-idx3-ubyte: not a folder"}},
-      {"IdxFolderNotSet",
-       Changed(IdxJob,
-               [](const DataFolder&, JobSpec* job) {
-                 job->mutable_data()->mutable_idx()->clear_directory();
-               }),
-       kInvalid,
-       {"data.idx.directory: must be set"}},
-      {"IdxFileMissing",
-       Changed(IdxJob,
-               [](const DataFolder& folder, JobSpec*) {
-                 unlink(folder.PathOf(kTestLabels).c_str());
-               }),
-       kNotFound,
-       {"DIR/t10k-labels-idx1-ubyte: no such file, nor one with .gz"}},
-      {"IdxFileIsAFolder",
-       Changed(IdxJob,
-               [](const DataFolder& folder, JobSpec*) {
-                 unlink(folder.PathOf(kTrainImages).c_str());
-                 ASSERT_EQ(symlink("/", folder.PathOf(kTrainImages).c_str()),
-                           0);
-               }),
-       kInvalid,
-       {"DIR/train-images-idx3-ubyte: cannot read: Is a directory"}},
+std::string TrainImages() { return IdxImagesFile(2, 2, 2, "12345678"); }
+
+TEST(WrongIdxDataTest, FilesThatAreNone) {
+  ExpectRefused(
+      {{Set(IdxJob, "data.idx.directory=DIR/none"),
+        {"data.idx.directory: DIR/none: "}},
+       {IdxWithLink(kTestLabels, ""), {"DIR/t10k-labels-idx1-ubyte: "}}},
+      absl::StatusCode::kNotFound);
+  ExpectRefused({
+      {Set(IdxJob, "data.idx.directory=DIR/train-images-idx3-ubyte"),
+       {"data.idx.directory: DIR/train-images-idx3-ubyte: "}},
+      {Set(IdxJob, "data.idx={}"), {"data.idx.directory: "}},
+      {IdxWithLink(kTrainImages, "/"), {"DIR/train-images-idx3-ubyte: "}},
       // A loop of links is unreadable for every user, root included.
-      {"IdxFileUnreadable",
-       Changed(IdxJob,
-               [](const DataFolder& folder, JobSpec*) {
-                 const std::string path = folder.PathOf(kTrainLabels);
-                 unlink(path.c_str());
-                 ASSERT_EQ(symlink(path.c_str(), path.c_str()), 0);
-               }),
-       kInvalid,
-       {"DIR/train-labels-idx1-ubyte: cannot open: Too many levels"}},
-      {"IdxImagesEmpty",
-       IdxWith(kTrainImages, ""),
-       kInvalid,
-       {"DIR/train-images-idx3-ubyte: is empty"}},
-      {"IdxLabelsInPlaceOfImages",
-       IdxWith(kTrainImages, IdxLabelsFile({1, 2})),
-       kInvalid,
-       {"DIR/train-images-idx3-ubyte: byte 0: magic number 0x00000801",
-        "this file holds labels", "images have 0x00000803"}},
-      {"IdxImagesInPlaceOfLabels",
-       IdxWith(kTestLabels, images),
-       kInvalid,
-       {"DIR/t10k-labels-idx1-ubyte: byte 0: magic number 0x00000803",
-        "this file holds images", "labels have 0x00000801"}},
-      {"IdxOtherKindOfFile",
-       IdxWith(kTrainImages, "<!DOCTYPE html>"),
-       kInvalid,
-       {"byte 0: magic number 0x3c21444f; IDX images have 0x00000803"}},
-      {"IdxCompressedWithoutGz",
-       IdxWith(kTrainImages, Gzip(images)),
-       kInvalid,
-       {"magic number 0x1f8b0800", "the name should end in .gz"}},
-      {"IdxNumpyArray",
-       IdxWith(kTrainLabels, std::string("\x93NUMPY\x01\0v\0{'descr'", 18)),
-       kInvalid,
-       {"DIR/train-labels-idx1-ubyte: byte 0: magic number 0x934e554d (this is "
-        "a NumPy array (.npy): convert it in Python with",
-        "numpy.array([0x801, *a.shape], '>i4')", "IDX labels have 0x00000801"}},
-      {"IdxHeaderCut",
-       IdxWith(kTrainImages, images.substr(0, 11)),
-       kInvalid,
-       {"DIR/train-images-idx3-ubyte: byte 11: the file ends within its "
-        "header of 16 bytes"}},
-      {"IdxMagicCut",
-       IdxWith(kTrainLabels, images.substr(0, 2)),
-       kInvalid,
-       {"byte 2: the file ends within its header of 8 bytes"}},
-      {"IdxPixelsCut",
-       IdxWith(kTrainImages, images.substr(0, 23)),
-       kInvalid,
-       {"DIR/train-images-idx3-ubyte: byte 23: the file ends; with the 2 "
-        "images that its header declares it would be 24 bytes long"}},
-      {"IdxLabelsCut",
-       IdxWith(kTrainLabels, IdxLabelsFile({1, 2}).substr(0, 9)),
-       kInvalid,
-       {"byte 9: the file ends; with the 2 labels"}},
-      {"IdxTooLong",
-       IdxWith(kTrainImages, images + "more"),
-       kInvalid,
-       {"byte 24: the file continues after the 2 images that its header "
-        "declares"}},
-      {"IdxNoImages",
-       IdxWith(kTrainImages, IdxImagesFile(0, 2, 2, "")),
-       kInvalid,
-       {"DIR/train-images-idx3-ubyte: byte 4: holds no images"}},
-      {"IdxNoPixels",
-       IdxWith(kTrainImages, IdxImagesFile(2, 0, 2, "")),
-       kInvalid,
-       {"byte 8: images of 0 x 2 pixels; they must have 1 to 67108864"}},
-      {"IdxImagesTooLarge",
-       IdxWith(kTrainImages, IdxImagesFile(1, 0xffffffff, 0xffffffff, "12")),
-       kInvalid,
-       {"byte 8: images of 4294967295 x 4294967295 pixels"}},
-      {"IdxPromisesTooMuch",
-       IdxWith(kTrainImages, IdxImagesFile(0xffffffff, 8192, 8192, "12")),
-       kInvalid,
-       {"byte 4: 4294967295 images of 67108864 bytes are more than"}},
-      {"IdxPromisesMuch",
-       IdxWith(kTrainImages, IdxImagesFile(60000, 1000, 1000, "12")),
-       kInvalid,
-       {"byte 18: the file ends", "would be 60000000016 bytes long"}},
-      {"IdxLabelTooLarge",
-       IdxWith(kTestLabels, IdxLabelsFile({10})),
-       kInvalid,
-       {"DIR/t10k-labels-idx1-ubyte: byte 8: label 10; data.idx.classes: "
-        "labels are below 10"}},
-      {"IdxCountsDiffer",
-       IdxWith(kTrainLabels, IdxLabelsFile({1, 2, 3})),
-       kInvalid,
+      {IdxWithLink(kTrainLabels, kTrainLabels),
+       {"DIR/train-labels-idx1-ubyte: "}},
+      {IdxWith(kTrainImages, ""), {"DIR/train-images-idx3-ubyte: is empty"}},
+  });
+}
+
+TEST(WrongIdxDataTest, OtherFormats) {
+  ExpectRefused({
+      {IdxWith(kTrainImages, IdxLabelsFile({1, 2})),
+       {"DIR/train-images-idx3-ubyte: byte 0: ", "0x00000801", "holds labels",
+        "0x00000803"}},
+      {IdxWith(kTestLabels, TrainImages()),
+       {"DIR/t10k-labels-idx1-ubyte: byte 0: ", "0x00000803", "holds images",
+        "0x00000801"}},
+      {IdxWith(kTrainImages, "<!DOCTYPE html>"),
+       {"byte 0: ", "0x3c21444f", "0x00000803"}},
+      {IdxWith(kTrainImages, Gzip(TrainImages())), {"0x1f8b0800", ".gz"}},
+      {IdxWith(kTrainLabels, std::string("\x93NUMPY\x01\0v\0{'descr'", 18)),
+       {"DIR/train-labels-idx1-ubyte: byte 0: ", "0x934e554d", "NumPy",
+        "numpy.array([0x801, *a.shape], '>i4')", "0x00000801"}},
+  });
+}
+
+TEST(WrongIdxDataTest, Sizes) {
+  ExpectRefused({
+      {IdxWith(kTrainImages, TrainImages().substr(0, 11)),
+       {"DIR/train-images-idx3-ubyte: byte 11: ", "header of 16 bytes"}},
+      {IdxWith(kTrainLabels, TrainImages().substr(0, 2)),
+       {"byte 2: ", "header of 8 bytes"}},
+      {IdxWith(kTrainImages, TrainImages().substr(0, 23)),
+       {"DIR/train-images-idx3-ubyte: byte 23: ", "2 images", "24 bytes"}},
+      {IdxWith(kTrainLabels, IdxLabelsFile({1, 2}).substr(0, 9)),
+       {"byte 9: ", "2 labels"}},
+      {IdxWith(kTrainImages, TrainImages() + "more"),
+       {"byte 24: ", "2 images"}},
+      {IdxWith(kTrainImages, IdxImagesFile(0, 2, 2, "")),
+       {"DIR/train-images-idx3-ubyte: byte 4: ", "no images"}},
+      {IdxWith(kTrainImages, IdxImagesFile(2, 0, 2, "")),
+       {"byte 8: ", "0 x 2 pixels"}},
+      {IdxWith(kTrainImages, IdxImagesFile(1, 0xffffffff, 0xffffffff, "12")),
+       {"byte 8: ", "4294967295 x 4294967295 pixels"}},
+      {IdxWith(kTrainImages, IdxImagesFile(0xffffffff, 8192, 8192, "12")),
+       {"byte 4: 4294967295 images of 67108864 bytes"}},
+      {IdxWith(kTrainImages, IdxImagesFile(60000, 1000, 1000, "12")),
+       {"byte 18: ", "60000000016 bytes"}},
+      {IdxWith(kTrainLabels, IdxLabelsFile({1, 2, 3})),
        {"DIR/train-labels-idx1-ubyte: byte 4: 3 labels for 2 images in "
         "DIR/train-images-idx3-ubyte"}},
-      {"IdxOneLabel",
-       IdxWith(kTrainLabels, IdxLabelsFile({1})),
-       kInvalid,
-       {"byte 4: 1 label for 2 images in"}},
-      {"IdxSizesDiffer",
-       IdxWith(kTestImages, IdxImagesFile(1, 1, 4, "abcd")),
-       kInvalid,
-       {"DIR/t10k-images-idx3-ubyte: byte 8: images of 1 x 4 pixels; the "
-        "training images have 2 x 2"}},
-      {"IdxGzCut",
-       IdxWithGz(kTrainImages, Gzip(images).substr(0, 30)),
-       kInvalid,
-       {"DIR/train-images-idx3-ubyte.gz: byte 30: gzip data end too early"}},
-      {"IdxGzDamaged",
-       IdxWithGz(kTrainImages, Gzip(images).substr(0, 10) + "\xff\xff\xff"),
-       kInvalid,
-       {"DIR/train-images-idx3-ubyte.gz: byte ", "gzip data are damaged"}},
-      {"IdxGzOfPlainBytes",
-       IdxWithGz(kTrainLabels, IdxLabelsFile({1, 2})),
-       kInvalid,
-       {"DIR/train-labels-idx1-ubyte.gz: byte ", "incorrect header check"}},
-      {"IdxGzInflatesToMore",
-       IdxWithGz(kTrainImages, Gzip(images + std::string(1 << 24, '0'))),
-       kInvalid,
-       {"byte 24: the file continues after the 2 images"}},
-      {"IdxForGpt",
-       Changed(IdxJob,
-               [](const DataFolder&, JobSpec* job) {
-                 job->mutable_model()->mutable_gpt();
-               }),
-       kInvalid,
-       {"data.idx: model.gpt learns from text"}},
-      {"IdxForRegression",
-       Changed(IdxJob,
-               [](const DataFolder&, JobSpec* job) {
-                 job->mutable_model()->set_loss(ModelSpec::MEAN_SQUARED_ERROR);
-               }),
-       kInvalid,
-       {"model.loss: MEAN_SQUARED_ERROR", "data.idx"}},
-      {"IdxDeviationZero",
-       Changed(IdxJob,
-               [](const DataFolder&, JobSpec* job) {
-                 job->mutable_data()->mutable_idx()->set_deviation(0);
-               }),
-       kInvalid,
-       {"data.idx.deviation: 0; must be above 0"}},
-  };
+      {IdxWith(kTrainLabels, IdxLabelsFile({1})),
+       {"byte 4: 1 label for 2 images"}},
+      {IdxWith(kTestImages, IdxImagesFile(1, 1, 4, "abcd")),
+       {"DIR/t10k-images-idx3-ubyte: byte 8: ", "1 x 4 pixels", "2 x 2"}},
+  });
 }
 
-using WrongIdxDataTest = WrongDataTest;
+TEST(WrongIdxDataTest, GzipFiles) {
+  ExpectRefused({
+      {IdxWithGz(kTrainImages, Gzip(TrainImages()).substr(0, 30)),
+       {"DIR/train-images-idx3-ubyte.gz: byte 30: "}},
+      {IdxWithGz(kTrainImages,
+                 Gzip(TrainImages()).substr(0, 10) + "\xff\xff\xff"),
+       {"DIR/train-images-idx3-ubyte.gz: byte ", "damaged"}},
+      {IdxWithGz(kTrainLabels, IdxLabelsFile({1, 2})),
+       {"DIR/train-labels-idx1-ubyte.gz: byte ", "header"}},
+      {IdxWithGz(kTrainImages, Gzip(TrainImages() + std::string(1 << 24, '0'))),
+       {"byte 24: ", "2 images"}},
+  });
+}
 
-TEST_P(WrongIdxDataTest, IsRefusedWithItsReason) { ExpectRefused(GetParam()); }
-
-INSTANTIATE_TEST_SUITE_P(Idx, WrongIdxDataTest, testing::ValuesIn(WrongIdx()),
-                         WrongDataTest::NameOf);
+TEST(WrongIdxDataTest, JobsThatDoNotFit) {
+  ExpectRefused({
+      {IdxWith(kTestLabels, IdxLabelsFile({10})),
+       {"DIR/t10k-labels-idx1-ubyte: byte 8: label 10; data.idx.classes: "}},
+      {Set(IdxJob, "model.gpt={}"), {"data.idx: model.gpt "}},
+      {Set(IdxJob, "model.loss=MEAN_SQUARED_ERROR"),
+       {"model.loss: MEAN_SQUARED_ERROR", "data.idx"}},
+      {Set(IdxJob, "data.idx.deviation=0"), {"data.idx.deviation: 0;"}},
+  });
+}
 
 }  // namespace
 }  // namespace tributary

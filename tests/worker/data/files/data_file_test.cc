@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/data/data_test_util.h"
 
 namespace tributary {
@@ -75,10 +76,9 @@ TEST(DataFileTest, StopsAtTheLimit) {
         folder.Write("f.gz", Gzip(std::string(10'000'000, 'x')))}) {
     SCOPED_TRACE(path);
     std::string read;
-    const absl::Status status = AppendWholeFile(path, 6, &read);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("longer than 6 bytes"));
+    EXPECT_THAT(AppendWholeFile(path, 6, &read),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("longer than 6 bytes")));
     EXPECT_LE(read.size(), 7u);
   }
 }
@@ -91,10 +91,9 @@ TEST(DataFileTest, StopsAtALongLine) {
        {folder.Write("plain", endless), folder.Write("f.gz", Gzip(endless))}) {
     SCOPED_TRACE(path);
     std::string read;
-    const absl::Status status = AppendLines(path, kMaxDataBytes, 6, &read);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat(path, ":3: ")));
+    EXPECT_THAT(AppendLines(path, kMaxDataBytes, 6, &read),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr(absl::StrCat(path, ":3: "))));
     EXPECT_LE(read.size(), size_t{1} << 20);
   }
   std::string read;
@@ -133,8 +132,8 @@ TEST(DataFileTest, DamagedGzipFilesAreRefused) {
     const std::string path = folder.Write("damaged.gz", test.bytes);
     std::string read;
     const absl::Status status = AppendWholeFile(path, kMaxDataBytes, &read);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(test.reason));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                 HasSubstr(test.reason)));
     EXPECT_THAT(std::string(status.message()), HasSubstr(path + ": byte "));
   }
 }

@@ -97,7 +97,7 @@ TEST(DecodePictureTest, RefusesCmykJpegs) {
 
 TEST(DecodePictureTest, RefusesJpegsWithTwoChannels) {
   EXPECT_THAT(ErrorOf(EncodeJpeg(8, 8, 2, std::vector<uint8_t>(128, 9))),
-              HasSubstr("neither one nor three channels; convert it to RGB"));
+              HasSubstr("neither one nor three channels"));
 }
 
 TEST(DecodePictureTest, RefusesTruncatedFiles) {
@@ -115,7 +115,7 @@ TEST(DecodePictureTest, RefusesTruncatedFiles) {
 TEST(DecodePictureTest, RefusesPngsWithAWrongChecksum) {
   std::string png = EncodePng(MakePicture(16, 16, 3, 1));
   png[60] ^= 1;
-  EXPECT_THAT(ErrorOf(png), HasSubstr("this PNG file cannot be decoded"));
+  EXPECT_THAT(ErrorOf(png), HasSubstr("cannot be decoded"));
 }
 
 TEST(DecodePictureTest, ChecksTheSizeBeforeItAllocates) {
