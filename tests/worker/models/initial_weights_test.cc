@@ -64,8 +64,7 @@ class Tensors {
     for (const Tensor& tensor : tensors_) {
       named.push_back({tensor.name, tensor.shape, tensor.values.data()});
     }
-    const absl::Status written = WriteSafetensors(path, named, {});
-    EXPECT_TRUE(written.ok()) << written;
+    EXPECT_EQ(WriteSafetensors(path, named, {}), absl::OkStatus());
     return path;
   }
 
@@ -91,8 +90,7 @@ class InitialWeightsTest : public ::testing::Test {
   // Loads the tensors. Checks that all parameters except `name` have their
   // values, and that those of `name` are all 7.
   void ExpectLoads(bool strict = true, const std::string& name = "") {
-    const absl::Status status = Load(strict);
-    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(Load(strict), absl::OkStatus());
     for (const Parameter& parameter : harness_.layout().parameters()) {
       for (int64_t i = 0; i < parameter.size; ++i) {
         ASSERT_EQ(loaded_[parameter.offset + i],
@@ -148,9 +146,8 @@ TEST(Gpt2Test, HasTheLogitsOfTransformers) {
       TokenInfo(8, 32), /*max_samples=*/1);
   InitialWeightsSpec spec;
   spec.set_path(folder);
-  const absl::Status loaded =
-      LoadInitialWeights(spec, harness.layout(), harness.weights());
-  ASSERT_TRUE(loaded.ok()) << loaded;
+  ASSERT_EQ(LoadInitialWeights(spec, harness.layout(), harness.weights()),
+            absl::OkStatus());
   const auto golden = TensorFiles::Open(folder + "/logits.safetensors");
   ASSERT_TRUE(golden.ok()) << golden.status();
   std::vector<float> expected(8 * 32), tokens(8), logits(32);
@@ -158,10 +155,10 @@ TEST(Gpt2Test, HasTheLogitsOfTransformers) {
   ASSERT_TRUE(golden->ReadFloats("tokens", absl::MakeSpan(tokens)).ok());
   const std::vector<int32_t> ids(tokens.begin(), tokens.end());
   for (size_t position = 0; position < ids.size(); ++position) {
-    const absl::Status predicted = harness.model()->NextTokenLogits(
-        absl::MakeSpan(ids.data(), position + 1), harness.weights(),
-        absl::MakeSpan(logits));
-    ASSERT_TRUE(predicted.ok()) << predicted;
+    ASSERT_EQ(harness.model()->NextTokenLogits(
+                  absl::MakeSpan(ids.data(), position + 1), harness.weights(),
+                  absl::MakeSpan(logits)),
+              absl::OkStatus());
     for (int token = 0; token < 32; ++token) {
       EXPECT_NEAR(logits[token], expected[position * 32 + token], 1e-5)
           << "position " << position << ", token " << token;
@@ -177,18 +174,18 @@ TEST_F(InitialWeightsTest, SkipsAHeadThatIsTied) {
 
 TEST_F(InitialWeightsTest, NamesParametersWithoutTensor) {
   tensors_.Remove("transformer.h.0.ln_1.bias");
-  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
-                               AllOf(HasSubstr("weights.safetensors has no "
-                                               "tensor for "
-                                               "transformer.h.0.ln_1.bias; "),
-                                     HasSubstr("strict to false"))));
+  EXPECT_THAT(Load(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("weights.safetensors has no tensor for "
+                                       "transformer.h.0.ln_1.bias"),
+                             HasSubstr("strict to false"))));
   ExpectLoads(/*strict=*/false, "transformer.h.0.ln_1.bias");
 }
 
 TEST_F(InitialWeightsTest, NamesTensorsWithoutParameter) {
   tensors_.Add("score.weight", {1}, {0});
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
-                               HasSubstr("no parameter for score.weight of ")));
+                               HasSubstr("score.weight")));
   ExpectLoads(/*strict=*/false);
 }
 
@@ -246,11 +243,11 @@ TEST_F(InitialWeightsTest, CountsManyTensorsOfAWrongShape) {
 TEST_F(InitialWeightsTest, RefusesFilesOfAnotherModel) {
   tensors_.all().clear();
   tensors_.Add("conv1.weight", {1}, {0});
-  EXPECT_THAT(Load(/*strict=*/false),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the first parameter is "
-                                 "transformer.wte.weight, the first tensor "
-                                 "conv1.weight")));
+  EXPECT_THAT(
+      Load(/*strict=*/false),
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          HasSubstr("transformer.wte.weight, the first tensor conv1.weight")));
 }
 
 TEST_F(InitialWeightsTest, PatternsSelectParameters) {
@@ -267,11 +264,9 @@ TEST_F(InitialWeightsTest, PatternsSelectParameters) {
               ElementsAre("transformer.wpe.weight", "transformer.ln_f.weight",
                           "transformer.ln_f.bias"));
   EXPECT_THAT(names({}), ElementsAre());
-  EXPECT_THAT(
-      MatchParameters("model.x", {"*", "wte.*"}, table).status(),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("model.x: 'wte.*' matches no parameter; they are "
-                         "transformer.wte.weight, ")));
+  EXPECT_THAT(MatchParameters("model.x", {"*", "wte.*"}, table).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("model.x: 'wte.*' ")));
 }
 
 // Returns all gradients of a step, by the names of the parameters.

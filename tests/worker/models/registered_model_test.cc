@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
+#include "tests/support/status_matchers.h"
 #include "worker/device/device.h"
 #include "worker/models/model.h"
 #include "worker/models/model_registry.h"
@@ -17,6 +18,7 @@ namespace tributary {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // A linear model of the loss that `config` names.
 absl::StatusOr<Graph> BuildLine(Config* config, const DataInfo&) {
@@ -48,7 +50,9 @@ class RegisteredModelTest : public ::testing::Test {
     info_.classes = 3;
   }
 
-  absl::Status Refusal(const std::string& name, const std::string& config) {
+  // Expects that the model is refused with a message that contains `words`.
+  void ExpectRefused(const std::string& config, const std::string& words,
+                     const std::string& name = "line") {
     ModelSpec spec;
     spec.mutable_external()->set_name(name);
     spec.mutable_external()->set_config(config);
@@ -56,13 +60,10 @@ class RegisteredModelTest : public ::testing::Test {
         CreateModel(spec, info_, /*max_samples=*/2, device_.get(),
                     /*copies=*/nullptr, registry_)
             .status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << config;
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(words)));
     EXPECT_EQ(PlanModelMemory(spec, info_, 2, *device_, registry_).status(),
               status);
-    return status;
-  }
-  void ExpectRefused(const std::string& config, const std::string& message) {
-    EXPECT_EQ(Refusal("line", config).message(), message);
   }
 
   const std::unique_ptr<Device> device_ = CreateCpuDevice();
@@ -88,55 +89,29 @@ TEST_F(RegisteredModelTest, IsCreatedAndPlanned) {
 }
 
 TEST_F(RegisteredModelTest, UnknownNamesAreRefused) {
-  EXPECT_EQ(Refusal("lien", "{}").message(),
-            "model.external: this program has no model \"lien\"; did you mean "
-            "line?");
-  EXPECT_EQ(Refusal("factorization", "{}").message(),
-            "model.external: this program has no model \"factorization\"; "
-            "start the job with the program that registers it "
-            "(tributary::Main), or with --worker-command");
+  ExpectRefused("{}", "no model \"lien\"; did you mean line?", "lien");
+  ExpectRefused("{}", "no model \"factorization\"", "factorization");
+  registry_.Add("curve", nullptr);
+  ExpectRefused("{}", "\"curve\" was registered", "curve");
 }
 
 TEST_F(RegisteredModelTest, MistakesInTheConfigAreRefused) {
-  ExpectRefused(R"({"inputs": 0})",
-                "model.external.config: inputs is 0, expected an integer from "
-                "1 to 100");
-  ExpectRefused(R"({"input": 4})",
-                "model.external.config: there is no member input; did you mean "
-                "inputs?");
+  ExpectRefused(R"({"inputs": 0})", "model.external.config: inputs is 0");
+  ExpectRefused(R"({"input": 4})", "config: there is no member input");
   ExpectRefused(R"({"broken": true})", "line: broken");
-}
-
-TEST_F(RegisteredModelTest, ALayerThatIsNullIsRefused) {
   ExpectRefused(R"({"null": true})", "line: the layer is null");
 }
 
 TEST_F(RegisteredModelTest, ModelsThatDoNotFitTheDataAreRefused) {
-  ExpectRefused(R"({"inputs": 5})",
-                "model.external: \"line\" takes 5 numbers per sample, but a "
-                "sample of the data has the shape [2, 2], which is 4");
-  ExpectRefused(R"({"outputs": 2})",
-                "model.external: \"line\" predicts 2 classes, but the data "
-                "have 3");
-  ExpectRefused(R"({"regression": true})",
-                "model.external: \"line\" predicts numbers, but the data have "
-                "3 classes; use a loss of labels, such as "
-                "LossSpec::SoftmaxCrossEntropy");
-  ExpectRefused(R"({"binary": true})",
-                "model.external: \"line\" minimizes binary cross-entropy, "
-                "which needs data with 2 classes, but the data have 3");
-  ExpectRefused(R"({"no_loss": true})",
-                "model.external: \"line\" has no loss; call Graph::SetLoss");
+  ExpectRefused(R"({"inputs": 5})", "\"line\" takes 5 numbers per sample");
+  ExpectRefused(R"({"outputs": 2})", "\"line\" predicts 2 classes");
+  ExpectRefused(R"({"regression": true})", "\"line\" predicts numbers");
+  ExpectRefused(R"({"binary": true})", "\"line\" minimizes binary");
+  ExpectRefused(R"({"no_loss": true})", "\"line\" has no loss");
   info_.classes = 0;
-  ExpectRefused("{}",
-                "model.external: \"line\" predicts classes, but the data have "
-                "numbers to predict; use a loss of values, such as "
-                "LossSpec::MeanSquaredError");
+  ExpectRefused("{}", "\"line\" predicts classes");
   info_.kind = DataInfo::Kind::kIndexes;
-  ExpectRefused("{}",
-                "model.external: \"line\" computes from samples, not from "
-                "their indexes; set data.external.name, or data of another "
-                "kind");
+  ExpectRefused("{}", "\"line\" computes from samples");
 }
 
 // Internal would mean that a device has failed, and the worker would be
@@ -154,22 +129,14 @@ TEST_F(RegisteredModelTest, AnInternalErrorOfTheFactoryIsNoDeviceFailure) {
             absl::FailedPreconditionError("broken: no kernel"));
 }
 
-TEST_F(RegisteredModelTest, AFactoryThatIsNullIsRefused) {
-  registry_.Add("curve", nullptr);
-  EXPECT_EQ(Refusal("curve", "{}").message(),
-            "model.external: \"curve\" was registered by the program with a "
-            "null factory");
-}
-
 TEST(ModelRegistryTest, RemembersANameThatWasAddedTwice) {
   ModelRegistry registry;
   registry.Add("line", &BuildLine).Add("curve", &BuildLine);
   EXPECT_TRUE(registry.status().ok());
   EXPECT_THAT(registry.names(), ElementsAre("curve", "line"));
   registry.Add("line", &BuildLine);
-  EXPECT_TRUE(absl::IsInvalidArgument(registry.status()));
-  EXPECT_EQ(registry.status().message(),
-            "ModelRegistry: \"line\" was added twice");
+  EXPECT_THAT(registry.status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          HasSubstr("\"line\"")));
 }
 
 }  // namespace

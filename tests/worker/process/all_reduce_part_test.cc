@@ -166,9 +166,7 @@ TEST_F(AllReducePartTest, AMemberWithOtherInitialWeightsFails) {
   first_digests_[8] ^= 1;
   EXPECT_THAT(JoinAt(/*version=*/0, form_group),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("the initial values of parameter "
-                                 "hidden.0.bias differ from those of the "
-                                 "first member")));
+                       HasSubstr("parameter hidden.0.bias")));
 }
 
 // The members have saved newer versions, so that the server has removed the
@@ -184,13 +182,13 @@ TEST_F(AllReducePartTest, AWorkerThatJoinsLateWaitsForTheNextAttempt) {
 }
 
 TEST_F(AllReducePartTest, AMemberWithoutStateJoinsAgain) {
-  EXPECT_THAT(JoinLate([](FakeMembership::Session* session) {
-                CoordinatorOrder order;
-                order.mutable_group()->add_leaf_begin(0);
-                session->OnMessage(order, ReceivedPayload());
-              }),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       HasSubstr("has lost the state of version 12")));
+  EXPECT_THAT(
+      JoinLate([](FakeMembership::Session* session) {
+        CoordinatorOrder order;
+        order.mutable_group()->add_leaf_begin(0);
+        session->OnMessage(order, ReceivedPayload());
+      }),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("version 12")));
 }
 
 }  // namespace

@@ -93,12 +93,11 @@ TEST(TrainingSetupTest, ReportsTheFactsThatTheJobStatesOfExternalData) {
 }
 
 TEST(TrainingSetupTest, RefusesAModelThatTheProgramDoesNotHave) {
-  const auto setup = TrainingSetup::Create(ExternalJob(), /*threads=*/1);
-  EXPECT_TRUE(absl::IsInvalidArgument(setup.status())) << setup.status();
-  EXPECT_EQ(setup.status().message(),
-            "model.external: this program has no model \"averages\"; start the "
-            "job with the program that registers it (tributary::Main), or with "
-            "--worker-command");
+  EXPECT_THAT(
+      TrainingSetup::Create(ExternalJob(), /*threads=*/1),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               testing::HasSubstr(
+                   "model.external: this program has no model \"averages\"")));
 }
 
 TEST(TrainingSetupTest, TheFirstGroupThatMatchesAppliesToAParameter) {
@@ -138,12 +137,10 @@ TEST(TrainingSetupTest, AProgramThatComputesTheModelSetsItsOwnWeights) {
   sources.queues_micro_batches = true;
   JobSpec job = ExternalJob();
   job.mutable_model()->mutable_initial_weights()->set_path("weights");
-  EXPECT_THAT(
-      TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice, sources)
-          .status(),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               testing::HasSubstr("model.initial_weights does not apply to a "
-                                  "model that the worker's program computes")));
+  EXPECT_THAT(TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice, sources)
+                  .status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       testing::HasSubstr("model.initial_weights ")));
 }
 
 TEST(TrainingSetupTest, RefusesStatisticsThatAreCompressed) {
@@ -152,12 +149,10 @@ TEST(TrainingSetupTest, RefusesStatisticsThatAreCompressed) {
   EXPECT_TRUE(TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice,
                                     SourcesOf(DECAY))
                   .ok());
-  const auto setup = TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice,
-                                           SourcesOf(STATISTICS));
-  EXPECT_TRUE(absl::IsInvalidArgument(setup.status())) << setup.status();
-  EXPECT_EQ(setup.status().message(),
-            "exchange.compression: does not work with parameter mean, whose "
-            "statistics must not come late; leave it out");
+  EXPECT_THAT(TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice,
+                                    SourcesOf(STATISTICS)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       testing::HasSubstr("exchange.compression: ")));
 }
 
 }  // namespace

@@ -12,11 +12,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/fake_streams.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -166,9 +166,8 @@ TEST_F(ParameterServerExchangeTest, ShowsAnAssignmentBeforeContributions) {
 TEST_F(ParameterServerExchangeTest, NamesTheServerThatItCannotReach) {
   unreachable_ = "b:2";
   Connect();
-  EXPECT_TRUE(absl::IsUnavailable(connected_)) << connected_;
-  EXPECT_THAT(connected_.message(),
-              HasSubstr("server 1 (b:2) cannot be reached"));
+  EXPECT_THAT(connected_, StatusIs(absl::StatusCode::kUnavailable,
+                                   HasSubstr("server 1 (b:2)")));
 }
 
 TEST_F(ParameterServerExchangeTest, SendsOlderStepsAndFirstLayersFirst) {
@@ -228,10 +227,8 @@ TEST_F(ParameterServerExchangeTest, PassesOnOutcomes) {
 TEST_F(ParameterServerExchangeTest, RefusesTheWeightsOfAnotherServersChunk) {
   Connect();
   EXPECT_TRUE(streams_[0]->Receive(WeightsOf(1, 0), Bytes(1)));
-  EXPECT_TRUE(absl::IsInvalidArgument(sink_.first)) << sink_.first;
-  EXPECT_EQ(sink_.first.message(),
-            "server 0 (a:1): sent chunk 1, version 0, which is not one of its "
-            "chunks");
+  EXPECT_THAT(sink_.first, StatusIs(absl::StatusCode::kInvalidArgument,
+                                    HasSubstr("server 0 (a:1): sent chunk 1")));
   EXPECT_TRUE(streams_[0]->cancelled());
   EXPECT_TRUE(sink_.written.empty());
 }
@@ -239,23 +236,22 @@ TEST_F(ParameterServerExchangeTest, RefusesTheWeightsOfAnotherServersChunk) {
 TEST_F(ParameterServerExchangeTest, RefusesWeightsOfAWrongSize) {
   Connect();
   EXPECT_TRUE(streams_[0]->Receive(WeightsOf(0, 0), "abc"));
-  EXPECT_TRUE(absl::IsInvalidArgument(sink_.first)) << sink_.first;
-  EXPECT_THAT(sink_.first.message(), HasSubstr("payload of 3 bytes"));
+  EXPECT_THAT(sink_.first, StatusIs(absl::StatusCode::kInvalidArgument,
+                                    HasSubstr("3 bytes")));
 }
 
 TEST_F(ParameterServerExchangeTest, FailsWithTheNameOfTheServerThatIsLost) {
   Connect();
   streams_[1]->End(absl::UnavailableError("reset by peer"));
-  EXPECT_TRUE(absl::IsUnavailable(sink_.first)) << sink_.first;
-  EXPECT_EQ(sink_.first.message(), "lost server 1 (b:2): reset by peer");
+  EXPECT_THAT(sink_.first, StatusIs(absl::StatusCode::kUnavailable,
+                                    "lost server 1 (b:2): reset by peer"));
 }
 
 TEST_F(ParameterServerExchangeTest, AServerThatEndsTheCallIsLostToo) {
   Connect();
   streams_[0]->End(absl::OkStatus());
-  EXPECT_TRUE(absl::IsUnavailable(sink_.first)) << sink_.first;
-  EXPECT_EQ(sink_.first.message(),
-            "lost server 0 (a:1): it ended the connection");
+  EXPECT_THAT(sink_.first, StatusIs(absl::StatusCode::kUnavailable,
+                                    HasSubstr("lost server 0 (a:1): ")));
 }
 
 TEST_F(ParameterServerExchangeTest, HoldsASentArenaUntilTheStreamReleasesIt) {
@@ -275,8 +271,8 @@ TEST_F(ParameterServerExchangeTest, AsksForADifferentTransportIfMemoryFails) {
   ServerMessage declined;
   declined.mutable_welcome();
   streams_[0]->Receive(declined);
-  EXPECT_TRUE(absl::IsFailedPrecondition(sink_.first)) << sink_.first;
-  EXPECT_THAT(sink_.first.message(), HasSubstr("set exchange.transport to "));
+  EXPECT_THAT(sink_.first, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    HasSubstr("exchange.transport")));
 }
 
 TEST_F(ParameterServerExchangeTest, SendsOnTheStreamIfMemoryIsDeclined) {
@@ -394,8 +390,7 @@ TEST_F(DeviceExchangeTest, FindsWeightsAndRoomOnTheDevice) {
   const float* const place = second.get();
   second = nullptr;
   EXPECT_EQ(exchange_->TakeDeviceArena().get(), place);
-  EXPECT_THAT(log_, ElementsAre("gradients and weights stay in the memory of "
-                                "the server's GPU"));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("of the server's GPU")));
 }
 
 TEST_F(DeviceExchangeTest, SendsNoticesOfGradientsOnTheDevice) {
@@ -427,8 +422,7 @@ TEST_F(DeviceExchangeTest, KnowsThatTheWeightsAreOnADifferentGpu) {
   ASSERT_TRUE(Greet());
   EXPECT_FALSE(exchange_->DeviceWeights(0).empty());
   EXPECT_EQ(exchange_->DeviceWeights(0).place, MemoryPlace::kPeerDevice);
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("copies the weights to the worker's "
-                                          "GPU, which is a different one")));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("a different one")));
 }
 
 TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheDeviceCannotBeMapped) {
@@ -437,29 +431,23 @@ TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheDeviceCannotBeMapped) {
   EXPECT_EQ(exchange_->TakeDeviceArena(), nullptr);
   EXPECT_TRUE(exchange_->DeviceWeights(0).empty());
   EXPECT_EQ(sink_.first, absl::OkStatus());
-  EXPECT_THAT(log_, ElementsAre("gradients and weights pass through the "
-                                "host's memory: no peer access"));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("no peer access")));
 }
 
-TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheSizesAreWrong) {
-  EXPECT_FALSE(Greet(WelcomeWith(2 * kArenaBytes - 4, 2 * kArenaBytes)));
-  EXPECT_THAT(log_, ElementsAre(HasSubstr(" bytes of GPU memory for arenas")));
-}
-
-TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheServerHasNoGpu) {
-  ServerMessage welcome;
-  welcome.mutable_welcome()->mutable_memory();
-  EXPECT_FALSE(Greet(welcome));
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("the server offers no GPU memory")));
-}
-
-TEST_F(DeviceExchangeTest, SaysThatTheServerSharesNoMemory) {
-  ServerMessage welcome;
-  welcome.mutable_welcome();
-  EXPECT_FALSE(Greet(welcome));
-  EXPECT_THAT(log_,
-              ElementsAre(AllOf(HasSubstr("pass through the host's memory"),
-                                HasSubstr("the server declined the offer"))));
+TEST_F(DeviceExchangeTest, UsesTheHostsMemoryIfTheServerOffersNoOther) {
+  ServerMessage no_gpu, nothing;
+  no_gpu.mutable_welcome()->mutable_memory();
+  nothing.mutable_welcome();
+  const std::pair<ServerMessage, const char*> cases[] = {
+      {WelcomeWith(2 * kArenaBytes - 4, 2 * kArenaBytes), " bytes of GPU"},
+      {no_gpu, "offers no GPU memory"},
+      {nothing, "declined the offer"}};
+  for (const auto& [welcome, reason] : cases) {
+    streams_.clear();
+    log_.clear();
+    EXPECT_FALSE(Greet(welcome));
+    EXPECT_THAT(log_, ElementsAre(HasSubstr(reason)));
+  }
 }
 
 TEST_F(DeviceExchangeTest, UnmapsTheMemoryBeforeTheStreamEnds) {
