@@ -81,9 +81,9 @@ void GuardedArray<T>::Fill(const std::vector<T>& values) {
 template <typename T>
 std::vector<T> GuardedArray<T>::Download() const {
   std::vector<T> guarded(count_ + 2 * kGuard);
-  const absl::Status copied = device_->CopyToHost(guarded.data(), memory_.get(),
-                                                  guarded.size() * sizeof(T));
-  EXPECT_TRUE(copied.ok()) << copied;
+  EXPECT_EQ(device_->CopyToHost(guarded.data(), memory_.get(),
+                                guarded.size() * sizeof(T)),
+            absl::OkStatus());
   for (int64_t i = 0; i < kGuard; ++i) {
     EXPECT_EQ(guarded[i], GuardValue<T>()) << "written before the output";
     EXPECT_EQ(guarded[kGuard + count_ + i], GuardValue<T>())

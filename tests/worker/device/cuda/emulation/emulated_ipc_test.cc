@@ -179,8 +179,7 @@ TEST_F(EmulatedIpcTest, MemoryThatIsFreedWhileItIsMappedTurnsToNan) {
   ASSERT_EQ(read(mapped[0], &byte, 1), 1);
   testing::internal::CaptureStderr();
   memory_ = nullptr;
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("freed while another process had it mapped"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("freed while"));
   ASSERT_EQ(write(freed[1], &byte, 1), 1);
   int status = 0;
   waitpid(child, &status, 0);

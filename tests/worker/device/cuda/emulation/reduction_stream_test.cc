@@ -230,10 +230,9 @@ TEST_F(ReductionStreamTest, FailsWithTheErrorOfCudaIfItCannotCreateAnEvent) {
   emulated_gpu::FailNext(emulated_gpu::Failing::kEvent, 0);
   const std::shared_ptr<Event> event = stream->Record();
   emulated_gpu::StopFailing();
-  const auto failed =
-      StatusIs(absl::StatusCode::kInternal,
-               AllOf(HasSubstr("cannot create an event on cuda:1"),
-                     HasSubstr("cudaErrorLaunchFailure")));
+  const auto failed = StatusIs(absl::StatusCode::kInternal,
+                               AllOf(HasSubstr("an event on cuda:1"),
+                                     HasSubstr("cudaErrorLaunchFailure")));
   EXPECT_THAT(event->Wait(), failed);
   EXPECT_THAT(event->Done().status(), failed);
   EXPECT_THAT(stream->Synchronize(), failed);
@@ -251,11 +250,10 @@ TEST_F(ReductionStreamTest, SaysThatTheStateDoesNotFit) {
   plan.chunks = {0, 1};
   plan.slots = 2;
   emulated_gpu::FailNext(emulated_gpu::Failing::kAllocation, 0);
-  EXPECT_THAT(CreateCudaReductionStream(*CudaBusId(0), plan).status(),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("the optimizer's state of an all-reduce "
-                                       "does not fit: "),
-                             HasSubstr("cuda:0"))));
+  EXPECT_THAT(
+      CreateCudaReductionStream(*CudaBusId(0), plan).status(),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               AllOf(HasSubstr("does not fit: "), HasSubstr("cuda:0"))));
   emulated_gpu::StopFailing();
   const std::unique_ptr<ReductionStream> stream = Create(/*slots=*/0);
   emulated_gpu::FailNext(emulated_gpu::Failing::kAllocation, 0);

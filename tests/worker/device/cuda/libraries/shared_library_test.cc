@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 #include "worker/device/cuda/libraries/cublaslt_library.h"
 #include "worker/device/cuda/libraries/cudnn_library.h"
 
@@ -21,9 +22,9 @@ TEST(SharedLibrary, HasEveryFunctionThatWeCall) {
 }
 
 TEST(SharedLibrary, NamesWhatCannotBeLoaded) {
-  const absl::Status status = SharedLibrary::Open("libnone.so.1").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("libnone.so.1"));
+  EXPECT_THAT(SharedLibrary::Open("libnone.so.1"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("libnone.so.1")));
 }
 
 TEST(SharedLibrary, NamesFunctionsThatAreMissing) {
@@ -32,9 +33,9 @@ TEST(SharedLibrary, NamesFunctionsThatAreMissing) {
   int (*absolute)(int) = nullptr;
   ASSERT_TRUE(library->Bind({{"abs", &absolute}}).ok());
   EXPECT_EQ(absolute(-3), 3);
-  const absl::Status status = library->Bind({{"no_such_function", &absolute}});
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("no_such_function"));
+  EXPECT_THAT(library->Bind({{"no_such_function", &absolute}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("no_such_function")));
 }
 
 }  // namespace

@@ -169,8 +169,8 @@ Counts AccessesIn(const std::string& nvdisasm,
                   const std::vector<std::string>& files) {
   Counts accesses;
   for (const std::string& file : files) {
-    const CommandResult result = RunCommand({nvdisasm, "-c", kFolder + file});
-    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    const CommandResult result =
+        RunExpecting(0, {nvdisasm, "-c", kFolder + file});
     AddAccesses("sm_90", result.standard_output, &accesses);
   }
   return accesses;
