@@ -260,8 +260,7 @@ CheckpointFacts SmallFacts(int servers) {
 
 std::string MakeCheckpoint(const CheckpointFacts& facts) {
   std::string folder = MakeFolderForTest();
-  const absl::Status status = WriteCheckpointFiles(facts, folder);
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(WriteCheckpointFiles(facts, folder), absl::OkStatus());
   return folder;
 }
 

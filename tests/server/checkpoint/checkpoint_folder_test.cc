@@ -40,16 +40,14 @@ class CheckpointFolderTest : public testing::Test {
     const CheckpointFacts facts = FactsOf(step, servers);
     const auto temporary = folder_.Begin(step);
     EXPECT_TRUE(temporary.ok()) << temporary.status();
-    const absl::Status written = WriteCheckpointFiles(facts, *temporary);
-    EXPECT_TRUE(written.ok()) << written;
+    EXPECT_EQ(WriteCheckpointFiles(facts, *temporary), absl::OkStatus());
     const auto manifest = ReadManifest(*temporary);
     const absl::Status committed = folder_.Commit(*temporary, *manifest);
     return committed.ok() ? folder_.PointToLatest(step) : committed;
   }
   void SaveAll(const std::vector<int64_t>& steps) {
     for (const int64_t step : steps) {
-      const absl::Status saved = Save(step);
-      ASSERT_TRUE(saved.ok()) << saved;
+      ASSERT_EQ(Save(step), absl::OkStatus());
     }
   }
   std::vector<int64_t> Steps() const {
@@ -169,8 +167,7 @@ class WithoutExchange : public FaultyFileSystem {
 TEST_F(CheckpointFolderTest, ACheckpointIsKeptAsideOnAnyFileSystem) {
   SaveAll({2});
   WithoutExchange files(FolderOf(path_));
-  const absl::Status saved = SaveCheckpoint(FactsOf(2, 2), path_, &files);
-  ASSERT_TRUE(saved.ok()) << saved;
+  ASSERT_EQ(SaveCheckpoint(FactsOf(2, 2), path_, &files), absl::OkStatus());
   EXPECT_THAT(Steps(), ElementsAre(2));
   EXPECT_EQ(ReadManifest(path_ + "/step-00000002")->servers(), 2);
   EXPECT_THAT(Names(), ElementsAre("latest", "step-00000002",

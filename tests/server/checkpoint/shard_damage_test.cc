@@ -19,6 +19,7 @@
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "tests/server/checkpoint/checkpoint_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -35,8 +36,8 @@ std::vector<absl::Status> ReadAll(const CheckpointFacts& facts,
 void ExpectRefused(const CheckpointFacts& facts, const std::string& folder,
                    const std::string& file) {
   for (const absl::Status& status : ReadAll(facts, folder)) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(folder + "/" + file));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss,
+                                 HasSubstr(folder + "/" + file)));
   }
 }
 
@@ -45,11 +46,12 @@ void ExpectRefusedWithPlace(const CheckpointFacts& facts,
                             const std::string& folder,
                             const std::string& file) {
   for (const absl::Status& status : ReadAll(facts, folder)) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_THAT(std::string(status.message()),
-                ContainsRegex(absl::StrCat(
-                    folder, "/", file,
-                    ": .*((bytes|offset) [0-9]+|bytes from [0-9]+ on)")));
+    EXPECT_THAT(
+        status,
+        StatusIs(absl::StatusCode::kDataLoss,
+                 ContainsRegex(absl::StrCat(
+                     folder, "/", file,
+                     ": .*((bytes|offset) [0-9]+|bytes from [0-9]+ on)"))));
   }
 }
 

@@ -79,8 +79,7 @@ TEST(ShardFilesTest, FilesMayHaveManyBlocks) {
     const std::string folder = MakeCheckpoint(facts);
     EXPECT_GT(ReadManifest(folder)->file(0).block_digest_size(), 1);
     EXPECT_TRUE(VerifyCheckpoint(folder).ok());
-    const absl::Status status = CheckCheckpoint(facts, folder, 3, 262144);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(CheckCheckpoint(facts, folder, 3, 262144), absl::OkStatus());
     // A flip in the last block is named by its range.
     const CheckpointFile file = ReadManifest(folder)->file(0);
     const std::string path = folder + "/" + file.name();
@@ -160,10 +159,9 @@ TEST(ShardFilesTest, AnotherModelIsRefused) {
   const std::string folder = MakeCheckpoint(facts);
   const ParameterTable table = facts.table;
   const auto expect_refused = [&](const std::string& message) {
-    const absl::Status status = CheckCheckpoint(facts, folder, 1, 32);
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr(folder), HasSubstr(message)));
+    EXPECT_THAT(CheckCheckpoint(facts, folder, 1, 32),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr(folder), HasSubstr(message))));
   };
   facts.table.mutable_parameter(2)->set_shape(0, 7);
   facts.table.mutable_parameter(2)->set_shape(1, 5);
