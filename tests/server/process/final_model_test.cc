@@ -79,16 +79,14 @@ TEST_F(FinalModelTest, WhatAnotherJobHasFinishedIsNotThisOnesModel) {
 TEST_F(FinalModelTest, WhatTheAttemptBeganWithIsTheModel) {
   WriteFinished();
   sources_.complete_checkpoint = FinalFolder(run_);
-  const absl::Status status = Read();
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(Read(), absl::OkStatus());
   ExpectModel();
 }
 
 TEST_F(FinalModelTest, TheLastCheckpointIsTheModelIfItIsOfTheEnd) {
   const std::string checkpoints = CheckpointsFolder(run_);
   ASSERT_TRUE(SaveCheckpoint(facts_, checkpoints, FileSystem::Posix()).ok());
-  const absl::Status status = Read();
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(Read(), absl::OkStatus());
   ExpectModel();
   sources_.version = facts_.step + 1;
   EXPECT_THAT(Read(), StatusIs(absl::StatusCode::kNotFound,

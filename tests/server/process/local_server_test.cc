@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -145,11 +146,11 @@ TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
   };
   for (const int64_t wrong :
        {int64_t{0}, int64_t{31}, int64_t{1000000000000}}) {
-    const absl::Status status = contribute(/*step=*/0, wrong);
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(std::string(status.message()),
-                testing::HasSubstr(absl::StrCat("has sample count (weight) ",
-                                                wrong, ", expected 32")));
+    EXPECT_THAT(
+        contribute(/*step=*/0, wrong),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 testing::HasSubstr(absl::StrCat("has sample count (weight) ",
+                                                 wrong, ", expected 32"))));
   }
   // The second batch of an epoch has 8 samples.
   EXPECT_THAT(std::string(contribute(/*step=*/1, 32).message()),
@@ -227,10 +228,9 @@ TEST(LocalServerTest, RefusesWorkersThatExchangeWithItInAnAllReduce) {
   ASSERT_TRUE(harness.server->Handle(order).ok());
   harness.pool->RunAll();
   EXPECT_EQ(harness.streams.served, nullptr);
-  EXPECT_EQ(harness.streams.refused.code(),
-            absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(harness.streams.refused.message()),
-              testing::HasSubstr("the job's exchange is all_reduce"));
+  EXPECT_THAT(harness.streams.refused,
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       testing::HasSubstr("all_reduce")));
 }
 
 TEST(LocalServerTest, CountsItsPartsOfCheckpoints) {

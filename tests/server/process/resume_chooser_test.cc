@@ -53,9 +53,9 @@ class ResumeChooserTest : public testing::Test {
                     ->WriteModel(kFinalModelName, *ArenaLayout::Create(*table),
                                  weights.data())
                     .ok());
-    const absl::Status written =
-        WriteFinalManifest(FinalFolder(options_.output_directory), manifest);
-    ASSERT_TRUE(written.ok()) << written;
+    ASSERT_EQ(
+        WriteFinalManifest(FinalFolder(options_.output_directory), manifest),
+        absl::OkStatus());
   }
 
   const std::unique_ptr<Logger> log_;

@@ -96,10 +96,10 @@ TEST_F(RunOutputTest, MakesTheFoldersAndWritesTheJobWhenItIsToldTo) {
 
 TEST_F(RunOutputTest, SaysWhichFolderCannotBeMade) {
   std::ofstream(folder_ + "/file") << "x";
-  const auto output = RunOutput::Create(folder_ + "/file/run", log_.get());
-  EXPECT_THAT(output, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("cannot create folder " + folder_ +
-                                         "/file/run")));
+  EXPECT_THAT(
+      RunOutput::Create(folder_ + "/file/run", log_.get()),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("cannot create folder " + folder_ + "/file/run")));
 }
 
 TEST_F(RunOutputTest, AttemptsCountOnOverProcesses) {
@@ -156,11 +156,9 @@ TEST_F(RunOutputTest, OnlyTheNewestAttemptIsCurrent) {
   const int64_t mine = *output_->NextAttempt();
   EXPECT_TRUE(output_->CheckAttempt(mine).ok());
   const int64_t other = *Open()->NextAttempt();
-  const absl::Status status = output_->CheckAttempt(mine);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("another coordinator has taken over the job in " +
-                        run_ + " (attempt 2, this one's is 1)"));
+  EXPECT_THAT(output_->CheckAttempt(mine),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr(run_ + " (attempt 2, ")));
   EXPECT_TRUE(output_->CheckAttempt(other).ok());
 }
 
@@ -226,50 +224,38 @@ TEST_F(RunOutputTest, DropsLinesThatAreBroken) {
 
 TEST_F(RunOutputTest, SaysThatMetricsCannotBeRewound) {
   std::filesystem::create_directory(run_ + "/metrics.jsonl");
-  const absl::Status status = output_->RewindMetrics(1, 1);
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               AllOf(HasSubstr("cannot rename"),
-                                     HasSubstr("metrics.jsonl"))));
+  EXPECT_THAT(
+      output_->RewindMetrics(1, 1),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr("cannot rename"), HasSubstr("metrics.jsonl"))));
 }
 
 // Row 45: the lines are lost, and one warning says so.
 TEST_F(RunOutputTest, AFullDiskCostsLinesAndOneWarning) {
-  const std::string line =
-      "{\"step\":1,\"text\":\"" + std::string(10000, 'x') + "\"}";
-  Write("metrics.jsonl", line + "\n");
   ASSERT_TRUE(output_->RewindMetrics(1, 1).ok());
-  {
-    // In the midst of the second line to come.
-    const FileSizeLimit limit(line.size() + 1 + 11 + 5);
-    output_->AppendMetrics(R"({"step":2})");
-    output_->AppendMetrics(R"({"step":3})");
-    output_->AppendMetrics(R"({"step":4})");
+  for (const bool events : {false, true}) {
+    const auto append = [&](const std::string& line) {
+      events ? output_->AppendEvent(line) : output_->AppendMetrics(line);
+    };
+    const std::string line =
+        "{\"step\":1,\"text\":\"" + std::string(10000, 'x') + "\"}";
+    append(line);
+    {
+      // In the midst of the second line to come.
+      const FileSizeLimit limit(line.size() + 1 + 11 + 5);
+      for (const char* lost :
+           {R"({"step":2})", R"({"step":3})", R"({"step":4})"}) {
+        append(lost);
+      }
+    }
+    append(R"({"step":5})");
+    // No part of the lines that were lost is left.
+    EXPECT_THAT(Lines(run_ + (events ? "/events.jsonl" : "/metrics.jsonl")),
+                ElementsAre(line, "{\"step\":2}", "{\"step\":5}"));
   }
-  output_->AppendMetrics(R"({"step":5})");
-  // No part of the lines that were lost is left.
-  EXPECT_THAT(Metrics(), ElementsAre(line, "{\"step\":2}", "{\"step\":5}"));
   EXPECT_THAT(Lines(folder_ + "/log"),
-              ElementsAre(HasSubstr("metrics.jsonl in " + run_ +
-                                    " is incomplete because a write failed")));
-}
-
-TEST_F(RunOutputTest, AFullDiskCostsEventsAndOneWarning) {
-  const std::string line =
-      "{\"id\":1,\"message\":\"" + std::string(10000, 'x') + "\"}";
-  output_->AppendEvent(line);
-  {
-    // In the midst of the second line to come.
-    const FileSizeLimit limit(line.size() + 1 + 9 + 5);
-    output_->AppendEvent(R"({"id":2})");
-    output_->AppendEvent(R"({"id":3})");
-    output_->AppendEvent(R"({"id":4})");
-  }
-  output_->AppendEvent(R"({"id":5})");
-  EXPECT_THAT(Lines(run_ + "/events.jsonl"),
-              ElementsAre(line, "{\"id\":2}", "{\"id\":5}"));
-  EXPECT_THAT(Lines(folder_ + "/log"),
-              ElementsAre(HasSubstr("events.jsonl in " + run_ +
-                                    " is incomplete because a write failed")));
+              ElementsAre(HasSubstr("metrics.jsonl in " + run_),
+                          HasSubstr("events.jsonl in " + run_)));
 }
 
 TEST_F(RunOutputTest, ALineThatAKilledServerHasCutIsRemoved) {
@@ -290,8 +276,7 @@ TEST_F(RunOutputTest, EventsThatCannotBeWrittenCostOneWarning) {
   output_->AppendEvent(R"({"id":1})");
   output_->AppendEvent(R"({"id":2})");
   EXPECT_THAT(Lines(folder_ + "/log"),
-              ElementsAre(HasSubstr("events.jsonl in " + run_ +
-                                    " is incomplete because a write failed")));
+              ElementsAre(HasSubstr("events.jsonl in " + run_)));
 }
 
 }  // namespace

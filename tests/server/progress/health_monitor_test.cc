@@ -86,8 +86,7 @@ TEST(HealthMonitorTest, NoticesALossThatRisesAgain) {
       },
       &monitor);
   ASSERT_THAT(KindsOf(alarms), ElementsAre("divergence"));
-  EXPECT_THAT(alarms[0].message,
-              HasSubstr("the training loss diverges: it is "));
+  EXPECT_THAT(alarms[0].message, HasSubstr("loss diverges"));
   EXPECT_EQ(monitor.active().at("divergence"), 1);
 }
 
@@ -147,9 +146,8 @@ TEST(HealthMonitorTest, NoticesAWorkerAtHalfSpeedUntilItIsFasterAgain) {
   EXPECT_THAT(add({10, 19, 10, 10}, 1), IsEmpty()) << "not in a row";
   const auto alarms = add({10, 21, 10, 10}, 40);
   ASSERT_THAT(alarms, SizeIs(1)) << "once";
-  EXPECT_EQ(alarms[0].message,
-            "worker 1 is slow: a micro-batch takes it 21 ms, the other workers "
-            "10 ms (median)");
+  EXPECT_THAT(alarms[0].message,
+              HasSubstr("worker 1 is slow: a micro-batch takes it 21 ms"));
   EXPECT_EQ(monitor.active().at("slow_worker"), 1);
   EXPECT_THAT(add({10, 14, 10, 10}, 1), IsEmpty());
   EXPECT_EQ(monitor.active().at("slow_worker"), 0);
@@ -167,8 +165,7 @@ TEST(HealthMonitorTest, TellsOnceOfLossesThatAreNotFinite) {
       &monitor);
   ASSERT_THAT(alarms, SizeIs(1));
   EXPECT_EQ(alarms[0].kind, "nonfinite_loss");
-  EXPECT_THAT(alarms[0].message,
-              HasSubstr("the training loss at step 10 is not finite"));
+  EXPECT_THAT(alarms[0].message, HasSubstr("step 10 is not finite"));
   EXPECT_EQ(monitor.active().at("nonfinite_loss"), 1);
   EXPECT_THAT(Train(
                   1000, [](double) { return 1; }, &monitor),

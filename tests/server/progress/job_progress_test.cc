@@ -23,8 +23,7 @@ using ::testing::HasSubstr;
 JobSpec Job(const std::vector<std::string>& fields) {
   JobSpec job;
   for (const std::string& field : fields) {
-    const absl::Status status = SetField(&job, field);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(SetField(&job, field), absl::OkStatus());
   }
   return job;
 }
@@ -165,7 +164,7 @@ TEST_F(JobProgressTest, CompletesRoundsInAnyOrder) {
   // Step 1 is complete and cannot be reported again; step 0 still can.
   EXPECT_THAT(progress.AddSums(0, Squares(1, {2, 2}), At(2)),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "server 0 reports step 1 while the job is at step 1"));
+                       HasSubstr("server 0 reports step 1 ")));
   const auto first = progress.AddSums(1, Squares(0, {2}), At(3))->value();
   EXPECT_EQ(first.step(), 0);
   EXPECT_EQ(first.norm(), 2.0 / kSamples);

@@ -84,8 +84,7 @@ TEST(ResourceUseTest, BoundsTheNumberOfRecordsOfALongRun) {
 
 TEST(ResourceUseTest, IsInALineOfMetricsOncePerSecond) {
   JobSpec job;
-  const absl::Status set = SetField(&job, "output.log_every_steps=1");
-  ASSERT_TRUE(set.ok()) << set;
+  ASSERT_EQ(SetField(&job, "output.log_every_steps=1"), absl::OkStatus());
   DataFacts facts;
   facts.set_steps(8);
   facts.set_steps_per_epoch(8);

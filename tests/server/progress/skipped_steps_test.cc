@@ -29,8 +29,7 @@ TEST(SkippedStepsTest, CountsTheStepsOfTheJobNotItsRounds) {
   for (const char* const field :
        {"exchange.parameter_server.consistency.local_steps.inner_steps=3",
         "on_nonfinite=SKIP"}) {
-    const absl::Status set = SetField(&job, field);
-    ASSERT_TRUE(set.ok()) << set;
+    ASSERT_EQ(SetField(&job, field), absl::OkStatus());
   }
   DataFacts facts;
   facts.set_steps(8);

@@ -160,7 +160,7 @@ TEST_F(RunRecordsTest, RefusesAPositionOutsideOfTheFile) {
     request.set_position(position);
     EXPECT_THAT(Get(request),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("is not in metrics.jsonl, which has 2")));
+                         HasSubstr("metrics.jsonl, which has 2")));
   }
 }
 

@@ -52,9 +52,8 @@ class ReplicaReadSessionTest : public testing::Test {
       chunk.elements = kSessionElements;
       chunk.values = pool.Take();
       chunk.slots.push_back(pool.Take());
-      const absl::Status added =
-          memory_.Add(/*shard=*/0, kVersion, std::move(chunk));
-      EXPECT_TRUE(added.ok()) << added;
+      EXPECT_EQ(memory_.Add(/*shard=*/0, kVersion, std::move(chunk)),
+                absl::OkStatus());
     }
   }
 

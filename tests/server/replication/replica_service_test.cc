@@ -150,9 +150,8 @@ TEST_F(ReplicaServiceTest, KeepsCopiesAndGivesThemBack) {
     request.set_shard(0);
     request.set_version(version);
     Snapshot fetched = State(0, /*version=*/0);
-    const absl::Status status =
-        sender_.Fetch(listener_->address(), request, &fetched);
-    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(sender_.Fetch(listener_->address(), request, &fetched),
+              absl::OkStatus());
     ExpectEqual(fetched, State(0, version));
   }
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/thread_pool.h"
 #include "grpcpp/grpcpp.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
 
@@ -48,8 +49,8 @@ TEST_F(CoordinatorServiceTest, SendsAwayWhoOpensAStreamAndSaysNothing) {
   EXPECT_FALSE(stream->Read(&order));
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_EQ(status.error_message(),
-            "no message arrived after the call was opened");
+  EXPECT_THAT(std::string(status.error_message()),
+              testing::HasSubstr("no message arrived"));
 }
 
 TEST_F(CoordinatorServiceTest, SendsAwaySilentServersToo) {

@@ -119,15 +119,13 @@ TEST_F(ExchangeSessionTest, RefusesWorkersBeforeTheModelIsKnown) {
 TEST_F(ExchangeSessionTest, RequiresHelloFirst) {
   Start();
   Contribute(0, 0);
-  ExpectClosed(absl::StatusCode::kFailedPrecondition,
-               "the first message must be Hello");
+  ExpectClosed(absl::StatusCode::kFailedPrecondition, "must be Hello");
 }
 
 TEST_F(ExchangeSessionTest, SendsAWorkerOfAnotherAttemptBack) {
   Start();
   Receive(HelloOf(2));
-  ExpectClosed(absl::StatusCode::kAborted,
-               "the worker belongs to attempt 2 of the job, server 2 to 3");
+  ExpectClosed(absl::StatusCode::kAborted, "attempt 2 ");
 }
 
 TEST_F(ExchangeSessionTest, RefusesAnotherModel) {
@@ -135,8 +133,7 @@ TEST_F(ExchangeSessionTest, RefusesAnotherModel) {
   WorkerMessage hello = HelloOf(3);
   hello.mutable_hello()->set_signature("0123456789abcdef");
   Receive(hello);
-  ExpectClosed(absl::StatusCode::kFailedPrecondition,
-               "the model's signature is 0123456789ab at the worker");
+  ExpectClosed(absl::StatusCode::kFailedPrecondition, "0123456789ab ");
 }
 
 TEST_F(ExchangeSessionTest, RefusesASecondHello) {
@@ -150,8 +147,7 @@ TEST_F(ExchangeSessionTest, RefusesAContributionInAnotherEncoding) {
   WorkerMessage message;
   message.mutable_contribution()->set_encoding(BFLOAT16);
   Receive(message, Bytes(0));
-  ExpectClosed(absl::StatusCode::kInvalidArgument,
-               "a contribution in encoding BFLOAT16; the job's is FLOAT32");
+  ExpectClosed(absl::StatusCode::kInvalidArgument, "encoding BFLOAT16");
 }
 
 // The session of a worker that must prove its incarnation and its assignment.
@@ -195,8 +191,7 @@ TEST_F(ProvingSessionTest, RefusesTheIncarnationOfAnotherWorker) {
   WorkerMessage hello = HelloFrom(5);
   hello.mutable_hello()->set_incarnation(6);
   Receive(hello);
-  ExpectClosed(absl::StatusCode::kPermissionDenied,
-               "Hello.secret is not that of incarnation 6");
+  ExpectClosed(absl::StatusCode::kPermissionDenied, "incarnation 6");
   // It is nobody's violation: who has sent it is not known.
   EXPECT_EQ(session_->incarnation(), 0);
   EXPECT_THAT(violators_, ElementsAre());
@@ -277,14 +272,7 @@ TEST_F(ExchangeSessionTest, SendsNothingAfterTheCallHasEnded) {
   Initialize();
   (void)Sent();
   session_->OnGone();
-  for (int chunk = 0; chunk < kSessionChunks; ++chunk) {
-    WorkerMessage message;
-    message.mutable_contribution()->set_chunk(chunk);
-    message.mutable_contribution()->set_node(1);
-    message.mutable_contribution()->set_weight(4);
-    message.mutable_contribution()->set_encoding(FLOAT32);
-    Receive(message, Bytes(4));
-  }
+  for (int chunk = 0; chunk < kSessionChunks; ++chunk) Contribute(0, chunk);
   EXPECT_EQ(stream_.queued(), 0u);
 }
 

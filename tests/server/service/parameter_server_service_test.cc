@@ -134,8 +134,7 @@ TEST_F(ParameterServerServiceTest, LogsWhichWorkerItRefusesAndWhy) {
   hello.mutable_hello()->set_signature("0123456789abcdef");
   const grpc::Status refused = Exchange({hello.SerializeAsString()});
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(refused.error_message(),
-              HasSubstr("the model's signature is 0123456789ab at the worker"));
+  EXPECT_THAT(refused.error_message(), HasSubstr("0123456789ab"));
   ASSERT_EQ(Log().size(), 1u);
   EXPECT_THAT(Log()[0],
               HasSubstr(absl::StrCat("refused the worker of incarnation 7: ",
@@ -147,8 +146,7 @@ TEST_F(ParameterServerServiceTest, LogsAWorkerThatIsRefusedAfterItsHello) {
   EXPECT_EQ(Exchange({hello, hello}).error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
   ASSERT_EQ(Log().size(), 1u);
-  EXPECT_THAT(Log()[0],
-              HasSubstr("refused the worker of incarnation 7: a second Hello"));
+  EXPECT_THAT(Log()[0], HasSubstr("incarnation 7: a second Hello"));
 }
 
 TEST_F(ParameterServerServiceTest, AnswersWhileTheLogCannotBeWritten) {
@@ -199,14 +197,12 @@ TEST_F(ParameterServerServiceTest, SaysWhatIsMalformedInAMessageOfAWorker) {
   cut.pop_back();
   grpc::Status refused = Exchange({hello, cut});
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(refused.error_message(),
-            "malformed message: payload cut short, expected a message of "
-            "proto/parameter_server.proto");
+  EXPECT_THAT(std::string(refused.error_message()),
+              HasSubstr("payload cut short"));
   refused = Exchange({hello, "GET / HTTP/1.1\r\n\r\n"});
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(refused.error_message(),
-            "malformed message: the bytes are not a WorkerMessage of "
-            "proto/parameter_server.proto");
+  EXPECT_THAT(std::string(refused.error_message()),
+              HasSubstr("not a WorkerMessage"));
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ class WeightsReadSessionTest : public testing::Test {
       for (int64_t i = 0; i < kReadElements; ++i) {
         values.get()[i] = static_cast<float>(chunk);
       }
-      const absl::Status added = engine_->AddInitial(chunk, std::move(values));
-      EXPECT_TRUE(added.ok()) << added;
+      EXPECT_EQ(engine_->AddInitial(chunk, std::move(values)),
+                absl::OkStatus());
     }
   }
 

@@ -54,8 +54,7 @@ class WeightsReaderTest : public testing::Test {
 };
 
 TEST_F(WeightsReaderTest, WritesTheChunksToTheArena) {
-  const absl::Status status = Read();
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(Read(), absl::OkStatus());
   ASSERT_EQ(script_.requests.size(), 1u);
   EXPECT_EQ(script_.requests[0].version(), 5);
   EXPECT_TRUE(script_.half_closed);
