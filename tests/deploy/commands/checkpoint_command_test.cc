@@ -20,6 +20,7 @@
 #include "server/checkpoint/checkpoint_diff.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "tests/server/checkpoint/checkpoint_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -58,9 +59,9 @@ CheckpointFacts FactsOf(int64_t step, int servers = 2) {
 class CheckpointCommandTest : public testing::Test {
  protected:
   void Save(const CheckpointFacts& facts) {
-    const absl::Status saved =
-        SaveCheckpoint(facts, CheckpointsFolder(run_), FileSystem::Posix());
-    ASSERT_TRUE(saved.ok()) << saved;
+    ASSERT_EQ(
+        SaveCheckpoint(facts, CheckpointsFolder(run_), FileSystem::Posix()),
+        absl::OkStatus());
   }
   // One parameter of ones, in a folder of its own.
   static std::string WriteOnes(CheckpointFacts facts) {
@@ -68,8 +69,7 @@ class CheckpointCommandTest : public testing::Test {
     facts.table = MakeTable({{4}}, 32);
     facts.servers = 1;
     const std::string folder = MakeFolderForTest();
-    const absl::Status written = WriteCheckpointFiles(facts, folder, values);
-    EXPECT_TRUE(written.ok()) << written;
+    EXPECT_EQ(WriteCheckpointFiles(facts, folder, values), absl::OkStatus());
     return folder;
   }
   std::string PathOf(int64_t step) const {
@@ -82,20 +82,28 @@ class CheckpointCommandTest : public testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
   }
 
+  static void ExpectRefused(const std::vector<std::string>& arguments,
+                            const std::string& name) {
+    const Outcome outcome = RunCheckpoint(arguments);
+    EXPECT_EQ(outcome.exit_code, kExitUsage);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_THAT(outcome.errors, HasSubstr(name));
+  }
+
   const std::string run_ = MakeFolderForTest();
 };
 
 TEST_F(CheckpointCommandTest, ListsTheCheckpointsOfARun) {
   Save(FactsOf(10));
   Save(FactsOf(20, /*servers=*/1));
+  ASSERT_EQ(std::remove((PathOf(20) + "/manifest.json").c_str()), 0);
   for (const std::string& path : {run_, run_ + "/checkpoints"}) {
     const Outcome outcome = RunCheckpoint({"ls", path});
     EXPECT_EQ(outcome.exit_code, kExitDone) << outcome.errors;
     EXPECT_EQ(outcome.errors, "");
-    EXPECT_THAT(outcome.output,
-                ContainsRegex("^ +step +time +MB +servers *\n"
-                              " +10  20[0-9: -]+ +0\\.0 +2  whole\n"
-                              " +20  20[0-9: -]+ +0\\.0 +1  whole\n$"));
+    EXPECT_THAT(outcome.output, ContainsRegex(" +10  20[0-9: -]+ +0\\.0 +2 "));
+    EXPECT_THAT(outcome.output, HasSubstr("damaged: " + PathOf(20) +
+                                          "/manifest.json: is missing"));
   }
 }
 
@@ -133,26 +141,6 @@ TEST_F(CheckpointCommandTest, ListsForScripts) {
               HasSubstr("model-00001-of-00002.safetensors: is missing"));
 }
 
-TEST_F(CheckpointCommandTest, ListsWhatHasNoManifest) {
-  Save(FactsOf(10));
-  ASSERT_EQ(std::remove((PathOf(10) + "/manifest.json").c_str()), 0);
-  const Outcome outcome = RunCheckpoint({"ls", run_});
-  EXPECT_EQ(outcome.exit_code, kExitDone);
-  EXPECT_THAT(outcome.output, HasSubstr("damaged: " + PathOf(10) +
-                                        "/manifest.json: is missing"));
-}
-
-TEST_F(CheckpointCommandTest, SaysWhereThereIsNone) {
-  for (const char* action : {"ls", "verify"}) {
-    EXPECT_EQ(RunCheckpoint({action, run_ + "/none"}).exit_code, kExitUsage);
-    EXPECT_THAT(RunCheckpoint({action, run_ + "/none"}).errors,
-                HasSubstr(run_ + "/none is missing"));
-    EXPECT_THAT(RunCheckpoint({action, run_}).errors,
-                HasSubstr("is not a checkpoint and contains none"));
-  }
-  EXPECT_EQ(RunCheckpoint({"diff", run_, run_}).exit_code, kExitUsage);
-}
-
 TEST_F(CheckpointCommandTest, VerifiesAll) {
   Save(FactsOf(10));
   Save(FactsOf(20));
@@ -165,11 +153,9 @@ TEST_F(CheckpointCommandTest, VerifiesAll) {
   outcome = RunCheckpoint({"verify", run_});
   EXPECT_EQ(outcome.exit_code, kExitFailed);
   EXPECT_THAT(outcome.output,
-              ContainsRegex("step-00000010: damaged: " + file +
-                            ": bytes 0 to [0-9]+ do not match their digest; "
-                            "the file is damaged\n"));
+              HasSubstr("step-00000010: damaged: " + file + ": "));
   EXPECT_THAT(outcome.output, HasSubstr(PathOf(20) + ": whole"));
-  EXPECT_EQ(outcome.errors, "error: 1 of 2 checkpoints are damaged\n");
+  EXPECT_THAT(outcome.errors, HasSubstr("1 of 2"));
   // Sizes tell nothing.
   EXPECT_THAT(RunCheckpoint({"ls", run_}).output, Not(HasSubstr("damaged")));
 }
@@ -187,8 +173,7 @@ TEST_F(CheckpointCommandTest, VerifiesTheFinalModelOfARun) {
   outcome = RunCheckpoint({"verify", run_});
   EXPECT_EQ(outcome.exit_code, kExitFailed);
   EXPECT_THAT(outcome.output,
-              HasSubstr(run_ + "/final: damaged: " + run_ +
-                        "/final/model.safetensors: bytes 0 to "));
+              HasSubstr("damaged: " + run_ + "/final/model.safetensors: "));
 }
 
 TEST_F(CheckpointCommandTest, VerifiesOne) {
@@ -200,7 +185,7 @@ TEST_F(CheckpointCommandTest, VerifiesOne) {
   EXPECT_EQ(outcome.exit_code, kExitFailed);
   const auto json = ParseJson(outcome.output);
   EXPECT_EQ(json["checkpoints"][0]["whole"], false);
-  EXPECT_EQ(outcome.errors, "error: 1 of 1 checkpoint is damaged\n");
+  EXPECT_THAT(outcome.errors, HasSubstr("1 of 1"));
 }
 
 // Whoever wrote it, and with which chunks.
@@ -241,61 +226,43 @@ TEST_F(CheckpointCommandTest, EqualBitsOfOtherStepsAreEqual) {
   const Outcome outcome =
       RunCheckpoint({"diff", WriteOnes(FactsOf(10)), WriteOnes(FactsOf(20))});
   EXPECT_EQ(outcome.exit_code, kExitDone) << outcome.errors;
-  EXPECT_THAT(outcome.output,
-              HasSubstr("steps 10 and 20\nall bits are equal\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("all bits are equal\n"));
 }
 
 // As from jobs with other optimizers: the tensors that both have are equal, and
 // yet the checkpoints are not.
-TEST_F(CheckpointCommandTest, StateOfOneSideIsNamedAsTheDifference) {
+TEST_F(CheckpointCommandTest, StateOfOneSideIsADifference) {
   CheckpointFacts facts = FactsOf(10);
   const std::string a = WriteOnes(facts);
   facts.state = {"exp_avg", "exp_avg_sq"};
   const std::string b = WriteOnes(facts);
-  Outcome outcome = RunCheckpoint({"diff", a, b});
-  EXPECT_EQ(outcome.exit_code, kExitFailed);
-  EXPECT_THAT(outcome.output,
-              HasSubstr("\ntensors that differ: 0 of 1\n"
-                        "state in the first only: momentum_buffer\n"
-                        "state in the second only: exp_avg, exp_avg_sq\n"));
-  EXPECT_THAT(outcome.output, Not(HasSubstr("all bits are equal")));
-  outcome = RunCheckpoint({"diff", a, b, "--json"});
+  const Outcome text = RunCheckpoint({"diff", a, b});
+  EXPECT_EQ(text.exit_code, kExitFailed);
+  EXPECT_THAT(text.output, HasSubstr("first only: momentum_buffer\n"));
+  EXPECT_THAT(text.output, HasSubstr("second only: exp_avg, exp_avg_sq\n"));
+  const Outcome outcome = RunCheckpoint({"diff", a, b, "--json"});
   EXPECT_EQ(outcome.exit_code, kExitFailed);
   const auto json = ParseJson(outcome.output);
   EXPECT_EQ(json["equal"], false);
   EXPECT_EQ(json["only_in_a"].dump(), "[\"momentum_buffer\"]");
 }
 
-TEST_F(CheckpointCommandTest, OtherModelsAreNotCompared) {
-  CheckpointFacts facts = FactsOf(10);
-  const std::string a = MakeFolderForTest();
-  const std::string b = MakeFolderForTest();
-  ASSERT_TRUE(WriteCheckpointFiles(facts, a).ok());
-  facts.table = MakeTable({{3}}, 32);
-  ASSERT_TRUE(WriteCheckpointFiles(facts, b).ok());
-  const Outcome outcome = RunCheckpoint({"diff", a, b});
-  EXPECT_EQ(outcome.exit_code, kExitUsage);
-  EXPECT_EQ(outcome.output, "");
-  EXPECT_THAT(outcome.errors, HasSubstr("these are different models: only " +
-                                        a + " has b [5, 7]"));
-}
-
-TEST_F(CheckpointCommandTest, ADamagedCheckpointIsNotCompared) {
+TEST_F(CheckpointCommandTest, RefusesWhatItCannotReadOrCompare) {
   Save(FactsOf(10));
   Save(FactsOf(20));
   Damage(PathOf(20) + "/model-00002-of-00002.safetensors");
-  const Outcome outcome = RunCheckpoint({"diff", PathOf(10), PathOf(20)});
-  EXPECT_EQ(outcome.exit_code, kExitUsage);
-  EXPECT_EQ(outcome.output, "");
-  EXPECT_THAT(outcome.errors,
-              HasSubstr("model-00002-of-00002.safetensors: bytes 0 to"));
-}
-
-TEST_F(CheckpointCommandTest, RefusesWhatItDoesNotKnow) {
+  ExpectRefused({"diff", PathOf(10), PathOf(20)},
+                "model-00002-of-00002.safetensors: ");
+  ExpectRefused({"diff", PathOf(10), WriteOnes(FactsOf(10))}, "models");
+  const std::string none = MakeFolderForTest();
+  ExpectRefused({"diff", none, none}, none);
+  for (const char* action : {"ls", "verify"}) {
+    ExpectRefused({action, none + "/none"}, none + "/none");
+    ExpectRefused({action, none}, none);
+  }
+  ExpectRefused({"verfy"}, "did you mean verify?");
+  ExpectRefused({"diff", run_}, "missing A B");
   EXPECT_EQ(RunCheckpoint({}).exit_code, kExitUsage);
-  EXPECT_THAT(RunCheckpoint({"verfy"}).errors,
-              HasSubstr("did you mean verify?"));
-  EXPECT_THAT(RunCheckpoint({"diff", run_}).errors, HasSubstr("missing A B"));
 }
 
 // The numbers of one tensor, all written by the test.
@@ -309,8 +276,7 @@ class CheckpointDiffTest : public testing::Test {
     facts.table = MakeTable({{elements}}, 32);
     facts.state = state;
     const std::string folder = MakeFolderForTest();
-    const absl::Status status = WriteCheckpointFiles(facts, folder, values);
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(WriteCheckpointFiles(facts, folder, values), absl::OkStatus());
     return folder;
   }
 };
@@ -349,11 +315,9 @@ TEST_F(CheckpointDiffTest, StateOfOneSideIsADifference) {
 }
 
 TEST_F(CheckpointDiffTest, AnotherModelIsRefused) {
-  const auto diff = DiffCheckpoints(Make({1, 2, 3, 4}), Make({1, 2}, {}, 2));
-  EXPECT_EQ(diff.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(diff.status().message()),
-              ContainsRegex("different models: where .* has a \\[4\\], .* has "
-                            "a \\[2\\]"));
+  EXPECT_THAT(DiffCheckpoints(Make({1, 2, 3, 4}), Make({1, 2}, {}, 2)),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       ContainsRegex("a \\[4\\].*a \\[2\\]")));
 }
 
 // More elements than are in memory at a time.

@@ -57,8 +57,7 @@ class CompareTest : public testing::Test {
   // One line on stderr, and exit code 2.
   void ExpectRefusal(const std::vector<std::string>& more,
                      const std::string& message) {
-    const CommandResult result = RunCommand(Command(more));
-    EXPECT_EQ(result.exit_code, 2);
+    const CommandResult result = RunExpecting(2, Command(more));
     EXPECT_EQ(result.standard_output, "");
     EXPECT_THAT(result.standard_error, StartsWith("error: "));
     EXPECT_THAT(result.standard_error, HasSubstr(message));
@@ -69,10 +68,10 @@ class CompareTest : public testing::Test {
 };
 
 TEST_F(CompareTest, RunsAJobUnderSeveralExchanges) {
-  const CommandResult result = RunCommand(Command(
-      {"--exchanges", "synchronous,synchronous_sharded,local_steps,all_reduce",
-       "--set", "exchange.transport=WIRE", "--steps", "12"}));
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  const CommandResult result = RunExpecting(
+      0, Command({"--exchanges",
+                  "synchronous,synchronous_sharded,local_steps,all_reduce",
+                  "--set", "exchange.transport=WIRE", "--steps", "12"}));
   EXPECT_THAT(result.standard_output, HasSubstr("| all_reduce "));
   EXPECT_THAT(result.standard_output, HasSubstr("/out/compare.svg\n"));
 
@@ -112,9 +111,8 @@ TEST_F(CompareTest, GoesOnAfterARunThatFails) {
                         "exchange { parameter_server { consistency {"
                         "  local_steps { inner_steps: 2 outer_optimizer {"
                         "    learning_rate: 1e6 } } } } }"));
-  const CommandResult result = RunCommand(
-      Command({"--exchanges", "local_steps,synchronous", "--quiet"}));
-  EXPECT_EQ(result.exit_code, 1);
+  const CommandResult result = RunExpecting(
+      1, Command({"--exchanges", "local_steps,synchronous", "--quiet"}));
   EXPECT_THAT(result.standard_error, HasSubstr("error: local_steps failed: "));
   const nlohmann::json report = Report();
   EXPECT_EQ(report["runs"][0]["status"], "failed");
@@ -158,10 +156,9 @@ TEST_F(CompareTest, SaysWhatIsWrongWithItsArguments) {
 }
 
 TEST_F(CompareTest, FilesThatAreMissingAreTheUsersToFix) {
-  const CommandResult result = RunCommand(
-      Command({"--exchanges", "synchronous,all_reduce", "--quiet", "--set",
-               absl::StrCat("data.csv.train=", folder_, "/none.csv")}));
-  EXPECT_EQ(result.exit_code, 2);
+  const CommandResult result = RunExpecting(
+      2, Command({"--exchanges", "synchronous,all_reduce", "--quiet", "--set",
+                  absl::StrCat("data.csv.train=", folder_, "/none.csv")}));
   EXPECT_THAT(result.standard_error, HasSubstr("none.csv"));
   EXPECT_EQ(Report()["runs"][1]["status"], "failed");
 }
@@ -171,8 +168,7 @@ TEST_F(CompareTest, KeepsEarlierResultsUnlessToldOtherwise) {
                                          "--steps", "3", "--quiet"};
   EXPECT_EQ(RunCommand(Command(once)).exit_code, 0);
   const std::string before = ReadWholeFile(folder_ + "/out/compare.json");
-  const CommandResult again = RunCommand(Command(once));
-  EXPECT_EQ(again.exit_code, 1);
+  const CommandResult again = RunExpecting(1, Command(once));
   EXPECT_THAT(again.standard_error, HasSubstr("--overwrite"));
   EXPECT_EQ(ReadWholeFile(folder_ + "/out/compare.json"), before);
   std::vector<std::string> replace = once;

@@ -19,12 +19,10 @@ TEST_P(LostOutputTest, TrainingGoesOn) {
   job.mutable_output()->set_log_every_steps(1);
   WriteWholeFile(folder + "/job.textproto", PrintJob(job));
   // A shell does to the program's outputs what the parameter says.
-  const CommandResult result =
-      RunCommand({"/bin/sh", "-c",
-                  absl::StrCat("exec ", kTributary, " train ", folder,
-                               "/job.textproto --output ", folder,
-                               "/run --servers 2 --workers 2 ", GetParam())});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  RunExpecting(0, {"/bin/sh", "-c",
+                   absl::StrCat("exec ", kTributary, " train ", folder,
+                                "/job.textproto --output ", folder,
+                                "/run --servers 2 --workers 2 ", GetParam())});
   EXPECT_TRUE(std::filesystem::exists(folder + "/run/summary.json"));
   EXPECT_TRUE(std::filesystem::exists(folder + "/run/final/model.safetensors"));
 }

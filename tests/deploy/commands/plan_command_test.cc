@@ -36,8 +36,7 @@ std::string WriteJob(const std::string& folder) {
 nlohmann::json Plan(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(),
                    {kTributary, "plan", WriteJob(MakeTestFolder()), "--json"});
-  const CommandResult result = RunCommand(arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  const CommandResult result = RunExpecting(0, arguments);
   return ParseJson(result.standard_output);
 }
 
@@ -69,10 +68,9 @@ TEST(PlanTest, TakesComputingFromTheFlag) {
 }
 
 TEST(PlanTest, PrintsATable) {
-  const CommandResult result =
-      RunCommand({kTributary, "plan", WriteJob(MakeTestFolder()), "--workers",
-                  "4", "--servers", "2", "--bandwidth", "1Mbit"});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  const CommandResult result = RunExpecting(
+      0, {kTributary, "plan", WriteJob(MakeTestFolder()), "--workers", "4",
+          "--servers", "2", "--bandwidth", "1Mbit"});
   EXPECT_THAT(result.standard_output, HasSubstr("2 servers, hosts of their"));
   EXPECT_THAT(result.standard_output, HasSubstr("the server's link"));
 }
@@ -83,10 +81,9 @@ TEST(PlanTest, ForeseesTheBytesOfARun) {
   const nlohmann::json plan = Plan({});
   const auto run = [](int workers) {
     const std::string folder = MakeTestFolder();
-    const CommandResult result = RunCommand(
-        {kTributary, "train", WriteJob(folder), "--workers",
-         absl::StrCat(workers), "--servers", "2", "--output", folder + "/run"});
-    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    RunExpecting(0, {kTributary, "train", WriteJob(folder), "--workers",
+                     absl::StrCat(workers), "--servers", "2", "--output",
+                     folder + "/run"});
     return ParseJson(ReadWholeFile(folder + "/run/summary.json"));
   };
   const double steps_and_first = 11;

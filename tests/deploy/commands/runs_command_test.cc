@@ -82,8 +82,7 @@ TEST_F(RunsCommandTest, SaysWhyAServerIsNotAsked) {
   EXPECT_EQ(Run({}), kExitDone);
   EXPECT_THAT(output_, HasSubstr("\none "));
   EXPECT_THAT(errors_, StartsWith("warning: "));
-  EXPECT_THAT(errors_, HasSubstr("two/server.json names 192.0.2.1:80, which is "
-                                 "not an address of this machine"));
+  EXPECT_THAT(errors_, HasSubstr("two/server.json names 192.0.2.1:80"));
 }
 
 TEST_F(RunsCommandTest, RefusesWrongArguments) {

@@ -42,12 +42,10 @@ TEST(TrainTokenTest, KeepsEverybodyElseOutOfTheJob) {
   EXPECT_EQ(RunCommand({kTributary, "status", run}).exit_code, 0);
   const std::string address =
       ParseJson(ReadWholeFile(run + "/server.json"))["address"];
-  const CommandResult status = RunCommand({kTributary, "status", address});
-  EXPECT_EQ(status.exit_code, 1);
+  const CommandResult status = RunExpecting(1, {kTributary, "status", address});
   EXPECT_THAT(status.standard_error, HasSubstr("token"));
   const CommandResult worker =
-      RunCommand({kTributary, "worker", "--coordinator", address});
-  EXPECT_EQ(worker.exit_code, 1);
+      RunExpecting(1, {kTributary, "worker", "--coordinator", address});
   EXPECT_THAT(worker.standard_error, HasSubstr("token"));
   EXPECT_EQ(RunCommand(
                 {kTributary, "status", address, "--token-file", run + "/token"})

