@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -88,12 +89,11 @@ TEST(DeviceFlag, AGpuThatIsFullIsAnErrorWhereItIsAskedFor) {
 TEST(DeviceFlag, AskedForAndMissingSaysWhatToDo) {
   std::string remark;
   for (const char* value : {"cuda", "cuda:0", "cuda:3"}) {
-    const absl::Status status =
-        ChooseDevice(value, 0, None(), &remark).status();
-    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr(value), HasSubstr("this machine has no GPU"),
-                      HasSubstr("--device cpu")));
+    EXPECT_THAT(
+        ChooseDevice(value, 0, None(), &remark),
+        StatusIs(absl::StatusCode::kFailedPrecondition,
+                 AllOf(HasSubstr(value), HasSubstr("this machine has no GPU"),
+                       HasSubstr("--device cpu"))));
   }
   EXPECT_TRUE(absl::IsNotFound(
       ChooseDevice("cuda:2", 0, Working(2), &remark).status()));

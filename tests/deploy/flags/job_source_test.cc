@@ -6,6 +6,7 @@
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -85,10 +86,9 @@ TEST(ReadJobTest, RefusesSetStepsThatAreNone) {
   JobSource source;
   source.path = "examples/mnist.textproto";
   source.sets = {"steps=-10"};
-  const absl::Status status = ReadJob(source).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("examples/mnist.textproto: steps: -10"));
+  EXPECT_THAT(ReadJob(source),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("examples/mnist.textproto: steps: -10")));
 }
 
 TEST(ReadJobTest, NamesTheFlagThatIsWrong) {
@@ -96,9 +96,9 @@ TEST(ReadJobTest, NamesTheFlagThatIsWrong) {
   source.path = "examples/mnist.textproto";
   source.sets = {"optimizer.sgd.learning_rat=0.5"};
   const absl::Status status = ReadJob(source).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("--set optimizer.sgd.learning_rat=0.5: "));
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("--set optimizer.sgd.learning_rat=0.5: ")));
   EXPECT_THAT(std::string(status.message()), HasSubstr("learning_rate"));
 }
 

@@ -58,10 +58,9 @@ TEST(OutputDirectoryTest, RefusesResultsOfAnotherRunUnlessToldTo) {
                            "/final/model.safetensors", "/notes.txt"}) {
     Touch(path + file);
   }
-  const absl::Status status =
-      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("--overwrite"));
+  EXPECT_THAT(OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("--overwrite")));
   EXPECT_TRUE(std::filesystem::exists(path + "/summary.json"));
 
   ASSERT_TRUE(
@@ -74,9 +73,9 @@ TEST(OutputDirectoryTest, RefusesResultsOfAnotherRunUnlessToldTo) {
 
 TEST(OutputDirectoryTest, ARunThatFailedBeforeItsFirstStepIsNotInTheWay) {
   const std::string path = FailedRun("failed");
-  const absl::Status status =
-      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).status();
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).status(),
+      absl::OkStatus());
   EXPECT_FALSE(std::filesystem::exists(path + "/summary.json"));
   EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
 }
@@ -113,10 +112,11 @@ TEST(OutputDirectoryTest, WhatAFailedRunHasMadeStaysProtected) {
     const absl::Status status =
         OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse)
             .status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << file;
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat("holds the ", valuable.called,
-                                       " of another run")));
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr(absl::StrCat("holds the ", valuable.called,
+                                                " of another run"))))
+        << file;
     EXPECT_TRUE(std::filesystem::exists(file)) << file;
     EXPECT_TRUE(std::filesystem::exists(path + "/job.textproto")) << file;
     std::filesystem::remove_all(path);
@@ -165,9 +165,9 @@ TEST(OutputDirectoryTest, RefusesLinksToOtherPlaces) {
       Touch(other + "/step-1");
       std::filesystem::remove(absl::StrCat(path, "/", name));
       std::filesystem::create_symlink(other, absl::StrCat(path, "/", name));
-      const auto claimed = OutputDirectory::Claim(path, earlier);
-      EXPECT_EQ(claimed.status().code(), absl::StatusCode::kFailedPrecondition);
-      EXPECT_THAT(std::string(claimed.status().message()), HasSubstr(name));
+      EXPECT_THAT(
+          OutputDirectory::Claim(path, earlier),
+          StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(name)));
       EXPECT_TRUE(std::filesystem::exists(other + "/step-1"));
     }
   }
@@ -216,11 +216,10 @@ TEST(OutputDirectoryTest, NamesThePathThatCannotBeAFolder) {
   const std::string path = Fresh("file");
   std::filesystem::create_directories(Fresh(""));
   Touch(path);
-  const absl::Status status =
-      OutputDirectory::Claim(path + "/below", OutputDirectory::Earlier::kRefuse)
-          .status();
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("cannot create folder " + path)));
+  EXPECT_THAT(OutputDirectory::Claim(path + "/below",
+                                     OutputDirectory::Earlier::kRefuse),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("cannot create folder " + path)));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "deploy/launch/job/coordinator_client.h"
 #include "deploy/launch/job/job_runner.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tributary {
@@ -93,6 +94,19 @@ class JobRunnerTest : public testing::Test {
   }
 
   JobEnd Run() { return JobRunner(options_).Wait(&signals_); }
+
+  // Expects that the job fails with a message that contains `words`.
+  void ExpectFailure(const std::string& words, int exit_code = 1) {
+    const JobEnd end = Run();
+    EXPECT_FALSE(end.status.ok());
+    EXPECT_THAT(std::string(end.status.message()), testing::HasSubstr(words));
+    EXPECT_EQ(end.exit_code, exit_code);
+  }
+  void ExpectSuccess() {
+    const JobEnd end = Run();
+    EXPECT_EQ(end.status, absl::OkStatus());
+    EXPECT_EQ(end.exit_code, 0);
+  }
 
   SignalQueue signals_{/*with_children=*/true};
   std::string folder_;

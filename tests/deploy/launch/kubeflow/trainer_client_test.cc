@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/certificates.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -108,8 +109,9 @@ TEST_F(PostJsonTest, ReportsOtherAnswers) {
   for (const auto& [path, code] : std::map<std::string, std::string>{
            {"/forbidden", "403"}, {"/broken", "500"}, {"/moved", ""}}) {
     const absl::Status status = Post(path);
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << path;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(code));
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kUnavailable, HasSubstr(code)))
+        << path;
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr(absl::StrCat("localhost:", port_, ": ")));
   }
@@ -129,10 +131,8 @@ TEST_F(PostJsonTest, GivesTheTokenOnlyToTheServerThatIsMeant) {
   process_.reset();
   Start();
   WriteWholeFile(folder_ + "/ca.pem", TestAuthority().certificate);
-  const absl::Status status = Post("/ok");
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("certificate verify failed"));
+  EXPECT_THAT(Post("/ok"), StatusIs(absl::StatusCode::kUnavailable,
+                                    HasSubstr("certificate verify failed")));
   EXPECT_EQ(Received(), "");
 }
 
@@ -141,9 +141,9 @@ TEST_F(PostJsonTest, NamesAWrongUrlAndAMissingFile) {
     TrainerServer server;
     server.url = url;
     const absl::Status status = PostJson(server, kBody, kPatience);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << url;
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("KUBEFLOW_TRAINER_SERVER_URL"));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                 HasSubstr("KUBEFLOW_TRAINER_SERVER_URL")))
+        << url;
   }
   TrainerServer server;
   server.url = "https://localhost:1/";

@@ -184,11 +184,10 @@ class InferenceTest(unittest.TestCase):
         self.assertAlmostEqual(correct, summary['evaluation']['accuracy'])
         with open(path('strange.csv'), 'w', encoding='utf-8') as file:
             file.write('1000;pink\n')
-        self.check_error("strange.csv:1: column 1 (counted from 0): the "
-                         "category 'pink' does not occur", 'predict', 'pets',
+        self.check_error('strange.csv:1: column 1 ', 'predict', 'pets',
                          '--data', 'strange.csv')
-        self.check_error('train.csv: 1 column; the model needs 2, or 3 with',
-                         'predict', 'pets', '--data', 'train.csv')
+        self.check_error('train.csv: 1 column', 'predict', 'pets', '--data',
+                         'train.csv')
 
     def test_classes_of_rows(self):
         self.check_evaluation('mlp', self.mlp)
@@ -240,9 +239,8 @@ class InferenceTest(unittest.TestCase):
         self.assertEqual(heads, ['value'])
         error = ((table[:, 0] - target[256:])**2).mean()
         self.assertAlmostEqual(error / summary['evaluation']['loss'], 1, 5)
-        self.check_error('--probabilities: the model predicts numbers', 'predict',
-                         'regression', '--data', 'test_values.csv',
-                         '--probabilities')
+        self.check_error('--probabilities: ', 'predict', 'regression', '--data',
+                         'test_values.csv', '--probabilities')
 
     def test_images(self):
         rng = np.random.default_rng(2)
@@ -325,23 +323,20 @@ class InferenceTest(unittest.TestCase):
             self.assertEqual(row.pop('name'), 'new/lake 1/091.png')
             self.assert_close(row, by_name['lake 1/091.png'])
         write_file('large/1.png', png(np.zeros((9, 8, 3), np.uint8)))
-        self.check_error('large/1.png: has 9 x 8 pixels, but the model was trained '
-                         'with pictures of 8 x 8', 'predict', 'fish8', '--data',
-                         'large')
+        self.check_error('large/1.png: has 9 x 8 pixels', 'predict', 'fish8',
+                         '--data', 'large')
         self.assertEqual(len(self.read_table('fish6', '--data', 'large')), 1)
         write_file('bad/1.png', png(images[0])[:60])
         self.check_error('bad/1.png: ', 'predict', 'fish8', '--data', 'bad')
         write_file('notes/1.txt', b'')
-        self.check_error('expected a name that ends in .jpg, .jpeg or .png',
-                         'predict', 'fish8', '--data', 'notes')
+        self.check_error('.jpg, .jpeg or .png', 'predict', 'fish8', '--data',
+                         'notes')
         os.makedirs(path('empty'))
-        self.check_error('empty: contains no pictures', 'predict', 'fish8',
-                         '--data', 'empty')
-        self.check_error('nowhere: No such file', 'predict', 'fish8', '--data',
-                         'nowhere')
+        for missing in ('empty', 'nowhere'):
+            self.check_error(missing + ': ', 'predict', 'fish8', '--data', missing)
         write_file('fish8/final/data.json', b'{"format": "tributary-pictures-1"}')
-        self.check_error('the stored encoding of data.images is damaged: `height` '
-                         'must be', 'predict', 'fish8', '--data', 'new')
+        self.check_error('data.images is damaged: `height` ', 'predict', 'fish8',
+                         '--data', 'new')
 
     def test_average(self):
         summary = train('averaged', """
@@ -369,15 +364,11 @@ class InferenceTest(unittest.TestCase):
         with open(path('averaged/final/average.safetensors'), 'rb') as stored:
             with open(path('exported/model.safetensors'), 'rb') as exported:
                 self.assertEqual(exported.read(), stored.read())
-        train('plain', """
-            model { mlp { hidden: 8 } }
-            data { csv { train: "train.csv" test: "test.csv" } }""")
-        for command in (['evaluate', 'plain'],
-                        ['predict', 'plain', '--data', 'test.csv'],
-                        ['export', 'plain', '--format', 'safetensors', '--output',
-                         'plain_exported']):
-            self.check_error('has no average of the weights; train with '
-                             'optimizer.average_decay', *command, '--average')
+        for command in (['evaluate', 'mlp'],
+                        ['predict', 'mlp', '--data', 'test.csv'],
+                        ['export', 'mlp', '--format', 'safetensors', '--output',
+                         'mlp_exported']):
+            self.check_error('optimizer.average_decay', *command, '--average')
 
     def test_text(self):
         with open(path('text.txt'), 'w', encoding='utf-8') as file:
@@ -394,8 +385,7 @@ class InferenceTest(unittest.TestCase):
         other = run('evaluate', 'gpt', '--weights', 'gpt/final/model.safetensors',
                     '--set', 'data.text.validation_fraction=0.5', '--json')
         self.assertGreater(json.loads(other.stdout)['samples'], 2000)
-        self.check_error('data.csv, data.idx, data.images or data.labeled_text', 'predict', 'gpt', '--data',
-                         'text.txt')
+        self.check_error('data.csv', 'predict', 'gpt', '--data', 'text.txt')
 
     def test_damaged_weights(self):
         with open(path('words.txt'), 'w', encoding='utf-8') as file:
@@ -404,9 +394,6 @@ class InferenceTest(unittest.TestCase):
             model { gpt { layers: 1 heads: 2 width: 16 context: 16 } }
             data { text { path: "words.txt" } }''',
             '--set', 'optimizer.average_decay=0.9')
-        train('table', '''
-            model { mlp { hidden: 8 } }
-            data { csv { train: "train.csv" test: "test.csv" } }''')
         export = ('--format', 'safetensors', '--output', 'never')
         for file, commands in (
                 ('whole/final/model.safetensors',
@@ -418,8 +405,8 @@ class InferenceTest(unittest.TestCase):
                 ('whole/final/average.safetensors',
                  [['evaluate', 'whole', '--average'], ['sample', 'whole', '--average'],
                   ['export', 'whole', '--average', *export]]),
-                ('table/final/model.safetensors',
-                 [['predict', 'table', '--data', 'test.csv']])):
+                ('mlp/final/model.safetensors',
+                 [['predict', 'mlp', '--data', 'test.csv']])):
             if 'gpt2' not in os.listdir(FOLDER):
                 shutil.copytree(path('whole'), path('gpt2'))
             flip(file)
@@ -445,13 +432,10 @@ class InferenceTest(unittest.TestCase):
             file.write('1,2,3,4,5,6\n1,2,x,4,5,6\n')
         open(path('empty.csv'), 'w', encoding='utf-8').close()
         predict = ('predict', 'mlp', '--data')
-        self.check_error('narrow.csv: 3 columns; the model needs 6, or 7 with '
-                         'the label', *predict, 'narrow.csv')
-        self.check_error("text.csv:2: column 2 (counted from 0): 'x' is not a "
-                         'number', *predict, 'text.csv')
-        self.check_error('empty.csv', *predict, 'empty.csv')
-        self.check_error('nothing.csv', *predict, 'nothing.csv')
-        self.check_error('missing --data FILE', 'predict', 'mlp')
+        for words in ('narrow.csv: 3 columns', 'text.csv:2: column 2 ', 'empty.csv',
+                      'nothing.csv'):
+            self.check_error(words, *predict, words.split(':')[0])
+        self.check_error('--data', 'predict', 'mlp')
         self.check_error('pass the folder of a run', 'predict', 'nothing',
                          '--data', 'inputs.csv')
         self.check_error('pass the folder of a run', 'evaluate', 'nothing')

@@ -101,9 +101,8 @@ class TrainedModelTest : public testing::Test {
   }
 
   void Write(const std::string& name, const std::string& text) {
-    const absl::Status written =
-        WriteFileAtomically(absl::StrCat(folder_, "/", name), {text});
-    EXPECT_TRUE(written.ok()) << written;
+    EXPECT_EQ(WriteFileAtomically(absl::StrCat(folder_, "/", name), {text}),
+              absl::OkStatus());
   }
 
   absl::Status Sample() {
@@ -113,8 +112,7 @@ class TrainedModelTest : public testing::Test {
         [this](absl::string_view text) { pieces_.emplace_back(text); });
   }
   std::string Text() {
-    const absl::Status status = Sample();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(Sample(), absl::OkStatus());
     std::string text;
     for (const std::string& piece : pieces_) text += piece;
     return text;
@@ -170,11 +168,9 @@ TEST_F(TrainedModelTest, PiecesAreValidUtf8) {
 TEST_F(TrainedModelTest, ModelsOfOtherTokensNeedATokenizer) {
   MakeHuggingFace();
   tokenizer_ = 0;
-  const auto is_missing =
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               AllOf(HasSubstr("the model has 32 tokens, and no tokenizer is "
-                               "known"),
-                     HasSubstr("pass --tokenizer PATH")));
+  const auto is_missing = StatusIs(
+      absl::StatusCode::kInvalidArgument,
+      AllOf(HasSubstr("32 tokens"), HasSubstr("pass --tokenizer PATH")));
   EXPECT_THAT(Sample(), is_missing);
   MakeRun("gpt { layers: 1 heads: 2 width: 16 context: 8 vocabulary: 300 }",
           300, "random {}");
@@ -189,9 +185,9 @@ TEST_F(TrainedModelTest, RefusesATokenizerWithMoreTokensThanTheModel) {
   MakeHuggingFace();
   tokenizer_ = 33;
   request_.tokenizer = "mine.json";
-  EXPECT_THAT(Sample(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                 HasSubstr("mine.json: the tokenizer has 33 "
-                                           "tokens, but the model has 32")));
+  EXPECT_THAT(Sample(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("mine.json: the tokenizer has 33 tokens")));
 }
 
 TEST_F(TrainedModelTest, RunsOfBytesNeedNoTokenizer) {
