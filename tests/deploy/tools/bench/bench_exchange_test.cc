@@ -150,8 +150,8 @@ TEST(BenchExchangeTest, RefusesNonsense) {
   expect({"--dtype", "int8"}, "--dtype");
   expect({"--consistency", "eventual"}, "--consistency");
   expect({"extra"}, "extra");
-  const CommandResult result = RunCommand({kTributary, "bench", "exchang"});
-  EXPECT_EQ(result.exit_code, 2);
+  const CommandResult result =
+      RunExpecting(2, {kTributary, "bench", "exchang"});
   EXPECT_THAT(result.standard_error, HasSubstr("did you mean exchange?"));
 }
 

@@ -6,9 +6,11 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -55,30 +57,24 @@ TEST(ConformanceTest, TheBuiltInWorkerPasses) {
                     Not(HasSubstr("FAILED"))));
 }
 
-TEST(ConformanceTest, MistakesOfTheUserAreNamed) {
-  EXPECT_THAT(Check("x", {"--filter", "nothing"}).standard_error,
-              HasSubstr("--filter nothing: no scenario has this in its name"));
-  EXPECT_THAT(Check("x", {"--set", "exchange.all_reduce={}"}).standard_error,
-              HasSubstr("the scenarios are for exchange.parameter_server"));
-  EXPECT_THAT(Check("x", {"--set", "batch.micro_batches=-1"}).standard_error,
-              HasSubstr("batch.micro_batches: -1 is for `tributary train`"));
-  EXPECT_THAT(Check("x", {"--filter", "bfloat16", "--set",
-                          "exchange.compression={eight_bit {}}"})
-                  .standard_error,
-              HasSubstr("none of the selected scenarios is for this job"));
-  const CommandResult result = RunCommand({kTributary, "conformance"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.standard_error, HasSubstr("--worker-command is missing"));
-}
-
-TEST(ConformanceTest, AWorkerThatDoesNotStartIsNamed) {
-  const CommandResult result =
+TEST(ConformanceTest, MistakesAreNamed) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--filter", "nothing"}, "--filter nothing: "},
+      {{"--set", "exchange.all_reduce={}"}, "exchange.parameter_server"},
+      {{"--set", "batch.micro_batches=-1"}, "batch.micro_batches: -1 "},
+      {{"--filter", "bfloat16", "--set", "exchange.compression={eight_bit {}}"},
+       "none of the selected scenarios"},
+  };
+  for (const auto& [flags, name] : cases) {
+    EXPECT_THAT(Check("x", flags).standard_error, HasSubstr(name));
+  }
+  const CommandResult missing = RunExpecting(2, {kTributary, "conformance"});
+  EXPECT_THAT(missing.standard_error, HasSubstr("--worker-command"));
+  const CommandResult none =
       Check("/nowhere/worker", {"--filter", "late-join"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.standard_output,
-              HasSubstr("late-join  FAILED: it exited with code 127 (no such "
-                        "program?)"));
-  EXPECT_THAT(result.standard_error, HasSubstr("logs are in "));
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.standard_output, ContainsRegex("FAILED: .*code 127"));
+  EXPECT_THAT(none.standard_error, HasSubstr("logs are in "));
 }
 
 // Its exit code alone would be what the scenario expects.
@@ -99,8 +95,7 @@ TEST(ConformanceTest, AWorkerThatHangsIsNamedAndKilled) {
       Check("sleep 1000", {"--filter", "late-join", "--time-limit", "1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.standard_output,
-              HasSubstr("after 1s: it did not call Membership; the protocol: "
-                        "PROTOCOL.md, A job from start to end"));
+              ContainsRegex("after 1s: .*Membership.*PROTOCOL.md"));
 }
 
 TEST(ConformanceTest, ASignalStopsIt) {
@@ -314,86 +309,75 @@ TEST_P(SabotageTest, IsNamed) {
   EXPECT_THAT(scenario.value("rule", ""), ContainsRegex(sabotage.rule));
 }
 
+std::string NameOf(const testing::TestParamInfo<Sabotage>& info) {
+  return absl::StrReplaceAll(info.param.fault, {{"-", "_"}});
+}
+
+// One for each kind of finding: in the result, in a message, by a server, in
+// what follows a loss.
 INSTANTIATE_TEST_SUITE_P(
     All, SabotageTest,
     testing::Values(
-        Sabotage{"other-samples", "two-servers", "the loss of step 1 is ",
-                 "SAMPLING.md"},
-        Sabotage{"twice-the-gradient", "two-servers", "the loss of step 2 is ",
-                 "STEPS.md"},
+        Sabotage{"other-samples", "two-servers", "loss of step 1", "SAMPLING"},
         Sabotage{"sample-count", "two-servers",
-                 "a server ended (Exchange|Membership) with INVALID_ARGUMENT: "
-                 "contribution of step ",
+                 "(Exchange|Membership) with INVALID_ARGUMENT: contribution of",
                  "What servers refuse"},
-        Sabotage{"nan-loss", "two-servers", "loss_sum", "What servers refuse"},
         Sabotage{"fingerprint", "two-servers", "Ready.data.fingerprint is ",
                  "DATA.md"},
+        Sabotage{"old-attempt", "lost-server", "Hello.attempt is 1, expected 2",
+                 "item 5"}),
+    NameOf);
+
+INSTANTIATE_TEST_SUITE_P(
+    Slow, SabotageTest,
+    testing::Values(
+        Sabotage{"twice-the-gradient", "two-servers", "loss of step 2",
+                 "STEPS.md"},
+        Sabotage{"nan-loss", "two-servers", "loss_sum", "What servers refuse"},
         Sabotage{"evaluation-weight", "two-servers", "weight is 0, expected",
                  "What servers refuse"},
         Sabotage{"evaluates-twice", "two-servers", " twice", "WORKER.md"},
         // If the first Deal contained all micro-batches, because the second
         // worker joined late, only the server finds the mistake.
         Sabotage{"other-micro-batches", "two-workers",
-                 "which no Deal assigned to it|"
-                 "which is not in the worker's assignment",
+                 "no Deal assigned|not in the worker's assignment",
                  "A step|What servers refuse"},
         Sabotage{"old-incarnation", "expired-lease", "Hello.incarnation is 1",
                  "A job from start to end"},
-        Sabotage{"old-attempt", "lost-server", "Hello.attempt is 1, expected 2",
-                 "item 5"},
-        Sabotage{"forgets-the-residual", "train",
-                 "what compression has left out of a step was not added to the "
-                 "next one",
+        Sabotage{"forgets-the-residual", "train", "left out of a step",
                  "ENCODINGS.md, Compression", kTopK},
-        Sabotage{"rounds-to-zero", "bfloat16",
-                 "it rounds sums to 16 bits in another way",
-                 "round to nearest, ties to even"},
-        Sabotage{"mean-of-local-steps", "train",
-                 "sums of an earlier round are not the sample counts times the "
-                 "changes",
+        Sabotage{"rounds-to-zero", "bfloat16", "rounds sums to 16 bits",
+                 "ties to even"},
+        Sabotage{"mean-of-local-steps", "train", "sums of an earlier round",
                  "STEPS.md, local_steps", kLocalSteps},
-        Sabotage{"never-averages", "train",
-                 "it does not start each round from the servers' weights",
+        Sabotage{"never-averages", "train", "does not start each round",
                  "STEPS.md, local_steps", kLocalSteps},
-        Sabotage{"old-weights", "train",
-                 "but it had received version 1 when it requested the lease",
+        Sabotage{"old-weights", "train", "had received version 1",
                  "newest versions", kAsynchronous},
-        Sabotage{
-            "another-lease", "train",
-            "it sent a Contribution to step 1, which no Claimed has leased",
-            "PROTOCOL.md, asynchronous", kAsynchronous},
-        Sabotage{"never-joins-again", "lost-server", "it exited with code 1",
+        Sabotage{"another-lease", "train", "Contribution to step 1",
+                 "PROTOCOL.md, asynchronous", kAsynchronous},
+        Sabotage{"never-joins-again", "lost-server", "exited with code 1",
                  "joins again"},
         Sabotage{"always-joins-again", "end-failed-precondition",
-                 "it joined again after a server ended Membership with "
-                 "FAILED_PRECONDITION",
-                 "exit with the message as the error"}),
-    [](const auto& info) {
-      std::string name = info.param.fault;
-      for (char& c : name) c = c == '-' ? '_' : c;
-      return name;
-    });
+                 "joined again after .*FAILED_PRECONDITION", "exit with"}),
+    NameOf);
+
+using SlowPythonConformanceTest = PythonConformanceTest;
 
 // Workers that hang. Their scenarios run at the same time, because each takes
 // as long as its time limit, which must leave a slow machine the time to reach
 // the fault.
-TEST_F(PythonConformanceTest, WorkersThatHangAreNamed) {
+TEST_F(SlowPythonConformanceTest, WorkersThatHangAreNamed) {
   struct Hanging {
     std::string fault;
     std::string scenario;
-    std::string message;
+    std::vector<std::string> words;  // Of the message.
     std::unique_ptr<BackgroundCommand> check = nullptr;
   };
   Hanging workers[] = {
-      {"no-synced", "two-servers",
-       "after 30s: it received version 0 of all chunks, but did not send "
-       "Synced; the protocol: PROTOCOL.md, A job from start to end"},
-      {"hangs-after-a-loss", "lost-server",
-       "after 30s: it did not join again after a server ended all calls with "
-       "UNAVAILABLE: the server was lost; the protocol: WORKER.md, States, "
-       "Losing a server"},
-      {"never-stops", "stop",
-       "after 30s: it received Finished, but did not leave"},
+      {"no-synced", "two-servers", {"after 30s", "Synced", "PROTOCOL.md"}},
+      {"hangs-after-a-loss", "lost-server", {"after 30s", "join again"}},
+      {"never-stops", "stop", {"after 30s", "Finished"}},
   };
   for (Hanging& worker : workers) {
     worker.check = std::make_unique<BackgroundCommand>(CheckCommand(
@@ -405,7 +389,9 @@ TEST_F(PythonConformanceTest, WorkersThatHangAreNamed) {
   for (Hanging& worker : workers) {
     const CommandResult result = worker.check->Wait(absl::Minutes(4));
     EXPECT_EQ(result.exit_code, 1) << worker.fault;
-    EXPECT_THAT(result.standard_output, HasSubstr(worker.message));
+    for (const std::string& word : worker.words) {
+      EXPECT_THAT(result.standard_output, HasSubstr(word));
+    }
   }
 }
 

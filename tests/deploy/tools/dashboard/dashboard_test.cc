@@ -19,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -64,8 +65,7 @@ class DashboardTest : public testing::Test {
 
   void Make(std::vector<std::string> tokens = {}) {
     RunList runs{RunAddressRules()};
-    const absl::Status added = runs.AddPath(folder_.string());
-    ASSERT_TRUE(added.ok()) << added;
+    ASSERT_EQ(runs.AddPath(folder_.string()), absl::OkStatus());
     Dashboard::Options options;
     options.release = "1.2.3";
     if (!tokens.empty()) options.tokens = [tokens] { return tokens; };
@@ -475,10 +475,9 @@ TEST_F(DashboardTest, ReleasesTheIndexOfRunsThatNobodyLooksAt) {
 
 TEST(RunListTest, RefusesAFolderThatDoesNotExist) {
   RunList runs{RunAddressRules()};
-  const absl::Status status = runs.AddPath("/does/not/exist");
-  EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("/does/not/exist is not a folder"));
+  EXPECT_THAT(
+      runs.AddPath("/does/not/exist"),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("/does/not/exist ")));
 }
 
 }  // namespace

@@ -80,9 +80,8 @@ class HuggingFaceTest : public ::testing::Test {
     InitialWeightsSpec spec;
     spec.set_path(folder);
     std::vector<float> weights(harness_->layout().arena_elements());
-    const absl::Status loaded =
-        LoadInitialWeights(spec, harness_->layout(), weights.data());
-    EXPECT_TRUE(loaded.ok()) << loaded;
+    EXPECT_EQ(LoadInitialWeights(spec, harness_->layout(), weights.data()),
+              absl::OkStatus());
     return weights;
   }
   nlohmann::json Config(const std::string& folder) {
@@ -156,9 +155,8 @@ TEST_F(HuggingFaceTest, KeepsTheConfigAndTheTokenizerOfTheInitialWeights) {
 TEST_F(HuggingFaceTest, BertReturnsWithEqualBytes) {
   MakeBert(BertSpec::SEQUENCE_CLASSIFICATION, 3);
   const std::string folder = Folder("out");
-  const absl::Status written =
-      WriteHuggingFaceFolder(job_, tensors_, encoding_, folder);
-  ASSERT_TRUE(written.ok()) << written;
+  ASSERT_EQ(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder),
+            absl::OkStatus());
   const nlohmann::json config = Config(folder);
   EXPECT_EQ(config["architectures"][0], "BertForSequenceClassification");
   EXPECT_EQ(config["hidden_size"], 16);
@@ -203,8 +201,7 @@ TEST_F(HuggingFaceTest, BertHasTheTokenizerAndTheClassesOfItsData) {
   EXPECT_THAT(
       WriteHuggingFaceFolder(job_, tensors_, encoding_, Folder("wrong")),
       StatusIs(absl::StatusCode::kDataLoss,
-               HasSubstr("the final model has 2 outputs, but data.json "
-                         "names 3 classes")));
+               HasSubstr("has 2 outputs, but data.json names 3")));
 }
 
 // As in a file of a masked language model, from before layer norms were
@@ -228,10 +225,10 @@ TEST_F(HuggingFaceTest, BertReadsOldNamesAndPartsOfOtherHeads) {
   InitialWeightsSpec spec;
   spec.set_path(folder);
   std::vector<float> weights(harness_->layout().arena_elements(), 9);
-  EXPECT_THAT(LoadInitialWeights(spec, harness_->layout(), weights.data()),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("has no tensor for classifier.weight, "
-                                 "classifier.bias; to begin")));
+  EXPECT_THAT(
+      LoadInitialWeights(spec, harness_->layout(), weights.data()),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("no tensor for classifier.weight, classifier.bias")));
   spec.set_strict(false);
   ASSERT_TRUE(
       LoadInitialWeights(spec, harness_->layout(), weights.data()).ok());
@@ -251,8 +248,7 @@ TEST_F(HuggingFaceTest, RefusesOtherModelsAndTensors) {
   tensors_["transformer.wpe.weight"].shape = {8, 4};
   EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder),
               StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr("tensor transformer.wpe.weight of the final "
-                                 "model has shape [8, 4], expected [4, 8]")));
+                       HasSubstr("tensor transformer.wpe.weight")));
   tensors_.erase("transformer.wpe.weight");
   EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder),
               StatusIs(absl::StatusCode::kDataLoss,
@@ -260,8 +256,7 @@ TEST_F(HuggingFaceTest, RefusesOtherModelsAndTensors) {
   job_.mutable_model()->mutable_mlp();
   EXPECT_THAT(WriteHuggingFaceFolder(job_, tensors_, encoding_, folder),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("only models of kind gpt and bert; pass "
-                                 "--format safetensors")));
+                       HasSubstr("--format safetensors")));
 }
 
 }  // namespace

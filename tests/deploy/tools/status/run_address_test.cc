@@ -63,8 +63,7 @@ TEST_F(RunAddressTest, IsTheNumericAddressOfAServerOfThisUser) {
 TEST_F(RunAddressTest, SaysThatTheJobDoesNotRun) {
   EXPECT_THAT(
       AddressOfRun(Folder("a"), rules_),
-      StatusIs(absl::StatusCode::kNotFound,
-               HasSubstr("a has no server.json: its job does not run")));
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("a has no server.json")));
   const int port = Listen();
   close(std::exchange(socket_, -1));
   EXPECT_THAT(Find(absl::StrCat("127.0.0.1:", port)),
@@ -76,8 +75,7 @@ TEST_F(RunAddressTest, RefusesAnotherMachineUnlessTheUserHasNamedIt) {
   rules_.security.token.clear();
   EXPECT_THAT(Find("192.0.2.1:80"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("names 192.0.2.1:80, which is not an "
-                                       "address of this machine"),
+                       AllOf(HasSubstr("names 192.0.2.1:80"),
                              HasSubstr("--coordinator 192.0.2.1:80"))));
   EXPECT_THAT(Find("node1.example:80"),
               StatusIs(absl::StatusCode::kFailedPrecondition,
