@@ -33,8 +33,7 @@ class OwnEngineTest : public testing::Test {
   }
   nlohmann::json Run(const std::string& name,
                      const std::vector<std::string>& more) {
-    const CommandResult result = RunCommand(Train(name, more));
-    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    RunExpecting(0, Train(name, more));
     return SummaryOf(name);
   }
   nlohmann::json SummaryOf(const std::string& name) {
@@ -50,11 +49,10 @@ class OwnEngineTest : public testing::Test {
 
 // The protocol's checks for a worker whose model only it knows.
 TEST_F(OwnEngineTest, FollowsTheProtocol) {
-  const CommandResult result = RunCommand(
-      {kTributary, "conformance", "--worker-command",
-       "examples/cpp/own_engine/own_engine", "--job",
-       "examples/cpp/own_engine/ratings.textproto", "--set", "epochs=0.2"});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_output;
+  const CommandResult result = RunExpecting(
+      0, {kTributary, "conformance", "--worker-command",
+          "examples/cpp/own_engine/own_engine", "--job",
+          "examples/cpp/own_engine/ratings.textproto", "--set", "epochs=0.2"});
   EXPECT_THAT(result.standard_output,
               HasSubstr("two-workers              passed"));
 }

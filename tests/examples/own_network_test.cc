@@ -28,8 +28,7 @@ nlohmann::json Train(const std::vector<std::string>& flags) {
                                         "--output",  run,        "--set",
                                         "epochs=20", "--device", "cpu"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
-  const CommandResult result = RunCommand(arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  RunExpecting(0, arguments);
   return ParseJson(ReadWholeFile(run + "/summary.json"));
 }
 
@@ -46,8 +45,7 @@ TEST(OwnNetworkTest, OneAndTwoWorkersLearnTheSameWeights) {
 
 TEST(OwnNetworkTest, OtherCommandsKnowTheNetwork) {
   const CommandResult plan =
-      RunCommand({kProgram, "plan", kJob, "--workers", "2", "--json"});
-  EXPECT_EQ(plan.exit_code, 0) << plan.standard_error;
+      RunExpecting(0, {kProgram, "plan", kJob, "--workers", "2", "--json"});
   // Two hidden layers of 32 with a slope each, and three logits.
   const int64_t parameters = 2 * 32 + 32 + 32 + 32 * 32 + 32 + 32 + 3 * 32 + 3;
   EXPECT_EQ(ParseJson(plan.standard_output)["parameters"], parameters);
@@ -56,11 +54,10 @@ TEST(OwnNetworkTest, OtherCommandsKnowTheNetwork) {
 // Trains the example with the loss of its own, and returns the run's folder.
 std::string TrainFocalLoss(const std::string& folder) {
   const std::string run = folder + "/focal";
-  const CommandResult result =
-      RunCommand({kProgram, "train", kJob, "--output", run, "--device", "cpu",
-                  "--set", "epochs=20", "--set",
-                  R"(model.external.config={"hidden": [32, 32], "focus": 2})"});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  RunExpecting(
+      0, {kProgram, "train", kJob, "--output", run, "--device", "cpu", "--set",
+          "epochs=20", "--set",
+          R"(model.external.config={"hidden": [32, 32], "focus": 2})"});
   return run;
 }
 
@@ -70,8 +67,7 @@ TEST(OwnNetworkTest, EvaluateAndPredictKnowTheNetworkAndItsLoss) {
       ParseJson(ReadWholeFile(run + "/summary.json"))["evaluation"];
   EXPECT_GT(summary["accuracy"], 0.8);
   const CommandResult evaluate =
-      RunCommand({kProgram, "evaluate", run, "--json", "--device", "cpu"});
-  EXPECT_EQ(evaluate.exit_code, 0) << evaluate.standard_error;
+      RunExpecting(0, {kProgram, "evaluate", run, "--json", "--device", "cpu"});
   const nlohmann::json evaluation = ParseJson(evaluate.standard_output);
   EXPECT_EQ(evaluation["loss"], summary["loss"]);
   EXPECT_EQ(evaluation["accuracy"], summary["accuracy"]);
@@ -79,8 +75,7 @@ TEST(OwnNetworkTest, EvaluateAndPredictKnowTheNetworkAndItsLoss) {
 
   // What the loss reads, for each of the 300 samples.
   const CommandResult predict =
-      RunCommand({kProgram, "predict", run, "--device", "cpu"});
-  EXPECT_EQ(predict.exit_code, 0) << predict.standard_error;
+      RunExpecting(0, {kProgram, "predict", run, "--device", "cpu"});
   EXPECT_THAT(predict.standard_output, StartsWith("value_0,value_1,value_2\n"));
   const std::string& table = predict.standard_output;
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 1 + 300);
@@ -99,20 +94,14 @@ TEST(OwnNetworkTest, PredictSaysWhatItNeeds) {
                   "--device", "cpu"});
   ASSERT_EQ(train.exit_code, 0) << train.standard_error;
   const CommandResult result =
-      RunCommand({kProgram, "predict", run, "--data", "points.csv"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.standard_error,
-              HasSubstr("--data: the samples of the run are those of the data "
-                        "set \"spirals\" of a program"));
+      RunExpecting(2, {kProgram, "predict", run, "--data", "points.csv"});
+  EXPECT_THAT(result.standard_error, HasSubstr("data set \"spirals\""));
   const CommandResult classes =
-      RunCommand({kProgram, "predict", run, "--device", "cpu"});
-  EXPECT_EQ(classes.exit_code, 0) << classes.standard_error;
+      RunExpecting(0, {kProgram, "predict", run, "--device", "cpu"});
   EXPECT_THAT(classes.standard_output, StartsWith("class\n"));
   const CommandResult other =
-      RunCommand({kTributary, "predict", run, "--device", "cpu"});
-  EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.standard_error,
-              HasSubstr("this program has no data set \"spirals\""));
+      RunExpecting(2, {kTributary, "predict", run, "--device", "cpu"});
+  EXPECT_THAT(other.standard_error, HasSubstr("data set \"spirals\""));
 }
 
 // Points right and left of the line x = y.
@@ -138,14 +127,12 @@ TEST(OwnNetworkTest, PredictsTheRowsOfAFile) {
                   "--device", "cpu"});
   ASSERT_EQ(train.exit_code, 0) << train.standard_error;
   const CommandResult predict =
-      RunCommand({kProgram, "predict", run, "--data", folder + "/new.csv",
-                  "--device", "cpu"});
-  EXPECT_EQ(predict.exit_code, 0) << predict.standard_error;
+      RunExpecting(0, {kProgram, "predict", run, "--data", folder + "/new.csv",
+                       "--device", "cpu"});
   EXPECT_EQ(predict.standard_output, "class\n1\n0\n1\n");
   WriteWholeFile(folder + "/wide.csv", "7,0,1,2\n");
-  const CommandResult wide =
-      RunCommand({kProgram, "predict", run, "--data", folder + "/wide.csv"});
-  EXPECT_EQ(wide.exit_code, 2);
+  const CommandResult wide = RunExpecting(
+      2, {kProgram, "predict", run, "--data", folder + "/wide.csv"});
   EXPECT_THAT(wide.standard_error, HasSubstr("wide.csv"));
 }
 
@@ -156,9 +143,8 @@ TEST(OwnNetworkTest, AProgramOfItsOwnLoadsTheTrainedModel) {
                   "epochs=20", "--device", "cpu"});
   ASSERT_EQ(train.exit_code, 0) << train.standard_error;
   // A point of the first spiral: Spirals::Append with the point 900 of 1500.
-  const CommandResult result = RunCommand(
-      {"examples/cpp/own_network/classify", run, "-0.485", "-0.353"});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  const CommandResult result = RunExpecting(
+      0, {"examples/cpp/own_network/classify", run, "-0.485", "-0.353"});
   const nlohmann::json summary =
       ParseJson(ReadWholeFile(run + "/summary.json"));
   EXPECT_THAT(result.standard_output,
@@ -169,16 +155,13 @@ TEST(OwnNetworkTest, AProgramOfItsOwnLoadsTheTrainedModel) {
 }
 
 TEST(OwnNetworkTest, ItsGradientsAreRight) {
-  const CommandResult result =
-      RunCommand({"examples/cpp/own_network/check_gradients"});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  RunExpecting(0, {"examples/cpp/own_network/check_gradients"});
 }
 
 TEST(OwnNetworkTest, ALossOfItsOwnNeedsACpu) {
-  const CommandResult result = RunCommand(
-      {kProgram, "plan", kJob, "--set", "precision=BFLOAT16", "--set",
-       R"(model.external.config={"hidden": [], "focus": 2})"});
-  EXPECT_EQ(result.exit_code, 2);
+  const CommandResult result = RunExpecting(
+      2, {kProgram, "plan", kJob, "--set", "precision=BFLOAT16", "--set",
+          R"(model.external.config={"hidden": [], "focus": 2})"});
   EXPECT_EQ(result.standard_error,
             "error: loss: this loss computes only on CPUs and in FLOAT32; "
             "start the job with --device cpu, and leave out precision\n");
@@ -188,8 +171,7 @@ TEST(OwnNetworkTest, ALossOfItsOwnNeedsACpu) {
 void ExpectRefused(const std::string& program, const std::string& change,
                    const std::string& message) {
   const CommandResult result =
-      RunCommand({program, "plan", kJob, "--set", change});
-  EXPECT_EQ(result.exit_code, 2);
+      RunExpecting(2, {program, "plan", kJob, "--set", change});
   EXPECT_EQ(result.standard_error, absl::StrCat("error: ", message, "\n"));
 }
 
@@ -217,15 +199,12 @@ TEST(OwnNetworkTest, AProgramWithoutTheNetworkSaysSo) {
       kTributary, "seed=1",
       "data.external: this program has no data set \"spirals\"; start "
       "the job with the program that registers it (tributary::Main)");
-  const CommandResult train = RunCommand({kTributary, "train", kJob, "--output",
-                                          MakeTestFolder() + "/run", "--set",
-                                          "data.external={train_samples: 64}"});
-  EXPECT_EQ(train.exit_code, 2);
-  EXPECT_THAT(train.standard_error,
-              HasSubstr("model.external: this program has no model "
-                        "\"slope_network\"; start the job with the program "
-                        "that registers it (tributary::Main), or with "
-                        "--worker-command"));
+  const CommandResult train = RunExpecting(
+      2, {kTributary, "train", kJob, "--output", MakeTestFolder() + "/run",
+          "--set", "data.external={train_samples: 64}"});
+  EXPECT_THAT(
+      train.standard_error,
+      HasSubstr("model.external: this program has no model \"slope_network\""));
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST(WholeJobTest, FitsTheLineAndShowsTheLoss) {
-  const CommandResult result = RunCommand({"examples/cpp/whole_job/whole_job"});
-  EXPECT_EQ(result.exit_code, 0);
+  const CommandResult result =
+      RunExpecting(0, {"examples/cpp/whole_job/whole_job"});
   EXPECT_EQ(result.standard_error, "");
   EXPECT_THAT(result.standard_output,
               AllOf(HasSubstr("step 80: loss "), HasSubstr("step 320: loss "),

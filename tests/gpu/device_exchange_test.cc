@@ -58,8 +58,7 @@ class DeviceExchangeTest : public testing::Test {
                                         Path(name)};
     command.insert(command.end(), run.flags.begin(), run.flags.end());
     const CommandResult result =
-        RunCommand(command, {"EMULATED_GPU_FAILURE=" + Path("failure")});
-    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+        RunExpecting(0, command, {"EMULATED_GPU_FAILURE=" + Path("failure")});
     standard_error_ = result.standard_error;
     return nlohmann::json::parse(ReadWholeFile(Path(name + "/summary.json")))
         .value("weights_sha256", "none");
