@@ -212,12 +212,9 @@ TEST_F(JobTest, ResumesInItsFolder) {
   options.output_directory = folder_ + "/run";
   Sha(options);
   options.set[0] = "steps=30";
-  EXPECT_THAT(
-      Run(options),
-      StatusIs(absl::StatusCode::kFailedPrecondition,
-               HasSubstr("/run holds the checkpoints of another run; choose "
-                         "another output_directory, continue it with resume, "
-                         "or replace it with overwrite")));
+  EXPECT_THAT(Run(options),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("/run holds the checkpoints of another run")));
   options.resume = true;
   std::vector<int64_t> steps;
   options.on_step = [&](const Job::StepMetrics& metrics) {
@@ -265,13 +262,10 @@ TEST_F(JobTest, TheProgramsErrorIsThatOfTheJob) {
     throw std::runtime_error("out of paper");
   };
   EXPECT_THAT(Run(options),
-              StatusIs(absl::StatusCode::kInternal,
-                       "the worker function threw: out of paper"));
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("out of paper")));
   options.worker = [](Worker*) -> absl::Status { throw 7; };
-  EXPECT_THAT(Run(options),
-              StatusIs(absl::StatusCode::kInternal,
-                       "the worker function threw something that is not a "
-                       "std::exception"));
+  EXPECT_THAT(Run(options), StatusIs(absl::StatusCode::kInternal,
+                                     HasSubstr("std::exception")));
   options.worker = [](Worker* worker) {
     const absl::Status declared = worker->Declare({{"count", {1}}});
     worker->NextStep();
@@ -306,16 +300,14 @@ TEST_F(JobTest, MistakesAreNamed) {
                                      HasSubstr("/nowhere.csv")));
   options = Counting();
   options.worker = nullptr;
-  EXPECT_THAT(Run(options),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("this program has no model \"count\"")));
+  EXPECT_THAT(Run(options), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("no model \"count\"")));
   options = Mlp(30);
   options.workers = 0;
-  EXPECT_THAT(Run(options),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "workers is 0, expected a number from 1 to 1024"));
+  EXPECT_THAT(Run(options), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("workers is 0")));
   EXPECT_THAT(Run({}), StatusIs(absl::StatusCode::kInvalidArgument,
-                                "there is no job: set file or text"));
+                                HasSubstr("file or text")));
   options = Mlp(30);
   options.text = "modle {}";
   EXPECT_THAT(Run(options), StatusIs(absl::StatusCode::kInvalidArgument,

@@ -252,8 +252,7 @@ TEST_F(UseGpuTest, SpansAreEmptyAfterTheEnd) {
     }
   }
   const auto is_refused =
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("weights was called after Finish"));
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("after Finish"));
   EXPECT_THAT(worker->status(), is_refused);
   EXPECT_THAT(cluster.Await(), is_refused);
 }
@@ -275,9 +274,8 @@ TEST_F(UseGpuTest, RefusesALossThatIsNotANumberIfTheGradientsAre) {
       micro_batch.Finish(std::numeric_limits<double>::quiet_NaN());
     }
   }
-  const auto is_refused =
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               HasSubstr("the loss is NaN, although all gradients are finite"));
+  const auto is_refused = StatusIs(absl::StatusCode::kInvalidArgument,
+                                   HasSubstr("the loss is NaN"));
   EXPECT_THAT(worker->status(), is_refused);
   EXPECT_THAT(cluster.Await(), is_refused);
 }
@@ -291,12 +289,11 @@ TEST_F(UseGpuTest, RefusesNccl) {
   ASSERT_TRUE(worker.ok()) << worker.status();
   ModelEngine engine(job_);
   ASSERT_EQ(worker->Declare(engine.Declarations()), absl::OkStatus());
-  EXPECT_THAT(engine.Run(&*worker),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("NCCL could delay the operations")));
+  EXPECT_THAT(
+      engine.Run(&*worker),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("NCCL")));
   EXPECT_THAT(cluster.Await(),
-              StatusIs(absl::StatusCode::kAborted,
-                       HasSubstr("NCCL could delay the operations")));
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("NCCL")));
 }
 
 TEST_F(UseGpuTest, NamesTheMemoryThatIsMissing) {
@@ -371,7 +368,7 @@ TEST_F(UseGpuTest, NamesTheMistakeInAnErrorAndAWarning) {
                                           HasSubstr("there is no cuda:9")));
   char line[1000] = {};
   ASSERT_GT(read(warnings[0], line, sizeof(line) - 1), 0);
-  EXPECT_THAT(line, HasSubstr("weights and gradients are in host memory"));
+  EXPECT_THAT(line, HasSubstr("in host memory"));
   EXPECT_THAT(line, HasSubstr("there is no cuda:9"));
   ModelEngine engine(job_);
   engine.before_micro_batch = [](MicroBatch* micro_batch) {

@@ -76,16 +76,15 @@ TEST_F(WorkerOptionsTest, RefusesAWrongNumberByItsVariable) {
   Set("TRIBUTARY_RANK", "first");
   EXPECT_THAT(Worker::Options::FromEnvironment().status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "environment variable TRIBUTARY_RANK is 'first', "
-                       "expected a whole number from -1 to 65535"));
+                       testing::HasSubstr("TRIBUTARY_RANK is 'first'")));
 }
 
 TEST_F(WorkerOptionsTest, RefusesWrongWordsByTheirVariables) {
   Set("TRIBUTARY_INSECURE_NETWORK", "maybe");
-  EXPECT_THAT(Worker::Options::FromEnvironment().status(),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       "environment variable TRIBUTARY_INSECURE_NETWORK is "
-                       "'maybe', expected true or false"));
+  EXPECT_THAT(
+      Worker::Options::FromEnvironment().status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               testing::HasSubstr("TRIBUTARY_INSECURE_NETWORK is 'maybe'")));
   Set("TRIBUTARY_INSECURE_NETWORK", "yes");
   Set("TRIBUTARY_LOG_FORMAT", "xml");
   const auto options = Worker::Options::FromEnvironment();
@@ -93,8 +92,7 @@ TEST_F(WorkerOptionsTest, RefusesWrongWordsByTheirVariables) {
   EXPECT_TRUE(options->insecure_network);
   EXPECT_THAT(Worker::Connect(*options).status(),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "the log format (TRIBUTARY_LOG_FORMAT) is 'xml', "
-                       "expected text or json"));
+                       testing::HasSubstr("TRIBUTARY_LOG_FORMAT")));
 }
 
 }  // namespace

@@ -26,8 +26,7 @@ namespace tributary {
 namespace {
 
 void Set(JobSpec* job, const std::string& field) {
-  const absl::Status status = SetField(job, field);
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(SetField(job, field), absl::OkStatus());
 }
 
 void ExpectOk(const absl::Status& status) {
@@ -84,11 +83,9 @@ class WorkerTest : public ::testing::Test {
     }
     for (int i = 0; i < workers.built_in; ++i) cluster.StartWorker();
     for (const auto& program : programs) {
-      const absl::Status status = program->Await();
-      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(program->Await(), absl::OkStatus());
     }
-    const absl::Status status = cluster.Await();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.Await(), absl::OkStatus());
     return cluster.Summary();
   }
 

@@ -72,10 +72,13 @@ TEST_F(CApiTest, TheResultDoesNotDependOnTheNumberOfWorkers) {
 }
 
 TEST_F(CApiTest, AWrongDeclarationIsAnError) {
-  Run(1, NO_SHAPE).IgnoreError();
-  EXPECT_EQ(errors_[0].code,
-            static_cast<int>(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(errors_[0].message, HasSubstr("parameter w"));
+  // The job would wait for another worker.
+  const LocalCluster cluster(*ParseJob(kJob, "c_job"), /*servers=*/1,
+                             /*expected_workers=*/1, Directory());
+  tributary_error error;
+  run_c_worker(cluster.coordinator().c_str(), NO_SHAPE, &error);
+  EXPECT_EQ(error.code, static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(error.message, HasSubstr("parameter w"));
 }
 
 TEST_F(CApiTest, AForgottenGradientIsAnError) {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -19,8 +20,8 @@ namespace {
 using ::testing::HasSubstr;
 
 void ExpectRefused(const absl::Status& status, const std::string& message) {
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
 }
 
 // y = scale x^2 with a scale for each feature, and mistakes on demand.

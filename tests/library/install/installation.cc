@@ -11,11 +11,10 @@ namespace tributary {
 
 std::string UnpackInstallation() {
   const std::string prefix = MakeTestFolder() + "/tributary";
-  const CommandResult result = RunCommand(
-      {"/bin/bash", "-c",
-       absl::StrCat("mkdir ", prefix,
-                    " && tar -xf library/install/package.tar -C ", prefix)});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  RunExpecting(
+      0, {"/bin/bash", "-c",
+          absl::StrCat("mkdir ", prefix,
+                       " && tar -xf library/install/package.tar -C ", prefix)});
   return prefix;
 }
 
