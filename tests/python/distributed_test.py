@@ -146,110 +146,52 @@ class MistakesTest(support.JobTest):
             {'mistake': mistake},
             more='optimizer { sgd { learning_rate: 0.1 } } steps: 5 '
                  'batch { global: 8 micro_batches: 2 }'))
-        return self.assert_fails(words, mistake, job, MISTAKES)
+        with self.subTest(mistake):
+            return self.assert_fails(words, mistake, job, MISTAKES)
 
-    def test_forgotten_backward(self):
-        self.check('forgotten', 'micro-batch 0 of step 2: it was not finished')
-
-    def test_backward_of_the_loss_itself(self):
-        self.check('plain backward', 'call batch.backward(loss) once')
-
-    def test_an_optimizer_in_the_program(self):
-        self.check('optimizer', 'the program has changed parameter 0.weight',
-                   'remove optimizer.step()')
-
-    def test_a_loss_of_each_sample(self):
-        self.check('shape', 'the loss has shape [4], expected a tensor with one element')
-
-    def test_a_loss_that_is_a_number(self):
-        self.check('no tensor', 'the loss is a float, expected a tensor')
-
-    def test_a_count_below_0(self):
-        self.check('count below 0', 'count is -1, expected 0 or more')
-
-    def test_a_detached_loss(self):
-        self.check('detached', 'the loss does not depend on the parameters')
-
-    def test_a_micro_batch_for_which_the_module_was_not_called(self):
-        self.check('not called', 'the wrapped module was not called for it')
-
-    def test_backward_twice(self):
-        self.check('twice', 'backward was called after the end')
-
-    def test_a_loss_that_is_nan(self):
-        self.check('nan', 'the gradient of', 'is not finite, from worker 0')
-
-    def test_a_count_that_the_job_does_not_allow(self):
+    def test_a_wrong_loss_is_named(self):
+        self.check('forgotten', 'micro-batch 0 of step 2', 'not finished')
+        self.check('plain backward', 'batch.backward(loss)')
+        self.check('shape', 'shape [4]')
+        self.check('no tensor', 'a float')
+        self.check('count below 0', 'count is -1')
         self.check('count', 'units_per_sample')
+        self.check('detached', 'does not depend on the parameters')
+        self.check('not called', 'was not called')
+        self.check('twice', 'backward was called after the end')
+        self.check('nan', 'the gradient of', 'from worker 0')
 
-    def test_another_module(self):
-        self.check('changed', 'the module has other parameters than when it was wrapped')
+    def test_a_change_of_the_module_is_named(self):
+        self.check('optimizer', '0.weight', 'optimizer.step()')
+        self.check('changed', 'other parameters')
+        self.check('frozen later', 'other parameters')
+        self.check('double', 'other parameters')
+        self.check('loaded', '0.weight')
+        self.check('loaded early', '0.weight')
+        self.check('data', '3.weight')
+        self.check('statistics', '1.running_mean')
 
-    def test_parameters_that_are_frozen_between_steps(self):
-        self.check('frozen later', 'the module has other parameters than when')
-
-    def test_a_state_dict_that_is_loaded_between_steps(self):
-        self.check('loaded', 'the program has changed parameter 0.weight')
-
-    def test_a_state_dict_that_is_loaded_after_wrapping(self):
-        self.check('loaded early', 'the program has changed parameter 0.weight after it '
-                   'was wrapped')
-
-    def test_values_that_are_replaced_between_steps(self):
-        self.check('data', 'the program has changed parameter 3.weight')
-
-    def test_running_statistics_that_are_replaced_between_steps(self):
-        self.check('statistics', 'the program has changed parameter 1.running_mean')
-
-    def test_a_dtype_that_is_changed_between_steps(self):
-        self.check('double', 'the module has other parameters than when')
-
-    def test_the_end_of_the_program_before_the_job(self):
-        for mistake in ('left', 'exit'):
-            with self.subTest(mistake):
-                self.check(mistake, 'the program has ended before the job')
-
-    def test_two_modules(self):
-        self.check('wrapped twice', 'the session has parameters already')
-
-    def test_another_dtype(self):
-        self.check('dtype', 'parameter 3.weight has dtype torch.float64')
-
-    def test_an_average_over_all_steps(self):
+    def test_a_module_that_cannot_be_wrapped_is_named(self):
+        self.check('wrapped twice', 'parameters already')
+        self.check('dtype', '3.weight', 'torch.float64')
         self.check('momentum', '1 has momentum=None')
+        self.check('frozen', 'requires_grad=True')
 
-    def test_an_unknown_option_of_a_group(self):
-        self.check('group option', "parameter_groups[0] has the keys ['lr', 'params']",
+    def test_a_wrong_group_is_named(self):
+        self.check('group option', "parameter_groups[0]", "['lr', 'params']",
                    'learning_rate_factor')
+        self.check('group decay', 'parameter_groups[0]', 'weight_decay 0.5')
+        self.check('group factor', '0.weight', 'learning_rate_factor 0.0')
+        self.check('tiny factor', '0.weight', 'learning_rate_factor 1e-60')
+        self.check('large factor', 'learning_rate_factor 2000')
+        self.check('group twice', 'parameter_groups[1]', '[4, 3]', 'another group')
+        self.check('group stranger', 'parameter_groups[0]', '[2, 2]', 'not in the module')
 
-    def test_a_weight_decay_other_than_that_of_the_job(self):
-        self.check('group decay', 'parameter_groups[0] has the weight_decay 0.5')
-
-    def test_a_learning_rate_factor_of_zero(self):
-        self.check('group factor', 'parameter 0.weight has learning_rate_factor 0.0')
-
-    def test_a_learning_rate_factor_that_float32_rounds_to_zero(self):
-        self.check('tiny factor', 'parameter 0.weight has learning_rate_factor 1e-60')
-
-    def test_a_large_learning_rate_factor(self):
-        self.check('large factor', 'learning_rate_factor 2000 is not above 0 and at most')
-
-    def test_a_parameter_in_two_groups(self):
-        self.check('group twice', 'parameter_groups[1] has a parameter of shape [4, 3] '
-                   'that another group has')
-
-    def test_a_parameter_of_another_module(self):
-        self.check('group stranger', 'parameter_groups[0] has a parameter of shape '
-                   '[2, 2] that is not in the module')
-
-    def test_no_parameter(self):
-        self.check('frozen', 'the module has no parameter with requires_grad=True')
-
-    def test_an_exception_of_the_program(self):
+    def test_the_end_of_the_program_is_named(self):
+        self.check('left', 'ended before the job')
+        self.check('exit', 'ended before the job')
         self.check('exception', 'RuntimeError: a mistake of the program (mistakes.py:')
         self.assertIn('Traceback (most recent call last)', self.log('exception'))
-
-    def test_an_exception_that_a_hook_of_the_program_prints(self):
         error = self.check('other hook', 'a hook has seen a mistake of the program')
         self.assertEqual(error.exit_code, 1)
 

@@ -73,7 +73,8 @@ class PythonTest : public testing::Test {
 
   void TestBody() override {
     if (kSanitizer) GTEST_SKIP() << "Python itself is not instrumented";
-    const CommandResult numpy = RunCommand({kPython, "-c", "import numpy"});
+    static const CommandResult numpy =
+        RunCommand({kPython, "-c", "import numpy"});
     if (numpy.exit_code != 0) {
       GTEST_SKIP() << "needs Debian's package python3-numpy: "
                    << numpy.standard_error;

@@ -70,53 +70,22 @@ class SessionTest(support.JobTest):
         self.assertIn('worker-0 failed: stopped by request; restarting it', output.getvalue())
         self.assertEqual(terminated['weights_sha256'], whole['weights_sha256'])
 
-    def test_a_forgotten_gradient_is_named(self):
-        error = self.assert_fails(['parameter weight has no gradient', 'step 3'], 'run',
-                                  self.job(mistake='forgotten gradient'), LINEAR)
-        self.assertEqual(error.exit_code, 2)
-
-    def test_a_micro_batch_that_is_not_finished_is_named(self):
-        self.assert_fails(['of step 3: it was not finished', 'batch.backward'], 'run',
-                          self.job(mistake='not finished'), LINEAR)
-
-    def test_a_piece_that_is_not_reported_is_named(self):
-        self.assert_fails(['evaluation of samples', 'call piece.report'], 'run',
-                          self.job(mistake='not reported'), LINEAR)
-
-    def test_a_step_that_is_skipped_is_named(self):
-        self.assert_fails(['the program has skipped step 3'], 'run',
-                          self.job(mistake='skipped'), LINEAR)
-
-    def test_a_wrong_dtype_is_named(self):
-        self.assert_fails(['parameter weight has dtype float64, expected float32'],
-                          'run', self.job(mistake='dtype'), LINEAR)
-
-    def test_another_shape_in_one_of_the_workers_is_named(self):
-        self.assert_fails(['parameter 0 is weight [1, ', 'expected weight [1, '], 'run',
-                          self.job(mistake='shape'), LINEAR, workers=2)
-
-    def test_a_gradient_of_another_shape_is_named(self):
-        self.assert_fails(['ValueError: could not broadcast input array from shape (1,4) '
-                           'into shape (1,3) (linear.py:'], 'run',
-                          self.job(mistake='gradient shape'), LINEAR)
-
-    def test_a_gradient_cannot_be_replaced_by_another_array(self):
-        self.assert_fails(["TypeError: 'tuple' object does not support item assignment "
-                           '(linear.py:'], 'run',
-                          self.job(mistake='gradient replaced'), LINEAR)
-
-    def test_parameters_must_be_declared(self):
-        self.assert_fails(['no parameters are declared'], 'run',
-                          self.job(mistake='no declaration'), LINEAR)
-
-    def test_weights_cannot_be_written(self):
-        self.assert_fails(['ValueError: assignment destination is read-only',
-                           'linear.py:'], 'run', self.job(mistake='write'), LINEAR)
-        self.assertIn('Traceback', self.log('run'))
-
-    def test_a_loss_that_is_nan_is_an_error(self):
-        self.assert_fails(['the loss is NaN, although all gradients are finite'], 'run',
-                          self.job(mistake='nan'), LINEAR)
+    def test_mistakes_are_named(self):
+        # tests/library has those that are not special in Python.
+        for mistake, words in {
+                'forgotten gradient': ['weight has no gradient', 'step 3'],
+                'not finished': ['of step 3', 'batch.backward'],
+                'not reported': ['evaluation of samples', 'piece.report'],
+                'dtype': ['weight', 'float64, expected float32'],
+                'gradient shape': ['ValueError', '(1,4)', '(linear.py:'],
+                'gradient replaced': ['TypeError', '(linear.py:'],
+                'no declaration': ['no parameters'],
+                'write': ['ValueError', 'read-only', 'linear.py:']}.items():
+            with self.subTest(mistake):
+                error = self.assert_fails(words, mistake, self.job(mistake=mistake), LINEAR)
+                if mistake == 'forgotten gradient':
+                    self.assertEqual(error.exit_code, 2)
+        self.assertIn('Traceback', self.log('write'))
 
 
 class OwnLauncherTest(support.JobTest):
