@@ -41,8 +41,7 @@ class AverageTest : public testing::Test {
   }
 
   void Set(const std::string& field) {
-    const absl::Status status = SetField(&job_, field);
-    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(SetField(&job_, field), absl::OkStatus());
   }
 
   // Trains, and returns the average.
@@ -50,8 +49,7 @@ class AverageTest : public testing::Test {
     const std::string directory = Directory(name);
     LocalCluster cluster(job_, servers, workers, directory);
     for (int i = 0; i < workers; ++i) cluster.StartWorker();
-    const absl::Status status = cluster.Await();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.Await(), absl::OkStatus());
     return Read(directory, FinalWeights::kAverage);
   }
 

@@ -19,8 +19,7 @@ namespace tributary {
 namespace {
 
 void Set(JobSpec* job, const std::string& field) {
-  const absl::Status status = SetField(job, field);
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(SetField(job, field), absl::OkStatus());
 }
 
 std::string ConsistencyDirectory(const std::string& name) {
@@ -36,8 +35,7 @@ struct RunResult {
 };
 
 RunResult AwaitTrue(LocalCluster* cluster, const std::string& directory) {
-  const absl::Status status = cluster->Await();
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(cluster->Await(), absl::OkStatus());
   RunResult run;
   run.summary = cluster->Summary();
   std::ifstream file(directory + "/metrics.jsonl");
@@ -92,7 +90,6 @@ TEST_P(BoundedStalenessTest, AppliesEveryStepAndLearnsOnAnyMachines) {
   for (const auto& [family, rate] :
        std::vector<std::pair<const char*, const char*>>{
            {"mlp", "sgd.learning_rate=0.02"},
-           {"cnn", "adam.learning_rate=0.001"},
            {"gpt", "adamw.learning_rate=0.001"}}) {
     JobSpec job = Job(family, 300);
     // Stale gradients require smaller steps.

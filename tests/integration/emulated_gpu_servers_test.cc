@@ -8,6 +8,7 @@
 #include "tests/integration/gpu_servers.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/device/cuda/emulation/emulated_failures.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 
@@ -35,9 +36,9 @@ TEST_P(EmulatedGpuServersTest, AGpuThatIsTooSmallEndsTheJobAndSaysWhy) {
   const absl::Status status = cluster.Await();
   emulated_gpu::SetMemoryBytes(size_t{1} << 40);
   // The same code as for an invalid job file.
-  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("cuda:0 has no memory"), HasSubstr("are free")));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                               AllOf(HasSubstr("cuda:0 has no memory"),
+                                     HasSubstr("are free"))));
 }
 
 TEST_P(EmulatedGpuServersTest, PinsWhatCopiesReadAndWrite) {
@@ -78,10 +79,10 @@ TEST_P(EmulatedGpuServersTest, AGpuThatFailsEndsTheJobAndSaysWhy) {
     cluster.StartWorker();
     const absl::Status status = cluster.Await();
     emulated_gpu::StopFailing();
-    EXPECT_TRUE(absl::IsAborted(status)) << status;
-    EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("server 0 failed: chunk "),
-                      HasSubstr("on cuda:0"), HasSubstr(c.error)));
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kAborted,
+                         AllOf(HasSubstr("server 0 failed: chunk "),
+                               HasSubstr("on cuda:0"), HasSubstr(c.error))));
   }
 }
 

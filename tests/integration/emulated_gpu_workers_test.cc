@@ -184,8 +184,7 @@ TEST_F(EmulatedGpuTest, SaysThatThereIsNoNccl) {
   absl::Status status;
   Train(/*nccl=*/nullptr, /*threads=*/1, &status);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("exchange.all_reduce.backend is NCCL, which this "
-                        "worker cannot use"));
+              HasSubstr("exchange.all_reduce.backend is NCCL"));
 }
 
 TEST_F(EmulatedGpuTest, AFullGpuComputesFewerMicroBatchesAtATime) {
@@ -270,8 +269,7 @@ TEST_F(EmulatedGpuTest, AGpuThatFailsEndsTheWorkerAndAnotherTakesItsPlace) {
                 AllOf(HasSubstr(c.operation), HasSubstr(c.error)));
     // Another process takes the worker's place.
     cluster.StartWorkerOn(&MakeEmulatedGpu);
-    const absl::Status ended = cluster.Await();
-    EXPECT_TRUE(ended.ok()) << ended;
+    EXPECT_EQ(cluster.Await(), absl::OkStatus());
     EXPECT_EQ(cluster.Summary().value("weights_sha256", "none"), digest);
   }
 }
@@ -320,11 +318,9 @@ TEST_F(EmulatedGpuTest, AGpuThatIsTooSmallSaysWhatWouldFit) {
   emulated_gpu::SetMemoryBytes(static_cast<size_t>(Needed().total() - 1));
   absl::Status status;
   Train(/*nccl=*/nullptr, /*threads=*/1, &status);
-  EXPECT_THAT(
-      std::string(status.message()),
-      AllOf(
-          HasSubstr("Emulated GPU has too little memory for a micro-batch of "),
-          HasSubstr("Set batch.micro_batches to 2: ")));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("memory for a micro-batch"),
+                    HasSubstr("Set batch.micro_batches to 2: ")));
 }
 
 }  // namespace

@@ -59,8 +59,7 @@ void GpuServersTest::SetUp() {
 }
 
 void GpuServersTest::Set(const std::string& path, const std::string& value) {
-  const absl::Status set = SetField(&job_, absl::StrCat(path, "=", value));
-  ASSERT_TRUE(set.ok()) << set;
+  ASSERT_EQ(SetField(&job_, absl::StrCat(path, "=", value)), absl::OkStatus());
 }
 
 std::string GpuServersTest::Train(const Cluster& cluster, std::string* output) {
@@ -72,8 +71,7 @@ std::string GpuServersTest::Train(const Cluster& cluster, std::string* output) {
   LocalCluster local(job_, cluster.servers, cluster.workers, directory,
                      /*security=*/{}, servers);
   for (int i = 0; i < cluster.workers; ++i) local.StartWorker();
-  const absl::Status status = local.Await();
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(local.Await(), absl::OkStatus());
   return local.Summary().value("weights_sha256", "none");
 }
 

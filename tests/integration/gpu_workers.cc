@@ -31,8 +31,7 @@ GpuWorkersTest::Result GpuWorkersTest::Train(const JobSpec& job,
     local.AwaitStep(cluster.kill_at);
     local.KillWorker(0);
   }
-  const absl::Status status = local.Await();
-  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(local.Await(), absl::OkStatus());
   const nlohmann::json summary = local.Summary();
   EXPECT_EQ(summary.value("steps", int64_t{0}), job.steps());
   return {summary.value("weights_sha256", "none"),

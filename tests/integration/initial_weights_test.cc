@@ -29,8 +29,7 @@ std::string InitialWeightsDirectory(const std::string& name) {
 }
 
 void InitialWeightsSet(JobSpec* job, const std::string& field) {
-  const absl::Status status = SetField(job, field);
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(SetField(job, field), absl::OkStatus());
 }
 
 // Trains the job, and returns how it ended.
@@ -71,9 +70,8 @@ TEST(InitialWeightsTest, TrainsTheOtherParametersToTheSameBits) {
       SCOPED_TRACE(absl::StrCat(reduces ? "all-reduce " : "servers ", workers));
       const std::string run = InitialWeightsDirectory(
           absl::StrCat(workers, reduces ? "-reduced" : ""));
-      const absl::Status trained =
-          Train(tuned, workers, /*servers=*/reduces ? 1 : 2, run);
-      ASSERT_TRUE(trained.ok()) << trained;
+      ASSERT_EQ(Train(tuned, workers, /*servers=*/reduces ? 1 : 2, run),
+                absl::OkStatus());
       const auto model = ModelOf(run);
       for (const auto& [name, tensor] : model) {
         if (absl::StartsWith(name, "hidden.")) {

@@ -22,8 +22,7 @@ namespace {
 constexpr char kMode[] = "exchange.parameter_server.consistency.local_steps";
 
 void LocalStepsSet(JobSpec* job, const std::string& field) {
-  const absl::Status status = SetField(job, field);
-  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(SetField(job, field), absl::OkStatus());
 }
 
 class LocalStepsTest : public ::testing::Test {
@@ -41,8 +40,7 @@ class LocalStepsTest : public ::testing::Test {
   };
 
   static Result Await(LocalCluster* cluster, const std::string& directory) {
-    const absl::Status status = cluster->Await();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster->Await(), absl::OkStatus());
     return {cluster->Summary(), directory};
   }
 

@@ -41,7 +41,7 @@ TEST_P(NonfiniteTest, StopsAndNamesStepWorkerAndParameter) {
   cluster.StartWorker();
   const std::string message(cluster.Await().message());
   EXPECT_THAT(message, HasSubstr("the gradient of "));
-  EXPECT_THAT(message, HasSubstr(" is not finite, from worker 0 (host "));
+  EXPECT_THAT(message, HasSubstr("from worker 0 (host "));
   EXPECT_THAT(message, HasSubstr("on_nonfinite: SKIP"));
 }
 
@@ -52,8 +52,7 @@ TEST_P(NonfiniteTest, SkipsTheSameStepsOnEveryServer) {
     const std::string output = folder_ + "/" + std::to_string(servers);
     LocalCluster cluster(Job(JobSpec::SKIP), servers, workers, output);
     for (int i = 0; i < workers; ++i) cluster.StartWorker();
-    const absl::Status status = cluster.Await();
-    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(cluster.Await(), absl::OkStatus());
     const auto summary = cluster.Summary();
     EXPECT_EQ(summary.value("steps", 0), 12);
     EXPECT_GE(summary.value("skipped_steps", 0), 5);

@@ -265,8 +265,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, PythonWorkerModeTest,
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(PythonWorkerTest, ItsFunctionsMatchTheTestVectors) {
-  const CommandResult result = RunCommand({kPython, Script("vectors_test.py")});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  RunExpecting(0, {kPython, Script("vectors_test.py")});
 }
 
 TEST_F(PythonWorkerTest, SpeaksTlsAndSendsTheToken) {
@@ -283,11 +282,9 @@ TEST_F(PythonWorkerTest, SpeaksTlsAndSendsTheToken) {
 TEST_F(PythonWorkerTest, IsStartedByTrain) {
   Job job;
   job.workers = {kTheirs, kTheirs};
-  const CommandResult result =
-      RunCommand({kTributary, "train", WriteJob(job), "--workers", "2",
-                  "--output", folder_ + "/started", "--worker-command",
-                  absl::StrCat(kPython, " ", Script("worker.py"))});
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  RunExpecting(0, {kTributary, "train", WriteJob(job), "--workers", "2",
+                   "--output", folder_ + "/started", "--worker-command",
+                   absl::StrCat(kPython, " ", Script("worker.py"))});
   EXPECT_THAT(ReadWholeFile(folder_ + "/started/logs/worker-1.log"),
               HasSubstr("admitted as rank"));
   ExpectNear(ReadResult("started"), Train(job, {kOurs, kOurs}, "ours"));
@@ -339,9 +336,7 @@ TEST_F(PythonWorkerTest, RefusesAJobThatItDoesNotImplement) {
   EXPECT_EQ(worker.Wait().exit_code, 2);
   const CommandResult result = server.Wait();
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.standard_error,
-              HasSubstr("consistency is stale_synchronous; this worker "
-                        "supports synchronous, local_steps, asynchronous"));
+  EXPECT_THAT(result.standard_error, HasSubstr("stale_synchronous; "));
 }
 
 }  // namespace

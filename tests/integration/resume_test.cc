@@ -40,10 +40,10 @@ class ResumeTest : public testing::TestWithParam<const char*> {
       job.mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
     }
     if (mode != "clipping" && mode != "synchronous") {
-      const absl::Status set = SetField(
-          &job,
-          absl::StrCat("exchange.parameter_server.consistency.", mode, "={}"));
-      EXPECT_TRUE(set.ok()) << set;
+      EXPECT_EQ(
+          SetField(&job, absl::StrCat("exchange.parameter_server.consistency.",
+                                      mode, "={}")),
+          absl::OkStatus());
     }
     std::ofstream(job_) << PrintJob(job);
   }
@@ -146,10 +146,8 @@ TEST_F(ResumeTest, AnyNumbersOfServersAndWorkersGoOnToTheSameBits) {
     EXPECT_EQ(Summary("stopped").value("status", ""), "stopped");
   }
   // A run's folder contains its job.
-  const CommandResult last =
-      RunCommand({kTributary, "train", "--resume", folder_ + "/stopped",
-                  "--servers", "1", "--workers", "2", "--quiet"});
-  EXPECT_EQ(last.exit_code, 0) << last.standard_error;
+  RunExpecting(0, {kTributary, "train", "--resume", folder_ + "/stopped",
+                   "--servers", "1", "--workers", "2", "--quiet"});
   EXPECT_EQ(Digest("stopped"), Digest("calm"));
   EXPECT_EQ(Summary("stopped")["evaluation"], Summary("calm")["evaluation"]);
   // metrics.jsonl has every step once.
@@ -173,9 +171,7 @@ TEST_F(ResumeTest, SoDoesAnAllReduce) {
     EXPECT_EQ(result.exit_code, 75) << result.standard_error;
   }
   // A checkpoint does not depend on the exchange.
-  const CommandResult last =
-      RunCommand(Train("stopped", 2, 3, {"--resume", "auto"}));
-  EXPECT_EQ(last.exit_code, 0) << last.standard_error;
+  RunExpecting(0, Train("stopped", 2, 3, {"--resume", "auto"}));
   EXPECT_EQ(Digest("stopped"), Digest("calm"));
   EXPECT_EQ(Steps("stopped"), Steps("calm"));
 }
@@ -185,9 +181,7 @@ TEST_F(ResumeTest, GoesOnInAnotherFolderFromAnyCheckpoint) {
   ASSERT_EQ(RunCommand(Train("calm", 2, 2)).exit_code, 0);
   const std::string older = CheckpointBeforeTheLast("calm");
   ASSERT_FALSE(older.empty());
-  const CommandResult result =
-      RunCommand(Train("other", 1, 3, {"--resume", older}));
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  RunExpecting(0, Train("other", 1, 3, {"--resume", older}));
   EXPECT_EQ(Digest("other"), Digest("calm"));
 }
 
@@ -207,10 +201,8 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
 
   std::filesystem::remove(folder_ + "/run/final/manifest.json");
   // All steps are done, so only the results must be written.
-  const CommandResult again =
-      RunCommand({kTributary, "train", "--resume", folder_ + "/run",
-                  "--servers", "2", "--quiet"});
-  EXPECT_EQ(again.exit_code, 0) << again.standard_error;
+  RunExpecting(0, {kTributary, "train", "--resume", folder_ + "/run",
+                   "--servers", "2", "--quiet"});
   EXPECT_EQ(Digest("run"), digest);
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/logs/server-0.log"),
               AllOf(HasSubstr(told), HasSubstr("resumes from step "),
@@ -218,13 +210,10 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
 
   // Now the server that needs the damaged file detects it.
   WriteWholeFile(damaged, bytes);
-  const CommandResult longer =
-      RunCommand({kTributary, "train", "--resume", folder_ + "/run",
-                  "--servers", "2", "--quiet", "--steps", "1600"});
-  EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
+  RunExpecting(0, {kTributary, "train", "--resume", folder_ + "/run",
+                   "--servers", "2", "--quiet", "--steps", "1600"});
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/logs/server-0.log"),
-              AllOf(HasSubstr(told),
-                    HasSubstr("resuming from the checkpoint before it")));
+              AllOf(HasSubstr(told), HasSubstr("checkpoint before it")));
   ASSERT_EQ(RunCommand(Train("calm", 1, 1, {"--steps", "1600"})).exit_code, 0);
   EXPECT_EQ(Digest("run"), Digest("calm"));
 }
@@ -240,13 +229,11 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
   std::filesystem::remove(run + "/summary.json");
   std::filesystem::remove(run + "/logs/server-0.log");
   // A new run does not replace this one unless it is asked to.
-  const CommandResult fresh = RunCommand(Train("run", 2, 2));
-  EXPECT_EQ(fresh.exit_code, 1);
-  EXPECT_THAT(fresh.standard_error, HasSubstr("results of another run"));
+  const CommandResult fresh = RunExpecting(1, Train("run", 2, 2));
+  EXPECT_THAT(fresh.standard_error, HasSubstr("--resume auto"));
 
-  const CommandResult again = RunCommand(
-      {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});
-  EXPECT_EQ(again.exit_code, 0) << again.standard_error;
+  RunExpecting(
+      0, {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});
   EXPECT_THAT(ReadWholeFile(run + "/logs/server-0.log"),
               HasSubstr("resumes from step 1500, " + run + "/final\n"));
   EXPECT_EQ(Summary("run")["weights_sha256"], summary["weights_sha256"]);
@@ -257,14 +244,11 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
   std::string bytes = ReadWholeFile(model);
   bytes[bytes.size() - 9] ^= 1;
   WriteWholeFile(model, bytes);
-  const CommandResult refused = RunCommand(
-      {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});
-  EXPECT_EQ(refused.exit_code, 2);
+  const CommandResult refused = RunExpecting(
+      2, {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});
   EXPECT_THAT(refused.standard_error,
               HasSubstr("no checkpoint that can be used in " + run));
-  const CommandResult anew =
-      RunCommand(Train("run", 2, 2, {"--resume", "auto"}));
-  EXPECT_EQ(anew.exit_code, 0) << anew.standard_error;
+  RunExpecting(0, Train("run", 2, 2, {"--resume", "auto"}));
   EXPECT_THAT(ReadWholeFile(run + "/logs/server-0.log"),
               HasSubstr("final/model.safetensors: bytes 0 to "));
   EXPECT_EQ(Summary("run")["weights_sha256"], summary["weights_sha256"]);
@@ -285,8 +269,7 @@ TEST_F(ResumeTest, AFinishedRunIsAlreadyDoneAndChangesNothing) {
   for (const auto& command :
        {Train("run", 2, 2, {"--resume", "auto"}),
         std::vector<std::string>{kTributary, "train", "--resume", run}}) {
-    const CommandResult again = RunCommand(command);
-    EXPECT_EQ(again.exit_code, 0) << again.standard_error;
+    const CommandResult again = RunExpecting(0, command);
     EXPECT_THAT(again.standard_output, HasSubstr("already done"));
   }
   const std::vector<std::string> server = {
@@ -314,26 +297,9 @@ TEST_F(ResumeTest, AFinishedRunIsAlreadyDoneAndChangesNothing) {
   EXPECT_EQ(TimesIn(run), times);
 
   // There is more to do.
-  const CommandResult longer = RunCommand(
-      {kTributary, "train", "--resume", run, "--steps", "1510", "--quiet"});
-  EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
+  RunExpecting(
+      0, {kTributary, "train", "--resume", run, "--steps", "1510", "--quiet"});
   EXPECT_EQ(Summary("run")["steps"], 1510);
-}
-
-TEST_F(ResumeTest, RefusesWhatDoesNotFit) {
-  WriteJob("synchronous");
-  ASSERT_EQ(RunCommand(Train("run", 1, 1)).exit_code, 0);
-  const CommandResult in_the_way = RunCommand(Train("run", 1, 1));
-  EXPECT_EQ(in_the_way.exit_code, 1);
-  EXPECT_THAT(in_the_way.standard_error, HasSubstr("--resume auto"));
-  const CommandResult shorter =
-      RunCommand(Train("run", 1, 1, {"--resume", "auto", "--steps", "100"}));
-  EXPECT_EQ(shorter.exit_code, 2) << shorter.standard_error;
-  EXPECT_THAT(shorter.standard_error, HasSubstr("this job ends at step 100"));
-  const CommandResult nothing =
-      RunCommand({kTributary, "train", "--resume", folder_ + "/nowhere"});
-  EXPECT_EQ(nothing.exit_code, 2);
-  EXPECT_THAT(nothing.standard_error, HasSubstr("no such folder"));
 }
 
 TEST_F(ResumeTest, ARefusedJobChangesNothing) {
@@ -342,11 +308,10 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
   const std::string run = folder_ + "/run";
   const std::map<std::string, std::string> before = FilesIn(run);
   ASSERT_EQ(before.count(run + "/job.textproto"), 1u);
-  const CommandResult refused =
-      RunCommand(Train("run", 1, 1,
-                       {"--resume", "auto", "--set", "model.mlp.hidden=[7]",
-                        "--set", "optimizer.sgd.learning_rate=0.5"}));
-  EXPECT_EQ(refused.exit_code, 2) << refused.standard_error;
+  const CommandResult refused = RunExpecting(
+      2, Train("run", 1, 1,
+               {"--resume", "auto", "--set", "model.mlp.hidden=[7]", "--set",
+                "optimizer.sgd.learning_rate=0.5"}));
   EXPECT_THAT(
       refused.standard_error,
       AllOf(HasSubstr("error: the job differs from that of " + run +
@@ -357,23 +322,21 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
   EXPECT_EQ(FilesIn(run), before);
   // A server started by hand refuses it as well.
   const CommandResult server =
-      RunCommand({kTributary, "server", job_, "--listen", "127.0.0.1:0",
-                  "--output", run, "--resume", "auto", "--set", "seed=2"});
-  EXPECT_EQ(server.exit_code, 2) << server.standard_error;
+      RunExpecting(2, {kTributary, "server", job_, "--listen", "127.0.0.1:0",
+                       "--output", run, "--resume", "auto", "--set", "seed=2"});
   EXPECT_THAT(server.standard_error, AllOf(HasSubstr("seed was 1, is 2; "),
                                            HasSubstr("--allow-job-changes")));
   EXPECT_EQ(FilesIn(run), before);
-  const CommandResult shorter =
-      RunCommand(Train("run", 1, 1, {"--resume", "auto", "--steps", "100"}));
-  EXPECT_EQ(shorter.exit_code, 2) << shorter.standard_error;
+  const CommandResult shorter = RunExpecting(
+      2, Train("run", 1, 1, {"--resume", "auto", "--steps", "100"}));
+  EXPECT_THAT(shorter.standard_error, HasSubstr("ends at step 100"));
   EXPECT_EQ(FilesIn(run), before);
 
   // Only a worker can detect that the model differs.
   const CommandResult model =
-      RunCommand(Train("run", 1, 1,
-                       {"--resume", "auto", "--set", "model.mlp.hidden=[7]",
-                        "--allow-job-changes"}));
-  EXPECT_EQ(model.exit_code, 2) << model.standard_error;
+      RunExpecting(2, Train("run", 1, 1,
+                            {"--resume", "auto", "--set",
+                             "model.mlp.hidden=[7]", "--allow-job-changes"}));
   EXPECT_THAT(model.standard_error, HasSubstr("of another model"));
   const std::map<std::string, std::string> after = FilesIn(run);
   for (const auto& [path, contents] : before) {
@@ -389,9 +352,8 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
               StartsWith(before.at(run + "/logs/server-0.log")));
   // The action that the messages advise works.
   const CommandResult longer =
-      RunCommand({kTributary, "train", "--resume", run, "--quiet", "--steps",
-                  "1600", "--workers", "1"});
-  EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
+      RunExpecting(0, {kTributary, "train", "--resume", run, "--quiet",
+                       "--steps", "1600", "--workers", "1"});
   EXPECT_EQ(longer.standard_error, "");
   EXPECT_EQ(Summary("run").value("steps", 0), 1600);
 }
@@ -399,11 +361,10 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
 TEST_F(ResumeTest, GoesOnWithAChangedJobWhereThatIsAllowed) {
   WriteJob("synchronous");
   ASSERT_EQ(RunCommand(Train("run", 1, 1)).exit_code, 0);
-  const CommandResult result = RunCommand(
-      Train("run", 1, 1,
-            {"--resume", "auto", "--steps", "1600", "--set",
-             "optimizer.sgd.learning_rate=0.01", "--allow-job-changes"}));
-  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  const CommandResult result = RunExpecting(
+      0, Train("run", 1, 1,
+               {"--resume", "auto", "--steps", "1600", "--set",
+                "optimizer.sgd.learning_rate=0.01", "--allow-job-changes"}));
   EXPECT_EQ(
       result.standard_error,
       absl::StrCat("warning: server-0: the job differs from that of ", folder_,
@@ -432,7 +393,7 @@ TEST_F(ResumeTest, WarnsWhereALongerRunHasAnotherSchedule) {
       longer.standard_error,
       AllOf(StartsWith("warning: server-0: the job differs from that of " +
                        folder_ + "/run/checkpoints/step-00000030: "),
-            HasSubstr("its learning rate schedule depends on it")));
+            HasSubstr("learning rate schedule")));
   EXPECT_EQ(Summary("run").value("steps", 0), 40);
 }
 
@@ -456,7 +417,7 @@ TEST_F(ResumeTest, AServerThatIsAskedToStopCostsFewSteps) {
   EXPECT_EQ(Digest("run"), Digest("calm"));
   EXPECT_EQ(Steps("run"), Steps("calm"));
   const std::string log = ReadWholeFile(folder_ + "/run/logs/server-0.log");
-  EXPECT_THAT(log, HasSubstr("leaves: it received a request to stop"));
+  EXPECT_THAT(log, HasSubstr("a request to stop"));
   EXPECT_THAT(log, HasSubstr("attempt 2: resumes from step"));
 }
 

@@ -17,6 +17,7 @@
 #include "proto/rendezvous.pb.h"
 #include "tests/support/certificates.h"
 #include "tests/support/local_cluster.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/tiny_jobs.h"
 
 namespace tributary {
@@ -104,8 +105,7 @@ class SecurityTest : public testing::Test {
                          SecurityDirectory("run"), security);
     cluster.StartWorker();
     cluster.StartWorker();
-    const absl::Status status = cluster.Await();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.Await(), absl::OkStatus());
     return cluster.Summary().value("weights_sha256", "");
   }
 
@@ -117,15 +117,13 @@ class SecurityTest : public testing::Test {
                                           SecurityDirectory("run"), security);
   }
 
-  // Returns the job's error for a worker with these credentials.
-  static std::string RefusalOf(LocalCluster* cluster, const Security& worker,
-                               absl::StatusCode code) {
+  // Expects that a worker with these credentials soon gets this error.
+  static void ExpectRefused(LocalCluster* cluster, const Security& worker,
+                            absl::StatusCode code, const std::string& name) {
     const absl::Time start = absl::Now();
-    const absl::Status status =
-        cluster->AwaitWorker(cluster->StartWorkerWith(worker));
+    EXPECT_THAT(cluster->AwaitWorker(cluster->StartWorkerWith(worker)),
+                StatusIs(code, HasSubstr(name)));
     EXPECT_LT(absl::Now() - start, absl::Seconds(5));
-    EXPECT_EQ(status.code(), code) << status;
-    return std::string(status.message());
   }
 
   const CertificateAndKey authority_ = TestAuthority();
@@ -148,8 +146,7 @@ TEST_F(SecurityTest, ProcessesOfOneHostMayUseTheSocketAndItsMemory) {
     LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/1,
                          SecurityDirectory("run"), SecurityIn(tls_, kToken));
     cluster.StartWorker();
-    const absl::Status status = cluster.Await();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.Await(), absl::OkStatus());
   }
 }
 
@@ -193,8 +190,7 @@ TEST_F(SecurityTest, EveryMethodRefusesTheWrongRole) {
         Call(cluster->coordinator(), TestSecurity(tls_, Role::kAdmin), method);
     if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
       ++refused;
-      EXPECT_THAT(status.error_message(),
-                  HasSubstr("a certificate for admin may not call"));
+      EXPECT_THAT(status.error_message(), HasSubstr("certificate for admin"));
     }
   }
   EXPECT_EQ(refused, 3);  // An admin may get the status and read weights.
@@ -209,79 +205,44 @@ TEST_F(SecurityTest, MethodsThatAreNotThereAreRefused) {
   }
 }
 
-TEST_F(SecurityTest, PlaintextAndTlsFindOutAboutEachOther) {
-  const auto with = WaitingCluster(SecurityIn(tls_, ""));
-  EXPECT_THAT(
-      RefusalOf(with.get(), Security(), absl::StatusCode::kFailedPrecondition),
-      HasSubstr("the server requires TLS: add --tls-dir"));
-  const auto without = WaitingCluster({});
-  EXPECT_THAT(RefusalOf(without.get(), TestSecurity(tls_, Role::kWorker),
-                        absl::StatusCode::kFailedPrecondition),
-              HasSubstr("the server does not speak TLS: start it with "
-                        "--tls-dir"));
-}
-
-TEST_F(SecurityTest, AServerOfAnotherAuthorityIsRefused) {
+TEST_F(SecurityTest, WrongCredentialsAreRefusedAndNamed) {
   const std::string other = SecurityDirectory("other");
   WriteTlsDirectory(other);
-  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
-  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(other, Role::kWorker),
-                        absl::StatusCode::kFailedPrecondition),
-              HasSubstr("the server's certificate is refused"));
-}
-
-TEST_F(SecurityTest, AWorkerOfAnotherAuthorityIsRefused) {
-  // The worker trusts the server, but the server does not trust the worker.
-  const std::string other = SecurityDirectory("other");
-  WriteTlsDirectory(other, TestAuthority(), authority_.certificate);
-  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
-  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(other, Role::kWorker),
-                        absl::StatusCode::kFailedPrecondition),
-              HasSubstr("the server refuses"));
-}
-
-TEST_F(SecurityTest, AnExpiredServerIsRefused) {
+  // It trusts the server, but the server does not trust it.
+  const std::string stranger = SecurityDirectory("stranger");
+  WriteTlsDirectory(stranger, TestAuthority(), authority_.certificate);
   const std::string expired = SecurityDirectory("expired");
   WriteTlsDirectory(expired, authority_, authority_.certificate,
                     absl::Minutes(30));
-  const auto cluster = WaitingCluster(SecurityIn(expired, ""));
-  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(tls_, Role::kWorker),
-                        absl::StatusCode::kFailedPrecondition),
-              HasSubstr("certificate has expired"));
-}
-
-TEST_F(SecurityTest, AnExpiredWorkerIsRefused) {
-  const std::string expired = SecurityDirectory("expired");
-  WriteTlsDirectory(expired, authority_, authority_.certificate,
-                    absl::Minutes(30));
-  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
-  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(expired, Role::kWorker),
-                        absl::StatusCode::kFailedPrecondition),
-              HasSubstr("the server refuses"));
-}
-
-TEST_F(SecurityTest, WhoAnswersMustBeAServer) {
-  const auto cluster = WaitingCluster(
-      {TestSecurity(tls_, Role::kWorker), TestSecurity(tls_, Role::kWorker)});
-  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(tls_, Role::kWorker),
-                        absl::StatusCode::kFailedPrecondition),
-              HasSubstr("the peer is not a server"));
-}
-
-TEST_F(SecurityTest, AWorkerMustHaveTheRole) {
-  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
-  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(tls_, Role::kAdmin),
-                        absl::StatusCode::kPermissionDenied),
-              HasSubstr("start this process with one for worker"));
-}
-
-TEST_F(SecurityTest, AnotherJobsTokenIsRefused) {
-  const auto cluster = WaitingCluster(SecurityIn(tls_, kToken));
-  EXPECT_THAT(
-      RefusalOf(cluster.get(),
-                TestSecurity(tls_, Role::kWorker, "another job's token"),
-                absl::StatusCode::kUnauthenticated),
-      HasSubstr("the token is not this job's"));
+  const auto worker = [](const std::string& tls) {
+    return TestSecurity(tls, Role::kWorker);
+  };
+  const ClusterSecurity right = SecurityIn(tls_, "");
+  const ClusterSecurity impostor = {worker(tls_), worker(tls_)};
+  constexpr auto kFailed = absl::StatusCode::kFailedPrecondition;
+  const struct {
+    ClusterSecurity servers;
+    Security worker;
+    absl::StatusCode code;
+    const char* name;
+  } kCases[] = {
+      {right, Security(), kFailed, "add --tls-dir"},
+      {{}, worker(tls_), kFailed, "the server does not speak TLS"},
+      {right, worker(other), kFailed, "the server's certificate is refused"},
+      {right, worker(stranger), kFailed, "the server refuses"},
+      {SecurityIn(expired, ""), worker(tls_), kFailed, "expired"},
+      {right, worker(expired), kFailed, "the server refuses"},
+      {impostor, worker(tls_), kFailed, "the peer is not a server"},
+      {right, TestSecurity(tls_, Role::kAdmin),
+       absl::StatusCode::kPermissionDenied, "one for worker"},
+      {SecurityIn(tls_, kToken), TestSecurity(tls_, Role::kWorker, "another"),
+       absl::StatusCode::kUnauthenticated, "token"},
+  };
+  for (const auto& wrong : kCases) {
+    SCOPED_TRACE(wrong.name);
+    const auto cluster = WaitingCluster(wrong.servers);
+    ExpectRefused(cluster.get(), wrong.worker, wrong.code, wrong.name);
+  }
 }
 
 // New connections use the new files; existing connections stay open.
@@ -307,9 +268,9 @@ TEST_F(SecurityTest, FilesAreReadAgainWhileTheJobRuns) {
                                      TestSecurity(theirs, Role::kWorker));
   ASSERT_TRUE(renewed->WaitForConnected(
       absl::ToChronoTime(absl::Now() + absl::Seconds(30))));
-  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(mine, Role::kWorker),
-                        absl::StatusCode::kFailedPrecondition),
-              HasSubstr("the server's certificate is refused"));
+  ExpectRefused(cluster.get(), TestSecurity(mine, Role::kWorker),
+                absl::StatusCode::kFailedPrecondition,
+                "the server's certificate is refused");
   EXPECT_EQ(old->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
 }
 

@@ -62,9 +62,8 @@ std::vector<float> TrainedWeights(const std::string& directory) {
     return {};
   }
   std::vector<float> weights(kParameters);
-  const absl::Status read =
-      file->ReadFloats(**file->Find("weights"), absl::MakeSpan(weights));
-  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(file->ReadFloats(**file->Find("weights"), absl::MakeSpan(weights)),
+            absl::OkStatus());
   return weights;
 }
 
@@ -79,8 +78,7 @@ TEST(SyntheticExchangeTest, WeightsAreWhatTheRuleOfSgdSays) {
                 0);
       LocalCluster cluster(SyntheticExchangeJob(), servers, workers, directory);
       for (int i = 0; i < workers; ++i) cluster.StartWorker(/*threads=*/2);
-      const absl::Status status = cluster.Await();
-      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_EQ(cluster.Await(), absl::OkStatus());
       EXPECT_EQ(TrainedWeights(directory), expected);
       const nlohmann::json summary = cluster.Summary();
       EXPECT_EQ(summary.value("final_loss", -1.0), 0);

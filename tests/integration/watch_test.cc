@@ -185,9 +185,8 @@ TEST_F(WatchTest, TracesAJobThatLosesAWorker) {
 
 TEST_F(WatchTest, RefusesStepsThatCannotBeTraced) {
   for (const char* steps : {"3", "5:5", "9:8", "0:1001", "-1:4", "a:b"}) {
-    const CommandResult result =
-        RunCommand(Train("out", 5, {absl::StrCat("--trace-steps=", steps)}));
-    EXPECT_EQ(result.exit_code, 2) << steps << result.standard_error;
+    const CommandResult result = RunExpecting(
+        2, Train("out", 5, {absl::StrCat("--trace-steps=", steps)}));
     EXPECT_THAT(result.standard_error, HasSubstr("trace"));
   }
 }
@@ -215,9 +214,7 @@ TEST_P(EarlyStopTest, StopsAndKeepsTheEvaluatedVersion) {
               HasSubstr("has reached stop_when.target"));
   // The last version is also the best one.
   EXPECT_EQ(summary["best"]["step"], steps);
-  const CommandResult verified =
-      RunCommand({kTributary, "checkpoint", "verify", Path("out/best")});
-  EXPECT_EQ(verified.exit_code, 0) << verified.standard_error;
+  RunExpecting(0, {kTributary, "checkpoint", "verify", Path("out/best")});
   // A job that has stopped early is done.
   const CommandResult again =
       RunCommand({kTributary, "train", "--resume", Path("out")});
@@ -257,9 +254,8 @@ TEST_F(WatchTest, ResultsDoNotDependOnProcessesOrInterruptions) {
   for (const char* field : {"steps", "weights_sha256", "stop_reason", "best"}) {
     EXPECT_EQ(a[field], b[field]) << field;
   }
-  const CommandResult same = RunCommand(
-      {kTributary, "checkpoint", "diff", Path("a/best"), Path("b/best")});
-  EXPECT_EQ(same.exit_code, 0) << same.standard_output << same.standard_error;
+  RunExpecting(
+      0, {kTributary, "checkpoint", "diff", Path("a/best"), Path("b/best")});
 }
 
 }  // namespace
