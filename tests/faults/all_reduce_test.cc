@@ -54,8 +54,7 @@ class AllReduceJobTest : public testing::Test {
     options.workers = 1;
     options.sets = {"exchange.parameter_server.chunk_bytes=4096"};
     ProcessCluster cluster(std::move(options));
-    const absl::Status status = cluster.Run();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.Run(), absl::OkStatus());
     return cluster.weights_sha256();
   }
 
@@ -109,7 +108,7 @@ TEST_F(AllReduceJobTest, AWorkersDeathGoesBackToTheCheckpoint) {
       options.failpoints[victim] = "W9=50*off->1*crash";
       ExpectEqualBits(std::move(options), /*restarts=*/1);
       text = ReadWholeFile(log);
-      EXPECT_THAT(text, HasSubstr("; an all-reduce needs all of its members"));
+      EXPECT_THAT(text, HasSubstr("all of its members"));
       if (absl::StrContains(text, "attempt 2: resumes from step ")) break;
     }
     EXPECT_THAT(text, HasSubstr("attempt 2: resumes from step "));
@@ -150,15 +149,13 @@ TEST_F(AllReduceJobTest, KeepsGradientsOfASecuredJobOnTheMachine) {
   ProcessCluster cluster(options);
   // The error of the first process that ends.
   EXPECT_THAT(std::string(cluster.Run().message()),
-              HasSubstr("sends gradients from 192.0.2.1 without encryption or "
-                        "authentication"));
+              HasSubstr("192.0.2.1 without encryption"));
 }
 
 TEST_F(AllReduceJobTest, HasOneServer) {
   ProcessCluster::Options options = Options("servers");
-  const CommandResult result =
-      RunCommand({kProgram, "train", options.job, "--servers", "2", "--quiet"});
-  EXPECT_EQ(result.exit_code, 2);
+  const CommandResult result = RunExpecting(
+      2, {kProgram, "train", options.job, "--servers", "2", "--quiet"});
   EXPECT_THAT(result.standard_error,
               HasSubstr("exchange.all_reduce has one server"));
 }

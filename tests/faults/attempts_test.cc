@@ -43,8 +43,7 @@ class AttemptsTest : public testing::Test {
 
   std::string UndisturbedDigest() {
     ProcessCluster cluster(Options("undisturbed", /*replicas=*/false));
-    const absl::Status status = cluster.Run();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.Run(), absl::OkStatus());
     return cluster.weights_sha256();
   }
 
@@ -70,8 +69,7 @@ TEST_F(AttemptsTest, TakesTheCheckpointWhenMemoryFailsAgainAndAgain) {
     options.failpoints["server-1"] = "S10=35*off->1*crash";
     options.failpoints_again["server-1"] = "J3=error";
     ProcessCluster cluster(std::move(options));
-    const absl::Status status = cluster.Run();
-    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(cluster.Run(), absl::OkStatus());
     EXPECT_EQ(cluster.restarts(), 1);
     EXPECT_EQ(cluster.actions(), 1 + 3);
     // The steps since the checkpoint are computed again.
@@ -119,8 +117,7 @@ TEST_F(AttemptsTest, TheAverageOfTheWeightsSurvivesLosses) {
     options.sets = {"optimizer.average_decay=0.9"};
     if (loses) options.failpoints["server-1"] = "S10=35*off->1*crash";
     ProcessCluster cluster(std::move(options));
-    const absl::Status status = cluster.Run();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.Run(), absl::OkStatus());
     EXPECT_EQ(cluster.actions(), loses ? 1 : 0);
     return ReadWholeFile(
         absl::StrCat(folder_, "/", name, "/run/final/average.safetensors"));
@@ -144,8 +141,7 @@ TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   ProcessCluster cluster(std::move(options));
   const absl::Status status = cluster.Run();
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("no attempt has trained for 8s; the last one ended "
-                        "with: lost server 1"));
+              HasSubstr("8s; the last one ended with: lost server 1"));
   EXPECT_EQ(cluster.weights_sha256(), "");
 }
 

@@ -37,8 +37,7 @@ class MemoryTest : public testing::Test {
     options.worker_threads = 2;
     options.failpoints["worker-0"] = failpoints;
     ProcessCluster cluster(options);
-    const absl::Status status = cluster.Run();
-    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(cluster.Run(), absl::OkStatus());
     restarts_ = cluster.restarts();
     return cluster.weights_sha256();
   }
@@ -60,28 +59,24 @@ TEST_F(MemoryTest, FewerMicroBatchesAtATimeGiveTheSameResult) {
     const std::string output = point.substr(0, point.find('='));
     EXPECT_EQ(Train(output, point), digest);
     EXPECT_EQ(restarts_, 0);
-    EXPECT_THAT(WorkerLog(output),
-                HasSubstr("computes 1 micro-batch at a time"));
+    EXPECT_THAT(WorkerLog(output), HasSubstr("1 micro-batch at a time"));
   }
 }
 
 TEST_F(MemoryTest, NoMemoryForASingleMicroBatchEndsWithAdvice) {
   Train("none", "W6=memory");
   EXPECT_GE(restarts_, 1);
-  EXPECT_THAT(WorkerLog("none"),
-              HasSubstr("too little memory for a single micro-batch of "));
+  EXPECT_THAT(WorkerLog("none"), HasSubstr("a single micro-batch"));
   EXPECT_THAT(WorkerLog("none"), HasSubstr("increase batch.micro_batches"));
 }
 
 // The job needs more than a terabyte.
 TEST_F(MemoryTest, AJobThatCannotFitSaysSoBeforeItStarts) {
   const CommandResult result =
-      RunCommand({kProgram, "train", folder_ + "/job.textproto", "--output",
-                  folder_ + "/huge", "--workers", "1", "--quiet", "--set",
-                  "evaluation.batch=16777216"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.standard_error,
-              HasSubstr("has too little memory for a micro-batch of "));
+      RunExpecting(1, {kProgram, "train", folder_ + "/job.textproto",
+                       "--output", folder_ + "/huge", "--workers", "1",
+                       "--quiet", "--set", "evaluation.batch=16777216"});
+  EXPECT_THAT(result.standard_error, HasSubstr("memory for a micro-batch"));
 }
 
 }  // namespace

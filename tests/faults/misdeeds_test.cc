@@ -107,8 +107,7 @@ class MisdeedsTest : public testing::Test {
                            absl::StrCat(folder_, "/undisturbed"));
       cluster.StartWorker();
       cluster.StartWorker();
-      const absl::Status status = cluster.Await();
-      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(cluster.Await(), absl::OkStatus());
       digest = cluster.Summary().value("weights_sha256", "none");
     }
     return digest;

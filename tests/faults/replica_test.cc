@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Three, ReplicaTest,
 
 // The server fails when the coordinator requests its part of the model. With
 // three servers, another server than the coordinator holds the replica.
-TEST(ReplicaModelTest, TheModelIsReadFromWhoeverKeepsIt) {
+TEST(SlowReplicaModelTest, TheModelIsReadFromWhoeverKeepsIt) {
   for (const int servers : {2, 3}) {
     const FaultResult result =
         RunFault(Case("J4", /*seed=*/1, servers), MakeTestFolder());
