@@ -32,8 +32,8 @@ class MessageStream {
 
   // Queues a message. Messages with a lower value of `priority` are sent first,
   // and messages with equal values in the order of the calls. A payload becomes
-  // the field `payload` of the message's Initial, Contribution, Weights or
-  // JournalPart.
+  // the field `payload` of the message's Initial, Contribution, Weights,
+  // JournalPart or StageTransfer.
   virtual void Send(const Out& message, OutgoingPayload payload,
                     int64_t priority) = 0;
   void Send(const Out& message, int64_t priority = 0) {
@@ -67,8 +67,8 @@ class ServerSession {
   virtual ~ServerSession() = default;
 
   // Called for each message. The next message is read after OnMessage has
-  // returned. `payload` holds the field `payload` of an Initial, Contribution
-  // or JournalPart; this field is empty in `message`.
+  // returned. `payload` holds the field `payload` of an Initial, Contribution,
+  // JournalPart or StageTransfer; this field is empty in `message`.
   virtual void OnMessage(const In& message, ReceivedPayload payload) = 0;
   // Called when no more messages will arrive: the client has half-closed the
   // stream or disconnected.

@@ -1,0 +1,52 @@
+#include "worker/exchange/stages/transfer.h"
+
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+
+std::string DescribeTransfer(const TransferKey& key) {
+  return absl::StrCat(StageTransfer::Kind_Name(key.kind), " of step ", key.step,
+                      ", micro-batch ", key.micro_batch, ", boundary ",
+                      key.boundary);
+}
+
+int64_t TotalBytes(absl::Span<const absl::string_view> parts) {
+  int64_t bytes = 0;
+  for (const absl::string_view part : parts) {
+    bytes += static_cast<int64_t>(part.size());
+  }
+  return bytes;
+}
+
+void Gather(absl::Span<const absl::string_view> parts, char* to) {
+  for (const absl::string_view part : parts) {
+    if (part.empty()) continue;
+    std::memcpy(to, part.data(), part.size());
+    to += part.size();
+  }
+}
+
+absl::Status Scatter(const ReceivedTransfer& transfer,
+                     absl::Span<const absl::Span<char>> parts) {
+  int64_t expected = 0;
+  for (const absl::Span<char> part : parts) {
+    expected += static_cast<int64_t>(part.size());
+  }
+  if (expected != transfer.bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a transfer between stages has ", transfer.bytes,
+                     " bytes, expected ", expected));
+  }
+  const char* from = transfer.data;
+  for (const absl::Span<char> part : parts) {
+    if (part.empty()) continue;
+    std::memcpy(part.data(), from, part.size());
+    from += part.size();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tributary
