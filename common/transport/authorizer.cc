@@ -37,6 +37,7 @@ const AccessTable& Access() {
       {"/tributary.Journal/SaveState", {Role::kWorker}},
       {"/tributary.Journal/ReadState", {Role::kWorker}},
       {"/tributary.NodeAgents/Attend", {Role::kWorker}},
+      {"/tributary.StageExchange/Transfer", {Role::kWorker}},
   };
   return *table;
 }

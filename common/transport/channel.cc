@@ -114,7 +114,8 @@ bool IsUnixSocket(const std::string& address) {
 }  // namespace
 
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
-                                             const Security& security) {
+                                             const Security& security,
+                                             Role peer) {
   KeepGrpc();
   const Limits& limits = kDefaultLimits;
   grpc::ChannelArguments arguments;
@@ -146,8 +147,8 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
         address, grpc::InsecureChannelCredentials(), arguments);
   }
   if (security.tls()) {
-    // The certificate must name the server's role; the address is not checked.
-    arguments.SetSslTargetNameOverride(RoleDnsName(Role::kServer));
+    // The certificate must name the peer's role; the address is not checked.
+    arguments.SetSslTargetNameOverride(RoleDnsName(peer));
   }
   return grpc::experimental::CreateCustomChannelWithInterceptors(
       address, MakeChannelCredentials(security), arguments,
@@ -156,7 +157,7 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
 
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
-                            const std::function<bool()>& stop) {
+                            const std::function<bool()>& stop, Role peer) {
   // gRPC's wait cannot be interrupted, so this waits in short intervals.
   absl::Duration interval = kDiagnosisInterval;
   absl::Time diagnosis = MonotonicNow() + interval;
@@ -170,7 +171,8 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
     }
     if (MonotonicNow() >= deadline) break;
     if (MonotonicNow() < diagnosis || IsUnixSocket(address)) continue;
-    const absl::Status last = std::exchange(found, Diagnose(address, security));
+    const absl::Status last =
+        std::exchange(found, Diagnose(address, security, peer));
     // A single failure may be due to files that are being replaced.
     if (!found.ok() && found == last) return found;
     if (++diagnoses > 1) interval *= 2;

@@ -27,21 +27,25 @@ inline constexpr int kProtocolVersion = 2;
 
 // Returns a channel to `address`, host:port or a Unix socket. Does not wait for
 // the connection: if it fails, calls on the channel return the error. Each
-// channel has a connection of its own. On a Unix socket, the kernel identifies
-// the caller to the server, so the channel uses neither TLS nor the token.
+// channel has a connection of its own. With TLS, the process at `address` must
+// have a certificate of the role `peer`. On a Unix socket, the kernel
+// identifies the caller to the server, so the channel uses neither TLS nor the
+// token.
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
-                                             const Security& security = {});
+                                             const Security& security = {},
+                                             Role peer = Role::kServer);
 
-// Blocks until `channel`, which CreateChannel has created for `address` and
-// `security`, is connected. Returns DeadlineExceeded if the channel is not
-// connected at `deadline`, a time on the clock of MonotonicNow. Calls `stop`
-// repeatedly on the calling thread, and also returns DeadlineExceeded when
-// `stop` returns true. Returns FailedPrecondition, within a few seconds, if the
-// security settings are incompatible: only one side uses TLS, or one side
-// refuses the other's certificate.
+// Blocks until `channel`, which CreateChannel has created for `address`,
+// `security` and `peer`, is connected. Returns DeadlineExceeded if the channel
+// is not connected at `deadline`, a time on the clock of MonotonicNow. Calls
+// `stop` repeatedly on the calling thread, and also returns DeadlineExceeded
+// when `stop` returns true. Returns FailedPrecondition, within a few seconds,
+// if the security settings are incompatible: only one side uses TLS, or one
+// side refuses the other's certificate.
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
-                            const std::function<bool()>& stop);
+                            const std::function<bool()>& stop,
+                            Role peer = Role::kServer);
 
 // Connects to the coordinator (server 0) at `address`, and returns the
 // connected channel. Calls `stop` repeatedly on the calling thread. Returns

@@ -29,6 +29,7 @@ static_assert(Initial::kPayloadFieldNumber == 15);
 static_assert(Contribution::kPayloadFieldNumber == 15);
 static_assert(Weights::kPayloadFieldNumber == 15);
 static_assert(JournalPart::kPayloadFieldNumber == 15);
+static_assert(StageTransfer::kPayloadFieldNumber == 15);
 
 // Largest size of an unknown field. Headers hold a few numbers, so a longer
 // field is malformed.
@@ -55,6 +56,10 @@ Inner InnerOf(const JournalMessage& message) {
   return {Tag(JournalMessage::kPartFieldNumber), &message.part()};
 }
 
+Inner InnerOf(const StageMessage& message) {
+  return {Tag(StageMessage::kTransferFieldNumber), &message.transfer()};
+}
+
 grpc::ByteBuffer EncodeAround(Inner inner, OutgoingPayload payload) {
   const uint32_t payload_bytes = static_cast<uint32_t>(payload.bytes);
   const uint32_t header_bytes =
@@ -72,6 +77,10 @@ grpc::ByteBuffer EncodeAround(Inner inner, OutgoingPayload payload) {
     out.WriteTag(kPayloadTag);
     out.WriteVarint32(payload_bytes);
   }
+  if (payload_bytes == 0) {
+    const grpc::Slice slice(front);
+    return grpc::ByteBuffer(&slice, 1);
+  }
   auto* held = new std::shared_ptr<const void>(std::move(payload.owner));
   grpc::Slice slices[2] = {
       grpc::Slice(front),
@@ -87,7 +96,7 @@ grpc::ByteBuffer EncodeAround(Inner inner, OutgoingPayload payload) {
 absl::Status NotAMessage(const char* what) {
   return absl::InvalidArgumentError(
       absl::StrCat("malformed message: ", what,
-                   ", expected a message of proto/parameter_server.proto"));
+                   ", expected one that a .proto file in proto/ defines"));
 }
 
 // Copies one field other than the payload from `in` to `out`.
@@ -139,6 +148,9 @@ constexpr uint32_t PayloadKinds(const ServerMessage*) {
 }
 constexpr uint32_t PayloadKinds(const JournalMessage*) {
   return 1u << JournalMessage::kPartFieldNumber;
+}
+constexpr uint32_t PayloadKinds(const StageMessage*) {
+  return 1u << StageMessage::kTransferFieldNumber;
 }
 
 // Parses the fields before the payload of an inner message into `message`. The
@@ -219,6 +231,10 @@ grpc::ByteBuffer Encode(const JournalMessage& message,
   return EncodeAround(InnerOf(message), std::move(payload));
 }
 
+grpc::ByteBuffer Encode(const StageMessage& message, OutgoingPayload payload) {
+  return EncodeAround(InnerOf(message), std::move(payload));
+}
+
 grpc::ByteBuffer Encode(const MessageLite& message) {
   const grpc::Slice slice(message.SerializeAsString());
   return grpc::ByteBuffer(&slice, 1);
@@ -269,6 +285,11 @@ absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
 }
 
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, JournalMessage* message,
+                           ReceivedPayload* payload) {
+  return DecodeAround(bytes, PayloadKinds(message), message, payload);
+}
+
+absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, StageMessage* message,
                            ReceivedPayload* payload) {
   return DecodeAround(bytes, PayloadKinds(message), message, payload);
 }

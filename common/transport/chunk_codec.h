@@ -1,9 +1,9 @@
 // Encodes and decodes the messages of the exchange in gRPC's byte buffers
 // without copying payloads. On the wire they are the protobuf messages of
-// parameter_server.proto and journal.proto; a test compares them with the
-// generated code. The payload of an outgoing message stays in the memory of its
-// owner. The payload of an incoming message stays in the slices in which it
-// arrived.
+// parameter_server.proto, journal.proto and pipeline.proto; a test compares
+// them with the generated code. The payload of an outgoing message stays in the
+// memory of its owner. The payload of an incoming message stays in the slices
+// in which it arrived.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 
@@ -17,16 +17,19 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "proto/pipeline.pb.h"
 
 namespace tributary {
 
 // Encodes `message` with the bytes of `payload` as the field `payload` of its
-// inner message (Initial, Contribution, Weights or JournalPart). This field
-// must be empty in `message`. Does not copy the payload: the result holds a
-// reference to its owner until gRPC no longer needs the bytes.
+// inner message (Initial, Contribution, Weights, JournalPart, or StageTransfer
+// in StageMessage.transfer). This field must be empty in `message`. Does not
+// copy the payload: the result holds a reference to its owner until gRPC no
+// longer needs the bytes.
 grpc::ByteBuffer Encode(const WorkerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const ServerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const JournalMessage& message, OutgoingPayload payload);
+grpc::ByteBuffer Encode(const StageMessage& message, OutgoingPayload payload);
 
 // Encodes a message without a payload.
 grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message);
@@ -40,25 +43,29 @@ absl::Status Decode(grpc::ByteBuffer* bytes,
 ReceivedPayload PayloadAtEnd(const grpc::ByteBuffer& bytes,
                              int64_t payload_bytes);
 
-// Decodes a WorkerMessage, ServerMessage or JournalMessage. Moves the payload
-// of an Initial, Contribution, Weights or JournalPart to `*payload`, and the
-// fields before it to `*message`. Decodes all other kinds of messages, which
-// have no payload, as Decode does. Returns InvalidArgument for bytes that are
-// not such a message, or if an Initial, Contribution, Weights or JournalPart
-// has no payload or a field after the payload. Also returns the errors of
-// Decode. The caller must check the length of the payload.
+// Decodes a WorkerMessage, ServerMessage, JournalMessage or StageMessage. Moves
+// the payload of an Initial, Contribution, Weights, JournalPart or
+// StageMessage.transfer to `*payload`, and the fields before it to `*message`.
+// Decodes all other kinds of messages, which have no payload, as Decode does.
+// Returns InvalidArgument for bytes that are not such a message, or if a
+// message of one of the kinds above has no payload or a field after the
+// payload. Also returns the errors of Decode. The caller must check the length
+// of the payload.
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
                            ReceivedPayload* payload);
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
                            ReceivedPayload* payload);
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, JournalMessage* message,
                            ReceivedPayload* payload);
+absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, StageMessage* message,
+                           ReceivedPayload* payload);
 
 template <typename Message>
 inline constexpr bool kMayHavePayload =
     std::is_same_v<Message, WorkerMessage> ||
     std::is_same_v<Message, ServerMessage> ||
-    std::is_same_v<Message, JournalMessage>;
+    std::is_same_v<Message, JournalMessage> ||
+    std::is_same_v<Message, StageMessage>;
 
 // Encodes any message, with its payload if it has one.
 template <typename Message>

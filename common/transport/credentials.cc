@@ -128,7 +128,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
   options.set_certificate_provider(ProvideCertificates(security));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
-  // The verifier compares with the name that ChannelArguments set: the server's
+  // The verifier compares with the name that ChannelArguments set: the peer's
   // role.
   options.set_certificate_verifier(
       std::make_shared<experimental::HostNameCertificateVerifier>());

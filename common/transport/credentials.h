@@ -17,8 +17,8 @@
 namespace tributary {
 
 // Returns the credentials of a client. With TLS, they require the server to
-// present a certificate that has the role kServer and that the authority of
-// `security` has issued.
+// present a certificate that has the role that CreateChannel selects and that
+// the authority of `security` has issued.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
     const Security& security);
 

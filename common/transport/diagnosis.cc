@@ -143,7 +143,7 @@ absl::Status Refusal(const std::string& address, const std::string& what) {
 
 // Checks the server's certificate after the handshake.
 absl::Status JudgeServer(const std::string& address, const Security& security,
-                         SSL* session) {
+                         Role peer, SSL* session) {
   const long result = SSL_get_verify_result(session);
   if (result != X509_V_OK) {
     return Refusal(
@@ -154,14 +154,14 @@ absl::Status JudgeServer(const std::string& address, const Security& security,
   }
   const std::unique_ptr<X509, FreeCertificate> certificate(
       SSL_get1_peer_certificate(session));
-  const std::string name = RoleDnsName(Role::kServer);
+  const std::string name = RoleDnsName(peer);
   if (certificate == nullptr || X509_check_host(certificate.get(), name.data(),
                                                 name.size(), 0, nullptr) != 1) {
-    return Refusal(
-        address,
-        absl::StrCat(
-            "the peer is not a server: its certificate does not name ", name,
-            "; start the server with a certificate that does, in --tls-dir"));
+    return Refusal(address,
+                   absl::StrCat("the peer is not a ", RoleName(peer),
+                                ": its certificate does not name ", name,
+                                "; start the ", RoleName(peer),
+                                " with a certificate that does, in --tls-dir"));
   }
   return absl::OkStatus();
 }
@@ -200,7 +200,8 @@ std::string NameProblem(const std::string& address) {
                       gai_strerror(error), ")");
 }
 
-absl::Status Diagnose(const std::string& address, const Security& security) {
+absl::Status Diagnose(const std::string& address, const Security& security,
+                      Role peer) {
   const SigpipeBlocker blocker;
   const Connection connection(address);
   if (connection.socket() < 0) return absl::OkStatus();
@@ -242,7 +243,8 @@ absl::Status Diagnose(const std::string& address, const Security& security) {
                    "DIR, or start this process without it");
   }
   if (!tls) return absl::OkStatus();
-  const absl::Status judged = JudgeServer(address, security, session.get());
+  const absl::Status judged =
+      JudgeServer(address, security, peer, session.get());
   if (!judged.ok()) return judged;
   if (result != 1) {
     return Refusal(address,

@@ -10,6 +10,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "proto/pipeline.pb.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tributary {
@@ -67,5 +68,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tributary::Run<tributary::WorkerMessage>(bytes, piece, elements);
   tributary::Run<tributary::ServerMessage>(bytes, piece, elements);
   tributary::Run<tributary::JournalMessage>(bytes, piece, elements);
+  tributary::Run<tributary::StageMessage>(bytes, piece, elements);
   return 0;
 }

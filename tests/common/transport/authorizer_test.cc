@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "proto/pipeline.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "tests/support/status_matchers.h"
 
@@ -34,7 +35,7 @@ std::vector<std::string> AllMethods() {
   std::vector<std::string> methods;
   for (const auto* file :
        {WorkerReport::descriptor()->file(), Hello::descriptor()->file(),
-        JournalHello::descriptor()->file()}) {
+        JournalHello::descriptor()->file(), StageHello::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {
@@ -152,6 +153,9 @@ TEST(AuthorizerTest, KeepsRolesApart) {
   expect_refused(Role::kAdmin, "ParameterServer/Exchange");
   expect_allowed(Role::kServer, "Journal/ReadJournal");
   expect_refused(Role::kWorker, "Journal/Replicate");
+  expect_allowed(Role::kWorker, "StageExchange/Transfer");
+  expect_refused(Role::kServer, "StageExchange/Transfer");
+  expect_refused(Role::kAdmin, "StageExchange/Transfer");
 }
 
 TEST(AuthorizerTest, RefusesMethodsThatItDoesNotKnow) {

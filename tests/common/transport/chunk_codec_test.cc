@@ -84,6 +84,29 @@ TEST(ChunkCodec, WritesTheBytesThatGeneratedCodeWrites) {
     whole_copy.mutable_part()->set_payload(BytesOf(numbers));
     EXPECT_EQ(Flatten(Encode(copy, PayloadOf(numbers))),
               whole_copy.SerializeAsString());
+
+    StageMessage transfer;
+    transfer.mutable_transfer()->set_step(7);
+    transfer.mutable_transfer()->set_kind(StageTransfer::WEIGHT_GRADIENT);
+    StageMessage whole_transfer = transfer;
+    whole_transfer.mutable_transfer()->set_payload(BytesOf(numbers));
+    EXPECT_EQ(Flatten(Encode(transfer, PayloadOf(numbers))),
+              whole_transfer.SerializeAsString());
+  }
+}
+
+TEST(ChunkCodec, KeepsAPayloadWithoutBytes) {
+  StageMessage sent;
+  sent.mutable_transfer()->set_step(7);
+  grpc::ByteBuffer bytes = Encode(sent, {"", 0, nullptr});
+  for (const size_t piece : {1, 100}) {
+    grpc::ByteBuffer pieces = Pieces(Flatten(bytes), piece);
+    StageMessage received;
+    ReceivedPayload payload;
+    ASSERT_TRUE(DecodeInPlace(&pieces, &received, &payload).ok());
+    EXPECT_EQ(received.transfer().step(), 7);
+    EXPECT_EQ(payload.bytes(), 0);
+    payload.Copy(0, 0, nullptr);
   }
 }
 
