@@ -5,6 +5,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/listener/listener.h"
 #include "common/transport/channel.h"
 #include "common/transport/grpc_client_stream.h"
 #include "grpcpp/grpcpp.h"
@@ -12,7 +13,6 @@
 #include "server/process/server_options.h"
 #include "server/replication/replica_service.h"
 #include "server/service/coordinator_service.h"
-#include "server/service/listener.h"
 #include "server/service/parameter_server_service.h"
 #include "server/service/weights_reader.h"
 

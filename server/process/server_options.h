@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/base/executor.h"
 #include "common/base/limits.h"
+#include "common/listener/listener.h"
 #include "common/metrics/metrics_registry.h"
 #include "common/os/file_system.h"
 #include "common/os/logger.h"
@@ -20,7 +21,6 @@
 #include "proto/rendezvous.pb.h"
 #include "server/coordinator/beginning.h"
 #include "server/membership/member_secrets.h"
-#include "server/service/listener.h"
 
 namespace tributary {
 

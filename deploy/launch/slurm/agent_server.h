@@ -9,11 +9,11 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/listener/listener.h"
 #include "common/os/logger.h"
 #include "common/stream/message_stream.h"
 #include "common/transport/security.h"
 #include "deploy/launch/slurm/node_agents.pb.h"
-#include "server/service/listener.h"
 
 namespace tributary {
 

@@ -5,12 +5,12 @@
 #include "absl/memory/memory.h"
 #include "common/base/limits.h"
 #include "common/base/status_macros.h"
+#include "common/listener/listener.h"
 #include "common/transport/grpc_server_stream.h"
 #include "common/transport/live_calls.h"
 #include "deploy/tools/conformance/relayed_call.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "proto/rendezvous.grpc.pb.h"
-#include "server/service/listener.h"
 
 namespace tributary {
 namespace {

@@ -24,7 +24,7 @@ class Service;
 namespace tributary {
 
 class Call;      // Defined in relayed_call.h.
-class Listener;  // server/service/listener.h
+class Listener;  // common/listener/listener.h
 
 // A relay between one worker and the servers, for conformance tests. Listens on
 // one TCP port for each server, and relays the calls of the worker to the

@@ -9,11 +9,11 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "common/listener/listener.h"
 #include "common/os/logger.h"
 #include "common/transport/replica_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/service/listener.h"
 
 namespace tributary {
 namespace {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "common/listener/listener.h"
 #include "common/os/file.h"
 #include "common/transport/channel.h"
 #include "common/transport/credentials.h"
@@ -21,7 +22,6 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.grpc.pb.h"
-#include "server/service/listener.h"
 #include "tests/support/certificates.h"
 #include "tests/support/status_matchers.h"
 

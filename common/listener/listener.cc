@@ -1,4 +1,4 @@
-#include "server/service/listener.h"
+#include "common/listener/listener.h"
 
 #include <unistd.h>
 

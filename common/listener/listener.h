@@ -1,8 +1,8 @@
 // The gRPC server of a process. It listens on the network and, for processes of
 // the same host, on a Unix socket; authenticates peers; and serves health
 // checks.
-#ifndef TRIBUTARY_SERVER_SERVICE_LISTENER_H_
-#define TRIBUTARY_SERVER_SERVICE_LISTENER_H_
+#ifndef TRIBUTARY_COMMON_LISTENER_LISTENER_H_
+#define TRIBUTARY_COMMON_LISTENER_LISTENER_H_
 
 #include <memory>
 #include <string>
@@ -82,4 +82,4 @@ class Listener {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_SERVICE_LISTENER_H_
+#endif  // TRIBUTARY_COMMON_LISTENER_LISTENER_H_
