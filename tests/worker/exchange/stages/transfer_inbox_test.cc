@@ -45,6 +45,15 @@ TEST_F(TransferInboxTest, MatchesOnlyTheSenderOfTheRequest) {
   EXPECT_EQ(inbox_.held(), 0);
 }
 
+TEST_F(TransferInboxTest, DropsTransfersOfOldAssignments) {
+  inbox_.Deliver(1, 1, kKey, Transfer("old"));
+  inbox_.BeginEpoch(2, 0);
+  EXPECT_EQ(inbox_.held(), 0);
+  inbox_.Deliver(1, 1, kKey, Transfer("old"));
+  EXPECT_EQ(inbox_.held(), 0);
+  EXPECT_THAT(inbox_.Receive(1, 1, kKey), StatusIs(absl::StatusCode::kAborted));
+}
+
 TEST_F(TransferInboxTest, NewerAssignmentReplacesAHeldTransfer) {
   auto old = std::make_shared<const std::string>("old");
   const std::weak_ptr<const std::string> released = old;
