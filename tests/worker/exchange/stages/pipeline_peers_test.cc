@@ -59,6 +59,13 @@ class PipelinePeersTest : public testing::Test {
     }
   }
 
+  ~PipelinePeersTest() override {
+    // Closes the links to the inboxes of other workers before those end.
+    for (auto& [incarnation, worker] : workers_) {
+      worker->BeginEpoch(/*epoch=*/1000, /*first_step=*/0, /*peers=*/{});
+    }
+  }
+
   void Begin(int64_t epoch, const std::vector<PipelinePeer>& peers,
              int64_t first_step = 0) {
     for (const PipelinePeer& peer : peers) {
