@@ -188,14 +188,19 @@ absl::Status UpdateEngine::AddContribution(int number, NodeSum sum) {
   return Failpoint("S6");
 }
 
-void UpdateEngine::Subscribe(WeightsSubscriber* subscriber, MemoryPlace place) {
+void UpdateEngine::Subscribe(WeightsSubscriber* subscriber, MemoryPlace place,
+                             const ChunkRanges& chunks) {
   // Before any call of OnWeights with WeightsVersion::more, so that OnBurstEnd
   // follows.
   {
     absl::MutexLock lock(&subscribers_mu_);
     subscribers_.push_back(subscriber);
   }
-  for (const auto& chunk : dense_.chunks()) chunk->Subscribe(subscriber, place);
+  for (const int number : chunk_numbers_) {
+    if (chunks.Contains(number)) {
+      dense_.Find(number)->Subscribe(subscriber, place);
+    }
+  }
 }
 
 void UpdateEngine::Unsubscribe(WeightsSubscriber* subscriber) {

@@ -21,6 +21,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/update_recipe.h"
 #include "common/parameters/arena_layout.h"
+#include "common/parameters/chunk_ranges.h"
 #include "common/parameters/memory_view.h"
 #include "common/parameters/snapshot.h"
 #include "common/update/block_pass.h"
@@ -190,8 +191,9 @@ class UpdateEngine {
   // ConsistencyPolicy).
   int useful_versions() const { return policy_->useful_versions(); }
 
-  // Calls `subscriber` for the existing versions, and for every new version
-  // until Unsubscribe returns. `place` is where the subscriber reads the
+  // Calls `subscriber` for the existing versions, and for every new version, of
+  // those of this engine's chunks that are in `chunks`, until Unsubscribe
+  // returns. `place` is where the subscriber reads the
   // weights: kHost for WeightsVersion::values, kShared for the memory of
   // UpdateMemory::ShareWeights, which must have been called before, or kDevice
   // for DeviceShare::weights(). Omits the values unless `place` is kHost.
@@ -199,7 +201,8 @@ class UpdateEngine {
   // While all subscribers read from the device, versions are not copied to the
   // host. The call for the first subscriber with a different place blocks until
   // the existing versions are copied.
-  void Subscribe(WeightsSubscriber* subscriber, MemoryPlace place)
+  void Subscribe(WeightsSubscriber* subscriber, MemoryPlace place,
+                 const ChunkRanges& chunks = ChunkRanges())
       ABSL_LOCKS_EXCLUDED(subscribers_mu_);
   void Unsubscribe(WeightsSubscriber* subscriber)
       ABSL_LOCKS_EXCLUDED(subscribers_mu_);

@@ -28,7 +28,8 @@ struct WeightsVersion {
   bool more = false;
 };
 
-// Receives every new version of the engine's chunks.
+// Receives every new version of the chunks of the engine to which it has
+// subscribed.
 class WeightsSubscriber {
  public:
   virtual ~WeightsSubscriber() = default;

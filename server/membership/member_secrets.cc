@@ -1,5 +1,7 @@
 #include "server/membership/member_secrets.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/sha256.h"
 
@@ -9,6 +11,20 @@ namespace {
 // As long as the code that it keys; a longer key is not safer.
 constexpr int kKeyBytes = 32;
 
+// Returns what the secret of an assignment proves. `Message` is Deal or
+// Assigned.
+template <typename Message>
+std::string TextOf(int64_t incarnation, const Message& assignment) {
+  std::string text =
+      absl::StrCat("assignment ", incarnation, " ", assignment.generation(),
+                   " ", assignment.leaf_begin(), " ", assignment.leaf_end());
+  if (assignment.chunk_begin() != 0 || assignment.chunk_end() != 0) {
+    absl::StrAppend(&text, " chunks ", assignment.chunk_begin(), " ",
+                    assignment.chunk_end());
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string MemberSecrets::NewKey() { return RandomBytes(kKeyBytes); }
@@ -17,16 +33,14 @@ std::string MemberSecrets::OfMember(int64_t incarnation) const {
   return HmacSha256(key_, absl::StrCat("member ", incarnation));
 }
 
-std::string MemberSecrets::OfLeaves(int64_t incarnation, int64_t generation,
-                                    int begin, int end) const {
-  return HmacSha256(key_, absl::StrCat("assignment ", incarnation, " ",
-                                       generation, " ", begin, " ", end));
-}
-
 std::string MemberSecrets::OfAssignment(int64_t incarnation,
                                         const Deal& deal) const {
-  return OfLeaves(incarnation, deal.generation(), deal.leaf_begin(),
-                  deal.leaf_end());
+  return HmacSha256(key_, TextOf(incarnation, deal));
+}
+
+std::string MemberSecrets::OfPair(int64_t incarnation, int64_t other) const {
+  return HmacSha256(key_, absl::StrCat("pair ", std::min(incarnation, other),
+                                       " ", std::max(incarnation, other)));
 }
 
 bool MemberSecrets::Proves(const Hello& hello) const {
@@ -36,8 +50,7 @@ bool MemberSecrets::Proves(const Hello& hello) const {
 bool MemberSecrets::Proves(int64_t incarnation,
                            const Assigned& assigned) const {
   return EqualSecrets(assigned.secret(),
-                      OfLeaves(incarnation, assigned.generation(),
-                               assigned.leaf_begin(), assigned.leaf_end()));
+                      HmacSha256(key_, TextOf(incarnation, assigned)));
 }
 
 }  // namespace tributary

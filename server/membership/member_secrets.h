@@ -28,6 +28,8 @@ class MemberSecrets {
   std::string OfMember(int64_t incarnation) const;
   // Returns Deal.secret of the worker's assignment.
   std::string OfAssignment(int64_t incarnation, const Deal& deal) const;
+  // Returns StagePeer.secret of these two workers, in any order.
+  std::string OfPair(int64_t incarnation, int64_t other) const;
 
   // Returns true if the sender of `hello` is the worker with its incarnation.
   bool Proves(const Hello& hello) const;
@@ -35,9 +37,6 @@ class MemberSecrets {
   bool Proves(int64_t incarnation, const Assigned& assigned) const;
 
  private:
-  std::string OfLeaves(int64_t incarnation, int64_t generation, int begin,
-                       int end) const;
-
   const std::string key_;
 };
 

@@ -42,6 +42,14 @@ int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
   return std::max<int64_t>(2, PayloadBytes(FLOAT32, kLikeAChunk) / bytes);
 }
 
+DeviceMemoryOffer OfferOf(const DeviceMemoryHandle& memory) {
+  DeviceMemoryOffer offer;
+  offer.set_process(memory.process);
+  offer.set_handle(memory.handle);
+  offer.set_bytes(memory.bytes);
+  return offer;
+}
+
 }  // namespace
 
 ServerMessage WeightsHeader(int64_t version, int chunk, Encoding encoding,
@@ -242,7 +250,7 @@ absl::Status ExchangeSession::AddContribution(
   if (served_.weights.secrets != nullptr && !engine_->traits().whole_batches) {
     TRIBUTARY_RETURN_IF_ERROR(assignments_.Check(
         c.step(), c.node(),
-        static_cast<int>(engine_->job().batch().micro_batches())));
+        static_cast<int>(engine_->job().batch().micro_batches()), c.chunk()));
   }
   arrivals_->Add(c.step(), incarnation_);
   NodeSum sum;
@@ -334,6 +342,9 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
         ": send the incarnation and the secret of the worker's Admission"));
   }
   TRIBUTARY_RETURN_IF_ERROR(engine_->CheckNotRevoked(incarnation_));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      chunks_, ChunkRanges::Create(hello.chunk_range(),
+                                   engine_->layout().chunk_count()));
   welcomed_ = true;
   ServerMessage welcome;
   welcome.mutable_welcome()->set_shard(served_.shard);
@@ -354,8 +365,9 @@ absl::Status ExchangeSession::OnAssigned(const Assigned& assigned) {
   if (!served_.weights.secrets->Proves(incarnation_, assigned)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "Assigned.secret does not prove that micro-batches ",
-        assigned.leaf_begin(), " to ", assigned.leaf_end(),
-        " are assigned to the worker: copy the fields of its Deal"));
+        assigned.leaf_begin(), " to ", assigned.leaf_end(), " (chunks ",
+        assigned.chunk_begin(), " to ", assigned.chunk_end(),
+        ") are assigned to the worker: copy the fields of its Deal"));
   }
   assignments_.Add(assigned, engine_->NewestPossibleStep());
   return absl::OkStatus();
@@ -389,16 +401,9 @@ void ExchangeSession::AgreeOnDevice(int arenas, ServerMessage* welcome) {
       share->AllocateGradients(std::min(arenas, kMostDeviceArenas) * elements);
   if (!gradients.ok()) return;
   device_gradients_ = *std::move(gradients);
-  const auto offer = [](const DeviceMemoryHandle& memory) {
-    DeviceMemoryOffer message;
-    message.set_process(memory.process);
-    message.set_handle(memory.handle);
-    message.set_bytes(memory.bytes);
-    return message;
-  };
   Welcome* const offers = welcome->mutable_welcome();
-  *offers->mutable_device_weights() = offer(share->weights());
-  *offers->mutable_device_gradients() = offer(device_gradients_.handle);
+  *offers->mutable_device_weights() = OfferOf(share->weights());
+  *offers->mutable_device_gradients() = OfferOf(device_gradients_.handle);
 }
 
 absl::Status ExchangeSession::OnMemoryAnswer(const MemoryAnswer& answer) {
@@ -417,7 +422,7 @@ absl::Status ExchangeSession::OnMemoryAnswer(const MemoryAnswer& answer) {
 
 void ExchangeSession::Subscribe(MemoryPlace place) {
   subscribed_ = true;
-  engine_->Subscribe(this, place);
+  engine_->Subscribe(this, place, chunks_);
 }
 
 }  // namespace tributary

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/codec/encoding.h"
 #include "common/os/shared_memory.h"
+#include "common/parameters/chunk_ranges.h"
 #include "common/stream/message_stream.h"
 #include "common/stream/received_floats.h"
 #include "common/update/aggregation/gradient_source.h"
@@ -56,9 +57,9 @@ struct TransportCounters {
 //    offers the GPU's memory as well; a worker that has mapped the GPU's memory
 //    leaves gradients and reads weights there instead.
 // 2. The session subscribes to the engine, and sends every version of every
-//    chunk: older versions first, and within a version the first layers first.
-//    It removes from the queue the versions that the worker no longer needs,
-//    which bounds the queue.
+//    chunk that the worker has asked for in Hello: older versions first, and
+//    within a version the first layers first. It removes from the queue the
+//    versions that the worker no longer needs, which bounds the queue.
 // 3. The worker shows its assignments (Assigned). The session passes its
 //    contributions to the engine. If a contribution is outside of its
 //    assignments, or the engine returns an error for it, the session drops the
@@ -149,12 +150,13 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // The next seven members are accessed only in calls that the stream makes.
+  // The next eight members are accessed only in calls that the stream makes.
   // The engine also reads incarnation_, on any thread, but only after the
   // session has subscribed.
   bool welcomed_ = false;
   // Set when the worker has proved it.
   int64_t incarnation_ = 0;
+  ChunkRanges chunks_;  // The chunks that the worker receives.
   ShownAssignments assignments_;
   bool subscribed_ = false;
   // The worker's shared memory, which holds its gradients. Null if gradients

@@ -92,7 +92,9 @@ class Exchange {
   // before the WorkState receives the assignment.
   virtual void ShowAssignment(const Deal& /*assignment*/) {}
 
-  // Sends version 0 of every chunk. `arena` holds the whole model.
+  // Sends version 0 of every chunk to which the worker contributes, which are
+  // all chunks unless it computes some stages of a pipeline. `arena` has the
+  // layout of the whole model.
   virtual void PushInitial(Buffer arena) = 0;
   // Returns the sender of a chunk's gradient sums. StepGradients pushes them.
   virtual GradientSender* SenderOf(int chunk) = 0;

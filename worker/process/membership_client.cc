@@ -47,6 +47,10 @@ void MembershipClient::Attach(WorkState* state) {
   absl::MutexLock lock(&mu_);
   state_ = state;
   if (!ended_.ok()) state->Fail(ended_);
+  if (finished_) {
+    state->SetLastVersion(last_version_);
+    state->SetFinished();
+  }
 }
 
 void MembershipClient::Detach() {
@@ -62,6 +66,30 @@ absl::StatusOr<Open> MembershipClient::AwaitOpen() {
   Await(&mu_, absl::Condition(&settled));
   if (!open_.has_value()) return ended_;
   return *open_;
+}
+
+absl::StatusOr<Stage> MembershipClient::AwaitStage(int64_t generation) {
+  const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return (stage_.has_value() && stage_->generation() > generation) ||
+           finished_ || stopped_ || !ended_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  Await(&mu_, absl::Condition(&settled));
+  if (finished_) return JobDoneStatus();
+  if (stopped_) return absl::CancelledError("the job was stopped");
+  if (!ended_.ok()) return ended_;
+  return *stage_;
+}
+
+void MembershipClient::SetStageOrdered(std::function<void()> ordered) {
+  absl::MutexLock lock(&mu_);
+  stage_ordered_ = std::move(ordered);
+}
+
+void MembershipClient::SetStepComplete(
+    std::function<void(int64_t step)> complete) {
+  absl::MutexLock lock(&mu_);
+  step_complete_ = std::move(complete);
 }
 
 absl::StatusOr<Group> MembershipClient::AwaitGroup() {
@@ -129,6 +157,11 @@ bool MembershipClient::OnMessage(const CoordinatorOrder& order,
     return true;
   }
   if (order.has_finished() && order.finished().stopped()) stopped_ = true;
+  if (order.has_stage()) {
+    stage_ = order.stage();
+    if (stage_ordered_) stage_ordered_();
+    return true;
+  }
   // Before Ready the coordinator sends nothing else. After Detach, orders have
   // no effect.
   if (state_ == nullptr) return true;
@@ -160,6 +193,10 @@ bool MembershipClient::OnMessage(const CoordinatorOrder& order,
       if (deal_) deal_(order.deal());
       state_->SetAssignment(order.deal());
       break;
+    case CoordinatorOrder::kStepComplete:
+      state_->SetStepComplete(order.step_complete().step());
+      if (step_complete_) step_complete_(order.step_complete().step());
+      break;
     case CoordinatorOrder::kEvaluated:
       state_->SetEvaluated(order.evaluated().version());
       break;
@@ -172,7 +209,8 @@ bool MembershipClient::OnMessage(const CoordinatorOrder& order,
         break;
       }
       finished_ = true;
-      state_->SetLastVersion(order.finished().version());
+      last_version_ = order.finished().version();
+      state_->SetLastVersion(last_version_);
       state_->SetFinished();
       break;
     default:

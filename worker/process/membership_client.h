@@ -57,7 +57,8 @@ class MembershipClient final
   // servers have joined. Returns the connection's error if it ends first.
   absl::StatusOr<Admission> AwaitAdmission() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Delivers orders, and the end of the connection, to `state` until Detach.
+  // Delivers orders, and the end of the connection, to `state` until Detach or
+  // until a further Attach, which also passes on that the job is done if it is.
   // Attach must be called before Ready is sent.
   void Attach(WorkState* state) ABSL_LOCKS_EXCLUDED(mu_);
   void Detach() ABSL_LOCKS_EXCLUDED(mu_);
@@ -66,6 +67,21 @@ class MembershipClient final
   // WorkState::RequestInitialize has been called by then. Returns the
   // connection's error if it ends first.
   absl::StatusOr<Open> AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
+
+  // ---- Pipelines only.
+  // Blocks until a Stage with a larger generation than `generation` has
+  // arrived, and returns the newest one, which may contain no stages. Returns
+  // JobDoneStatus() if the job finishes first, Cancelled if it is stopped, and
+  // the connection's error if it ends.
+  absl::StatusOr<Stage> AwaitStage(int64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
+  // Sets the callback that runs when a Stage arrives. It must not block; of
+  // this object's methods, it may call only Send. Null removes the callback,
+  // which no longer runs once SetStageOrdered has returned.
+  void SetStageOrdered(std::function<void()> ordered) ABSL_LOCKS_EXCLUDED(mu_);
+  // Sets the callback that receives the step of each StepComplete, after the
+  // WorkState. The restrictions of SetStageOrdered apply.
+  void SetStepComplete(std::function<void(int64_t step)> complete)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- All-reduce only.
   // Blocks until this worker is a member of a group. Returns JobDoneStatus() if
@@ -117,6 +133,9 @@ class MembershipClient final
   WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;
   std::optional<Admission> admission_ ABSL_GUARDED_BY(mu_);
   std::optional<Open> open_ ABSL_GUARDED_BY(mu_);
+  std::optional<Stage> stage_ ABSL_GUARDED_BY(mu_);  // The newest one.
+  std::function<void()> stage_ordered_ ABSL_GUARDED_BY(mu_);
+  std::function<void(int64_t)> step_complete_ ABSL_GUARDED_BY(mu_);
   std::optional<Group> group_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string> published_ ABSL_GUARDED_BY(mu_);
   std::function<void(int64_t)> save_ ABSL_GUARDED_BY(mu_);
@@ -126,6 +145,7 @@ class MembershipClient final
   // delivers.
   std::vector<int64_t> saves_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t last_version_ ABSL_GUARDED_BY(mu_) = 0;  // Set with finished_.
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   // OK while the connection exists, and an error once it has ended.
   absl::Status ended_ ABSL_GUARDED_BY(mu_);

@@ -19,6 +19,7 @@ constexpr int64_t kOtherMappings = 8192;
 SynchronousWork::SynchronousWork(const Options& options,
                                  const ArenaLayout* layout)
     : WorkState(options, layout),
+      chunk_count_(options.chunks.CountOf(layout->chunk_count())),
       arenas_{PrivatePages(layout->arena_elements() * int64_t{sizeof(float)}),
               PrivatePages(layout->arena_elements() * int64_t{sizeof(float)})},
       mapped_(layout->chunk_count(), false) {
@@ -35,7 +36,7 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
   }
   // Each chunk may become a mapping. If one could not be mapped, the others
   // would stay read-only.
-  const int64_t mappings = 2 * layout().chunk_count();
+  const int64_t mappings = 2 * int64_t{chunk_count_};
   if (servers > 1 && mappings > MaxMemoryMappings() - kOtherMappings) {
     return absl::FailedPreconditionError(absl::StrCat(
         "shared memory with several servers needs ", mappings,
@@ -58,6 +59,7 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
           kPageBytes));
     }
     for (const int chunk : layout().ChunksOf(shard, servers)) {
+      if (!options().chunks.Contains(chunk)) continue;
       const int64_t begin = chunk * bytes;
       TRIBUTARY_RETURN_IF_ERROR(memory.MapAt(arenas_[i].data() + begin,
                                              i * span + begin,
@@ -75,8 +77,24 @@ int64_t SynchronousWork::ChunkBytes() const {
 std::vector<absl::Span<char>> SynchronousWork::WeightMemory() const {
   if (own_arenas_[0] != nullptr) return {};
   PopulateUnmapped();
-  return {{arenas_[0].data(), static_cast<size_t>(arenas_[0].bytes())},
-          {arenas_[1].data(), static_cast<size_t>(arenas_[1].bytes())}};
+  if (options().chunks.all()) {
+    return {{arenas_[0].data(), static_cast<size_t>(arenas_[0].bytes())},
+            {arenas_[1].data(), static_cast<size_t>(arenas_[1].bytes())}};
+  }
+  std::vector<absl::Span<char>> memory;
+  for (const PrivatePages& arena : arenas_) {
+    int64_t end = 0;
+    for (const ChunkRange& range : options().chunks.ranges()) {
+      // Ranges may share a page.
+      const int64_t begin =
+          std::max(end, range.begin() * ChunkBytes() / kPageBytes * kPageBytes);
+      end = std::min(RoundUpToPage(range.end() * ChunkBytes()), arena.bytes());
+      if (begin >= end) continue;
+      memory.emplace_back(arena.data() + begin,
+                          static_cast<size_t>(end - begin));
+    }
+  }
+  return memory;
 }
 
 void SynchronousWork::PopulateUnmapped() const {
@@ -85,7 +103,7 @@ void SynchronousWork::PopulateUnmapped() const {
   if (std::find(mapped_.begin(), mapped_.end(), true) == mapped_.end()) return;
   for (const PrivatePages& arena : arenas_) {
     for (int chunk = 0; chunk < layout().chunk_count(); ++chunk) {
-      if (mapped_[chunk]) continue;
+      if (mapped_[chunk] || !options().chunks.Contains(chunk)) continue;
       const int64_t begin = chunk * ChunkBytes();
       arena.Populate(begin, std::min(ChunkBytes(), arena.bytes() - begin));
     }
@@ -122,11 +140,16 @@ void SynchronousWork::EndWrite(int chunk, int64_t version) {
 int64_t SynchronousWork::CompleteVersion() const {
   int64_t version = -1;
   for (const Slot& slot : slots_) {
-    if (slot.present == layout().chunk_count()) {
+    if (slot.present == chunk_count_) {
       version = std::max(version, slot.version);
     }
   }
   return version;
+}
+
+bool SynchronousWork::Holds(int64_t version) const {
+  const Slot& slot = slots_[version % 2];
+  return slot.version == version && slot.present == chunk_count_;
 }
 
 bool SynchronousWork::OnTaskEnd() {
@@ -158,7 +181,7 @@ bool SynchronousWork::HasRange(int64_t version, int first, int last) const {
 }
 
 bool SynchronousWork::MustGiveUp(const Task& task) const {
-  if (over() || parked_) return true;
+  if (over() || parked_ || LeftByPeers(task)) return true;
   // The new assignment may include micro-batches of the previous step, and the
   // task's step cannot proceed without them.
   return generation() != task.generation && CompleteVersion() < task.version;

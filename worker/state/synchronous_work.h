@@ -12,7 +12,8 @@
 namespace tributary {
 
 // Keeps two consecutive versions of the weights, each in an arena, a buffer for
-// the whole model. See WorkState for thread safety.
+// the whole model. If the worker receives only some chunks, the rest of the
+// arenas stays untouched and takes no memory. See WorkState for thread safety.
 //
 // Version v is in arena v % 2, so version v stays intact while chunks of
 // version v + 1 arrive, and a micro-batch that is reassigned after a worker
@@ -56,6 +57,7 @@ class SynchronousWork final : public WorkState {
   };
 
   int64_t CompleteVersion() const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  bool Holds(int64_t version) const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool DecideTraining(int64_t version, Task* task) const override
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool MustGiveUp(const Task& task) const override
@@ -69,7 +71,7 @@ class SynchronousWork final : public WorkState {
 
   // Returns the number of bytes of every chunk but the last.
   int64_t ChunkBytes() const;
-  // Calls PrivatePages::Populate for the chunks that are not mapped.
+  // Calls PrivatePages::Populate for the received chunks that are not mapped.
   void PopulateUnmapped() const;
 
   // Returns the arena of this version.
@@ -80,6 +82,7 @@ class SynchronousWork final : public WorkState {
                : reinterpret_cast<float*>(arenas_[version % 2].data());
   }
 
+  const int chunk_count_;  // Number of chunks that the worker receives.
   const PrivatePages arenas_[2];
   Buffer own_arenas_[2];  // See SetArenas. Null: arenas_ are in use.
   // True for each chunk that a server's connection has mapped into the arenas.

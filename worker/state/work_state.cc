@@ -55,6 +55,16 @@ void WorkState::SetAssignment(const Deal& assignment) {
   if (assignment.generation() <= assignment_.generation()) return;
   assignment_ = assignment;
   evaluated_ = std::max(evaluated_, assignment.evaluated_version());
+  if (!staged()) return;
+  const int64_t first = assignment.first_step();
+  done_micro_batches_.erase(done_micro_batches_.lower_bound(first),
+                            done_micro_batches_.end());
+  done_pieces_.erase(done_pieces_.lower_bound(first), done_pieces_.end());
+}
+
+void WorkState::SetStepComplete(int64_t step) {
+  absl::MutexLock lock(&mu_);
+  assignment_.set_first_step(std::max(assignment_.first_step(), step + 1));
 }
 
 void WorkState::SetEvaluated(int64_t version) {
@@ -168,6 +178,14 @@ bool WorkState::Decide(Task* task) const {
     return true;
   }
   if (assignment_.generation() == 0) return false;
+  // Chunks of other stages may still lack the step before.
+  if (staged() && assignment_.first_step() < version && Holds(version - 1)) {
+    Task repeated = *task;
+    if (AssignedMicroBatches(version - 1, &repeated)) {
+      *task = std::move(repeated);
+      return true;
+    }
+  }
   if (EvaluationDue(version) && evaluated_ < version) {
     task->kind = Task::Kind::kEvaluate;
     task->items = Missing(assignment_.piece_begin(), assignment_.piece_end(),
@@ -187,8 +205,16 @@ bool WorkState::AssignedMicroBatches(int64_t step, Task* task) const {
   return !task->items.empty();
 }
 
+bool WorkState::LeftByPeers(const Task& task) const {
+  if (!staged()) return false;
+  return task.generation != assignment_.generation() ||
+         (task.kind == Task::Kind::kTrain &&
+          task.version < assignment_.first_step());
+}
+
 void WorkState::MarkDone(const Task& task) {
   absl::MutexLock lock(&mu_);
+  if (staged() && task.generation != assignment_.generation()) return;
   auto& done =
       task.kind == Task::Kind::kTrain ? done_micro_batches_ : done_pieces_;
   done[task.version].insert(task.items.begin(), task.items.end());

@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "common/parameters/arena_layout.h"
-#include "proto/job.pb.h"
+#include "common/parameters/chunk_ranges.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/state/weights_sink.h"
@@ -65,6 +65,10 @@ class WorkState : public WeightsSink {
     // is a multiple of `evaluate_every`.
     bool evaluates = false;
     int64_t evaluate_every = 0;
+    // The chunks whose weights the worker receives. A version is complete when
+    // these have arrived. Must contain all chunks except in modes `synchronous`
+    // and `local_steps`.
+    ChunkRanges chunks;
   };
   // Creates the state that implements the job's consistency mode, such as
   // `synchronous`. `job` must be resolved (see ResolveJob). `layout` must
@@ -80,8 +84,13 @@ class WorkState : public WeightsSink {
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
   // Replaces the current assignment (the micro-batches and pieces of the
   // evaluation data that this worker computes) if `assignment` has a higher
-  // generation.
+  // generation. If the worker computes stages of a pipeline, the task under way
+  // is given up, and everything from step Deal.first_step on is computed again,
+  // because the workers of the other stages need it.
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
+  // Records that `step` is complete on all servers, so that no worker computes
+  // it again. Needed only in pipelines.
+  void SetStepComplete(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the evaluation of `version` is complete.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the job's last version, which is Options::steps unless the job stops
@@ -109,7 +118,8 @@ class WorkState : public WeightsSink {
   // yet. Never blocks.
   std::optional<Task> TryNextForTest() ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the trainer has computed and sent the task's items
-  // (micro-batches, or pieces of the evaluation data).
+  // (micro-batches, or pieces of the evaluation data). In a pipeline, no effect
+  // if the assignment has changed meanwhile.
   virtual void MarkDone(const Task& task);
   // Blocks until the task can read elements [begin, end) of its weights.
   // Returns false if the task must be given up; the caller then calls Next. May
@@ -135,6 +145,12 @@ class WorkState : public WeightsSink {
   // Returns the oldest of the chunks' newest versions, which is the newest
   // version that all chunks have reached. Returns -1 if a chunk has no version.
   virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
+  // Returns true if all chunks that the worker receives are present at this
+  // version. May return false for other versions than the newest complete one
+  // in modes that pipelines do not use.
+  virtual bool Holds(int64_t version) const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return version == CompleteVersion();
+  }
   // Called when no evaluation is due; `version` is CompleteVersion(). Sets
   // `*task` to the next training task or, in asynchronous mode, to a request
   // for a step lease. Returns false if there is nothing to do yet.
@@ -166,10 +182,17 @@ class WorkState : public WeightsSink {
   int64_t generation() const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return assignment_.generation();
   }
+  // Returns true if `task`, which computes stages of a pipeline, must be given
+  // up, because the workers of other stages do not compute it any more.
+  bool LeftByPeers(const Task& task) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
   mutable absl::Mutex mu_;
 
  private:
+  // Returns true if the assignment is part of a pipeline.
+  bool staged() const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return assignment_.stage_end() > 0;
+  }
   void EndTask() ABSL_LOCKS_EXCLUDED(mu_);
   // Sets `*task` to the next task and returns true, or returns false if there
   // is nothing to do yet.

@@ -150,6 +150,36 @@ TEST_F(ExchangeSessionTest, RefusesAContributionInAnotherEncoding) {
   ExpectClosed(absl::StatusCode::kInvalidArgument, "encoding BFLOAT16");
 }
 
+TEST_F(ExchangeSessionTest, SendsOnlyTheChunksThatTheWorkerReceives) {
+  Start();
+  WorkerMessage hello = HelloOf(3);
+  ChunkRange* const range = hello.mutable_hello()->add_chunk_range();
+  range->set_begin(1);
+  range->set_end(2);
+  Receive(hello);
+  const auto welcome = stream_.Read(session_.get());
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_THAT(welcome->message.welcome().chunk(), ElementsAre(0, 1, 2));
+  Initialize();
+  // It may contribute to the others all the same.
+  for (int chunk = kSessionChunks - 1; chunk >= 0; --chunk) {
+    Contribute(0, chunk);
+  }
+  EXPECT_EQ(engine_->chunks().FindMissingWork()->step(), 1);
+  EXPECT_THAT(Sent(), ElementsAre(P(0, 1), P(1, 1)));
+  session_->OnGone();
+  Contribute(1, 1);
+  EXPECT_THAT(Sent(), ElementsAre());
+}
+
+TEST_F(ExchangeSessionTest, RefusesChunksThatTheModelDoesNotHave) {
+  Start();
+  WorkerMessage hello = HelloOf(3);
+  hello.mutable_hello()->add_chunk_range()->set_end(kSessionChunks + 1);
+  Receive(hello);
+  ExpectClosed(absl::StatusCode::kInvalidArgument, "chunk_range [0, 4)");
+}
+
 // The session of a worker that must prove its incarnation and its assignment.
 class ProvingSessionTest : public ExchangeSessionTest {
  protected:
@@ -212,6 +242,39 @@ TEST_F(ProvingSessionTest, AcceptsOnlyTheAssignedMicroBatches) {
   Contribute(3, 0);  // Node 1: micro-batches 0 to 3.
   ExpectClosed(absl::StatusCode::kInvalidArgument, "micro-batch 2");
   EXPECT_THAT(violators_, ElementsAre(5));
+}
+
+TEST_F(ProvingSessionTest, AcceptsOnlyTheAssignedChunks) {
+  Start();
+  Receive(HelloFrom(5));
+  Initialize();
+  Deal deal;
+  deal.set_generation(1);
+  deal.set_leaf_end(4);
+  deal.set_chunk_begin(1);
+  deal.set_chunk_end(2);
+  WorkerMessage message;
+  Assigned* const assigned = message.mutable_assigned();
+  assigned->set_generation(1);
+  assigned->set_leaf_end(4);
+  assigned->set_chunk_begin(1);
+  assigned->set_chunk_end(2);
+  assigned->set_secret(secrets_.OfAssignment(5, deal));
+  Receive(message);
+  Contribute(0, 1);
+  EXPECT_FALSE(stream_.closed().has_value());
+  Contribute(0, 2);
+  ExpectClosed(absl::StatusCode::kInvalidArgument, "chunks [1, 2)");
+  EXPECT_THAT(violators_, ElementsAre(5));
+}
+
+TEST_F(ProvingSessionTest, RefusesChunksThatTheProofDoesNotName) {
+  Start();
+  Receive(HelloFrom(5));
+  WorkerMessage message = AssignedTo(5, 0, 4);
+  message.mutable_assigned()->set_chunk_end(2);
+  Receive(message);
+  ExpectClosed(absl::StatusCode::kPermissionDenied, "chunks 0 to 2");
 }
 
 TEST_F(ProvingSessionTest, RefusesAnAssignmentOfAnotherWorker) {

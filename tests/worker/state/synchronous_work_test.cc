@@ -237,5 +237,138 @@ TEST(SynchronousWorkMemory, MapsNothingIfThereAreTooManyChunks) {
 INSTANTIATE_TEST_SUITE_P(Servers, SynchronousWorkMemoryTest,
                          ::testing::Values(0, 1));
 
+// A worker that computes a stage with chunk 1 of a pipeline.
+class StageWorkTest : public WorkStateFixture {
+ protected:
+  StageWorkTest() : WorkStateFixture(/*pieces=*/0) {
+    WorkState::Options options{/*steps=*/4, /*evaluates=*/true,
+                               /*evaluate_every=*/2};
+    ChunkRanges::Message ranges;
+    ChunkRange* const range = ranges.Add();
+    range->set_begin(1);
+    range->set_end(2);
+    options.chunks = *ChunkRanges::Create(ranges, kChunks);
+    state_ = std::make_unique<SynchronousWork>(options, layout_.get());
+  }
+
+  void Assign(int64_t generation, int begin, int end, int64_t first_step,
+              int64_t pieces = 0) {
+    Deal deal;
+    deal.set_generation(generation);
+    deal.set_leaf_begin(begin);
+    deal.set_leaf_end(end);
+    deal.set_piece_end(pieces);
+    deal.set_stage_begin(1);
+    deal.set_stage_end(2);
+    deal.set_first_step(first_step);
+    state_->SetAssignment(deal);
+  }
+  void BeginStage() {
+    Arrive(1, 0);
+    EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
+    Assign(1, 0, 2, /*first_step=*/0);
+  }
+  // Computes the next task, which must train this step.
+  void Compute(int64_t step) {
+    const Task task = state_->Next();
+    ASSERT_EQ(task.kind, Kind::kTrain);
+    ASSERT_EQ(task.version, step);
+    state_->MarkDone(task);
+  }
+};
+
+TEST_F(StageWorkTest, AVersionIsCompleteWhenItsChunksAre) {
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  BeginStage();
+  const Task task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kTrain);
+  EXPECT_TRUE(state_->AwaitWeights(task, 16, 32));
+  EXPECT_EQ(state_->Weights(0)[16], 1);
+  state_->MarkDone(task);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  Arrive(1, 1);
+  Compute(1);
+}
+
+TEST_F(StageWorkTest, PinsOnlyTheMemoryOfItsChunks) {
+  const std::vector<absl::Span<char>> memory = state_->WeightMemory();
+  ASSERT_EQ(memory.size(), 2u);
+  for (const auto& pages : memory) {
+    EXPECT_EQ(pages.size(), static_cast<size_t>(kPageBytes));
+  }
+}
+
+TEST_F(StageWorkTest, ANewAssignmentRepeatsTheStepsThatAreNotComplete) {
+  BeginStage();
+  Compute(0);
+  Arrive(1, 1);
+  Compute(1);
+  // A worker of another stage is replaced before chunk 0 has had step 0.
+  Assign(2, 0, 4, /*first_step=*/0);
+  Compute(0);
+  Compute(1);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  // The next replacement comes when step 0 is complete everywhere.
+  Assign(3, 0, 2, /*first_step=*/1);
+  Compute(1);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+}
+
+TEST_F(StageWorkTest, ANewAssignmentEndsTheTaskUnderWay) {
+  BeginStage();
+  const Task task = state_->Next();
+  EXPECT_FALSE(state_->GivenUp(task));
+  Assign(2, 0, 2, /*first_step=*/0);
+  EXPECT_TRUE(state_->GivenUp(task));
+  state_->MarkDone(task);  // It does not count.
+  Compute(0);
+}
+
+// Not all workers repeat a step that is complete meanwhile: one that does would
+// wait for the others.
+TEST_F(StageWorkTest, DoesNotRepeatAStepThatIsCompleteMeanwhile) {
+  BeginStage();
+  Compute(0);
+  Arrive(1, 1);
+  Assign(2, 0, 2, /*first_step=*/0);
+  const Task task = state_->Next();
+  EXPECT_EQ(task.version, 0);
+  EXPECT_FALSE(state_->GivenUp(task));
+  state_->SetStepComplete(0);
+  EXPECT_TRUE(state_->GivenUp(task));
+  Compute(1);
+}
+
+TEST_F(StageWorkTest, DoesNotRepeatAStepWhoseWeightsAreOverwritten) {
+  BeginStage();
+  Compute(0);
+  Arrive(1, 1);
+  Compute(1);
+  Arrive(1, 2);
+  Assign(2, 0, 2, /*first_step=*/0);
+  state_->SetEvaluated(2);
+  Compute(1);
+  Compute(2);
+}
+
+TEST_F(StageWorkTest, RepeatsAStepBeforeTheEvaluationOfItsVersion) {
+  BeginStage();
+  Compute(0);
+  Arrive(1, 1);
+  Compute(1);
+  Arrive(1, 2);
+  Assign(2, 0, 2, /*first_step=*/1, /*pieces=*/2);
+  Compute(1);
+  Task task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kEvaluate);
+  EXPECT_EQ(task.version, 2);
+  state_->MarkDone(task);
+  // All stages are needed again for the pieces, too.
+  Assign(3, 0, 2, /*first_step=*/2, /*pieces=*/2);
+  task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kEvaluate);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1}));
+}
+
 }  // namespace
 }  // namespace tributary

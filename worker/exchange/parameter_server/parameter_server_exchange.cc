@@ -34,6 +34,7 @@ Hello MakeHello(const ParameterServerExchange::Options& options,
   hello.set_attempt(options.attempt);
   hello.set_job_id(options.job_id);
   hello.set_signature(layout.signature());
+  *hello.mutable_chunk_range() = options.chunks.ranges();
   if (options.servers.size() == 1 && options.map_device != nullptr) {
     hello.set_device_arenas(options.device_arenas);
   }
@@ -49,7 +50,11 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
       parts_(options.job.exchange(),
              ResolveExchange(options.job).contributions_answered,
              static_cast<int>(options.servers.size()), layout, sink),
-      whole_batches_(ResolveExchange(options.job).whole_batches) {
+      whole_batches_(ResolveExchange(options.job).whole_batches),
+      chunk_end_(options.chunk_end == 0 ? layout->chunk_count()
+                                        : options.chunk_end) {
+  parts_.chunks = options.chunks;
+  parts_.first_chunk = options.chunk_begin;
   if (options.servers.size() == 1) parts_.map_device = options.map_device;
   parts_.log = options.log;
   if (options.trace != nullptr) {
@@ -161,6 +166,8 @@ void ParameterServerExchange::ShowAssignment(const Deal& assignment) {
   assigned.set_generation(assignment.generation());
   assigned.set_leaf_begin(assignment.leaf_begin());
   assigned.set_leaf_end(assignment.leaf_end());
+  assigned.set_chunk_begin(assignment.chunk_begin());
+  assigned.set_chunk_end(assignment.chunk_end());
   assigned.set_secret(assignment.secret());
   for (const auto& connection : connections_) {
     connection->ShowAssignment(assigned);
@@ -168,7 +175,7 @@ void ParameterServerExchange::ShowAssignment(const Deal& assignment) {
 }
 
 void ParameterServerExchange::PushInitial(Buffer arena) {
-  for (int chunk = 0; chunk < parts_.layout->chunk_count(); ++chunk) {
+  for (int chunk = parts_.first_chunk; chunk < chunk_end_; ++chunk) {
     ConnectionFor(chunk).PushInitial(chunk, arena);
   }
 }

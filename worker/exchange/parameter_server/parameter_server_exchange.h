@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
 #include "common/parameters/arena_layout.h"
+#include "common/parameters/chunk_ranges.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/exchange.h"
@@ -52,6 +53,12 @@ class ParameterServerExchange final : public Exchange {
     std::string secret;  // Value of Admission.secret.
     int64_t attempt = 0;
     std::string job_id;  // Value of Admission.job_id.
+    // The chunks whose weights the worker receives.
+    ChunkRanges chunks;
+    // The chunks to which the worker contributes, and whose initial values it
+    // sends: [chunk_begin, chunk_end), or all if chunk_end is 0.
+    int chunk_begin = 0;
+    int chunk_end = 0;
     absl::Duration connect_timeout = absl::Seconds(60);
     // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
     // null, the memory is not pinned.
@@ -114,6 +121,7 @@ class ParameterServerExchange final : public Exchange {
 
   ExchangeParts parts_;
   const bool whole_batches_;  // See ExchangeTraits.
+  const int chunk_end_;       // See Options.
   std::unique_ptr<BufferPool> arenas_;
   // Indexed by shard.
   std::vector<std::unique_ptr<ServerConnection>> connections_;

@@ -132,7 +132,7 @@ void ServerConnection::Send(int64_t step, NodeChunk sum) {
         NoticesPerMessage(parts_->layout->chunk_count() / parts_->servers,
                           parts_->layout->chunk_elements()));
     // Backward ends with the first chunk.
-    const bool more = sum.chunk >= parts_->servers;
+    const bool more = sum.chunk >= parts_->first_chunk + parts_->servers;
     {
       absl::MutexLock lock(&memory_mu_);
       held_.insert({{sum.chunk, step}, std::move(sum.arena)});
@@ -230,6 +230,7 @@ bool ServerConnection::Fail(const absl::Status& status) {
 
 absl::Status ServerConnection::Check(int chunk, int64_t version) const {
   if (chunk >= 0 && chunk < parts_->layout->chunk_count() &&
+      parts_->chunks.Contains(chunk) &&
       ArenaLayout::ShardOf(chunk, parts_->servers) == shard_ && version >= 0) {
     return absl::OkStatus();
   }

@@ -20,6 +20,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/os/shared_memory.h"
 #include "common/parameters/arena_layout.h"
+#include "common/parameters/chunk_ranges.h"
 #include "common/stream/message_stream.h"
 #include "common/stream/received_floats.h"
 #include "proto/job.pb.h"
@@ -48,6 +49,10 @@ struct ExchangeParts {
   const ArenaLayout* const layout;
   WeightsSink* const sink;
   const int servers;
+  // The chunks whose weights the worker receives, and the first chunk to which
+  // it contributes.
+  ChunkRanges chunks;
+  int first_chunk = 0;
   const ExchangeSpec::Transport transport;
   // True if servers answer each contribution (gradient sum) with an Outcome;
   // see ExchangeTraits::contributions_answered.

@@ -59,7 +59,8 @@ class GpuServer final : public ExchangeServers {
   }
 
  private:
-  void SetDevice(int rank, ParameterServerExchange::Options* options) override {
+  void SetOptions(int rank,
+                  ParameterServerExchange::Options* options) override {
     options->device_arenas = gpus_.arenas;
     options->map_device =
         [device = devices_[rank].get()](const DeviceMemoryHandle& handle)

@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> ExchangeServers::Connect(
   options.incarnation = rank + 1;
   options.attempt = kAttempt;
   options.job_id = kJobId;
-  SetDevice(rank, &options);
+  SetOptions(rank, &options);
   return ParameterServerExchange::Create(options, &layout_, sink, &OpenStream);
 }
 

@@ -51,10 +51,10 @@ class ExchangeServers : public ExchangePeers {
     int64_t sample_count = 0;
   };
 
-  // Sets the options with which the worker `rank` maps the memory of the
-  // server's GPU.
-  virtual void SetDevice(int /*rank*/,
-                         ParameterServerExchange::Options* /*options*/) {}
+  // Sets the options that differ between workers: how the worker `rank` maps
+  // the memory of the server's GPU, and which chunks it receives.
+  virtual void SetOptions(int /*rank*/,
+                          ParameterServerExchange::Options* /*options*/) {}
 
   void MakeStore(int shard, const Options& options);
   void Listen(int shard);

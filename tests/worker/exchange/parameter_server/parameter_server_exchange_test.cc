@@ -113,6 +113,8 @@ class ParameterServerExchangeTest : public testing::Test {
       ASSERT_TRUE(hello.has_value());
       EXPECT_EQ(hello->message.hello().incarnation(), 7);
       EXPECT_EQ(hello->message.hello().secret(), "secret");
+      EXPECT_EQ(hello->message.hello().chunk_range_size(),
+                options_.chunks.ranges().size());
     }
   }
 
@@ -149,6 +151,8 @@ TEST_F(ParameterServerExchangeTest, ShowsAnAssignmentBeforeContributions) {
   deal.set_generation(4);
   deal.set_leaf_begin(1);
   deal.set_leaf_end(3);
+  deal.set_chunk_begin(2);
+  deal.set_chunk_end(5);
   deal.set_secret("of the deal");
   Push(/*step=*/0, /*chunk=*/0);
   exchange_->ShowAssignment(deal);
@@ -159,6 +163,8 @@ TEST_F(ParameterServerExchangeTest, ShowsAnAssignmentBeforeContributions) {
     EXPECT_EQ(assigned.generation(), 4);
     EXPECT_EQ(assigned.leaf_begin(), 1);
     EXPECT_EQ(assigned.leaf_end(), 3);
+    EXPECT_EQ(assigned.chunk_begin(), 2);
+    EXPECT_EQ(assigned.chunk_end(), 5);
     EXPECT_EQ(assigned.secret(), "of the deal");
   }
 }
@@ -231,6 +237,65 @@ TEST_F(ParameterServerExchangeTest, RefusesTheWeightsOfAnotherServersChunk) {
                                     HasSubstr("server 0 (a:1): sent chunk 1")));
   EXPECT_TRUE(streams_[0]->cancelled());
   EXPECT_TRUE(sink_.written.empty());
+}
+
+// A stage that has chunks 2 to 4.
+class StageExchangeTest : public ParameterServerExchangeTest {
+ protected:
+  StageExchangeTest() {
+    ChunkRanges::Message ranges;
+    ChunkRange* const range = ranges.Add();
+    range->set_begin(2);
+    range->set_end(5);
+    options_.chunks =
+        *ChunkRanges::Create(ranges, kParameterServerExchangeChunks);
+    options_.chunk_begin = 2;
+    options_.chunk_end = 5;
+  }
+};
+
+TEST_F(StageExchangeTest, RefusesWeightsThatItHasNotAskedFor) {
+  Connect();
+  EXPECT_TRUE(streams_[0]->Receive(WeightsOf(4, 0), Bytes(1)));
+  EXPECT_EQ(sink_.first, absl::OkStatus());
+  EXPECT_TRUE(streams_[1]->Receive(WeightsOf(5, 0), Bytes(1)));
+  EXPECT_TRUE(absl::IsInvalidArgument(sink_.first)) << sink_.first;
+  EXPECT_THAT(sink_.first.message(), HasSubstr("sent chunk 5"));
+}
+
+TEST_F(StageExchangeTest, SendsTheInitialValuesOfItsChunks) {
+  Connect();
+  exchange_->PushInitial(TakeArena());
+  std::vector<int> sent;
+  for (FakeStream* const stream : streams_) {
+    while (const auto next = stream->Read()) {
+      sent.push_back(next->message.initial().chunk());
+    }
+  }
+  EXPECT_THAT(sent, ElementsAre(2, 4, 3));
+}
+
+// Backward ends with chunk 3 of server 1, and with chunk 2 of server 0.
+TEST_F(StageExchangeTest, AnnouncesItsGradientsAtTheEndOfBackward) {
+  ShareHost();
+  options_.job.mutable_exchange()->set_transport(ExchangeSpec::AUTO);
+  Connect();
+  for (FakeStream* const stream : streams_) {
+    ServerMessage welcome;
+    welcome.mutable_welcome()->mutable_memory();
+    stream->Receive(welcome);
+    EXPECT_TRUE(stream->Read().has_value());
+  }
+  for (const int chunk : {4, 3, 2}) Push(5, chunk);
+  std::vector<int> announced;
+  for (FakeStream* const stream : streams_) {
+    while (const auto next = stream->Read()) {
+      for (const Contribution& c : next->message.in_memory().contribution()) {
+        announced.push_back(c.chunk());
+      }
+    }
+  }
+  EXPECT_THAT(announced, ElementsAre(4, 2, 3));
 }
 
 TEST_F(ParameterServerExchangeTest, RefusesWeightsOfAWrongSize) {
