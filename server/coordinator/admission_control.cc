@@ -23,6 +23,19 @@ std::string CannotTakePart(const Member& member, const absl::Status& reason) {
   return absl::StrCat(member.Name(), " cannot take part: ", reason.message());
 }
 
+// Returns the members that have been expected to report Synced since before
+// `deadline`. None is expected to before the time `initialized`.
+std::vector<int64_t> ExpectedBefore(absl::Time deadline, absl::Time initialized,
+                                    const Membership& membership) {
+  std::vector<int64_t> late;
+  for (const auto& [incarnation, member] : membership.members()) {
+    if (std::max(member.opened_since, initialized) < deadline) {
+      late.push_back(incarnation);
+    }
+  }
+  return late;
+}
+
 }  // namespace
 
 AdmissionControl::AdmissionControl(Attempt* attempt, WorkAssignment* assignment,
@@ -90,6 +103,7 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
   absl::Status fits = CheckExternalData(ready.data(), attempt_.options.job);
   if (fits.ok()) fits = CheckReady(ready);
   if (fits.ok()) fits = CheckFacts(ready.data(), attempt_.options.job);
+  if (fits.ok()) fits = attempt_.mode->CheckReady(ready);
   if (!fits.ok()) {
     // The returned error closes the worker's connection.
     RefuseWorker(member->incarnation, fits, CannotTakePart(*member, fits));
@@ -100,6 +114,8 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
   }
   member->device = ready.device();
   member->nccl_device = ready.nccl_device();
+  member->stage_address = ready.stage_address();
+  member->local_stage_address = ready.local_stage_address();
   member->ready = true;
   quorum_.Add(*member, ready, layout.signature(), attempt_.now());
   TRIBUTARY_RETURN_IF_ERROR(PrepareIfDue());
@@ -202,7 +218,7 @@ void AdmissionControl::EndWaits() {
   const std::string within =
       absl::StrCat(" within ", absl::FormatDuration(timeout));
   if (!initialized_ && attempt_.servers.all_have(0)) SetInitialized();
-  if (!initialized_) {
+  if (!initialized_ && !attempt_.in_stages()) {
     if (initializer_ != 0 && now - initializer_since_ > timeout) {
       Dismiss(initializer_,
               absl::StrCat(attempt_.membership.Find(initializer_)->Name(),
@@ -211,13 +227,8 @@ void AdmissionControl::EndWaits() {
     return;
   }
   if (!attempt_.phase.waiting() || has_trained()) return;
-  std::vector<int64_t> late;
-  for (const auto& [incarnation, member] : attempt_.membership.members()) {
-    if (now - std::max(member.opened_since, initialized_since_) > timeout) {
-      late.push_back(incarnation);
-    }
-  }
-  for (const int64_t incarnation : late) {
+  for (const int64_t incarnation :
+       ExpectedBefore(now - timeout, initialized_since_, attempt_.membership)) {
     Dismiss(incarnation,
             absl::StrCat(attempt_.membership.Find(incarnation)->Name(),
                          " has not reported Synced", within));
@@ -247,7 +258,8 @@ void AdmissionControl::OpenWaiting() {
   if (attempt_.keeps_replicas() && !servers.all_replicated()) return;
   for (const auto& [incarnation, listed] : attempt_.membership.members()) {
     if (!listed.ready) continue;
-    const bool initialize = !initialized_ && initializer_ == 0;
+    const bool initialize =
+        !attempt_.in_stages() && !initialized_ && initializer_ == 0;
     if (listed.opened && !initialize) continue;
     if (initialize) {
       initializer_ = incarnation;
@@ -255,26 +267,34 @@ void AdmissionControl::OpenWaiting() {
     }
     Member* const member = attempt_.membership.Find(incarnation);
     member->opened = true;
-    member->opened_since = attempt_.now();
+    // In a pipeline, the time begins with the Stage.
+    if (!attempt_.in_stages()) member->opened_since = attempt_.now();
     CoordinatorOrder order = open_;
     order.mutable_open()->set_initialize(initialize);
     member->link->Send(order);
   }
+  assignment_.OrderStages();
 }
 
-absl::Status AdmissionControl::OnSynced(Member* member) {
+absl::Status AdmissionControl::OnSynced(Member* member, const Synced& synced) {
   if (!member->opened) {
     return absl::FailedPreconditionError("Synced before Open");
   }
-  if (member->synced) return absl::OkStatus();
+  if (member->synced || !attempt_.mode->OnSynced(*member, synced)) {
+    return absl::OkStatus();
+  }
   member->synced = true;
-  // A worker has received the weights only if the servers have them. The one
-  // that has to send them first may claim it, too.
-  if (!initialized_ && member->incarnation != initializer_) SetInitialized();
+  // A worker has received the weights only if the servers have them, unless it
+  // had to send them, or some of them, first.
+  if (!initialized_ && !attempt_.in_stages() &&
+      member->incarnation != initializer_) {
+    SetInitialized();
+  }
   first_synced_ = std::min(first_synced_, attempt_.now());
   if (attempt_.phase.training()) {
     assignment_.Assign();
   } else {
+    assignment_.OrderStages();
     StartIfDue();
   }
   return absl::OkStatus();
@@ -320,6 +340,7 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
 
 void AdmissionControl::RemoveWorker(int64_t incarnation) {
   quorum_.Remove(incarnation);
+  if (attempt_.phase.waiting()) assignment_.OrderStages();
   if (initializer_ != incarnation) return;
   initializer_ = 0;
   if (!initialized_) OpenWaiting();

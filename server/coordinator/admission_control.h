@@ -33,7 +33,8 @@ namespace tributary {
 //   3. When all servers are configured (and, with recovery.journal, have
 //      replicated their state), the workers receive the order Open: they
 //      connect to all servers and fetch the weights. In a new job, one worker
-//      initializes the weights first.
+//      initializes the weights first. In a pipeline, workers connect when they
+//      receive the order Stage, and each initializes the weights of its stages.
 //   4. Workers report Synced when they have all weights. Training begins when
 //      StartQuorum::awaited() workers have reported Synced, or when the start
 //      timeout has passed since the first worker reported it.
@@ -53,7 +54,7 @@ class AdmissionControl {
   // workers, or an error of AttemptPhase::CheckWorkerMayJoin.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
-  absl::Status OnSynced(Member* member);
+  absl::Status OnSynced(Member* member, const Synced& synced);
   // Handles an error from which a worker cannot recover. Removes the worker if
   // its exit code says that a new process can take its place. Otherwise:
   // - If the worker was ready and training has not begun, fails the job. During

@@ -19,7 +19,8 @@ Attempt::Attempt(const AttemptOptions& attempt_options, Clock attempt_clock)
       membership(static_cast<int>(options.job.batch().micro_batches()),
                  options.lease),
       servers(options.servers),
-      mode(RunMode::Create(options.job, &membership, &servers)) {}
+      mode(CreateRunMode(options.job, options.pipeline_stages, &membership,
+                         &servers)) {}
 
 absl::Duration Attempt::lease() const {
   return draining ? std::min(options.lease, kDrainLease) : options.lease;

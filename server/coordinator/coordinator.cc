@@ -100,7 +100,7 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
     case WorkerReport::kReady:
       return admission_.OnReady(member, report.ready());
     case WorkerReport::kSynced:
-      return admission_.OnSynced(member);
+      return admission_.OnSynced(member, report.synced());
     case WorkerReport::kHeartbeat:
       TRIBUTARY_RETURN_IF_ERROR(
           CheckStatistics(report.heartbeat().statistics()));

@@ -66,7 +66,7 @@ void Training::Prepare(ArenaLayout layout, const Ready& ready,
     attempt_.progress->Resume(beginning.version, beginning.job_state);
   }
   assignment_.Begin(attempt_.progress->evaluations().evaluated_version());
-  attempt_.mode->Begin(beginning.version);
+  attempt_.mode->Begin(beginning.version, ready);
   attempt_.checkpoints.emplace(
       attempt_.options.job, ready, attempt_.options.servers,
       beginning.saved_version, attempt_.options.checkpoints);

@@ -32,8 +32,22 @@ void WorkAssignment::AssignIfDue() {
 void WorkAssignment::AssignNow() {
   assignment_due_ = false;
   assigned_ = attempt_.now();
-  auto orders = attempt_.mode->Assign(
-      attempt_.progress->facts().evaluation_pieces(), attempt_.now());
+  Send(attempt_.mode->Assign(attempt_.progress->facts().evaluation_pieces(),
+                             attempt_.now()));
+  GrantSteps();
+}
+
+void WorkAssignment::OrderStages() {
+  if (!attempt_.in_stages() || !attempt_.layout.has_value()) return;
+  if (attempt_.phase.training()) {
+    Assign();
+  } else if (attempt_.phase.waiting()) {
+    Send(attempt_.mode->OrderStages(attempt_.now()));
+  }
+}
+
+void WorkAssignment::Send(
+    std::map<int64_t, std::vector<CoordinatorOrder>> orders) {
   for (auto& [incarnation, list] : orders) {
     const Member* const member = attempt_.membership.Find(incarnation);
     for (CoordinatorOrder& order : list) {
@@ -41,12 +55,14 @@ void WorkAssignment::AssignNow() {
         Deal* const deal = order.mutable_deal();
         deal->set_evaluated_version(announced_version_);
         deal->set_secret(secrets_.OfAssignment(incarnation, *deal));
+        for (StagePeer& peer : *deal->mutable_peer()) {
+          peer.set_secret(secrets_.OfPair(incarnation, peer.incarnation()));
+        }
       }
       member->link->Send(order);
     }
     attempt_.progress->breakdown()->Introduce(incarnation, member->rank);
   }
-  GrantSteps();
 }
 
 void WorkAssignment::GrantSteps() {

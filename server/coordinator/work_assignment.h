@@ -3,6 +3,8 @@
 #define TRIBUTARY_SERVER_COORDINATOR_WORK_ASSIGNMENT_H_
 
 #include <cstdint>
+#include <map>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -24,6 +26,10 @@ class WorkAssignment {
   // when the attempt begins.
   void Begin(int64_t version) { announced_version_ = version; }
 
+  // In a pipeline, decides again which worker computes which stages, after a
+  // worker was opened or lost; see RunMode::OrderStages. During training, calls
+  // Assign, which includes this.
+  void OrderStages();
   // Assigns all micro-batches of a step, and all pieces of each evaluation (the
   // parts into which the held-out data are divided), to the synced workers
   // (those that have all weights), unless the run mode keeps the existing
@@ -55,6 +61,8 @@ class WorkAssignment {
   int64_t StepLimit() const;
   // Implements Assign, without delay.
   void AssignNow();
+  // Completes the Deals with what the mode does not know, and sends the orders.
+  void Send(std::map<int64_t, std::vector<CoordinatorOrder>> orders);
 
   Attempt& attempt_;
   const MemberSecrets secrets_;

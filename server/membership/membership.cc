@@ -181,32 +181,36 @@ std::map<int64_t, Deal> Membership::AssignWork(int64_t pieces, absl::Time now,
       ChooseAssignment(micro_batches_, costs);
   costs.transfer_seconds = 0;  // Evaluation transfers almost nothing.
   const Assignment piece_assignment = ChooseAssignment(pieces, costs);
-  ++generation_;
+  const int64_t generation = NextGeneration();
   int micro_batch = 0;
   int64_t piece = 0;
   std::map<int64_t, Deal> assignments;
   for (size_t i = 0; i < active.size(); ++i) {
-    Member& member = members_.at(active[i]->incarnation);
-    member.first_micro_batch = micro_batch;
-    member.micro_batches = static_cast<int>(micro_batch_assignment[i]);
-    member.contributions = static_cast<int>(
-        MaximalSubtrees({micro_batch, micro_batch + member.micro_batches},
-                        micro_batches_)
-            .size());
-    member.speed.Restart(/*has_micro_batches=*/member.micro_batches > 0, now);
-    Deal& assignment = assignments[member.incarnation];
-    assignment.set_generation(generation_);
+    Deal& assignment = assignments[active[i]->incarnation];
+    assignment.set_generation(generation);
     assignment.set_leaf_begin(micro_batch);
-    assignment.set_leaf_end(micro_batch += member.micro_batches);
+    assignment.set_leaf_end(micro_batch +=
+                            static_cast<int>(micro_batch_assignment[i]));
     assignment.set_piece_begin(piece);
     assignment.set_piece_end(piece += piece_assignment[i]);
-    if (member.earlier_pieces.size() >= kMostEarlierPieces) {
-      member.earlier_pieces.erase(member.earlier_pieces.begin());
-    }
-    member.earlier_pieces.push_back(member.pieces);
-    member.pieces = {assignment.piece_begin(), assignment.piece_end()};
+    Record(assignment, now, &members_.at(active[i]->incarnation));
   }
   return assignments;
+}
+
+void Membership::Record(const Deal& deal, absl::Time now,
+                        Member* member) const {
+  const LeafRange leaves = {deal.leaf_begin(), deal.leaf_end()};
+  member->first_micro_batch = leaves.begin;
+  member->micro_batches = leaves.end - leaves.begin;
+  member->contributions =
+      static_cast<int>(MaximalSubtrees(leaves, micro_batches_).size());
+  member->speed.Restart(/*has_micro_batches=*/member->micro_batches > 0, now);
+  if (member->earlier_pieces.size() >= kMostEarlierPieces) {
+    member->earlier_pieces.erase(member->earlier_pieces.begin());
+  }
+  member->earlier_pieces.push_back(member->pieces);
+  member->pieces = {deal.piece_begin(), deal.piece_end()};
 }
 
 bool Membership::AssignmentIsSlow(absl::Time now) const {

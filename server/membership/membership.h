@@ -41,14 +41,19 @@ struct Member {
   // See the fields of Ready with the same names.
   std::string device;
   std::string nccl_device;
+  std::string stage_address;
+  LocalAddress local_stage_address;
   absl::Time last_heard;
   // How far the worker has joined; these become true one after another.
   bool admitted = false;  // The coordinator has sent the order Admission.
   bool ready = false;     // The worker has sent the report Ready.
   bool opened = false;    // The coordinator has sent the order Open.
+  // Time since which the worker has been expected to report Synced: when the
+  // coordinator sent the order Open or, in a pipeline, Stage.
   absl::Time opened_since = absl::InfiniteFuture();
   // True if the worker has a complete version of the weights, so that
-  // micro-batches can be assigned to it.
+  // micro-batches can be assigned to it. In a pipeline, of the weights of its
+  // stages; also true for a spare, which has none.
   bool synced = false;
   Heartbeat heartbeat;  // The newest heartbeat, without its chunk_latency.
   // When a heartbeat has last reported that a further micro-batch was computed.
@@ -141,6 +146,12 @@ class Membership {
   // the assignment. Returns the Deal of each member, indexed by incarnation.
   std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
                                      bool spares_rest = false);
+
+  // Begins a new generation of the assignment, and returns its number.
+  int64_t NextGeneration() { return ++generation_; }
+  // Records that the micro-batches and pieces of `deal` are assigned to
+  // `member`.
+  void Record(const Deal& deal, absl::Time now, Member* member) const;
 
   // Returns true if the speed of every member with micro-batches has been
   // measured since the last AssignWork, and a further call of AssignWork would

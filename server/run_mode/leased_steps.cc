@@ -2,7 +2,7 @@
 
 namespace tributary {
 
-void LeasedSteps::Begin(int64_t version) {
+void LeasedSteps::Begin(int64_t version, const Ready& /*ready*/) {
   step_leases_ = StepLeases(/*limit=*/0, version);
 }
 

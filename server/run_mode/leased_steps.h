@@ -21,7 +21,7 @@ class LeasedSteps final : public RunMode {
  public:
   using RunMode::RunMode;
 
-  void Begin(int64_t version) override;
+  void Begin(int64_t version, const Ready& ready) override;
   // Assigns only pieces of evaluations (parts of the held-out data) to workers,
   // and no micro-batches, because a lease covers all micro-batches of its step.
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(

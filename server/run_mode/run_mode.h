@@ -51,9 +51,29 @@ class RunMode {
   // begins with. Returns false if the servers have that version or receive it
   // from one worker.
   bool workers_load_state() const;
+  // Returns an error if a worker that reports `ready` cannot take part, because
+  // of the layers of its model. The coordinator refuses the worker with this
+  // error.
+  virtual absl::Status CheckReady(const Ready& /*ready*/) const {
+    return absl::OkStatus();
+  }
   // Called once, when the coordinator has decided that training begins at
-  // `version`, before any step is assigned or leased.
-  virtual void Begin(int64_t /*version*/) {}
+  // `version`, with the model of `ready`, before any step is assigned or
+  // leased. CheckReady has returned OK for `ready`.
+  virtual void Begin(int64_t /*version*/, const Ready& /*ready*/) {}
+  // Decides which stages of a pipeline the opened workers compute. Returns a
+  // Stage for each worker whose stages change, indexed by incarnation. Called
+  // after Begin, whenever a worker was opened, has reported Synced, or was
+  // lost, until training begins; from then on, Assign includes it.
+  virtual std::map<int64_t, std::vector<CoordinatorOrder>> OrderStages(
+      absl::Time /*now*/) {
+    return {};
+  }
+  // Called when an opened worker has reported that it has all weights. Returns
+  // false if the report is out of date, so that the coordinator ignores it.
+  virtual bool OnSynced(const Member& /*worker*/, const Synced& /*synced*/) {
+    return true;
+  }
 
   // ---- Work.
 
@@ -67,7 +87,7 @@ class RunMode {
   // Returns true if a new assignment would make steps sufficiently faster; see
   // Membership::AssignmentIsSlow. Always false in an all-reduce, whose
   // assignment is fixed.
-  bool AssignmentIsSlow(absl::Time now) const;
+  virtual bool AssignmentIsSlow(absl::Time now) const;
   // Gives leases (rights to compute a step) for steps below `limit` to workers
   // that have requested a step.
   virtual void GrantSteps(int64_t /*limit*/) {}

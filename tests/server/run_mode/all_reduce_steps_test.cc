@@ -29,7 +29,7 @@ class AllReduceStepsTest : public RunModeTest {
     Make();
     first_ = AddWorker();
     second_ = AddWorker();
-    mode_->Begin(/*version=*/0);
+    mode_->Begin(/*version=*/0, Ready());
   }
 
   std::optional<SnapshotReport> SaySaved(int64_t worker, int64_t version,

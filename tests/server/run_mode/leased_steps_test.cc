@@ -44,7 +44,7 @@ class LeasedStepsTest : public RunModeTest {
 };
 
 TEST_F(LeasedStepsTest, LeasesStepsBelowTheLimitFromTheFirstVersionOn) {
-  mode_->Begin(/*version=*/10);
+  mode_->Begin(/*version=*/10, Ready());
   EXPECT_EQ(mode_->earliest_checkpoint(), 10);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Request(first_).ok());
   EXPECT_THAT(StepsOf(first_), IsEmpty());
@@ -70,7 +70,7 @@ TEST_F(LeasedStepsTest, AssignsPiecesButNoMicroBatches) {
 }
 
 TEST_F(LeasedStepsTest, LeasesTheStepsOfAWorkerThatIsOutToOthers) {
-  mode_->Begin(0);
+  mode_->Begin(0, Ready());
   ASSERT_TRUE(Request(first_).ok());
   ASSERT_TRUE(Request(first_).ok());
   mode_->GrantSteps(10);
@@ -85,7 +85,7 @@ TEST_F(LeasedStepsTest, LeasesTheStepsOfAWorkerThatIsOutToOthers) {
 }
 
 TEST_F(LeasedStepsTest, RefusesWorkersThatAskTooEarlyOrTooOften) {
-  mode_->Begin(0);
+  mode_->Begin(0, Ready());
   membership_.Find(first_)->synced = false;
   EXPECT_THAT(Request(first_), StatusIs(absl::StatusCode::kFailedPrecondition));
   absl::Status status;

@@ -1,0 +1,408 @@
+#include "server/run_mode/pipeline_steps.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/run_mode/run_mode_fixture.h"
+#include "tests/support/status_matchers.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Orders = std::map<int64_t, std::vector<CoordinatorOrder>>;
+
+// A pipeline of up to six stages, each of which has a layer and a chunk of its
+// own.
+class PipelineStepsTest : public RunModeTest {
+ protected:
+  void Make(int stages, int64_t version = 0) {
+    pipeline_stages_ = stages;
+    RunModeTest::Make();
+    ASSERT_TRUE(mode_->CheckReady(ReadyFor(stages)).ok());
+    mode_->Begin(version, ReadyFor(stages));
+  }
+
+  static Ready ReadyFor(int stages) {
+    Ready ready;
+    ready.mutable_table()->set_chunk_elements(16);
+    for (int i = 0; i < stages; ++i) {
+      auto* const parameter = ready.mutable_table()->add_parameter();
+      parameter->set_name(absl::StrCat("p", i));
+      parameter->add_shape(16);
+      parameter->set_group(DECAY);
+      StageParameters* const stage = ready.add_stage();
+      stage->set_layer_begin(i);
+      stage->set_layer_end(i + 1);
+      stage->set_chunk_begin(i);
+      stage->set_chunk_end(i + 1);
+      ChunkRange* const read = stage->add_read_chunk();
+      read->set_begin(i);
+      read->set_end(i + 1);
+    }
+    return ready;
+  }
+
+  // Adds a worker that has received Open.
+  int64_t AddOpened() {
+    const int64_t worker = AddWorker();
+    Member* const member = membership_.Find(worker);
+    member->synced = false;
+    member->stage_address = absl::StrCat("worker-", worker, ":1");
+    return worker;
+  }
+
+  // What each worker was told last.
+  struct Told {
+    Stage stage;
+    Deal deal;  // Since the stage.
+  };
+
+  void Take(const Orders& orders) {
+    for (const auto& [worker, list] : orders) {
+      for (const CoordinatorOrder& order : list) {
+        if (order.has_stage()) {
+          EXPECT_GT(order.stage().generation(),
+                    told_[worker].stage.generation());
+          told_[worker] = {order.stage(), Deal()};
+        } else {
+          EXPECT_GT(order.deal().generation(), told_[worker].deal.generation());
+          told_[worker].deal = order.deal();
+        }
+      }
+    }
+  }
+  void OrderStages() { Take(mode_->OrderStages(absl::UnixEpoch())); }
+  void Assign(int64_t pieces = 0) {
+    Take(mode_->Assign(pieces, absl::UnixEpoch()));
+  }
+
+  bool AwaitsSynced(int64_t worker) {
+    return told_[worker].stage.stage_end() >
+               told_[worker].stage.stage_begin() &&
+           !membership_.Find(worker)->synced;
+  }
+  // Reports that the worker has the weights of its newest stages.
+  void Sync(int64_t worker) {
+    Synced synced;
+    synced.set_stage_generation(told_[worker].stage.generation());
+    Member* const member = membership_.Find(worker);
+    ASSERT_TRUE(mode_->OnSynced(*member, synced));
+    member->synced = true;
+  }
+  void Lose(int64_t worker) {
+    membership_.Remove(worker);
+    mode_->RemoveWorker(worker);
+    told_.erase(worker);
+  }
+  // Returns the stages of a worker's newest Stage.
+  std::pair<int, int> StagesOf(int64_t worker) {
+    return {told_[worker].stage.stage_begin(), told_[worker].stage.stage_end()};
+  }
+
+  // Checks the newest Deals. Returns true if they cover every stage of every
+  // micro-batch, and false if they cover none.
+  bool CheckDeals(int stages) {
+    std::map<std::pair<int, int>, int> times;  // Of each stage and leaf.
+    for (const auto& [worker, told] : told_) {
+      const Deal& deal = told.deal;
+      if (deal.stage_begin() == deal.stage_end()) {
+        EXPECT_EQ(deal.leaf_begin(), deal.leaf_end());
+        continue;
+      }
+      EXPECT_EQ(deal.stage_begin(), told.stage.stage_begin());
+      EXPECT_EQ(deal.stage_end(), told.stage.stage_end());
+      EXPECT_EQ(deal.chunk_begin(), deal.stage_begin());
+      EXPECT_EQ(deal.chunk_end(), deal.stage_end());
+      EXPECT_TRUE(membership_.Find(worker)->synced);
+      EXPECT_EQ(membership_.Find(worker)->micro_batches,
+                deal.leaf_end() - deal.leaf_begin());
+      int computed = deal.stage_end() - deal.stage_begin();
+      for (const StagePeer& peer : deal.peer()) {
+        EXPECT_NE(peer.incarnation(), worker);
+        const auto other = told_.find(peer.incarnation());
+        if (other == told_.end()) {
+          ADD_FAILURE() << "worker " << peer.incarnation() << " is gone";
+          continue;
+        }
+        EXPECT_EQ(other->second.deal.generation(), deal.generation());
+        EXPECT_EQ(other->second.deal.stage_begin(), peer.stage_begin());
+        EXPECT_EQ(other->second.deal.stage_end(), peer.stage_end());
+        EXPECT_EQ(other->second.deal.leaf_begin(), deal.leaf_begin());
+        EXPECT_EQ(peer.leaf_begin(), deal.leaf_begin());
+        EXPECT_EQ(peer.leaf_end(), deal.leaf_end());
+        EXPECT_EQ(peer.stage_address(),
+                  absl::StrCat("worker-", peer.incarnation(), ":1"));
+        computed += peer.stage_end() - peer.stage_begin();
+      }
+      EXPECT_EQ(computed, stages);
+      for (int s = deal.stage_begin(); s < deal.stage_end(); ++s) {
+        for (int l = deal.leaf_begin(); l < deal.leaf_end(); ++l) {
+          ++times[{s, l}];
+        }
+      }
+    }
+    for (const auto& [what, count] : times) EXPECT_EQ(count, 1);
+    const bool all = static_cast<int>(times.size()) == 4 * stages;
+    EXPECT_TRUE(all || times.empty());
+    return all;
+  }
+
+  std::map<int64_t, Told> told_;
+};
+
+TEST_F(PipelineStepsTest, StagesComeBeforeMicroBatches) {
+  Make(/*stages=*/2);
+  const int64_t a = AddOpened();
+  const int64_t b = AddOpened();
+  OrderStages();
+  EXPECT_EQ(StagesOf(a), std::make_pair(0, 1));
+  EXPECT_EQ(StagesOf(b), std::make_pair(1, 2));
+  EXPECT_TRUE(told_[a].stage.initialize());
+  EXPECT_EQ(told_[a].stage.stage_size(), 2);
+  OrderStages();  // Changes nothing.
+  Sync(a);
+  Assign();
+  EXPECT_FALSE(CheckDeals(2));
+  EXPECT_EQ(mode_->Awaited(0), membership_.Find(b));
+  Sync(b);
+  Assign(/*pieces=*/3);
+  EXPECT_TRUE(CheckDeals(2));
+  EXPECT_EQ(told_[a].deal.piece_end(), 3);
+  EXPECT_EQ(told_[b].deal.piece_end(), 3);
+  EXPECT_EQ(mode_->Awaited(0), nullptr);
+}
+
+TEST_F(PipelineStepsTest, KeepsDealsThatWouldNotChange) {
+  Make(/*stages=*/2);
+  const int64_t a = AddOpened();
+  const int64_t b = AddOpened();
+  OrderStages();
+  Sync(a);
+  Sync(b);
+  Assign();
+  EXPECT_TRUE(CheckDeals(2));
+  AddOpened();  // A spare.
+  EXPECT_THAT(mode_->Assign(/*pieces=*/0, absl::UnixEpoch()), IsEmpty());
+}
+
+TEST_F(PipelineStepsTest, ReplicasDivideMicroBatchesAndPieces) {
+  Make(/*stages=*/2);
+  for (int i = 0; i < 5; ++i) AddOpened();
+  OrderStages();
+  int spares = 0;
+  for (const auto& [worker, member] : membership_.members()) {
+    // A spare counts as synced, so that training does not wait for it.
+    if (told_.count(worker) == 0) {
+      ++spares;
+      EXPECT_TRUE(member.synced);
+    } else {
+      Sync(worker);
+    }
+  }
+  EXPECT_EQ(spares, 1);
+  Assign(/*pieces=*/6);
+  EXPECT_TRUE(CheckDeals(2));
+  std::set<std::pair<int64_t, int64_t>> pieces;
+  for (const auto& [worker, told] : told_) {
+    pieces.insert({told.deal.piece_begin(), told.deal.piece_end()});
+  }
+  using Pieces = std::pair<int64_t, int64_t>;
+  EXPECT_THAT(pieces, ElementsAre(Pieces(0, 3), Pieces(3, 6)));
+}
+
+TEST_F(PipelineStepsTest, TheOtherReplicaContinuesWhileALostStageIsReplaced) {
+  Make(/*stages=*/2);
+  std::vector<int64_t> workers;
+  for (int i = 0; i < 4; ++i) workers.push_back(AddOpened());
+  OrderStages();
+  for (const int64_t worker : workers) Sync(worker);
+  Assign();
+  EXPECT_TRUE(CheckDeals(2));
+  mode_->OnStepComplete(4);
+  Lose(workers[1]);
+  Assign();
+  EXPECT_TRUE(CheckDeals(2));
+  EXPECT_EQ(StagesOf(workers[0]), std::make_pair(0, 2));
+  EXPECT_FALSE(told_[workers[0]].stage.initialize());
+  EXPECT_EQ(told_[workers[2]].deal.leaf_end(), 4);
+  EXPECT_EQ(told_[workers[2]].deal.first_step(), 5);
+  Sync(workers[0]);
+  Assign();
+  EXPECT_TRUE(CheckDeals(2));
+  // It needs twice the time.
+  EXPECT_EQ(told_[workers[0]].deal.leaf_end(), 1);
+  EXPECT_EQ(told_[workers[0]].deal.peer_size(), 0);
+}
+
+TEST_F(PipelineStepsTest, WorkersOfABrokenReplicaComputeNothing) {
+  Make(/*stages=*/3);
+  std::vector<int64_t> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(AddOpened());
+  OrderStages();
+  for (const int64_t worker : workers) Sync(worker);
+  Assign();
+  Lose(workers[2]);
+  Assign();
+  EXPECT_FALSE(CheckDeals(3));
+  const Deal& deal = told_[workers[0]].deal;
+  EXPECT_EQ(deal.leaf_end(), 0);
+  EXPECT_EQ(deal.stage_begin(), deal.stage_end());
+  EXPECT_GT(deal.stage_end(), 0) << "it is still a pipeline";
+}
+
+// A spare that relieves a worker prepares itself before that worker stops.
+TEST_F(PipelineStepsTest, HandsAStageOverWhenTheNewWorkerIsReady) {
+  Make(/*stages=*/2);
+  const int64_t old = AddOpened();
+  OrderStages();
+  Sync(old);
+  Assign();
+  EXPECT_TRUE(CheckDeals(2));
+  const int64_t joined = AddOpened();
+  Assign();
+  EXPECT_TRUE(CheckDeals(2));
+  EXPECT_EQ(StagesOf(old), std::make_pair(0, 2));
+  EXPECT_EQ(told_[joined].stage.stage_end() - told_[joined].stage.stage_begin(),
+            1);
+  const Deal before = told_[old].deal;
+  EXPECT_EQ(before.leaf_end(), 4);
+  Sync(joined);
+  Assign();
+  EXPECT_FALSE(CheckDeals(2));
+  EXPECT_TRUE(AwaitsSynced(old));
+  Sync(old);
+  Assign();
+  EXPECT_TRUE(CheckDeals(2));
+  EXPECT_EQ(told_[old].deal.peer_size(), 1);
+}
+
+TEST_F(PipelineStepsTest, IgnoresReportsAboutFormerStages) {
+  Make(/*stages=*/2);
+  const int64_t a = AddOpened();
+  OrderStages();
+  Synced synced;
+  synced.set_stage_generation(told_[a].stage.generation());
+  AddOpened();
+  OrderStages();
+  ASSERT_NE(told_[a].stage.generation(), synced.stage_generation());
+  EXPECT_FALSE(mode_->OnSynced(*membership_.Find(a), synced));
+  const int64_t spare = AddOpened();
+  OrderStages();
+  EXPECT_FALSE(mode_->OnSynced(*membership_.Find(spare), Synced()));
+}
+
+TEST_F(PipelineStepsTest, InitializesUntilAllStagesHaveTheirWeights) {
+  Make(/*stages=*/2);
+  const int64_t a = AddOpened();
+  const int64_t b = AddOpened();
+  OrderStages();
+  Sync(a);
+  Lose(b);
+  OrderStages();
+  EXPECT_TRUE(told_[a].stage.initialize());
+  Sync(a);
+  const int64_t c = AddOpened();
+  OrderStages();
+  EXPECT_FALSE(told_[c].stage.initialize());
+}
+
+TEST_F(PipelineStepsTest, InitializesNothingThatIsResumed) {
+  Make(/*stages=*/2, /*version=*/7);
+  const int64_t a = AddOpened();
+  OrderStages();
+  EXPECT_FALSE(told_[a].stage.initialize());
+  Sync(a);
+  Assign();
+  EXPECT_EQ(told_[a].deal.first_step(), 7);
+}
+
+TEST_F(PipelineStepsTest, AnnouncesTheFirstCompleteStepAfterADeal) {
+  Make(/*stages=*/2);
+  const int64_t a = AddOpened();
+  OrderStages();
+  Sync(a);
+  Assign();
+  for (const int64_t step : {0, 1, 2}) mode_->OnStepComplete(step);
+  ASSERT_EQ(links_[a].orders.size(), 1u);
+  EXPECT_EQ(links_[a].orders[0].step_complete().step(), 0);
+}
+
+TEST_F(PipelineStepsTest, RefusesWorkersWhoseModelHasOtherLayers) {
+  Make(/*stages=*/2);
+  Ready other = ReadyFor(2);
+  // Another division of the same layers is ignored.
+  EXPECT_TRUE(mode_->CheckReady(other).ok());
+  other.mutable_stage(1)->set_layer_end(5);
+  EXPECT_THAT(
+      mode_->CheckReady(other),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("5 layers")));
+  EXPECT_THAT(mode_->CheckReady(Ready()),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+// Workers join, are lost and fetch weights in random orders. At any time the
+// Deals cover everything once or nothing, and they cover everything when the
+// workers have had the time to fetch their weights.
+TEST_F(PipelineStepsTest, RandomHistoriesKeepThePipelineWhole) {
+  std::mt19937 random(11);
+  for (int history = 0; history < 200; ++history) {
+    const int stages = 1 + static_cast<int>(random() % 5);
+    Make(stages);
+    std::vector<int64_t> workers = {AddOpened()};
+    OrderStages();
+    int64_t step = 0;
+    for (int event = 0; event < 60; ++event) {
+      SCOPED_TRACE(absl::StrCat("history ", history, ", event ", event));
+      const int kind = static_cast<int>(random() % 6);
+      if (kind == 0 && workers.size() < 12) {
+        workers.push_back(AddOpened());
+      } else if (kind == 1 && workers.size() > 1) {
+        const size_t lost = random() % workers.size();
+        Lose(workers[lost]);
+        workers.erase(workers.begin() + static_cast<std::ptrdiff_t>(lost));
+      } else if (kind == 2) {
+        mode_->OnStepComplete(step++);
+        continue;
+      } else {
+        const int64_t worker = workers[random() % workers.size()];
+        if (!AwaitsSynced(worker)) continue;
+        Sync(worker);
+      }
+      Assign();
+      (void)CheckDeals(stages);
+      if (HasFailure()) return;
+    }
+    for (bool waits = true; waits;) {
+      waits = false;
+      for (const int64_t worker : workers) {
+        if (!AwaitsSynced(worker)) continue;
+        Sync(worker);
+        Assign();
+        waits = true;
+      }
+    }
+    EXPECT_TRUE(CheckDeals(stages)) << "history " << history;
+    for (const auto& [worker, told] : told_) {
+      if (told.deal.generation() > 0 && !told.deal.peer().empty()) {
+        EXPECT_LE(told.deal.first_step(), step);
+      }
+    }
+    if (HasFailure()) return;
+    for (const int64_t worker : workers) Lose(worker);
+  }
+}
+
+}  // namespace
+}  // namespace tributary
