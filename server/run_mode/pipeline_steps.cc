@@ -258,12 +258,14 @@ bool PipelineSteps::AssignmentIsSlow(absl::Time now) const {
 }
 
 const Member* PipelineSteps::Awaited(int64_t step) const {
+  // Complete replicas compute all micro-batches.
+  if (!LineUp().complete.empty()) return membership().Straggler(step);
   for (const auto& [incarnation, worker] : workers_) {
     if (!worker.share.spare() && !worker.synced) {
       return membership().Find(incarnation);
     }
   }
-  return membership().Straggler(step);
+  return nullptr;
 }
 
 void PipelineSteps::OnStepComplete(int64_t step) {

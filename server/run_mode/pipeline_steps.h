@@ -50,8 +50,8 @@ class PipelineSteps final : public RunMode {
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
   bool AssignmentIsSlow(absl::Time now) const override;
-  // Returns a worker that has not reported Synced although micro-batches wait
-  // for it; otherwise a straggler, according to the heartbeats.
+  // Returns a straggler, according to the heartbeats, or, if no replica is
+  // complete, a worker that has not reported Synced.
   const Member* Awaited(int64_t step) const override;
   void OnStepComplete(int64_t step) override;
   void RemoveWorker(int64_t worker) override { workers_.erase(worker); }

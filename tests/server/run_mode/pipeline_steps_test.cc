@@ -352,6 +352,44 @@ TEST_F(PipelineStepsTest, RefusesWorkersWhoseModelHasOtherLayers) {
               StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_F(PipelineStepsTest, TheSlowestStageDecidesAboutTheMicroBatches) {
+  Make(/*stages=*/2);
+  std::vector<int64_t> workers;
+  for (int i = 0; i < 4; ++i) workers.push_back(AddOpened());
+  OrderStages();
+  for (const int64_t worker : workers) Sync(worker);
+  Assign();
+  EXPECT_EQ(told_[workers[0]].deal.leaf_end(), 2);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    EXPECT_FALSE(mode_->AssignmentIsSlow(absl::UnixEpoch())) << i;
+    for (int beat = 1; beat <= 5; ++beat) {
+      Heartbeat heartbeat;
+      heartbeat.mutable_statistics()->set_threads(1);
+      heartbeat.mutable_statistics()->set_leaves(beat);
+      heartbeat.mutable_statistics()->set_leaf_seconds(beat * (i == 1 ? 3 : 1));
+      membership_.AddHeartbeat(membership_.Find(workers[i]), heartbeat,
+                               /*waiting_seconds=*/0, absl::UnixEpoch());
+    }
+  }
+  EXPECT_TRUE(mode_->AssignmentIsSlow(absl::UnixEpoch()));
+  Assign();
+  EXPECT_TRUE(CheckDeals(2));
+  EXPECT_EQ(told_[workers[0]].deal.leaf_end(), 1);
+  EXPECT_FALSE(mode_->AssignmentIsSlow(absl::UnixEpoch()));
+}
+
+TEST_F(PipelineStepsTest, ASpareThatPreparesItselfDelaysNobody) {
+  Make(/*stages=*/2);
+  const int64_t old = AddOpened();
+  OrderStages();
+  EXPECT_EQ(mode_->Awaited(0), membership_.Find(old));
+  Sync(old);
+  Assign();
+  AddOpened();
+  Assign();
+  EXPECT_EQ(mode_->Awaited(0), nullptr);
+}
+
 // Workers join, are lost and fetch weights in random orders. At any time the
 // Deals cover everything once or nothing, and they cover everything when the
 // workers have had the time to fetch their weights.
