@@ -6,7 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "common/base/status_macros.h"
-#include "worker/nn/tensor_memory.h"
+#include "worker/nn/plan/tensor_memory.h"
 
 namespace tributary {
 namespace {

@@ -5,51 +5,60 @@
 #include "absl/cleanup/cleanup.h"
 #include "common/base/crash_context.h"
 #include "common/base/status_macros.h"
-#include "common/numerics/philox.h"
-#include "worker/nn/layers/initializer.h"
+#include "worker/nn/initial_values.h"
 
 namespace tributary {
 
-absl::StatusOr<std::unique_ptr<Network>> Network::Create(Graph graph,
-                                                         int64_t max_samples,
-                                                         Device* device,
-                                                         WeightCopies* copies) {
+absl::StatusOr<std::unique_ptr<Network>> Network::Create(
+    Graph graph, int64_t max_samples, Device* device, WeightCopies* copies,
+    const NetworkPart& part) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       NetworkStructure structure,
-      NetworkStructure::Create(std::move(graph), max_samples, *device));
+      NetworkStructure::Create(std::move(graph), max_samples, *device, part));
   std::unique_ptr<Network> network(new Network(std::move(structure), device));
   if (copies == nullptr) {
     network->own_copies_ = std::make_unique<WeightCopies>();
     copies = network->own_copies_.get();
   }
   const NetworkStructure& planned = network->structure_;
+  if (part.in_flight > 0) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        network->inputs_,
+        DeviceInputs::Create(planned.graph, max_samples, device));
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(
-      network->inputs_,
-      DeviceInputs::Create(planned.graph, max_samples, device));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      network->pass_,
-      NetworkPass::Create(&planned, device, network->inputs_.get(), copies));
-  TRIBUTARY_RETURN_IF_ERROR(
-      copies->Prepare(planned.graph, planned.layout, device));
+      network->shared_, device->Allocate(static_cast<size_t>(
+                            planned.plan.bytes - planned.plan.kept_bytes)));
+  network->copies_ = copies;
+  TRIBUTARY_RETURN_IF_ERROR(network->AddPasses(part.in_flight));
+  if (part.in_flight > 0) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        copies->Prepare(planned.graph, planned.layout, device, part));
+  }
   return network;
 }
 
+absl::Status Network::AddPasses(int count) {
+  while (static_cast<int>(passes_.size()) < count) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        std::unique_ptr<NetworkPass> pass,
+        NetworkPass::Create(&structure_, device_, inputs_.get(), copies_,
+                            shared_.get()));
+    passes_.push_back(std::move(pass));
+  }
+  return absl::OkStatus();
+}
+
 int64_t Network::memory_bytes() const {
-  return structure_.plan.bytes +
+  return structure_.plan.BytesOf(static_cast<int>(passes_.size())) +
          (own_copies_ == nullptr ? 0 : own_copies_->memory_bytes()) +
          DeviceInputs::BytesOf(graph(), max_samples(), *device_);
 }
 
 void Network::Initialize(uint64_t seed, const ArenaLayout& layout,
                          float* weights) const {
-  std::fill(weights, weights + layout.arena_elements(), 0.0f);
-  for (size_t i = 0; i < layout.parameters().size(); ++i) {
-    const Parameter& parameter = layout.parameters()[i];
-    InitializeValues(graph().initializers()[i],
-                     RandomStream{seed, RandomPurpose::kInitialization, 0,
-                                  static_cast<uint32_t>(i)},
-                     parameter.size, weights + parameter.offset);
-  }
+  WriteInitialValues(graph(), seed, layout, 0, layout.arena_elements(),
+                     weights);
 }
 
 void Network::Prefetch(const MicroBatchInput& micro_batch) {
@@ -73,28 +82,33 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
   }
   const CrashScopeOfMicroBatch crash_scope(step, micro_batch_number);
   BeginCall();
-  pass_->Begin(micro_batch,
-               {seed, step, micro_batch_number, &weights, gradients, observer});
+  NetworkPass& pass = *this->pass(0);
+  pass.Begin(micro_batch,
+             {seed, step, micro_batch_number, &weights, gradients, observer});
   // Other users of the device expect the random base to be unset.
   const absl::Cleanup reset = [this] { device_->SetRandomBase({}); };
   const int layers = structure_.layers();
-  if (!pass_->Forward(0, layers)) {
+  if (!pass.Forward(0, layers)) {
     return absl::AbortedError("the micro-batch was given up");
   }
-  pass_->BeginLoss();
+  pass.BeginLoss();
   const auto end_forward = [&]() -> absl::StatusOr<LossSums> {
-    TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, pass_->AwaitLoss());
+    TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, pass.AwaitLoss());
     if (observer != nullptr) observer->OnPhase(StepObserver::Phase::kBackward);
     return sums;
   };
+  const auto backward = [&] {
+    pass.Backward(0, layers);
+    if (structure_.part.separate_weights) pass.Weights();
+  };
   if (inputs_ == nullptr) {
     TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, end_forward());
-    pass_->Backward(0, layers);
+    backward();
     return sums;
   }
   // Queue backward before waiting for the loss, which would idle the device.
-  pass_->Backward(0, layers);
-  pass_->End();
+  backward();
+  pass.End();
   if (observer != nullptr) observer->DeviceBusy();
   return end_forward();
 }
@@ -103,15 +117,17 @@ absl::StatusOr<LossSums> Network::Evaluate(const MicroBatchInput& micro_batch,
                                            const float* weights) {
   if (micro_batch.samples == 0) return LossSums();
   BeginCall();
-  pass_->Predict(micro_batch, weights);
-  pass_->BeginEvaluationLoss(micro_batch.samples);
-  return pass_->AwaitLoss();
+  pass(0)->BeginEvaluation(micro_batch);
+  pass(0)->Evaluate(micro_batch.samples, weights);
+  pass(0)->BeginEvaluationLoss(micro_batch.samples);
+  return pass(0)->AwaitLoss();
 }
 
 const Real* Network::Predict(int64_t samples, const void* input,
                              const float* weights) {
   BeginCall();
-  return pass_->Predict({samples, input}, weights);
+  pass(0)->BeginEvaluation({samples, input});
+  return pass(0)->Evaluate(samples, weights);
 }
 
 std::vector<std::string> Network::LayerNames() const {

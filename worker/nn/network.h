@@ -24,12 +24,12 @@
 
 namespace tributary {
 
-// A network that computes micro-batches of up to a fixed number of samples.
-// Owns one block of device memory for all activations, gradients of activations
-// and saved tensors; allocates no device memory after Create. Weights and
-// gradients are arenas. An arena is one block of device memory with all
-// parameters, or all gradients; ArenaLayout defines their offsets, and the
-// caller owns the block.
+// A network, or a part of one, that computes micro-batches of up to a fixed
+// number of samples. Owns one block of device memory for all activations,
+// gradients of activations and saved tensors; allocates no device memory after
+// Create. Weights and gradients are arenas. An arena is one block of device
+// memory with all parameters, or all gradients; ArenaLayout defines their
+// offsets, and the caller owns the block.
 //
 // On devices that capture operations, layers run in segments of several
 // megabytes of parameters, which are launched as a unit (see SegmentCaptures).
@@ -48,22 +48,31 @@ class Network {
   // outlive the network and may be shared with other networks. The owner of
   // `copies` must call Renew when the weights change. If `copies` is null, the
   // network copies the weights in every call.
+  //
+  // `part` selects the layers, and how they are computed. The methods that
+  // compute a micro-batch require that the part has all layers; users of other
+  // parts compute with pass().
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       Graph graph, int64_t max_samples, Device* device,
-      WeightCopies* copies = nullptr);
+      WeightCopies* copies = nullptr, const NetworkPart& part = {});
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
   const Graph& graph() const { return structure_.graph; }
   int64_t max_samples() const { return structure_.max_samples; }
+  const NetworkStructure& structure() const { return structure_; }
+  // Returns the pass of one of the micro-batches in flight, from 0. Create
+  // makes NetworkPart::in_flight passes.
+  NetworkPass* pass(int slot) const { return passes_[slot].get(); }
+  // Makes passes until there are at least `count`. Returns ResourceExhausted if
+  // memory does not suffice.
+  absl::Status AddPasses(int count);
   // Returns the size in bytes of the device memory that this network owns. This
   // excludes shared copies of the weights.
   int64_t memory_bytes() const;
 
   // Writes the initial weights to `weights`, in host memory, and zeros to the
-  // gaps between parameters. `layout` must be the layout of graph().table().
-  // The values of parameter number p of graph().table() are drawn from
-  // RandomStream{seed, kInitialization, 0, p}.
+  // gaps between parameters; see WriteInitialValues.
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const;
 
@@ -92,7 +101,9 @@ class Network {
   // Returns OK, or the reason why the device could not capture operations for
   // repeated launches. After a failure, the network queues operations one by
   // one, with the same result.
-  const absl::Status& capture_status() const { return pass_->capture_status(); }
+  const absl::Status& capture_status() const {
+    return pass(0)->capture_status();
+  }
 
   // Computes forward in evaluation mode. Returns the device's error if it
   // failed.
@@ -110,16 +121,20 @@ class Network {
 
  private:
   Network(NetworkStructure structure, Device* device)
-      : structure_(std::move(structure)), device_(device) {}
+      : structure_(std::move(structure)),
+        device_(device),
+        shared_(nullptr, [](void*) {}) {}
 
   void BeginCall() const;
 
   const NetworkStructure structure_;
   Device* const device_;
-  std::unique_ptr<NetworkPass> pass_;
   // Transfers micro-batches to the device. Null if the device works in host
   // memory.
   std::unique_ptr<DeviceInputs> inputs_;
+  WeightCopies* copies_ = nullptr;
+  Device::Memory shared_;  // The memory that all passes share.
+  std::vector<std::unique_ptr<NetworkPass>> passes_;  // By slot.
   // Copies of the weights for this network alone; null if the network uses
   // shared copies.
   std::unique_ptr<WeightCopies> own_copies_;

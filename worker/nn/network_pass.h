@@ -21,16 +21,26 @@
 
 namespace tributary {
 
-// Computes micro-batches one after the other. Owns the device memory for the
-// activations, the gradients of activations and the saved tensors of one
-// micro-batch; a network that computes two micro-batches at once needs two
-// passes. The calls for a micro-batch in training are, in this order:
+// Computes micro-batches, one after the other, through a part of a network, by
+// default the whole network. Owns the device memory for the activations, the
+// gradients of activations and the saved tensors of one micro-batch, except for
+// the memory that passes share. If several micro-batches are in flight, each
+// has a pass. The calls for a micro-batch in training are, in this order:
 //
-//   Begin, Forward for ranges that cover the layers, BeginLoss, AwaitLoss and,
-//   before or after it, Backward for ranges that cover the layers, End.
+//   Begin, Forward for ranges that cover the part's layers, BeginLoss and
+//   AwaitLoss in the last part of a network, Backward for ranges that cover the
+//   layers, Weights if NetworkPart::separate_weights, End.
 //
-// If the device runs operations asynchronously, Forward and Backward only queue
-// them. Not thread-safe.
+// AwaitLoss may also follow Backward. In parts of a network, the caller writes
+// the values of NetworkPlan::received before Forward, and the gradients of
+// NetworkPlan::sent before Backward; and it reads the values of `sent` after
+// Forward, and the gradients of `received` after Backward, before calls for
+// other micro-batches. Layers that add to gradients of later parts (see
+// NetworkPlan::Node::awaits_later_parts) find these in the arena of gradients;
+// FinishWeights computes them apart from the others.
+//
+// If the device runs operations asynchronously, Forward, Backward and Weights
+// only queue them. Not thread-safe.
 class NetworkPass {
  public:
   // A micro-batch in training. The pointers must stay valid until End.
@@ -41,24 +51,39 @@ class NetworkPass {
     const WeightsView* weights = nullptr;
     GradientSink* gradients = nullptr;
     StepObserver* observer = nullptr;  // May be null.
+    // The number of samples (tokens) that count, in parts of a network that do
+    // not get the targets; -1: counted from the targets.
+    int64_t sample_count = -1;
   };
 
   // `inputs` transfers micro-batches to the device; it is null if the device
-  // works in host memory. All arguments must outlive the pass. Returns
-  // ResourceExhausted if device memory does not suffice.
+  // works in host memory. `shared` is the memory that the passes of the
+  // structure share, of plan.bytes - plan.kept_bytes bytes. All arguments must
+  // outlive the pass. Returns ResourceExhausted if device memory does not
+  // suffice.
   static absl::StatusOr<std::unique_ptr<NetworkPass>> Create(
       const NetworkStructure* structure, Device* device, DeviceInputs* inputs,
-      WeightCopies* copies);
+      WeightCopies* copies, void* shared);
 
   // Begins a micro-batch of at least one sample: copies it into the network's
-  // memory, and sets the gaps between gradients to zero.
+  // memory, and sets the gaps between the part's gradients to zero. A part that
+  // does not read the input ignores it, except for its number of samples.
   void Begin(const MicroBatchInput& input, const MicroBatch& micro_batch);
   // Forward of layers [begin, end), and Backward of these layers in reverse
   // order. The range must consist of whole segments. Forward waits for the
   // weights of each segment; it returns false if the micro-batch must be given
-  // up. Backward reports final gradients after each segment.
+  // up. Backward reports final gradients after each segment, unless weights are
+  // separate.
   bool Forward(int begin, int end);
   void Backward(int begin, int end);
+  // Computes the gradients of weights that Backward has left out, and reports
+  // final gradients.
+  void Weights();
+  // Divide Weights in two: BeginWeights leaves out the layers that add to
+  // gradients of later parts, and reports nothing. There may be calls for other
+  // micro-batches in between.
+  void BeginWeights();
+  void FinishWeights();
   // Computes the loss of the micro-batch and the gradient of its predictions.
   void BeginLoss();
   // Blocks until the loss has been computed.
@@ -68,24 +93,37 @@ class NetworkPass {
   // Makes the device draw the random numbers of this pass. Begin does so, too;
   // another pass on the same device changes it.
   void SelectRandomNumbers() const;
+  // Returns the tensor at a place of the plan. Requires `place` >= 0.
+  void* At(int64_t place) const;
 
-  // Computes forward of all layers in evaluation mode. Returns the predictions,
-  // which are the input of the loss, in device memory.
-  const Real* Predict(const MicroBatchInput& input, const float* weights);
-  // Like BeginLoss, for the micro-batch that Predict has computed.
+  // Computes forward of the part's layers in evaluation mode: BeginEvaluation
+  // copies the samples, and Evaluate computes. In between, the caller writes
+  // the values of NetworkPlan::received to their evaluation_place. Evaluate
+  // returns the predictions, which are the input of the loss, in device memory,
+  // or null if the part is not the last one of the network.
+  void BeginEvaluation(const MicroBatchInput& input);
+  const Real* Evaluate(int64_t samples, const float* weights);
+  // Like BeginLoss, for the micro-batch that Evaluate has computed.
   void BeginEvaluationLoss(int64_t samples);
 
   // Returns OK, or the reason why the device could not capture operations.
   const absl::Status& capture_status() const { return captures_.status(); }
 
  private:
+  // The places at which a layer's tensors are.
+  enum class Places { kForward, kEvaluation, kBackward };
+
   NetworkPass(const NetworkStructure* structure, Device* device,
-              DeviceInputs* inputs, WeightCopies* copies,
-              Device::Memory memory);
+              DeviceInputs* inputs, WeightCopies* copies, Device::Memory memory,
+              void* shared);
 
   void CopyConstants() const;
-  void* At(int64_t place) const;
-  Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
+  Real* RealAt(int64_t place) const {
+    return place < 0 ? nullptr : static_cast<Real*>(At(place));
+  }
+  float* FloatAt(int64_t place) const {
+    return place < 0 ? nullptr : static_cast<float*>(At(place));
+  }
   // Copies the input and, if there are any, the targets of a micro-batch into
   // the network's memory, and rounds the input to the device's number format if
   // needed.
@@ -95,11 +133,24 @@ class NetworkPass {
   // memory. The transfer of the micro-batch into these buffers must have been
   // started.
   void TakePrefetched(const MicroBatchInput& input);
-  LayerTensors TensorsOf(int layer, bool training, const float* weights) const;
-  void ForwardLayer(int layer, const LayerCall& call,
+  LayerTensors TensorsOf(int layer, Places places, const float* weights) const;
+  void ForwardLayer(int layer, Places places, const LayerCall& call,
                     const float* weights) const;
+  // Computes forward of the layers of a group again.
+  void ForwardAgain(int group);
   void BackwardLayer(int layer, const LayerCall& call, const float* weights,
                      float* gradients) const;
+  void WeightsOfLayer(int layer, const LayerCall& call, const float* weights,
+                      float* gradients) const;
+  void SetWeightGradients(int layer, float* gradients,
+                          LayerTensors* tensors) const;
+  // Computes the separate weights of the segment's layers that add to gradients
+  // of later parts, or of the others.
+  void WeightsOfSegment(const NetworkStructure::Segment& segment,
+                        bool awaiting);
+  // Sets the segment's frozen gradients to zero, and reports its gradients.
+  void ZeroFrozen(const NetworkStructure::Segment& segment) const;
+  void Report(const NetworkStructure::Segment& segment) const;
   // Sets the layer's random stream, excluding the device's random base, and
   // calls run(), and reports its times if they are observed.
   template <typename Work>
@@ -110,6 +161,7 @@ class NetworkPass {
   DeviceInputs* const inputs_;
   WeightCopies* const copies_;
   const Device::Memory memory_;
+  char* const shared_;
   SegmentCaptures captures_;
   LossComputation loss_;
 

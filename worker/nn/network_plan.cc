@@ -8,8 +8,12 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "proto/parameter_server.pb.h"
-#include "worker/nn/memory_plan.h"
-#include "worker/nn/tensor_memory.h"
+#include "worker/nn/activation_plan.h"
+#include "worker/nn/network_cuts.h"
+#include "worker/nn/network_uses.h"
+#include "worker/nn/plan/pass_timeline.h"
+#include "worker/nn/plan/tensor_memory.h"
+#include "worker/nn/plan/tensor_placement.h"
 
 namespace tributary {
 namespace {
@@ -25,80 +29,63 @@ absl::Status OnlyHostFloats(absl::string_view what) {
                    "--device cpu, and leave out precision"));
 }
 
-bool TakesTokens(const Graph& graph) {
-  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                     [](const Graph::Node& node) { return node.spec.tokens; });
-}
-
+// Plans gradients, and joins the plans of activations and gradients.
 class Planner {
  public:
-  Planner(const Graph& graph, int64_t max_samples, const Device& device)
+  Planner(const Graph& graph, int64_t max_samples, const Device& device,
+          const NetworkPart& part, const PassTimeline& time)
       : graph_(graph),
         nodes_(graph.nodes()),
         count_(static_cast<int>(graph.nodes().size())),
         max_samples_(max_samples),
         device_(device),
-        takes_tokens_(TakesTokens(graph)) {}
+        part_(part),
+        time_(time),
+        uses_(graph, part.separate_weights),
+        values_(graph, uses_, time, device, max_samples, &buffers_, &plan_) {}
 
   absl::StatusOr<NetworkPlan> Plan();
 
  private:
-  // Points in time: 0 copies the input, then layers run forward, then the loss,
-  // then layers run backward.
-  int ForwardTime(int node) const { return node + 1; }
-  // When forward reads the inputs of the node.
-  int ReadTime(int node) const {
-    return ForwardTime(is_fused_sum_[node] ? node + 1 : node);
-  }
-  int LossTime() const { return count_ + 1; }
-  int BackwardTime(int node) const { return 2 * count_ + 1 - node; }
+  using Turn = ActivationPlan::Turn;
 
+  bool IsLastPart() const { return time_.end() == count_; }
   absl::Status CheckGraph() const;
   absl::Status CheckSharedParameters() const;
-  void FuseSums();
-  void FindUses();
-  int LastForwardUse(ValueId value) const;
-  void PlanValues();
-  bool MayOverwrite(int node) const;
+  absl::Status CheckPart() const;
+  absl::Status CheckValues() const;
+  void PlanLossGradient();
   void PlanGradients();
   void PlanInputGradient(int node, int input);
+  // Returns whether no gradient in the buffer is still needed once Backward of
+  // `node` has read its output gradient: by an earlier layer, or by the weights
+  // pass of any layer.
   bool NobodyElseReads(int buffer, int node) const;
   bool MayShareGradient(int node, int input) const;
+  // Lets the layers adjacent to a GELU compute it.
   void FuseGelu(int node);
+  // Finds which layers accumulate parameter gradients, and when these become
+  // final.
   void PlanParameters();
-  void PlaceBuffers();
+  void PlanCrossings();
 
-  int NewBuffer(int64_t bytes, int time);
-  void Use(int buffer, int time);
   int ProducerOf(ValueId value) const { return value - 1; }
-  int64_t Elements(ValueId value) const {
-    return graph_.values()[value] * max_samples_;
-  }
-  int64_t Bytes(ValueId value) const {
-    return Elements(value) * (value == graph_.input() && takes_tokens_
-                                  ? kElementBytes
-                                  : device_.real_bytes());
-  }
 
   const Graph& graph_;
   const std::vector<Graph::Node>& nodes_;
   const int count_;
   const int64_t max_samples_;
   const Device& device_;
-  const bool takes_tokens_;
+  const NetworkPart& part_;
+  const PassTimeline& time_;
+  const NetworkUses uses_;
+  TensorPlacement buffers_;
+  NetworkPlan plan_;
+  ActivationPlan values_;
 
-  std::vector<bool> is_fused_sum_;           // By node.
-  std::vector<std::vector<int>> consumers_;  // By value, ascending.
-  std::vector<bool> needs_gradient_;         // By value.
-  std::vector<int> last_use_;                // Time of the last use, by value.
-  std::vector<int> value_buffer_;
   std::vector<int> gradient_buffer_;  // By value; -1 if not assigned yet.
   // By node: true if the node computes the GELU that follows it.
   std::vector<bool> makes_gelu_;
-  std::vector<PlannedBuffer> buffers_;
-  // Fields of `plan_` that receive the offset of a buffer.
-  std::vector<std::pair<int64_t*, int>> places_;
-  NetworkPlan plan_;
 };
 
 absl::Status Planner::CheckGraph() const {
@@ -147,162 +134,59 @@ absl::Status Planner::CheckSharedParameters() const {
   return absl::OkStatus();
 }
 
-// Lets layers compute the sum that the layer before them would compute.
-void Planner::FuseSums() {
-  is_fused_sum_.assign(count_, false);
-  for (int i = 1; i < count_; ++i) {
-    if (!nodes_[i].spec.fuses_sum || !nodes_[i - 1].spec.is_sum) continue;
-    if (nodes_[i].inputs[0] != nodes_[i - 1].output) continue;
-    is_fused_sum_[i - 1] = true;
-    plan_.nodes[i - 1].forward_elsewhere = true;
-    plan_.nodes[i].sum = i - 1;
+absl::Status Planner::CheckPart() const {
+  const std::vector<bool> allowed = AllowedCuts(graph_);
+  for (const int cut : {time_.begin(), time_.end()}) {
+    if (cut == 0 || cut == count_ || allowed[cut]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(nodes_[cut].name, ": a part of the network cannot begin ",
+                     "with it, because it is computed together with ",
+                     nodes_[cut - 1].name));
   }
+  return absl::OkStatus();
 }
 
-void Planner::FindUses() {
-  const size_t values = graph_.values().size();
-  consumers_.resize(values);
-  needs_gradient_.assign(values, false);
-  last_use_.assign(values, 0);
-  for (int i = 0; i < count_; ++i) {
-    const Graph::Node& node = nodes_[i];
-    bool needs = !node.parameters.empty();
-    last_use_[node.output] = ForwardTime(i);
-    if (node.spec.backward_reads_output) {
-      last_use_[node.output] = BackwardTime(i);
-    }
-    for (const ValueId input : node.inputs) {
-      consumers_[input].push_back(i);
-      needs = needs || needs_gradient_[input];
-      const int use =
-          node.spec.backward_reads_input ? BackwardTime(i) : ReadTime(i);
-      last_use_[input] = std::max(last_use_[input], use);
-    }
-    needs_gradient_[node.output] = needs;
-  }
-  ValueId loss_input = graph_.loss_input();
-  last_use_[loss_input] = std::max(last_use_[loss_input], LossTime());
-}
-
-int Planner::LastForwardUse(ValueId value) const {
-  int last = value == graph_.loss_input() ? LossTime() : 0;
-  for (const int consumer : consumers_[value]) {
-    last = std::max(last, ReadTime(consumer));
-    if (nodes_[consumer].spec.identity_in_evaluation) {
-      last = std::max(last, LastForwardUse(nodes_[consumer].output));
-    }
-  }
-  return last;
-}
-
-// Returns whether the output of `node` may use the memory of its
-// in_place_input.
-bool Planner::MayOverwrite(int node) const {
-  const LayerSpec& spec = nodes_[node].spec;
-  if (spec.in_place_input < 0) return false;
-  const std::vector<ValueId>& inputs = nodes_[node].inputs;
-  const ValueId overwritten = inputs[spec.in_place_input];
-  if (overwritten == graph_.input()) return false;
-  const int buffer = value_buffer_[overwritten];
-  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
-    if (i != spec.in_place_input && value_buffer_[inputs[i]] == buffer) {
-      return false;
-    }
-  }
-  for (ValueId value = 0; value < nodes_[node].output; ++value) {
-    if (value_buffer_[value] == buffer && last_use_[value] > ReadTime(node)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-void Planner::PlanValues() {
-  value_buffer_.assign(graph_.values().size(), -1);
-  value_buffer_[0] = NewBuffer(Bytes(0), 0);
-  std::vector<int> evaluation_buffer = value_buffer_;
-  for (int i = 0; i < count_; ++i) {
-    const Graph::Node& node = nodes_[i];
-    const bool in_place = MayOverwrite(i);
-    value_buffer_[node.output] =
-        in_place ? value_buffer_[node.inputs[node.spec.in_place_input]]
-                 : NewBuffer(Bytes(node.output), ForwardTime(i));
-    evaluation_buffer[node.output] = value_buffer_[node.output];
-    if (node.spec.identity_in_evaluation) {
-      // The input serves as the output in evaluation, so it lives as long.
-      const ValueId input = node.inputs[0];
-      evaluation_buffer[node.output] = evaluation_buffer[input];
-      if (!in_place) {
-        last_use_[input] =
-            std::max(last_use_[input], LastForwardUse(node.output));
-      }
-    }
-    NetworkPlan::Node& planned = plan_.nodes[i];
-    places_.emplace_back(&planned.output, value_buffer_[node.output]);
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      places_.emplace_back(&planned.inputs[k], value_buffer_[node.inputs[k]]);
-      places_.emplace_back(&planned.evaluation_inputs[k],
-                           evaluation_buffer[node.inputs[k]]);
-    }
-    if (!node.spec.constants.empty()) {
-      const auto elements = static_cast<int64_t>(node.spec.constants.size());
-      const int buffer = NewBuffer(elements * kElementBytes, 0);
-      Use(buffer, BackwardTime(0));
-      places_.emplace_back(&planned.constants, buffer);
-    }
-    const int64_t saved = node.layer->SavedElements(device_, max_samples_);
-    if (saved > 0) {
-      const int buffer = NewBuffer(saved * kElementBytes, ForwardTime(i));
-      Use(buffer, BackwardTime(i));
-      places_.emplace_back(&planned.saved, buffer);
-    }
-  }
-  for (size_t value = 0; value < value_buffer_.size(); ++value) {
-    Use(value_buffer_[value], last_use_[value]);
-  }
-  const bool rounds = Bytes(0) < Elements(0) * kElementBytes;
-  places_.emplace_back(
-      &plan_.input,
-      rounds ? NewBuffer(Elements(0) * kElementBytes, 0) : value_buffer_[0]);
-  places_.emplace_back(&plan_.input_value, value_buffer_[0]);
-  places_.emplace_back(&plan_.loss_input, value_buffer_[graph_.loss_input()]);
-  places_.emplace_back(&plan_.evaluation_loss_input,
-                       evaluation_buffer[graph_.loss_input()]);
-  const int target = NewBuffer(
-      graph_.loss().TargetElements() * max_samples_ * kElementBytes, 0);
-  Use(target, LossTime());
-  places_.emplace_back(&plan_.target, target);
+void Planner::PlanLossGradient() {
+  if (!IsLastPart()) return;
+  const ValueId loss_input = graph_.loss_input();
+  const int value_buffer = values_.training_buffer(loss_input);
+  buffers_.Place(&plan_.loss_input, value_buffer);
+  buffers_.Place(&plan_.evaluation_loss_input,
+                 values_.evaluation_buffer(loss_input));
+  const int target = buffers_.Add(
+      graph_.loss().TargetElements() * max_samples_ * kElementBytes,
+      time_.Input());
+  buffers_.Use(target, time_.Loss());
+  buffers_.Place(&plan_.target, target);
+  // The gradient of the logits overwrites them if only the loss reads them from
+  // here on, and allows it: a LossFunction does not compute in place.
+  const bool overwrites =
+      graph_.loss().function == nullptr && values_.FreeAfterLoss(value_buffer);
+  gradient_buffer_[loss_input] =
+      overwrites ? value_buffer
+                 : buffers_.Add(values_.Bytes(loss_input), time_.Loss());
+  buffers_.Place(&plan_.loss_gradient, gradient_buffer_[loss_input]);
 }
 
 void Planner::PlanGradients() {
   gradient_buffer_.assign(graph_.values().size(), -1);
-  // The gradient of the logits overwrites them if only the loss reads them from
-  // here on, and allows it.
-  const ValueId loss_input = graph_.loss_input();
-  int loss_buffer = value_buffer_[loss_input];
-  for (size_t value = 0; value < value_buffer_.size(); ++value) {
-    if (value_buffer_[value] == value_buffer_[loss_input] &&
-        last_use_[value] > LossTime()) {
-      loss_buffer = -1;
+  PlanLossGradient();
+  for (const ValueId value : CrossingValues(graph_, time_.end())) {
+    if (uses_.needs_gradient(value)) {
+      gradient_buffer_[value] =
+          buffers_.Add(values_.Bytes(value), time_.Gradients());
     }
   }
-  // A LossFunction does not compute in place.
-  if (loss_buffer < 0 || graph_.loss().function != nullptr) {
-    loss_buffer = NewBuffer(Bytes(loss_input), LossTime());
-  }
-  gradient_buffer_[loss_input] = loss_buffer;
-  places_.emplace_back(&plan_.loss_gradient, loss_buffer);
-
-  for (int i = count_ - 1; i >= 0; --i) {
+  for (int i = time_.end() - 1; i >= time_.begin(); --i) {
     const Graph::Node& node = nodes_[i];
-    if (!needs_gradient_[node.output]) continue;
+    if (!uses_.has_backward(i)) continue;
     NetworkPlan::Node& planned = plan_.nodes[i];
-    planned.backward = true;
-    Use(gradient_buffer_[node.output], BackwardTime(i));
-    places_.emplace_back(&planned.output_gradient,
-                         gradient_buffer_[node.output]);
+    planned.has_backward = true;
+    buffers_.Use(gradient_buffer_[node.output],
+                 uses_.separates(i) ? time_.Weights(i) : time_.Backward(i));
+    buffers_.Place(&planned.output_gradient, gradient_buffer_[node.output]);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (needs_gradient_[node.inputs[k]]) PlanInputGradient(i, k);
+      if (uses_.needs_gradient(node.inputs[k])) PlanInputGradient(i, k);
     }
   }
 }
@@ -313,25 +197,25 @@ void Planner::PlanInputGradient(int node, int input) {
   const int output_buffer = gradient_buffer_[nodes_[node].output];
   NetworkPlan::Node& planned = plan_.nodes[node];
   int& buffer = gradient_buffer_[value];
+  const int now = time_.Backward(node);
   if (buffer >= 0) {
     planned.accumulate[input] = spec.accumulates;
     if (!spec.accumulates) {
-      places_.emplace_back(&planned.scratch[input],
-                           NewBuffer(Bytes(value), BackwardTime(node)));
+      buffers_.Place(&planned.scratch[input],
+                     buffers_.Add(values_.Bytes(value), now));
     }
   } else if (MayShareGradient(node, input)) {
     buffer = output_buffer;
   } else {
-    buffer = NewBuffer(Bytes(value), BackwardTime(node));
+    buffer = buffers_.Add(values_.Bytes(value), now);
   }
-  Use(buffer, BackwardTime(node));
-  places_.emplace_back(&planned.input_gradients[input], buffer);
+  buffers_.Use(buffer, now);
+  buffers_.Place(&planned.input_gradients[input], buffer);
 }
 
-// Returns whether no other gradient in the same buffer is still needed once
-// Backward of `node` has read its output gradient.
 bool Planner::NobodyElseReads(int buffer, int node) const {
-  for (int i = 0; i < node; ++i) {
+  for (int i = 0; i < count_; ++i) {
+    if (i >= node && !uses_.separates(i)) continue;
     if (gradient_buffer_[nodes_[i].output] == buffer) return false;
   }
   return true;
@@ -341,6 +225,8 @@ bool Planner::MayShareGradient(int node, int input) const {
   const LayerSpec& spec = nodes_[node].spec;
   const std::vector<ValueId>& inputs = nodes_[node].inputs;
   const int buffer = gradient_buffer_[nodes_[node].output];
+  // The weights pass of this layer still reads it.
+  if (uses_.separates(node)) return false;
   if (spec.gradient_in_place && input == 0) {
     return NobodyElseReads(buffer, node);
   }
@@ -353,103 +239,179 @@ bool Planner::MayShareGradient(int node, int input) const {
   // gradient is read before anything is added to the stream's, and nothing is
   // added to the branch's own.
   const int branch_producer = ProducerOf(inputs[input]);
-  if (consumers_[inputs[input]].size() != 1) return false;
-  for (const int consumer : consumers_[stream]) {
+  if (branch_producer >= 0 && uses_.separates(branch_producer)) return false;
+  if (uses_.consumers(inputs[input]).size() != 1) return false;
+  for (const int consumer : uses_.consumers(stream)) {
     if (consumer != node && consumer >= branch_producer) return false;
   }
   return true;
 }
 
-// Lets the layers adjacent to a GELU compute it.
 void Planner::FuseGelu(int node) {
   const ValueId input = nodes_[node].inputs[0];
   const ValueId output = nodes_[node].output;
   const int before = ProducerOf(input);
-  if (before >= 0 && nodes_[before].spec.fuses_gelu && !makes_gelu_[before]) {
+  if (before >= time_.begin() && nodes_[before].spec.fuses_gelu &&
+      !makes_gelu_[before]) {
     makes_gelu_[before] = true;
+    NetworkPlan::Node& maker = plan_.nodes[before];
     plan_.nodes[node].forward_elsewhere = true;
-    Use(value_buffer_[output], ForwardTime(before));
-    places_.emplace_back(&plan_.nodes[before].gelu_output,
-                         value_buffer_[output]);
+    plan_.nodes[node].again_elsewhere = true;
+    const int first = values_.OutputOf(node, Turn::kFirst);
+    buffers_.Use(first, time_.Forward(before));
+    buffers_.Place(&maker.forward.gelu_output, first);
+    const bool again = time_.RecomputedLayer(node);
+    const int second =
+        values_.OutputOf(node, again ? Turn::kAgain : Turn::kFirst);
+    if (again && second >= 0) buffers_.Use(second, time_.Again(before));
+    buffers_.Place(&maker.backward.gelu_output, second);
   }
-  if (!plan_.nodes[node].backward || consumers_[output].size() != 1) return;
-  const int behind = consumers_[output][0];
+  if (!plan_.nodes[node].has_backward || uses_.consumers(output).size() != 1) {
+    return;
+  }
+  const int behind = uses_.consumers(output)[0];
   // Both gradients share one buffer, and nothing is added to either.
-  if (nodes_[behind].spec.fuses_gelu && needs_gradient_[input] &&
+  if (behind < time_.end() && nodes_[behind].spec.fuses_gelu &&
+      uses_.needs_gradient(input) &&
       gradient_buffer_[input] == gradient_buffer_[output] &&
       !plan_.nodes[behind].accumulate[0] && !plan_.nodes[node].accumulate[0]) {
-    plan_.nodes[node].backward = false;
-    places_.emplace_back(&plan_.nodes[behind].gelu_input, value_buffer_[input]);
+    plan_.nodes[node].has_backward = false;
+    buffers_.Place(&plan_.nodes[behind].gelu_input,
+                   values_.BufferOf(input, node, Turn::kAgain));
   }
 }
 
-// Finds which layers accumulate parameter gradients, and when these become
-// final.
 void Planner::PlanParameters() {
   const int parameters = graph_.table().parameter_size();
   std::vector<int> first_user(parameters, count_);
+  std::vector<int> last_user(parameters, -1);
   for (int i = count_ - 1; i >= 0; --i) {
     for (const int parameter : nodes_[i].parameters) {
       if (first_user[parameter] < count_) {
         plan_.nodes[i].accumulate_weight = true;
       }
       first_user[parameter] = i;
+      last_user[parameter] = std::max(last_user[parameter], i);
     }
   }
+  for (int i = time_.begin(); i < time_.end(); ++i) {
+    const std::vector<int>& list = nodes_[i].parameters;
+    plan_.nodes[i].awaits_later_parts = std::any_of(
+        list.begin(), list.end(),
+        [&](int parameter) { return last_user[parameter] >= time_.end(); });
+  }
   int begin = parameters;
-  for (int i = count_ - 1; i >= 0; --i) {
+  while (begin > 0 && first_user[begin - 1] >= time_.end()) --begin;
+  for (int i = time_.end() - 1; i >= time_.begin(); --i) {
     const int before = begin;
     while (begin > 0 && first_user[begin - 1] >= i) --begin;
     if (begin < before) plan_.nodes[i].ready_parameter = begin;
   }
 }
 
-int Planner::NewBuffer(int64_t bytes, int time) {
-  buffers_.push_back({bytes, time, time});
-  return static_cast<int>(buffers_.size()) - 1;
+void Planner::PlanCrossings() {
+  const auto list = [this](int layer, std::vector<NetworkPlan::Crossing>* to) {
+    for (const ValueId value : CrossingValues(graph_, layer)) {
+      to->push_back({value});
+      to->back().bytes = values_.Bytes(value);
+    }
+    for (NetworkPlan::Crossing& crossing : *to) {
+      buffers_.Place(&crossing.place, values_.training_buffer(crossing.value));
+      buffers_.Place(&crossing.evaluation_place,
+                     values_.evaluation_buffer(crossing.value));
+      buffers_.Place(&crossing.gradient, gradient_buffer_[crossing.value]);
+    }
+  };
+  if (time_.begin() > 0) list(time_.begin(), &plan_.received);
+  if (!IsLastPart()) list(time_.end(), &plan_.sent);
+  for (const NetworkPlan::Crossing& crossing : plan_.received) {
+    const int gradient = gradient_buffer_[crossing.value];
+    if (gradient >= 0) buffers_.Use(gradient, time_.Handover());
+  }
 }
 
-void Planner::Use(int buffer, int time) {
-  buffers_[buffer].first = std::min(buffers_[buffer].first, time);
-  buffers_[buffer].last = std::max(buffers_[buffer].last, time);
-}
-
-void Planner::PlaceBuffers() {
-  const MemoryPlan memory = PlanMemory(buffers_, kTensorAlignment);
-  for (const auto& [place, buffer] : places_) *place = memory.offsets[buffer];
-  plan_.bytes = memory.total;
-}
-
-absl::StatusOr<NetworkPlan> Planner::Plan() {
-  TRIBUTARY_RETURN_IF_ERROR(CheckGraph());
-  plan_.nodes.resize(count_);
-  FuseSums();
-  FindUses();
+absl::Status Planner::CheckValues() const {
   for (const Graph::Node& node : nodes_) {
-    if (consumers_[node.output].empty() && node.output != graph_.loss_input()) {
+    if (uses_.consumers(node.output).empty() &&
+        node.output != graph_.loss_input()) {
       return absl::InvalidArgumentError(
           absl::StrCat(node.name, ": nothing uses its output"));
     }
   }
-  if (!needs_gradient_[graph_.loss_input()]) {
+  if (!uses_.needs_gradient(graph_.loss_input())) {
     return absl::InvalidArgumentError("the loss depends on no parameter");
   }
-  PlanValues();
-  PlanGradients();
-  makes_gelu_.assign(count_, false);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<NetworkPlan> Planner::Plan() {
+  TRIBUTARY_RETURN_IF_ERROR(CheckGraph());
+  TRIBUTARY_RETURN_IF_ERROR(CheckPart());
+  TRIBUTARY_RETURN_IF_ERROR(CheckValues());
+  plan_.begin = time_.begin();
+  plan_.end = time_.end();
+  plan_.nodes.resize(count_);
   for (int i = 0; i < count_; ++i) {
+    plan_.nodes[i].separate_weights = uses_.separates(i);
+  }
+  for (int group = 0; group < time_.groups(); ++group) {
+    plan_.groups.push_back(time_.GroupEnd(group));
+  }
+  values_.Plan();
+  PlanGradients();
+  PlanCrossings();
+  makes_gelu_.assign(count_, false);
+  for (int i = time_.begin(); i < time_.end(); ++i) {
     if (nodes_[i].spec.is_gelu) FuseGelu(i);
   }
   PlanParameters();
-  PlaceBuffers();
+  const TensorPlacement::Sizes sizes =
+      buffers_.Resolve(time_, /*shares=*/part_.in_flight > 1);
+  plan_.kept_bytes = sizes.kept_bytes;
+  plan_.bytes = sizes.bytes;
   return std::move(plan_);
 }
 
 }  // namespace
 
 absl::StatusOr<NetworkPlan> PlanNetwork(const Graph& graph, int64_t max_samples,
-                                        const Device& device) {
-  return Planner(graph, max_samples, device).Plan();
+                                        const Device& device,
+                                        const NetworkPart& part) {
+  using Recompute = PassTimeline::Recompute;
+  TRIBUTARY_RETURN_IF_ERROR(graph.status());
+  const int count = static_cast<int>(graph.nodes().size());
+  const int end = part.end < 0 ? count : part.end;
+  if (part.begin < 0 || part.begin > end || end > count ||
+      (part.begin == end && count > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a network of ", count, " layers has no part from layer ",
+                     part.begin, " to layer ", end - 1));
+  }
+  const auto plan = [&](std::vector<int> group_ends, Recompute recompute) {
+    const PassTimeline time(part.begin, end, std::move(group_ends), recompute);
+    return Planner(graph, max_samples, device, part, time).Plan();
+  };
+  absl::StatusOr<NetworkPlan> best = plan({end}, Recompute::kNone);
+  if (!part.recompute || !best.ok()) return best;
+  // Backward of a single micro-batch in flight follows forward of the last part
+  // of the network at once.
+  const Recompute recompute = end == count && part.in_flight == 1
+                                  ? Recompute::kAllButLast
+                                  : Recompute::kAll;
+  const std::vector<int> blocks = BlockEnds(graph, part.begin, end);
+  for (size_t size = 1; size < 2 * blocks.size(); size *= 2) {
+    std::vector<int> groups;
+    for (size_t i = size; i < blocks.size(); i += size) {
+      groups.push_back(blocks[i - 1]);
+    }
+    groups.push_back(end);
+    TRIBUTARY_ASSIGN_OR_RETURN(NetworkPlan candidate,
+                               plan(std::move(groups), recompute));
+    if (candidate.BytesOf(part.in_flight) < best->BytesOf(part.in_flight)) {
+      best = std::move(candidate);
+    }
+  }
+  return best;
 }
 
 }  // namespace tributary

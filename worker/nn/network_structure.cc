@@ -1,5 +1,6 @@
 #include "worker/nn/network_structure.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <set>
 #include <utility>
@@ -18,10 +19,54 @@ using Segment = NetworkStructure::Segment;
 // of weights and gradients (a millisecond at 4 GB/s) overlaps with computation.
 constexpr int64_t kSegmentBytes = int64_t{4} << 20;
 
-std::vector<Range> FindGaps(const ArenaLayout& layout) {
+// Returns the parameters, [begin, end), that a layer of the part uses first.
+// They are consecutive, because the table lists them in this order.
+std::pair<size_t, size_t> FirstUsed(const Graph& graph,
+                                    const NetworkPlan& plan) {
+  size_t begin = 0;
+  size_t end = 0;
+  for (int i = 0; i < plan.end; ++i) {
+    if (i == plan.begin) begin = end;
+    for (const int parameter : graph.nodes()[i].parameters) {
+      end = std::max(end, static_cast<size_t>(parameter) + 1);
+    }
+  }
+  return {begin, end};
+}
+
+Range ElementsOf(std::pair<size_t, size_t> parameters,
+                 const ArenaLayout& layout) {
+  const auto begin_of = [&](size_t parameter) {
+    return parameter < layout.parameters().size()
+               ? layout.parameters()[parameter].offset
+               : layout.arena_elements();
+  };
+  return {begin_of(parameters.first), begin_of(parameters.second)};
+}
+
+std::vector<Range> FindBorrowed(const Graph& graph, const NetworkPlan& plan,
+                                const ArenaLayout& layout, size_t first_used) {
+  std::set<int> numbers;
+  for (int i = plan.begin; i < plan.end; ++i) {
+    for (const int parameter : graph.nodes()[i].parameters) {
+      if (static_cast<size_t>(parameter) < first_used)
+        numbers.insert(parameter);
+    }
+  }
+  std::vector<Range> borrowed;
+  for (const int number : numbers) {
+    const Parameter& parameter = layout.parameters()[number];
+    borrowed.push_back({parameter.offset,
+                        parameter.offset + parameter.size + parameter.padding});
+  }
+  return borrowed;
+}
+
+std::vector<Range> FindGaps(const ArenaLayout& layout,
+                            std::pair<size_t, size_t> range) {
   std::vector<Range> gaps;
   const std::vector<Parameter>& parameters = layout.parameters();
-  for (size_t i = 0; i < parameters.size(); ++i) {
+  for (size_t i = range.first; i < range.second; ++i) {
     const int64_t begin = parameters[i].offset + parameters[i].size;
     const int64_t end = i + 1 < parameters.size() ? parameters[i + 1].offset
                                                   : layout.arena_elements();
@@ -53,10 +98,10 @@ std::vector<Range> WeightsOf(const Segment& segment, const Graph& graph,
   return ranges;
 }
 
-// Sets Segment::frozen.
-void FindFrozen(const Graph& graph, const ArenaLayout& layout,
+// Sets Segment::frozen. `end` is the end of the part's parameters.
+void FindFrozen(const Graph& graph, const ArenaLayout& layout, size_t end,
                 std::vector<Segment>* segments) {
-  int final_before = static_cast<int>(layout.parameters().size());
+  int final_before = static_cast<int>(end);
   for (auto segment = segments->rbegin(); segment != segments->rend();
        ++segment) {
     if (segment->ready_parameter < 0) continue;
@@ -73,10 +118,11 @@ void FindFrozen(const Graph& graph, const ArenaLayout& layout,
 std::vector<Segment> FindSegments(const Graph& graph, const ArenaLayout& layout,
                                   const NetworkPlan& plan, bool captures) {
   std::vector<Segment> segments;
-  const int count = static_cast<int>(graph.nodes().size());
   int64_t bytes = 0;
+  size_t group = 0;
   Segment segment;
-  for (int i = 0; i < count; ++i) {
+  segment.begin = plan.begin;
+  for (int i = plan.begin; i < plan.end; ++i) {
     for (const int parameter : graph.nodes()[i].parameters) {
       bytes += layout.parameters()[parameter].size * int64_t{sizeof(float)};
     }
@@ -85,21 +131,23 @@ std::vector<Segment> FindSegments(const Graph& graph, const ArenaLayout& layout,
       segment.ready_parameter = plan.nodes[i].ready_parameter;
     }
     segment.end = i + 1;
-    if (captures && bytes < kSegmentBytes && i + 1 < count) continue;
+    const bool ends_group = segment.end == plan.groups[group];
+    if (ends_group) ++group;
+    if (captures && bytes < kSegmentBytes && !ends_group) continue;
     segment.weights = WeightsOf(segment, graph, layout);
     segments.push_back(std::move(segment));
     segment = Segment();
     segment.begin = i + 1;
     bytes = 0;
   }
-  FindFrozen(graph, layout, &segments);
   return segments;
 }
 
 }  // namespace
 
 absl::StatusOr<NetworkStructure> NetworkStructure::Create(
-    Graph graph, int64_t max_samples, const Device& device) {
+    Graph graph, int64_t max_samples, const Device& device,
+    const NetworkPart& part) {
   TRIBUTARY_RETURN_IF_ERROR(graph.status());
   if (graph.nodes().size() > kStreamsPerMicroBatch) {
     return absl::InvalidArgumentError(
@@ -111,13 +159,24 @@ absl::StatusOr<NetworkStructure> NetworkStructure::Create(
   table.set_chunk_elements(int64_t{1} << 20);
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table));
   TRIBUTARY_ASSIGN_OR_RETURN(NetworkPlan plan,
-                             PlanNetwork(graph, max_samples, device));
-  std::vector<Range> gaps = FindGaps(layout);
+                             PlanNetwork(graph, max_samples, device, part));
+  const std::pair<size_t, size_t> parameters = FirstUsed(graph, plan);
+  const Range elements = ElementsOf(parameters, layout);
+  std::vector<Range> borrowed =
+      FindBorrowed(graph, plan, layout, parameters.first);
+  std::vector<Range> gaps = FindGaps(layout, parameters);
   std::vector<Segment> segments =
       FindSegments(graph, layout, plan, device.capture() != nullptr);
-  return NetworkStructure{std::move(graph),  max_samples,
-                          std::move(layout), std::move(plan),
-                          std::move(gaps),   std::move(segments)};
+  FindFrozen(graph, layout, parameters.second, &segments);
+  return NetworkStructure{std::move(graph),
+                          max_samples,
+                          std::move(layout),
+                          std::move(plan),
+                          part,
+                          elements,
+                          std::move(borrowed),
+                          std::move(gaps),
+                          std::move(segments)};
 }
 
 }  // namespace tributary

@@ -25,17 +25,18 @@ struct NetworkStructure {
     int64_t end = 0;
   };
   // A group of consecutive layers, [begin, end). On devices that capture
-  // operations (see Capture), a segment has several megabytes of parameters; on
-  // others it is one layer. The network waits for all weights of a segment
-  // before it queues the first operation of the segment.
+  // operations (see Capture), a segment has several megabytes of parameters, if
+  // its layers are computed again together; on others it is one layer. The
+  // network waits for all weights of a segment before it queues the first
+  // operation of the segment.
   struct Segment {
     int begin = 0;
     int end = 0;
     // The ranges of the weights that forward of the segment reads, in ascending
     // order.
     std::vector<Range> weights;
-    // Index of a parameter. After backward of this segment, the gradients of
-    // this parameter and of all later parameters are final: no other layer
+    // Index of a parameter. After the last pass of this segment, the gradients
+    // of this parameter and of all later parameters are final: no other layer
     // changes them. -1 if no gradients become final.
     int ready_parameter = -1;
     // The ranges of the gradients of frozen parameters (see Graph::Freeze) that
@@ -43,12 +44,14 @@ struct NetworkStructure {
     std::vector<Range> frozen;
   };
 
-  // Plans the network for micro-batches of up to `max_samples` samples. Returns
-  // InvalidArgument for a graph that cannot be trained or has more than 4,096
-  // layers, and ResourceExhausted if the sizes exceed any possible memory.
+  // Plans a part of the network for micro-batches of up to `max_samples`
+  // samples. Returns InvalidArgument for a graph that cannot be trained or has
+  // more than 4,096 layers, and ResourceExhausted if the sizes exceed any
+  // possible memory.
   static absl::StatusOr<NetworkStructure> Create(Graph graph,
                                                  int64_t max_samples,
-                                                 const Device& device);
+                                                 const Device& device,
+                                                 const NetworkPart& part = {});
 
   int layers() const { return static_cast<int>(graph.nodes().size()); }
 
@@ -56,8 +59,17 @@ struct NetworkStructure {
   int64_t max_samples = 0;
   ArenaLayout layout;
   NetworkPlan plan;
-  std::vector<Range> gaps;        // Gaps between parameters.
-  std::vector<Segment> segments;  // In forward order.
+  NetworkPart part;
+  // The elements of the arena of the parameters that a layer of the part uses
+  // first, from the first of these parameters to the first one of the next
+  // part.
+  Range elements;
+  // The elements of parameters that layers of the part use, but that a layer of
+  // an earlier part uses first. Their gradients are added to those of the next
+  // earlier part that uses them.
+  std::vector<Range> borrowed;
+  std::vector<Range> gaps;        // Gaps between parameters, in `elements`.
+  std::vector<Segment> segments;  // Of the part, in forward order.
 };
 
 }  // namespace tributary

@@ -30,16 +30,14 @@ void SegmentCaptures::Begin(const Kind* kind) {
   captures_.push_back(std::make_unique<Captures>());
   current_ = captures_.back().get();
   current_->kind = *kind;
-  current_->forward.resize(segments_);
-  current_->backward.resize(segments_);
+  for (Captured& pass : current_->passes) pass.resize(segments_);
 }
 
-void SegmentCaptures::Run(Direction direction, size_t segment,
+void SegmentCaptures::Run(Pass pass, size_t segment,
                           absl::FunctionRef<void()> work) {
   if (!active()) return work();
   std::unique_ptr<CapturedWork>& captured =
-      (direction == Direction::kForward ? current_->forward
-                                        : current_->backward)[segment];
+      current_->passes[static_cast<size_t>(pass)][segment];
   if (captured != nullptr && device_->capture()->Launch(*captured)) return;
   captured.reset();
   if (status_.ok()) status_ = device_->capture()->Begin();

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_WORKER_NN_SEGMENT_CAPTURES_H_
 #define TRIBUTARY_WORKER_NN_SEGMENT_CAPTURES_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,7 +30,7 @@ class SegmentCaptures {
 
     bool operator==(const Kind& other) const;
   };
-  enum class Direction { kForward, kBackward };
+  enum class Pass { kForward, kBackward, kWeights };
 
   // `device` must outlive this object.
   SegmentCaptures(Device* device, size_t segments)
@@ -46,7 +47,7 @@ class SegmentCaptures {
   // cannot be launched, captures the operations that work() queues, and
   // launches them. If the micro-batch is not active, or capturing fails, calls
   // work() without capturing.
-  void Run(Direction direction, size_t segment, absl::FunctionRef<void()> work);
+  void Run(Pass pass, size_t segment, absl::FunctionRef<void()> work);
   // Ends the micro-batch, all operations of which were queued.
   void End() {
     if (current_ != nullptr) current_->computed = true;
@@ -64,7 +65,7 @@ class SegmentCaptures {
     // possible only then, because working memory has grown to the required
     // size, and libraries have selected and loaded their kernels.
     bool computed = false;
-    Captured forward, backward;  // Indexed by segment.
+    std::array<Captured, 3> passes;  // By pass; indexed by segment.
   };
 
   Device* const device_;

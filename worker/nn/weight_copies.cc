@@ -4,7 +4,7 @@
 
 #include "common/base/status_macros.h"
 #include "worker/device/reals.h"
-#include "worker/nn/tensor_memory.h"
+#include "worker/nn/plan/tensor_memory.h"
 
 namespace tributary {
 namespace {
@@ -27,13 +27,16 @@ int64_t ElementsOf(const Graph::Node& node, const ArenaLayout& layout) {
 }
 
 Places PlaceCopies(const Graph& graph, const ArenaLayout& layout,
-                   const Device& device) {
+                   const Device& device, const NetworkPart& part) {
   Places places;
   places.offsets.assign(layout.parameters().size(), -1);
   places.elements.assign(layout.parameters().size(), 0);
   if (device.precision() == Precision::kFloat32) return places;
-  for (const Graph::Node& node : graph.nodes()) {
-    if (!node.spec.product_weight) continue;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Graph::Node& node = graph.nodes()[i];
+    if (!node.spec.product_weight || !part.Contains(static_cast<int>(i))) {
+      continue;
+    }
     const int parameter = node.parameters[0];
     if (places.offsets[parameter] >= 0) continue;
     places.offsets[parameter] = places.total;
@@ -47,13 +50,14 @@ Places PlaceCopies(const Graph& graph, const ArenaLayout& layout,
 }  // namespace
 
 int64_t WeightCopies::BytesOf(const Graph& graph, const ArenaLayout& layout,
-                              const Device& device) {
-  return PlaceCopies(graph, layout, device).total;
+                              const Device& device, const NetworkPart& part) {
+  return PlaceCopies(graph, layout, device, part).total;
 }
 
 absl::Status WeightCopies::Prepare(const Graph& graph,
-                                   const ArenaLayout& layout, Device* device) {
-  const Places places = PlaceCopies(graph, layout, *device);
+                                   const ArenaLayout& layout, Device* device,
+                                   const NetworkPart& part) {
+  const Places places = PlaceCopies(graph, layout, *device, part);
   if (places.total == 0 || !copies_.empty()) return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(
       memory_, device->Allocate(static_cast<size_t>(places.total)));

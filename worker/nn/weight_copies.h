@@ -11,6 +11,7 @@
 #include "common/parameters/arena_layout.h"
 #include "worker/device/device.h"
 #include "worker/nn/graph.h"
+#include "worker/nn/network_part.h"
 
 namespace tributary {
 
@@ -27,13 +28,14 @@ class WeightCopies {
  public:
   // Returns the size in bytes of the device memory that Prepare allocates.
   static int64_t BytesOf(const Graph& graph, const ArenaLayout& layout,
-                         const Device& device);
+                         const Device& device, const NetworkPart& part = {});
 
   // Must be called once for each network, before Renew and Get. The first call
   // allocates memory of `device`, so this object must be destroyed before that
-  // device. Returns ResourceExhausted if memory does not suffice.
+  // device. Copies only the parameters of the layers of `part`. Returns
+  // ResourceExhausted if memory does not suffice.
   absl::Status Prepare(const Graph& graph, const ArenaLayout& layout,
-                       Device* device);
+                       Device* device, const NetworkPart& part = {});
 
   // Invalidates all copies. Must be called when the weights have changed. No
   // network may be using a copy.

@@ -149,7 +149,7 @@ TEST_F(GraphTest, ActivationsWorkInPlaceWhereNobodyReadsTheirInput) {
   graph_.SetLoss(Classes(4), graph_.Add("output", MakeLinear(6, 4), {x}));
   const auto plan = PlanNetwork(graph_, 2, *device_);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->nodes[1].output, plan->nodes[0].output);
+  EXPECT_EQ(plan->nodes[1].forward.output, plan->nodes[0].forward.output);
   EXPECT_EQ(plan->nodes[1].input_gradients[0], plan->nodes[1].output_gradient);
   EXPECT_EQ(plan->loss_gradient, plan->loss_input);
   // Nobody wants the gradient of the data.
@@ -172,7 +172,7 @@ TEST_F(GraphTest, ResidualStreamHasOneGradientBufferAndNoCopies) {
   const int64_t gradient = plan->nodes[6].output_gradient;
   for (const int sum : {3, 6}) {
     const NetworkPlan::Node& node = plan->nodes[sum];
-    EXPECT_EQ(node.output, node.inputs[1]);
+    EXPECT_EQ(node.forward.output, node.forward.inputs[1]);
     EXPECT_EQ(node.output_gradient, gradient);
     EXPECT_EQ(node.input_gradients[0], gradient);
     EXPECT_EQ(node.input_gradients[1], gradient);

@@ -1,4 +1,4 @@
-#include "worker/nn/memory_plan.h"
+#include "worker/nn/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
 

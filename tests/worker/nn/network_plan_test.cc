@@ -45,12 +45,12 @@ TEST_F(GeluPlanTest, ItsNeighboursMakeIt) {
   const ValueId y = Add(MakeGelu(), {z});
   const NetworkPlan plan = PlanFor(Add(NetworkPlanMakeLinear(), {y}));
   EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
-  EXPECT_FALSE(plan.nodes[1].backward);
-  EXPECT_EQ(plan.nodes[0].gelu_output, plan.nodes[1].output);
-  EXPECT_EQ(plan.nodes[2].gelu_input, plan.nodes[0].output);
+  EXPECT_FALSE(plan.nodes[1].has_backward);
+  EXPECT_EQ(plan.nodes[0].forward.gelu_output, plan.nodes[1].forward.output);
+  EXPECT_EQ(plan.nodes[2].gelu_input, plan.nodes[0].forward.output);
   EXPECT_EQ(plan.nodes[2].input_gradients[0], plan.nodes[0].output_gradient);
   EXPECT_EQ(plan.nodes[0].gelu_input, -1);
-  EXPECT_EQ(plan.nodes[2].gelu_output, -1);
+  EXPECT_EQ(plan.nodes[2].forward.gelu_output, -1);
 }
 
 TEST_F(GeluPlanTest, OneLayerMakesOneOfTwo) {
@@ -60,10 +60,10 @@ TEST_F(GeluPlanTest, OneLayerMakesOneOfTwo) {
   const ValueId sum = Add(std::make_unique<Residual>(kSize), {a, b});
   const NetworkPlan plan = PlanFor(Add(NetworkPlanMakeLinear(), {sum}));
   EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
-  EXPECT_EQ(plan.nodes[0].gelu_output, plan.nodes[1].output);
+  EXPECT_EQ(plan.nodes[0].forward.gelu_output, plan.nodes[1].forward.output);
   EXPECT_FALSE(plan.nodes[2].forward_elsewhere);
-  EXPECT_TRUE(plan.nodes[1].backward);
-  EXPECT_TRUE(plan.nodes[2].backward);
+  EXPECT_TRUE(plan.nodes[1].has_backward);
+  EXPECT_TRUE(plan.nodes[2].has_backward);
 }
 
 // The gradients of two readers meet before GELU's slope comes in.
@@ -75,7 +75,7 @@ TEST_F(GeluPlanTest, OneOfTwoReadersDoesNotMakeItsGradient) {
   const NetworkPlan plan =
       PlanFor(Add(std::make_unique<Residual>(kSize), {a, b}));
   EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
-  EXPECT_TRUE(plan.nodes[1].backward);
+  EXPECT_TRUE(plan.nodes[1].has_backward);
   EXPECT_EQ(plan.nodes[2].gelu_input, -1);
   EXPECT_EQ(plan.nodes[3].gelu_input, -1);
 }
@@ -88,9 +88,9 @@ TEST_F(GeluPlanTest, ItMakesItselfElsewhere) {
   const NetworkPlan plan = PlanFor(Add(MakeGelu(), {dropped}));
   EXPECT_FALSE(plan.nodes[0].forward_elsewhere);
   EXPECT_EQ(plan.nodes[1].gelu_input, -1);
-  EXPECT_EQ(plan.nodes[1].gelu_output, -1);
+  EXPECT_EQ(plan.nodes[1].forward.gelu_output, -1);
   EXPECT_FALSE(plan.nodes[3].forward_elsewhere);
-  EXPECT_TRUE(plan.nodes[3].backward);
+  EXPECT_TRUE(plan.nodes[3].has_backward);
 }
 
 // Computes with loops of its own.
@@ -125,11 +125,12 @@ TEST_F(SumPlanTest, LayerNormMakesItBeforeItsInputsAreOverwritten) {
   const NetworkPlan plan = PlanFor(Add(NetworkPlanMakeLinear(), {normed}));
   EXPECT_TRUE(plan.nodes[2].forward_elsewhere);
   EXPECT_EQ(plan.nodes[3].sum, 2);
-  EXPECT_EQ(plan.nodes[3].inputs[0], plan.nodes[2].output);
-  EXPECT_EQ(plan.nodes[2].output, plan.nodes[2].inputs[1]);  // In place.
+  EXPECT_EQ(plan.nodes[3].forward.inputs[0], plan.nodes[2].forward.output);
+  EXPECT_EQ(plan.nodes[2].forward.output,
+            plan.nodes[2].forward.inputs[1]);  // In place.
   // Only the sum reads x behind the branch, and layer norm still needs it.
-  EXPECT_NE(plan.nodes[3].output, plan.nodes[2].inputs[0]);
-  EXPECT_NE(plan.nodes[3].saved, plan.nodes[2].inputs[0]);
+  EXPECT_NE(plan.nodes[3].forward.output, plan.nodes[2].forward.inputs[0]);
+  EXPECT_NE(plan.nodes[3].forward.saved, plan.nodes[2].forward.inputs[0]);
 }
 
 TEST_F(SumPlanTest, OnlyTheNextLayerMakesIt) {

@@ -43,6 +43,7 @@ LayerSpec Convolution::Spec() const {
   }
   spec.product_weight = true;
   spec.backward_reads_input = true;
+  spec.separates_weights = true;
   return spec;
 }
 
@@ -59,16 +60,18 @@ void Convolution::Forward(const LayerCall& call,
 
 void Convolution::Backward(const LayerCall& call,
                            const LayerTensors& tensors) const {
-  ConvolutionOps::BackwardWeightArguments weight;
-  weight.shape = ShapeOf(call);
-  weight.x = tensors.inputs[0];
-  weight.dy = tensors.output_gradient;
-  weight.dweight = tensors.weight_gradients[0];
-  weight.dbias = tensors.weight_gradients[1];
-  call.device->ops().convolution->BackwardWeight(weight);
+  if (tensors.weight_gradients[0] != nullptr) {
+    ConvolutionOps::BackwardWeightArguments weight;
+    weight.shape = ShapeOf(call);
+    weight.x = tensors.inputs[0];
+    weight.dy = tensors.output_gradient;
+    weight.dweight = tensors.weight_gradients[0];
+    weight.dbias = tensors.weight_gradients[1];
+    call.device->ops().convolution->BackwardWeight(weight);
+  }
   if (tensors.input_gradients[0] == nullptr) return;
   ConvolutionOps::BackwardInputArguments input;
-  input.shape = weight.shape;
+  input.shape = ShapeOf(call);
   input.dy = tensors.output_gradient;
   input.weight = tensors.product_weight;
   input.dx = tensors.input_gradients[0];

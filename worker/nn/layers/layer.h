@@ -69,6 +69,9 @@ struct LayerSpec {
   // True if Backward can add to the gradient of parameter 0, so that layers may
   // share the parameter.
   bool accumulates_weight = false;
+  // True if Backward can compute the gradients of the parameters and those of
+  // the inputs in separate calls: all pointers to the others are then null.
+  bool separates_weights = false;
   // True if the layer computes GELU (see ElementwiseOps::GeluForward) of its
   // input.
   bool is_gelu = false;
@@ -149,7 +152,9 @@ class Layer {
   virtual void Forward(const LayerCall& call,
                        const LayerTensors& tensors) const = 0;
   // Writes the gradient of every parameter, and of every input whose pointer in
-  // LayerTensors::input_gradients is not null.
+  // LayerTensors::input_gradients is not null. If LayerSpec::separates_weights,
+  // the pointers to the gradients of all parameters may be null, too; Backward
+  // then does not compute them.
   virtual void Backward(const LayerCall& call,
                         const LayerTensors& tensors) const = 0;
 };

@@ -35,6 +35,7 @@ LayerSpec Linear::Spec() const {
   spec.backward_reads_input = true;
   spec.accumulates = true;
   spec.accumulates_weight = true;
+  spec.separates_weights = true;
   spec.fuses_gelu = true;
   return spec;
 }
@@ -64,14 +65,16 @@ void Linear::ForwardWithGelu(const LayerCall& call,
 
 void Linear::Backward(const LayerCall& call,
                       const LayerTensors& tensors) const {
-  LinearOps::BackwardWeightArguments args;
-  args.shape = ShapeOf(call);
-  args.x = tensors.inputs[0];
-  args.dy = tensors.output_gradient;
-  args.accumulate = tensors.accumulate_weight;
-  args.dweight = tensors.weight_gradients[0];
-  args.dbias = tensors.weight_gradients[1];
-  call.device->ops().linear->BackwardWeight(args);
+  if (tensors.weight_gradients[0] != nullptr) {
+    LinearOps::BackwardWeightArguments args;
+    args.shape = ShapeOf(call);
+    args.x = tensors.inputs[0];
+    args.dy = tensors.output_gradient;
+    args.accumulate = tensors.accumulate_weight;
+    args.dweight = tensors.weight_gradients[0];
+    args.dbias = tensors.weight_gradients[1];
+    call.device->ops().linear->BackwardWeight(args);
+  }
   if (tensors.input_gradients[0] != nullptr) BackwardInput(call, tensors);
 }
 
@@ -125,6 +128,7 @@ LayerSpec StackedLinear::Spec() const {
   spec.product_parameters = static_cast<int>(count());
   spec.backward_reads_input = true;
   spec.accumulates = true;
+  spec.separates_weights = true;
   return spec;
 }
 
@@ -141,16 +145,18 @@ void StackedLinear::Forward(const LayerCall& call,
 
 void StackedLinear::Backward(const LayerCall& call,
                              const LayerTensors& tensors) const {
-  LinearOps::BackwardWeightArguments args;
-  args.shape = ShapeOf(call);
-  args.x = tensors.inputs[0];
-  args.dy = tensors.output_gradient;
-  args.dweight = tensors.weight_gradients[0];
-  args.dbias = tensors.weight_gradients[count()];
-  call.device->ops().linear->BackwardWeight(args);
+  if (tensors.weight_gradients[0] != nullptr) {
+    LinearOps::BackwardWeightArguments args;
+    args.shape = ShapeOf(call);
+    args.x = tensors.inputs[0];
+    args.dy = tensors.output_gradient;
+    args.dweight = tensors.weight_gradients[0];
+    args.dbias = tensors.weight_gradients[count()];
+    call.device->ops().linear->BackwardWeight(args);
+  }
   if (tensors.input_gradients[0] == nullptr) return;
   LinearOps::BackwardInputArguments input;
-  input.shape = args.shape;
+  input.shape = ShapeOf(call);
   input.dy = tensors.output_gradient;
   input.weight = tensors.product_weight;
   input.accumulate = tensors.accumulate[0];

@@ -1,10 +1,10 @@
-#include "worker/nn/memory_plan.h"
+#include "worker/nn/plan/memory_plan.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 
-#include "worker/nn/tensor_memory.h"
+#include "worker/nn/plan/tensor_memory.h"
 
 namespace tributary {
 

@@ -1,6 +1,6 @@
 // Allocation of buffers with known lifetimes within one block of memory.
-#ifndef TRIBUTARY_WORKER_NN_MEMORY_PLAN_H_
-#define TRIBUTARY_WORKER_NN_MEMORY_PLAN_H_
+#ifndef TRIBUTARY_WORKER_NN_PLAN_MEMORY_PLAN_H_
+#define TRIBUTARY_WORKER_NN_PLAN_MEMORY_PLAN_H_
 
 #include <cstdint>
 #include <vector>
@@ -33,4 +33,4 @@ MemoryPlan PlanMemory(absl::Span<const PlannedBuffer> buffers,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_NN_MEMORY_PLAN_H_
+#endif  // TRIBUTARY_WORKER_NN_PLAN_MEMORY_PLAN_H_

@@ -1,6 +1,6 @@
 // How tensors lie in memory, on CPUs and GPUs.
-#ifndef TRIBUTARY_WORKER_NN_TENSOR_MEMORY_H_
-#define TRIBUTARY_WORKER_NN_TENSOR_MEMORY_H_
+#ifndef TRIBUTARY_WORKER_NN_PLAN_TENSOR_MEMORY_H_
+#define TRIBUTARY_WORKER_NN_PLAN_TENSOR_MEMORY_H_
 
 #include <cstdint>
 
@@ -20,4 +20,4 @@ constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_NN_TENSOR_MEMORY_H_
+#endif  // TRIBUTARY_WORKER_NN_PLAN_TENSOR_MEMORY_H_
