@@ -43,8 +43,8 @@ absl::StatusOr<Graph> BuildKind(const ModelSpec& spec, const DataInfo& info,
   return absl::InvalidArgumentError("model: this worker cannot build its kind");
 }
 
-// Returns the graph of the model, in which the parameters that the job freezes
-// are frozen.
+}  // namespace
+
 absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info,
                                  const ModelRegistry& registered) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateValues(spec, "model."));
@@ -59,13 +59,12 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info,
   return graph;
 }
 
-}  // namespace
-
 absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
                                             const DataInfo& info,
                                             int64_t max_samples,
                                             const Device& device,
-                                            const ModelRegistry& registered) {
+                                            const ModelRegistry& registered,
+                                            const NetworkPart& part) {
   ModelMemory memory;
   if (spec.has_synthetic()) {
     memory.arena_bytes = spec.synthetic().parameters() * int64_t{sizeof(float)};
@@ -75,14 +74,14 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
                              BuildGraph(spec, info, registered));
   TRIBUTARY_RETURN_IF_ERROR(graph.status());
   TRIBUTARY_ASSIGN_OR_RETURN(const NetworkPlan plan,
-                             PlanNetwork(graph, max_samples, device));
+                             PlanNetwork(graph, max_samples, device, part));
   ParameterTable table = graph.table();
   // Offsets do not depend on this value.
   table.set_chunk_elements(int64_t{1} << 20);
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(table));
-  memory.activation_bytes = plan.bytes +
-                            WeightCopies::BytesOf(graph, layout, device) +
+  memory.activation_bytes = plan.BytesOf(part.in_flight) +
+                            WeightCopies::BytesOf(graph, layout, device, part) +
                             DeviceInputs::BytesOf(graph, max_samples, device);
   memory.arena_bytes = layout.arena_elements() * int64_t{sizeof(float)};
   return memory;
@@ -90,11 +89,12 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
 
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(
     const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
-    Device* device, WeightCopies* copies, const ModelRegistry& registered) {
+    Device* device, WeightCopies* copies, const ModelRegistry& registered,
+    const NetworkPart& part) {
   if (spec.has_synthetic()) return SyntheticModel::Create(spec.synthetic());
   TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, BuildGraph(spec, info, registered));
   return NetworkModel::Create(std::move(graph), info, max_samples, device,
-                              copies);
+                              copies, part);
 }
 
 Precision PrecisionOf(const JobSpec& job) {
@@ -106,6 +106,14 @@ Precision PrecisionOf(const JobSpec& job) {
     default:
       return Precision::kFloat32;
   }
+}
+
+NetworkPart PartOf(const JobSpec& job) {
+  NetworkPart part;
+  part.recompute = job.parallel().recompute();
+  // The stages of a pipeline compute, not the whole network.
+  if (job.parallel().has_pipeline()) part.in_flight = 0;
+  return part;
 }
 
 }  // namespace tributary

@@ -17,6 +17,8 @@
 #include "worker/device/device.h"
 #include "worker/models/model_registry.h"
 #include "worker/nn/gradient_sink.h"
+#include "worker/nn/graph.h"
+#include "worker/nn/network_part.h"
 #include "worker/nn/step_observer.h"  // StepObserver, LossSums.
 #include "worker/nn/weight_copies.h"
 #include "worker/nn/weights_view.h"
@@ -142,7 +144,8 @@ struct ModelMemory {
 // arguments, without allocating it. Returns the errors of CreateModel.
 absl::StatusOr<ModelMemory> PlanModelMemory(
     const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
-    const Device& device, const ModelRegistry& registered = {});
+    const Device& device, const ModelRegistry& registered = {},
+    const NetworkPart& part = {});
 
 // Creates the model that `spec` describes, for the data that `info` describes.
 // `max_samples` is the number of samples of the largest micro-batch. `device`
@@ -159,14 +162,24 @@ absl::StatusOr<ModelMemory> PlanModelMemory(
 // copies the weights in every call.
 //
 // `registered` holds the networks that the user's program has registered.
+//
+// `part` says how the network is computed (see NetworkPart).
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(
     const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
     Device* device, WeightCopies* copies = nullptr,
-    const ModelRegistry& registered = {});
+    const ModelRegistry& registered = {}, const NetworkPart& part = {});
+
+// Builds the graph of the model that CreateModel creates. Returns the errors of
+// CreateModel. The model must not be synthetic.
+absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info,
+                                 const ModelRegistry& registered = {});
 
 // Returns the number format (float32, bfloat16 or TF32) in which devices
 // compute the model of `job`.
 Precision PrecisionOf(const JobSpec& job);
+
+// Returns how workers compute the network of `job` in training.
+NetworkPart PartOf(const JobSpec& job);
 
 }  // namespace tributary
 

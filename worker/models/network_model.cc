@@ -10,48 +10,21 @@
 #include "worker/device/reals.h"
 
 namespace tributary {
-namespace {
-
-// Checks that a vector of a batch has `per_sample` elements for each sample.
-absl::Status CheckSize(absl::string_view what, size_t size, int64_t samples,
-                       int64_t per_sample) {
-  if (static_cast<int64_t>(size) == samples * per_sample) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the batch of ", Counted(samples, "sample"), " has ", size,
-                   " ", what, ", expected ", samples * per_sample, " (",
-                   per_sample, " for each sample)"));
-}
-
-absl::Status CheckValues(absl::string_view what,
-                         const std::vector<int32_t>& values, int64_t lowest,
-                         int64_t limit) {
-  for (const int32_t value : values) {
-    if (value < lowest || value >= limit) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the batch has the ", what, " ", value, ", not from ",
-                       lowest, " to ", limit - 1));
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Model>> NetworkModel::Create(
     Graph graph, const DataInfo& info, int64_t max_samples, Device* device,
-    WeightCopies* copies) {
+    WeightCopies* copies, const NetworkPart& part) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<Network> network,
-      Network::Create(std::move(graph), max_samples, device, copies));
+      Network::Create(std::move(graph), max_samples, device, copies, part));
   return std::unique_ptr<Model>(
       new NetworkModel(std::move(network), info, device));
 }
 
 NetworkModel::NetworkModel(std::unique_ptr<Network> network,
                            const DataInfo& info, Device* device)
-    : network_(std::move(network)), info_(info), device_(device) {}
+    : network_(std::move(network)),
+      device_(device),
+      input_(&network_->graph(), info, network_->max_samples()) {}
 
 const ParameterTable& NetworkModel::table() const {
   return network_->graph().table();
@@ -64,7 +37,7 @@ void NetworkModel::Initialize(uint64_t seed, const ArenaLayout& layout,
 
 void NetworkModel::Prefetch(std::shared_ptr<const Batch> batch) {
   if (!device_->has_own_memory()) return;
-  const absl::StatusOr<MicroBatchInput> input = InputOf(*batch);
+  const absl::StatusOr<MicroBatchInput> input = input_.InputOf(*batch);
   // ForwardBackward reports the error.
   if (!input.ok()) return;
   network_->Prefetch(*input);
@@ -75,7 +48,7 @@ absl::StatusOr<LossSums> NetworkModel::ForwardBackward(
     const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
     const WeightsView& weights, GradientSink* gradients,
     StepObserver* observer) {
-  TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput input, InputOf(batch));
+  TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput input, input_.InputOf(batch));
   input.prefetched = prefetched_.get() == &batch;
   prefetched_.reset();
   return network_->ForwardBackward(input, seed, step, micro_batch, weights,
@@ -84,77 +57,10 @@ absl::StatusOr<LossSums> NetworkModel::ForwardBackward(
 
 absl::StatusOr<LossSums> NetworkModel::Evaluate(const Batch& batch,
                                                 const float* weights) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchInput input, InputOf(batch));
+  TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchInput input,
+                             input_.InputOf(batch));
   prefetched_.reset();
   return network_->Evaluate(input, weights);
-}
-
-absl::StatusOr<MicroBatchInput> NetworkModel::FeaturesOf(const Batch& batch) {
-  if (batch.samples < 0 || batch.samples > network_->max_samples()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the batch has ", Counted(batch.samples, "sample"), "; the model is ",
-        "planned for up to ", network_->max_samples()));
-  }
-  MicroBatchInput micro_batch;
-  micro_batch.samples = batch.samples;
-  const int64_t input_elements = network_->graph().values()[0];
-  if (info_.kind == DataInfo::Kind::kTokens) {
-    TRIBUTARY_RETURN_IF_ERROR(CheckSize("tokens", batch.tokens.size(),
-                                        batch.samples, input_elements));
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckValues("token", batch.tokens, /*lowest=*/0, info_.classes));
-    micro_batch.input = batch.tokens.data();
-  } else if (info_.kind == DataInfo::Kind::kSequences) {
-    TRIBUTARY_RETURN_IF_ERROR(PackSequences(batch));
-    micro_batch.input = sequences_.data();
-  } else {
-    TRIBUTARY_RETURN_IF_ERROR(CheckSize("features", batch.features.size(),
-                                        batch.samples, input_elements));
-    micro_batch.input = batch.features.data();
-  }
-  return micro_batch;
-}
-
-absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(const Batch& batch) {
-  TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput micro_batch, FeaturesOf(batch));
-  const LossSpec& loss = network_->graph().loss();
-  const int64_t targets = loss.TargetElements();
-  if (loss.HasLabels()) {
-    const int64_t classes = loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy
-                                ? loss.width - loss.padding
-                                : info_.classes;
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckSize("labels", batch.labels.size(), batch.samples, targets));
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckValues("label", batch.labels, /*lowest=*/-1, classes));
-    micro_batch.target = batch.labels.data();
-  } else {
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckSize("values", batch.values.size(), batch.samples, targets));
-    micro_batch.target = batch.values.data();
-  }
-  return micro_batch;
-}
-
-absl::Status NetworkModel::PackSequences(const Batch& batch) {
-  const int64_t context = info_.sample_shape[0];
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckSize("tokens", batch.tokens.size(), batch.samples, context));
-  TRIBUTARY_RETURN_IF_ERROR(CheckSize("token types", batch.token_types.size(),
-                                      batch.samples, context));
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckSize("lengths", batch.lengths.size(), batch.samples, 1));
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckValues("token", batch.tokens, /*lowest=*/0, info_.vocabulary));
-  TRIBUTARY_RETURN_IF_ERROR(CheckValues("token type", batch.token_types,
-                                        /*lowest=*/0, info_.token_types));
-  TRIBUTARY_RETURN_IF_ERROR(CheckValues("length", batch.lengths, /*lowest=*/1,
-                                        info_.sample_shape[0] + 1));
-  sequences_.clear();
-  for (const auto* part : {&batch.tokens, &batch.token_types, &batch.lengths}) {
-    sequences_.insert(sequences_.end(), part->begin(), part->end());
-  }
-  return absl::OkStatus();
 }
 
 ModelOutputs NetworkModel::outputs() const {
@@ -172,10 +78,11 @@ ModelOutputs NetworkModel::outputs() const {
 
 absl::Status NetworkModel::Predict(const Batch& batch, const float* weights,
                                    std::vector<float>* outputs) {
-  if (info_.kind == DataInfo::Kind::kTokens) {
+  if (input_.info().kind == DataInfo::Kind::kTokens) {
     return absl::UnimplementedError("model.gpt generates text; use sample");
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchInput input, FeaturesOf(batch));
+  TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchInput input,
+                             input_.FeaturesOf(batch));
   outputs->clear();
   if (batch.samples == 0) return absl::OkStatus();
   prefetched_.reset();
@@ -198,10 +105,10 @@ absl::Status NetworkModel::Predict(const Batch& batch, const float* weights,
 absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
                                            const float* weights,
                                            absl::Span<float> logits) {
-  if (info_.kind != DataInfo::Kind::kTokens) {
+  if (input_.info().kind != DataInfo::Kind::kTokens) {
     return absl::UnimplementedError("only model.gpt predicts tokens");
   }
-  const int64_t context = info_.sample_shape[0];
+  const int64_t context = input_.info().sample_shape[0];
   const LossSpec& loss = network_->graph().loss();
   const int64_t vocabulary = loss.width - loss.padding;
   if (tokens.empty()) {
@@ -218,8 +125,11 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   // Tokens after the last one have no effect because attention is causal.
   window_.assign(context, 0);
   std::copy(tokens.begin(), tokens.end(), window_.begin());
-  TRIBUTARY_RETURN_IF_ERROR(
-      CheckValues("token", window_, /*lowest=*/0, vocabulary));
+  for (const int32_t token : window_) {
+    if (token >= 0 && token < vocabulary) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("token ", token, " is not from 0 to ", vocabulary - 1));
+  }
   prefetched_.reset();
   const Real* predicted =
       network_->Predict(/*samples=*/1, window_.data(), weights);

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "worker/models/model.h"
+#include "worker/models/stages/batch_input.h"
 #include "worker/nn/network.h"
 
 namespace tributary {
@@ -21,12 +22,10 @@ namespace tributary {
 class NetworkModel : public Model {
  public:
   // `info` describes the data that the graph was built for. See CreateModel for
-  // `device` and `copies`. Returns the errors of Network::Create.
-  static absl::StatusOr<std::unique_ptr<Model>> Create(Graph graph,
-                                                       const DataInfo& info,
-                                                       int64_t max_samples,
-                                                       Device* device,
-                                                       WeightCopies* copies);
+  // `device`, `copies` and `part`. Returns the errors of Network::Create.
+  static absl::StatusOr<std::unique_ptr<Model>> Create(
+      Graph graph, const DataInfo& info, int64_t max_samples, Device* device,
+      WeightCopies* copies, const NetworkPart& part);
 
   const ParameterTable& table() const override;
   int64_t memory_bytes() const override { return network_->memory_bytes(); }
@@ -57,23 +56,14 @@ class NetworkModel : public Model {
   NetworkModel(std::unique_ptr<Network> network, const DataInfo& info,
                Device* device);
 
-  // Convert a batch to the input of network_. InputOf converts all of it;
-  // FeaturesOf converts the samples, but not the targets.
-  absl::StatusOr<MicroBatchInput> FeaturesOf(const Batch& batch);
-  absl::StatusOr<MicroBatchInput> InputOf(const Batch& batch);
-  // Checks the sequences of the batch and writes them to sequences_, in the
-  // format of SequenceInput.
-  absl::Status PackSequences(const Batch& batch);
-
   const std::unique_ptr<Network> network_;
-  const DataInfo info_;
   Device* const device_;
+  BatchInput input_;
   // The batch that the network has prefetched, or null if none is usable. The
   // address of a batch identifies it; holding a reference ensures that no new
   // batch is created at the same address.
   std::shared_ptr<const Batch> prefetched_;
-  std::vector<int32_t> window_;     // Input of NextTokenLogits.
-  std::vector<int32_t> sequences_;  // A SequenceInput.
+  std::vector<int32_t> window_;  // Input of NextTokenLogits.
 };
 
 }  // namespace tributary

@@ -1,0 +1,129 @@
+// Computes a stage of a pipeline: a part of a network, for several
+// micro-batches in flight.
+#ifndef TRIBUTARY_WORKER_MODELS_STAGES_STAGE_MODEL_H_
+#define TRIBUTARY_WORKER_MODELS_STAGES_STAGE_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "worker/data/batch.h"
+#include "worker/device/device.h"
+#include "worker/models/stages/batch_input.h"
+#include "worker/nn/graph.h"
+#include "worker/nn/network.h"
+#include "worker/nn/network_pass.h"
+#include "worker/nn/network_plan.h"
+#include "worker/nn/weight_copies.h"
+
+namespace tributary {
+
+// A stage of a model. A slot, numbered from 0, holds the activations of one
+// micro-batch. There are NetworkPart::in_flight slots, or more (see AddSlots).
+// The calls for a micro-batch are, in this order:
+//
+//   Begin and ReceiveValues, Forward, SentValues, Loss in the last stage,
+//   ReceiveGradients, Backward, SentGradients, Weights if the part computes
+//   weights separately.
+//
+// No calls for other slots may come between Begin and Forward, between Forward
+// and SentValues or Loss, between ReceiveGradients and Backward, and between
+// Backward and SentGradients.
+//
+// Values pass between stages as bytes in host memory: for each value that
+// crosses the cut, in ascending order, [samples, elements] in the device's
+// number format. See Model for devices and weights. Not thread-safe.
+class StageModel {
+ public:
+  // Returns the errors of Network::Create. `device` must outlive the result.
+  // `info` describes the data that `graph` was built for.
+  static absl::StatusOr<std::unique_ptr<StageModel>> Create(
+      Graph graph, const DataInfo& info, int64_t max_samples, Device* device,
+      const NetworkPart& part);
+
+  const NetworkStructure& structure() const { return network_->structure(); }
+  int64_t memory_bytes() const {
+    return network_->memory_bytes() + copies_->memory_bytes();
+  }
+  // Must be called when the weights have changed, while no micro-batch is in
+  // flight.
+  void RenewWeights() { copies_->Renew(); }
+  // Adds slots until there are at least `count`. Returns ResourceExhausted if
+  // memory does not suffice.
+  absl::Status AddSlots(int count);
+  // True if the stage reads the samples of batches, or their targets.
+  bool reads_input() const { return structure().plan.input >= 0; }
+  bool reads_targets() const { return structure().plan.target >= 0; }
+  bool is_first() const { return structure().plan.begin == 0; }
+  bool is_last() const { return reads_targets(); }
+  // The bytes of all values that cross the cut before, or behind, the stage.
+  int64_t ReceivedBytes(int64_t samples) const;
+  int64_t SentBytes(int64_t samples) const;
+
+  // Begins a micro-batch of at least one sample. `batch` is null if the stage
+  // reads neither samples nor targets. `micro_batch.sample_count` must be set.
+  // Returns InvalidArgument if the batch does not suit the model.
+  absl::Status Begin(int slot, const Batch* batch, int64_t samples,
+                     const NetworkPass::MicroBatch& micro_batch);
+  // Writes the values of ReceivedBytes bytes.
+  void ReceiveValues(int slot, const char* bytes);
+  // Returns false if the micro-batch must be given up.
+  bool Forward(int slot);
+  // Returns the values of SentBytes bytes, as parts to send one after the
+  // other. Valid until the next call for any slot. Returns the device's error.
+  absl::StatusOr<std::vector<absl::string_view>> SentValues(int slot);
+  absl::StatusOr<LossSums> Loss(int slot);
+  void ReceiveGradients(int slot, const char* bytes);
+  void Backward(int slot);
+  // Like SentValues, for the gradients of the values that the stage received.
+  absl::StatusOr<std::vector<absl::string_view>> SentGradients(int slot);
+  // Computes the gradients of weights that Backward has left out. If parts of
+  // gradients come from later stages, BeginWeights and, once these are in the
+  // gradients, FinishWeights take its place. Other slots may be used in
+  // between.
+  void Weights(int slot) { network_->pass(slot)->Weights(); }
+  void BeginWeights(int slot) { network_->pass(slot)->BeginWeights(); }
+  void FinishWeights(int slot) { network_->pass(slot)->FinishWeights(); }
+  // True if Backward computes gradients to which it adds parts from later
+  // stages, which must then be there.
+  bool backward_needs_parts() const;
+  void End(int slot) { network_->pass(slot)->End(); }
+
+  // Evaluation of a batch, in slot 0: BeginEvaluation and ReceiveValues, then
+  // Evaluate, then SentEvaluation or, in the last stage, EvaluationLoss.
+  absl::Status BeginEvaluation(const Batch* batch, int64_t samples);
+  void Evaluate(const float* weights);
+  absl::StatusOr<std::vector<absl::string_view>> SentEvaluation();
+  absl::StatusOr<LossSums> EvaluationLoss();
+
+ private:
+  using Crossings = std::vector<NetworkPlan::Crossing>;
+  using Place = int64_t NetworkPlan::Crossing::*;
+
+  StageModel(std::unique_ptr<WeightCopies> copies,
+             std::unique_ptr<Network> network, const DataInfo& info,
+             Device* device);
+
+  absl::StatusOr<MicroBatchInput> InputOf(const Batch* batch, int64_t samples);
+  void Write(int slot, const Crossings& crossings, Place place,
+             const char* bytes);
+  absl::StatusOr<std::vector<absl::string_view>> Read(
+      int slot, const Crossings& crossings, Place place);
+
+  const std::unique_ptr<WeightCopies> copies_;
+  const std::unique_ptr<Network> network_;
+  Device* const device_;
+  BatchInput input_;
+  std::vector<int64_t> samples_;  // By slot.
+  // What Read returns from devices with their own memory.
+  std::vector<std::string> staging_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_MODELS_STAGES_STAGE_MODEL_H_
