@@ -8,15 +8,19 @@ namespace tributary {
 
 LeafGradients::LeafGradients(int micro_batch, int64_t sample_count,
                              Exchange* exchange, StepGradients* step,
-                             DeviceArenas* device, DeviceSums* sums)
+                             DeviceArenas* device, DeviceSums* sums,
+                             int64_t begin_chunk, int64_t end_chunk)
     : GradientSink(/*data=*/nullptr, sample_count),
       micro_batch_(micro_batch),
       layout_(exchange->layout()),
+      first_chunk_(static_cast<int>(begin_chunk)),
       step_(step),
       device_(device),
       sums_(sums),
-      last_chunk_(layout_.chunk_count() - 1),
-      last_added_(layout_.chunk_count()) {
+      last_chunk_(
+          static_cast<int>(end_chunk < 0 ? layout_.chunk_count() : end_chunk) -
+          1),
+      last_added_(last_chunk_ + 1) {
   if (device == nullptr) {
     arena_ = exchange->TakeArena();
     SetData(arena_.get());
@@ -40,13 +44,16 @@ void LeafGradients::SetSampleCount(int64_t sample_count) {
 
 void LeafGradients::Ready(int64_t begin) {
   if (device_ == nullptr) {
-    while (last_chunk_ > 0 && layout_.ChunkBegin(last_chunk_) >= begin) {
+    while (last_chunk_ > first_chunk_ &&
+           layout_.ChunkBegin(last_chunk_) >= begin) {
       HandOn(/*loss_sum=*/0);
     }
     return;
   }
   int first = last_added_;
-  while (first > 1 && layout_.ChunkBegin(first - 1) >= begin) --first;
+  while (first > first_chunk_ + 1 && layout_.ChunkBegin(first - 1) >= begin) {
+    --first;
+  }
   AddUp(first);
   if (!sums_->complete()) return;
   // Pass on the chunks copied so far; the device is busy with earlier layers.
@@ -58,20 +65,15 @@ void LeafGradients::Ready(int64_t begin) {
 
 absl::Status LeafGradients::Finish(double loss_sum) {
   if (device_ == nullptr) {
-    while (last_chunk_ > 0) HandOn(/*loss_sum=*/0);
-    HandOn(loss_sum);
+    while (last_chunk_ >= first_chunk_) HandOn(loss_sum);
     return absl::OkStatus();
   }
-  AddUp(/*first=*/0);
-  if (sums_->complete()) {
-    while (last_chunk_ > 0) {
-      TRIBUTARY_RETURN_IF_ERROR(device_->AwaitSaved(last_chunk_));
-      HandOn(/*loss_sum=*/0);
-    }
-    TRIBUTARY_RETURN_IF_ERROR(device_->AwaitSaved(/*chunk=*/0));
-  }
+  AddUp(first_chunk_);
   loss_sum = sums_->EndMicroBatch(loss_sum);
-  if (sums_->complete()) HandOn(loss_sum);
+  while (sums_->complete() && last_chunk_ >= first_chunk_) {
+    TRIBUTARY_RETURN_IF_ERROR(device_->AwaitSaved(last_chunk_));
+    HandOn(loss_sum);
+  }
   return absl::OkStatus();
 }
 
@@ -85,6 +87,7 @@ void LeafGradients::AddUp(int first) {
 
 void LeafGradients::HandOn(double loss_sum) {
   const int chunk = last_chunk_--;
+  if (chunk > 0) loss_sum = 0;
   if (sums_ == nullptr) {
     step_->Ready(
         {step_->NodeOf(micro_batch_), chunk, arena_, sample_count(), loss_sum});

@@ -28,14 +28,17 @@ class LeafGradients final : public GradientSink {
   // Takes an arena of the exchange, unless the micro-batch completes no sum in
   // the device's memory. `device` holds the compute thread's arenas in device
   // memory, and `sums` adds up gradients there. Both are null if the model
-  // computes in the exchange's arenas. All arguments must outlive this object.
+  // computes in the exchange's arenas. Passes on the chunks [begin_chunk,
+  // end_chunk), which may be none; -1 stands for the number of chunks. All
+  // arguments must outlive this object.
   LeafGradients(int micro_batch, int64_t sample_count, Exchange* exchange,
-                StepGradients* step, DeviceArenas* device, DeviceSums* sums);
+                StepGradients* step, DeviceArenas* device, DeviceSums* sums,
+                int64_t begin_chunk = 0, int64_t end_chunk = -1);
 
   void SetSampleCount(int64_t sample_count) override;
   // Passes on the chunks whose gradients are final and, on a device with its
-  // own memory, have been copied to the exchange's arena. Leaves chunk 0 to
-  // Finish, because chunk 0 carries the loss.
+  // own memory, have been copied to the exchange's arena. Leaves the first
+  // chunk to Finish, because chunk 0 carries the loss.
   void Ready(int64_t begin) override;
   // Passes on the chunks that Ready has not passed on. Must be called once,
   // after backward. Returns the device's error if it has failed; chunks that
@@ -47,11 +50,12 @@ class LeafGradients final : public GradientSink {
   // sums in device memory, and starts to copy completed sums to the exchange's
   // arena. Requires a device with its own memory.
   void AddUp(int first);
-  // Passes chunk last_chunk_ on. `loss_sum` must be 0 except for chunk 0.
+  // Passes chunk last_chunk_ on, and with chunk 0 the loss.
   void HandOn(double loss_sum);
 
   const int micro_batch_;
   const ArenaLayout& layout_;
+  const int first_chunk_;
   StepGradients* const step_;
   DeviceArenas* const device_;
   DeviceSums* const sums_;
@@ -59,7 +63,7 @@ class LeafGradients final : public GradientSink {
   // that the micro-batch completes; null if it completes none.
   Buffer arena_;
   MemoryPlace place_ = MemoryPlace::kHost;  // Of arena_.
-  int last_chunk_;  // The last chunk not passed on yet; -1 if there is none.
+  int last_chunk_;  // The last chunk not passed on; below first_chunk_: none.
   int last_added_;  // AddUp has covered this chunk and all later ones.
 };
 
