@@ -50,7 +50,7 @@ struct PipelinePeer {
 // until it has begun, and then return Aborted. If none has begun after
 // `patience`, they return Unavailable with the name of the peer.
 //
-// Thread-safe. Send, Receive, BeginEpoch and the destructor block.
+// Thread-safe. Send, Receive, Flush and the destructor block.
 class PipelinePeers final : public StageTransfers {
  public:
   // Opens a link to `peer`; see StageLinks::Opener. `hello` is what this worker
@@ -80,7 +80,7 @@ class PipelinePeers final : public StageTransfers {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Ends all steps up to and including `step`, until the next epoch. See
   // TransferInbox::EndStep.
-  void EndStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
+  void EndStep(int64_t step) override ABSL_LOCKS_EXCLUDED(mu_);
   // Makes all calls return `status`, which must be an error.
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -96,7 +96,7 @@ class PipelinePeers final : public StageTransfers {
                                            const TransferKey& key) override
       ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if Receive would return without waiting for a transfer.
-  bool Ready(int64_t epoch, int stage, const TransferKey& key) const
+  bool Ready(int64_t epoch, int stage, const TransferKey& key) const override
       ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until the receivers have released everything that was sent, or
   // returns an error. Call it before the destructor at the end of training.

@@ -34,7 +34,6 @@ absl::Status StageLinks::Flush() {
 
 void StageLinks::BeginEpoch(int64_t epoch, int64_t first_step,
                             const std::set<int64_t>& receivers) {
-  // Closed after the lock is released.
   std::vector<std::shared_ptr<StageLink>> closed;
   absl::MutexLock lock(&mu_);
   if (epoch <= epoch_) return;
@@ -53,6 +52,8 @@ void StageLinks::BeginEpoch(int64_t epoch, int64_t first_step,
       it = links_.erase(it);
     }
   }
+  if (closed.empty()) return;
+  closer_.Run([closed = std::move(closed)]() mutable { closed.clear(); });
 }
 
 void StageLinks::EndStep(int64_t step) {

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "common/base/thread_pool.h"
 #include "worker/exchange/stages/stage_link.h"
 #include "worker/exchange/stages/transfer.h"
 
@@ -23,8 +24,8 @@ namespace tributary {
 // each of them when it is first needed. Workers are identified by their
 // incarnations, assignments by their epochs.
 //
-// Thread-safe. Send, Flush, BeginEpoch and the destructor block: BeginEpoch and
-// the destructor only while connections are closed.
+// Thread-safe. Send, Flush and the destructor block, the destructor only while
+// connections are closed.
 class StageLinks {
  public:
   // Opens a link to the worker `to` for transfers of `epoch` and later epochs.
@@ -73,6 +74,9 @@ class StageLinks {
   // By receiver. Null while the link is being opened. Shared with calls of
   // Send, which may end after BeginEpoch has removed the link.
   std::map<int64_t, std::shared_ptr<StageLink>> links_ ABSL_GUARDED_BY(mu_);
+  // Closes links, which blocks. BeginEpoch may be called in a reaction to a
+  // message, which must not.
+  ThreadPool closer_{1};
 };
 
 }  // namespace tributary

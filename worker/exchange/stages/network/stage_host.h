@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/limits.h"
-#include "common/os/logger.h"
 #include "common/listener/listener.h"
+#include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/stages/stage_receiver.h"
