@@ -94,18 +94,21 @@ TrainingSources WorkerSession::Sources() {
   };
   sources.create_model =
       [this](const ModelSpec&, const DataInfo&, int64_t, Device* device,
-             WeightCopies*) -> absl::StatusOr<std::unique_ptr<Model>> {
+             WeightCopies*,
+             const NetworkPart&) -> absl::StatusOr<std::unique_ptr<Model>> {
     TRIBUTARY_ASSIGN_OR_RETURN(auto declared, Offer());
     return std::make_unique<ProgramModel>(std::move(declared), device,
                                           &handover_);
   };
+  sources.build_graph = nullptr;
   sources.queues_micro_batches = true;
   sources.pin = [this](void* memory, size_t bytes) {
     return Pin(memory, bytes);
   };
   // The program's memory is not known.
   sources.plan_model = [](const ModelSpec&, const DataInfo&, int64_t,
-                          const Device&) { return ModelMemory(); };
+                          const Device&,
+                          const NetworkPart&) { return ModelMemory(); };
   return sources;
 }
 

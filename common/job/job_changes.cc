@@ -33,6 +33,7 @@ JobSpec ResultOf(JobSpec job) {
   job.clear_checkpoint();
   job.clear_recovery();
   job.clear_stop_when();
+  job.clear_parallel();
   ExchangeSpec* const exchange = job.mutable_exchange();
   exchange->clear_transport();
   const int64_t chunk_bytes = ChunkBytes(*exchange);

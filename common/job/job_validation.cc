@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/gpt_preset.h"
 #include "common/job/job.h"
 #include "common/job/job_checks.h"
@@ -188,6 +189,9 @@ absl::Status ValidateOutput(const JobSpec& job) {
                  kMaxSampleBytes);
 }
 
+// Largest number of stages of a pipeline.
+constexpr int kMaxPipelineStages = 64;
+
 absl::Status ValidateName(const std::string& name) {
   if (name.size() > kMaxNameBytes) {
     return Error("name", "has ", name.size(), " bytes, at most ", kMaxNameBytes,
@@ -196,6 +200,34 @@ absl::Status ValidateName(const std::string& name) {
   // The default output folder is named after the job.
   if (name.find('/') != std::string::npos || name[0] == '.') {
     return Error("name", "must not contain / nor begin with a dot");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidatePipeline(const JobSpec& job) {
+  const std::string path = "parallel.pipeline";
+  const PipelineSpec& pipeline = job.parallel().pipeline();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(path + ".stages", pipeline.stages(), 1, kMaxPipelineStages));
+  if (pipeline.split_size() > 0 &&
+      pipeline.split_size() != pipeline.stages() - 1) {
+    return Error(path + ".split", "names ", pipeline.split_size(),
+                 " layers, but ", pipeline.stages(), " stages need ",
+                 pipeline.stages() - 1,
+                 ": the first layer of each stage but "
+                 "the first one");
+  }
+  const ExchangeTraits traits = ResolveExchange(job);
+  if (!traits.servers_update || !traits.one_version_per_round ||
+      traits.local_sgd) {
+    return Error(path,
+                 "needs exchange.parameter_server with consistency mode "
+                 "synchronous; leave it out, or change exchange");
+  }
+  if (job.model().has_synthetic()) {
+    return Error(path,
+                 "needs a model with layers; leave it out with "
+                 "model.synthetic");
   }
   return absl::OkStatus();
 }
@@ -239,6 +271,9 @@ absl::Status ValidateJob(const JobSpec& original) {
         ValidateMetric(job, "checkpoint.best", job.checkpoint().best()));
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateRecovery(job));
+  if (job.parallel().has_pipeline()) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidatePipeline(job));
+  }
   if (job.on_nonfinite() == JobSpec::SKIP && job.exchange().has_compression()) {
     return Error("on_nonfinite",
                  "SKIP does not work with exchange.compression, which keeps "

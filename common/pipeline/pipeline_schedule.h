@@ -89,10 +89,9 @@ const ScheduleTraits& TraitsOf(PipelineSchedule schedule);
 // a step completes with queues of any capacity of at least 1. It also completes
 // if each weight pass waits until the next stage has computed the gradients of
 // its weights for the same micro-batch. GPipe and 1F1B never wait for that. But
-// the later stages of ZB-H1 delay weight passes longer, so that a step of more
-// micro-batches than stages would take longer than with 1F1B: what a stage
-// needs from the weight passes of later stages, it must add without keeping its
-// next operation waiting.
+// the later stages of ZB-H1 delay weight passes longer, so that a step would
+// take at least as long as with 1F1B: what a stage needs from the weight passes
+// of later stages, it must add without keeping its next operation waiting.
 std::vector<PipelineOperation> StageOrder(PipelineSchedule schedule,
                                           const StageContext& context);
 

@@ -19,8 +19,7 @@ Attempt::Attempt(const AttemptOptions& attempt_options, Clock attempt_clock)
       membership(static_cast<int>(options.job.batch().micro_batches()),
                  options.lease),
       servers(options.servers),
-      mode(CreateRunMode(options.job, options.pipeline_stages, &membership,
-                         &servers)) {}
+      mode(CreateRunMode(options.job, &membership, &servers)) {}
 
 absl::Duration Attempt::lease() const {
   return draining ? std::min(options.lease, kDrainLease) : options.lease;

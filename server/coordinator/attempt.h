@@ -29,9 +29,6 @@ namespace tributary {
 // more attempts.
 struct AttemptOptions {
   JobSpec job;  // A valid result of ResolveJob.
-  // Number of stages into which the job's pipeline divides the model. 0: no
-  // pipeline, each worker computes the whole model.
-  int pipeline_stages = 0;
   int servers = 1;
   // The number of workers that the attempt waits for, and the number that may
   // come, if it is larger; see StartQuorum.
@@ -108,7 +105,7 @@ struct Attempt {
   // being stopped.
   absl::Duration lease() const;
   // Returns true if the job's workers compute the stages of a pipeline.
-  bool in_stages() const { return options.pipeline_stages > 0; }
+  bool in_stages() const { return options.job.parallel().has_pipeline(); }
   // Returns true if servers keep in-memory replicas of each other's state.
   bool keeps_replicas() const { return options.job.recovery().journal(); }
   // Returns true if the attempt resumes from a checkpoint of the finished

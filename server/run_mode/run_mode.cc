@@ -3,12 +3,17 @@
 #include "common/job/exchange_traits.h"
 #include "server/run_mode/all_reduce_steps.h"
 #include "server/run_mode/leased_steps.h"
+#include "server/run_mode/pipeline_steps.h"
 
 namespace tributary {
 
-std::unique_ptr<RunMode> RunMode::Create(const JobSpec& job,
-                                         Membership* membership,
-                                         ServerRoster* servers) {
+std::unique_ptr<RunMode> CreateRunMode(const JobSpec& job,
+                                       Membership* membership,
+                                       ServerRoster* servers) {
+  if (job.parallel().has_pipeline()) {
+    return std::make_unique<PipelineSteps>(
+        job, job.parallel().pipeline().stages(), membership, servers);
+  }
   const ExchangeTraits traits = ResolveExchange(job);
   if (!traits.servers_update) {
     return std::make_unique<AllReduceSteps>(job, membership, servers);

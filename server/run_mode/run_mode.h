@@ -33,11 +33,6 @@ namespace tributary {
 // Not thread-safe; no method blocks.
 class RunMode {
  public:
-  // Creates the mode of the job's kind of exchange. `job` must be a valid
-  // result of ResolveJob. All arguments must outlive the mode.
-  static std::unique_ptr<RunMode> Create(const JobSpec& job,
-                                         Membership* membership,
-                                         ServerRoster* servers);
   // `job`, `membership` and `servers` must outlive the mode.
   RunMode(const JobSpec& job, Membership* membership, ServerRoster* servers)
       : job_(job), membership_(*membership), servers_(*servers) {}
@@ -174,6 +169,12 @@ class RunMode {
 // message that states its work).
 std::map<int64_t, std::vector<CoordinatorOrder>> OrdersFor(
     const std::map<int64_t, Deal>& assignments);
+
+// Creates the mode of the job's kind of exchange, or of its pipeline. `job`
+// must be a valid result of ResolveJob. All arguments must outlive the mode.
+std::unique_ptr<RunMode> CreateRunMode(const JobSpec& job,
+                                       Membership* membership,
+                                       ServerRoster* servers);
 
 }  // namespace tributary
 

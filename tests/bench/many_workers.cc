@@ -79,10 +79,10 @@ int RunWorkers(const std::string& coordinator, int count,
   options.sources.create_model =
       [create = options.sources.create_model, pause](
           const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
-          Device* device,
-          WeightCopies* copies) -> absl::StatusOr<std::unique_ptr<Model>> {
+          Device* device, WeightCopies* copies,
+          const NetworkPart& part) -> absl::StatusOr<std::unique_ptr<Model>> {
     absl::StatusOr<std::unique_ptr<Model>> model =
-        create(spec, info, max_samples, device, copies);
+        create(spec, info, max_samples, device, copies, part);
     if (!model.ok()) return model.status();
     return std::make_unique<SlowModel>(*std::move(model), pause);
   };

@@ -230,7 +230,7 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
   std::filesystem::remove(run + "/logs/server-0.log");
   // A new run does not replace this one unless it is asked to.
   const CommandResult fresh = RunExpecting(1, Train("run", 2, 2));
-  EXPECT_THAT(fresh.standard_error, HasSubstr("--resume auto"));
+  EXPECT_THAT(fresh.standard_error, HasSubstr("--overwrite"));
 
   RunExpecting(
       0, {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});

@@ -81,9 +81,14 @@ absl::StatusOr<Stage> MembershipClient::AwaitStage(int64_t generation) {
   return *stage_;
 }
 
-void MembershipClient::SetStageOrdered(std::function<void()> ordered) {
+void MembershipClient::SetStageOrdered(int64_t generation,
+                                       std::function<void()> ordered) {
   absl::MutexLock lock(&mu_);
   stage_ordered_ = std::move(ordered);
+  if (stage_ordered_ && stage_.has_value() &&
+      stage_->generation() > generation) {
+    stage_ordered_();
+  }
 }
 
 void MembershipClient::SetStepComplete(

@@ -74,10 +74,12 @@ class MembershipClient final
   // JobDoneStatus() if the job finishes first, Cancelled if it is stopped, and
   // the connection's error if it ends.
   absl::StatusOr<Stage> AwaitStage(int64_t generation) ABSL_LOCKS_EXCLUDED(mu_);
-  // Sets the callback that runs when a Stage arrives. It must not block; of
+  // Sets the callback that runs when a Stage with a larger generation than
+  // `generation` arrives, and at once if one has arrived. It must not block; of
   // this object's methods, it may call only Send. Null removes the callback,
   // which no longer runs once SetStageOrdered has returned.
-  void SetStageOrdered(std::function<void()> ordered) ABSL_LOCKS_EXCLUDED(mu_);
+  void SetStageOrdered(int64_t generation, std::function<void()> ordered)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the callback that receives the step of each StepComplete, after the
   // WorkState. The restrictions of SetStageOrdered apply.
   void SetStepComplete(std::function<void(int64_t step)> complete)

@@ -34,8 +34,12 @@ MapDeviceMemory MapperFor(const TrainingSetup& setup) {
 
 absl::StatusOr<std::unique_ptr<Exchange>> ConnectToServers(
     const WorkerOptions& options, const Admission& admission,
-    const TrainingSetup& setup, TraceRecorder* trace, WorkState* state) {
+    const TrainingSetup& setup, TraceRecorder* trace, WorkState* state,
+    const WorkerChunks& chunks) {
   ParameterServerExchange::Options exchange_options;
+  exchange_options.chunks = chunks.read;
+  exchange_options.chunk_begin = chunks.begin;
+  exchange_options.chunk_end = chunks.end;
   exchange_options.pin = setup.pin();
   exchange_options.trace = trace;
   exchange_options.map_device = MapperFor(setup);

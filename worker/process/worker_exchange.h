@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/parameters/chunk_ranges.h"
 #include "common/trace/trace_recorder.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -17,13 +18,22 @@ namespace tributary {
 
 class Exchange;
 
+// The chunks of a worker; by default all chunks of the model.
+struct WorkerChunks {
+  ChunkRanges read;  // Those whose weights the worker receives.
+  // Those to which it contributes: [begin, end). `end` 0 stands for all.
+  int begin = 0;
+  int end = 0;
+};
+
 // Connects to all servers of the job. `setup` and `state` must outlive the
 // exchange, and so must `trace`, which may be null. Blocks up to
 // WorkerOptions::connect_timeout; returns the errors of
 // ParameterServerExchange::Create.
 absl::StatusOr<std::unique_ptr<Exchange>> ConnectToServers(
     const WorkerOptions& options, const Admission& admission,
-    const TrainingSetup& setup, TraceRecorder* trace, WorkState* state);
+    const TrainingSetup& setup, TraceRecorder* trace, WorkState* state,
+    const WorkerChunks& chunks = {});
 
 // Returns the library with which `device` exchanges gradients; null if the job
 // does not use NCCL, or may fall back to Gloo. Returns FailedPrecondition if

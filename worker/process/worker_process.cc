@@ -28,8 +28,9 @@
 #include "worker/process/all_reduce_part.h"
 #include "worker/process/gpu_meter.h"
 #include "worker/process/membership_client.h"
+#include "worker/process/pipeline_part.h"
 #include "worker/process/worker_exchange.h"
-#include "worker/process/worker_metrics.h"
+#include "worker/process/worker_part.h"
 #include "worker/state/work_state.h"
 #include "worker/training/trainer.h"
 #include "worker/training/training_setup.h"
@@ -57,15 +58,6 @@ int ExitCodeOf(const absl::Status& status) {
              : kExitFailed;
 }
 
-ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
-  ProcessStatistics statistics = trainer.Progress().statistics();
-  exchange.FillStatistics(&statistics);
-  statistics.set_peak_memory_bytes(PeakMemoryBytes());
-  statistics.set_memory_bytes(MemoryBytes());
-  statistics.set_cpu_seconds(CpuSeconds());
-  return statistics;
-}
-
 // Most warnings about data that are logged one by one.
 constexpr size_t kLoggedWarnings = 20;
 
@@ -78,28 +70,6 @@ void LogWarnings(const std::vector<std::string>& warnings, Logger* log) {
                  warnings.size() - kLoggedWarnings);
   }
 }
-
-// Returns null if the job traces no steps.
-std::unique_ptr<TraceSender> MakeTrace(const JobSpec& job,
-                                       MembershipClient* membership) {
-  const std::optional<TracedSteps> steps =
-      TracedStepsOf(job, ResolveExchange(job).steps_per_round);
-  if (!steps.has_value()) return nullptr;
-  return std::make_unique<TraceSender>(
-      *steps, TraceSender::Send::In<WorkerReport>(
-                  [membership](const WorkerReport& report) {
-                    membership->Send(report);
-                  }));
-}
-
-struct StayFacts {
-  bool admitted = false;  // The coordinator has admitted this worker.
-  bool over = false;      // The worker must not join again.
-  // A device has failed. This process cannot use it again, so the worker must
-  // not join again.
-  bool device_failed = false;
-  bool failed_here = false;  // The error is not one of a connection.
-};
 
 // Takes part in a job from Admission to Farewell.
 absl::Status TakePart(const WorkerOptions& options,
@@ -141,7 +111,8 @@ absl::Status TakePart(const WorkerOptions& options,
   LogWarnings(setup->data().warnings(), options.log);
   // A program's micro-batches have a number of threads of their own.
   if (setup->threads() < options.threads &&
-      !options.sources.queues_micro_batches) {
+      !options.sources.queues_micro_batches &&
+      !admission.job().parallel().has_pipeline()) {
     options.log->Warning(
         "memory suffices for %s at a time, of %d bytes each, not for --threads "
         "%d; the result stays the same",
@@ -160,106 +131,46 @@ absl::Status TakePart(const WorkerOptions& options,
       WorkState::Create(admission.job(), state_options, &setup->layout());
   membership->Attach(state.get());
   on_state(state.get());
-  const auto check_devices = [&] {
-    for (int thread = 0; thread < setup->threads(); ++thread) {
-      if (setup->device(thread)->Synchronize().ok()) continue;
-      stay->device_failed = true;
-    }
-  };
   // Nothing may access the state after this function returns, even on errors.
-  const auto part = [&]() -> absl::Status {
-    WorkerReport ready;
-    *ready.mutable_ready()->mutable_table() = setup->table();
-    *ready.mutable_ready()->mutable_data() = setup->facts();
-    ready.mutable_ready()->set_device(setup->device(/*thread=*/0)->name());
-    if (nccl != nullptr) {
-      ready.mutable_ready()->set_nccl_device(absl::StrCat(
-          HostIdentity(), " ", setup->device(/*thread=*/0)->bus_id()));
-    }
-    membership->Send(ready);
-    TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
-
-    TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
-    const std::unique_ptr<TraceSender> trace =
-        MakeTrace(admission.job(), membership);
-    TraceRecorder* const recorder =
-        trace == nullptr ? nullptr : trace->recorder();
-    const absl::Cleanup forget_trace = [&] { membership->SetReading(nullptr); };
-    absl::StatusOr<std::unique_ptr<Exchange>> joined =
-        setup->traits().workers_exchange_directly
-            ? JoinAllReduce(options, admission, open, nccl, setup.get(),
-                            recorder, membership, state.get())
-            : ConnectToServers(options, admission, *setup, recorder,
-                               state.get());
-    if (!joined.ok()) check_devices();
-    TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange,
-                               std::move(joined));
-    const absl::Cleanup forget = [&] {
-      membership->SetSave(nullptr);
-      membership->SetDeal(nullptr);
-    };
-    membership->SetDeal(
-        [&exchange](const Deal& deal) { exchange->ShowAssignment(deal); });
-    Trainer::Hooks hooks;
-    hooks.report = [membership](const WorkerReport& report) {
-      membership->Send(report);
-    };
-    hooks.warn = [log = options.log](const std::string& line) {
-      log->Warning("%s", line);
-    };
-    hooks.step_done = [&pulse, log = options.log, notified = false]() mutable {
-      pulse->BeatEarly();
-      if (!std::exchange(notified, true)) log->Notify(kStepNotice);
-    };
-    hooks.clock = options.clock;
-    hooks.trace = recorder;
-    Trainer trainer(setup.get(), state.get(), exchange.get(), hooks);
-    const GpuMeter gpu_meter(setup->device(/*thread=*/0)->bus_id());
-    pulse = std::make_unique<Pulse>(beat, [&] {
-      WorkerReport report;
-      *report.mutable_heartbeat() = trainer.Progress();
-      *report.mutable_heartbeat()->mutable_statistics() =
-          Statistics(trainer, *exchange);
-      gpu_meter.Fill(report.mutable_heartbeat()->mutable_statistics());
-      membership->Send(report);
-      if (trace != nullptr) {
-        trace->Beat(setup->rounds().RoundsFor(report.heartbeat().step()));
-      }
-    });
-    if (trace != nullptr) {
-      membership->SetReading(
-          [&trace](const ClockReading& reading) { trace->OnReading(reading); });
-      trace->Begin();
-    }
-    const MetricsRegistry::Registration metrics =
-        MetricsRegistry::Add(options.metrics, [&](MetricsPage* page) {
-          Heartbeat heartbeat = trainer.Progress();
-          *heartbeat.mutable_statistics() = Statistics(trainer, *exchange);
-          AddWorkerMetrics(admission.rank(), heartbeat, page);
-          const std::string gpu = setup->device(/*thread=*/0)->bus_id();
-          if (!gpu.empty()) AddGpuMetrics(gpu, page);
-        });
-    const absl::Status trained = trainer.Run();
-    stay->failed_here = !trained.ok() && state->status().ok();
-    pulse.reset();
-    if (!trained.ok()) check_devices();
-    if (!trained.ok() && exchange->device() != nullptr &&
-        !exchange->device()->Synchronize().ok()) {
-      stay->device_failed = true;
-    }
-    TRIBUTARY_RETURN_IF_ERROR(trained);
-    exchange->Finish();
-    if (trace != nullptr) trace->Finish();
-    WorkerReport farewell;
-    *farewell.mutable_farewell()->mutable_statistics() =
-        Statistics(trainer, *exchange);
-    membership->Send(farewell);
-    return absl::OkStatus();
+  const absl::Cleanup detach = [&] {
+    on_state(nullptr);
+    membership->Detach();
   };
-  const absl::Status status = part();
-  on_state(nullptr);
-  membership->Detach();
-  return status;
+  WorkerReport ready;
+  *ready.mutable_ready()->mutable_table() = setup->table();
+  *ready.mutable_ready()->mutable_data() = setup->facts();
+  ready.mutable_ready()->set_device(setup->device(/*thread=*/0)->name());
+  if (nccl != nullptr) {
+    ready.mutable_ready()->set_nccl_device(absl::StrCat(
+        HostIdentity(), " ", setup->device(/*thread=*/0)->bus_id()));
+  }
+  std::unique_ptr<PipelinePart> pipeline;
+  if (admission.job().parallel().has_pipeline()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        pipeline,
+        PipelinePart::Create(options, admission, setup.get(), membership));
+    pipeline->FillReady(ready.mutable_ready());
+  }
+  membership->Send(ready);
+  TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
+
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
+  WorkerPart part(options, admission, setup.get(), membership, beat, stay);
+  if (pipeline != nullptr) {
+    pulse.reset();
+    return pipeline->Run(&part, state_options, state.get(), on_state);
+  }
+  absl::StatusOr<std::unique_ptr<Exchange>> joined =
+      setup->traits().workers_exchange_directly
+          ? JoinAllReduce(options, admission, open, nccl, setup.get(),
+                          part.recorder(), membership, state.get())
+          : ConnectToServers(options, admission, *setup, part.recorder(),
+                             state.get());
+  if (!joined.ok()) part.CheckDevices();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange,
+                             std::move(joined));
+  pulse.reset();
+  return part.Train(state.get(), exchange.get());
 }
 
 // Forwards a request to stop to the objects that currently exist.

@@ -78,13 +78,28 @@ void WorkState::SetLastVersion(int64_t version) {
 }
 
 void WorkState::SetFinished() {
-  absl::MutexLock lock(&mu_);
-  finished_ = true;
+  std::function<void()> over;
+  {
+    absl::MutexLock lock(&mu_);
+    finished_ = true;
+    over = over_;
+  }
+  if (over) over();
 }
 
 void WorkState::Fail(const absl::Status& status) {
+  std::function<void()> over;
+  {
+    absl::MutexLock lock(&mu_);
+    if (status_.ok()) status_ = status;
+    over = over_;
+  }
+  if (over) over();
+}
+
+void WorkState::SetOver(std::function<void()> over) {
   absl::MutexLock lock(&mu_);
-  if (status_.ok()) status_ = status;
+  over_ = std::move(over);
 }
 
 absl::Status WorkState::status() const {

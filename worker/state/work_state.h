@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/chunk_ranges.h"
+#include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/state/weights_sink.h"
@@ -98,6 +99,9 @@ class WorkState : public WeightsSink {
   void SetLastVersion(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the job is done.
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
+  // Sets the callback that runs when the job is done, and when the state fails:
+  // it ends waits of the task under way. It must not block.
+  void SetOver(std::function<void()> over) ABSL_LOCKS_EXCLUDED(mu_);
   // Adds a step that this worker has leased and must compute. Ignored except in
   // asynchronous mode.
   virtual void AddStepLease(int64_t /*step*/) {}
@@ -203,6 +207,7 @@ class WorkState : public WeightsSink {
   const ArenaLayout* const layout_;
 
   std::function<void()> unparked_ ABSL_GUARDED_BY(mu_);
+  std::function<void()> over_ ABSL_GUARDED_BY(mu_);
   bool initialize_ ABSL_GUARDED_BY(mu_) = false;
   bool synced_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;

@@ -50,7 +50,8 @@ absl::StatusOr<MicroBatchMemory> PlanMicroBatchMemory(
   TRIBUTARY_ASSIGN_OR_RETURN(
       const ModelMemory model,
       inputs.plan_model(inputs.job.model(), inputs.info,
-                        MostSamples(inputs, micro_batches), device));
+                        MostSamples(inputs, micro_batches), device,
+                        PartOf(inputs.job)));
   MicroBatchMemory memory;
   memory.activations = model.activation_bytes;
   memory.gradients = model.arena_bytes;

@@ -27,7 +27,8 @@ struct MicroBatchMemory {
 // A function that computes how much memory a model needs. PlanModelMemory is
 // the standard implementation.
 using ModelPlanner = std::function<absl::StatusOr<ModelMemory>(
-    const ModelSpec&, const DataInfo&, int64_t max_samples, const Device&)>;
+    const ModelSpec&, const DataInfo&, int64_t max_samples, const Device&,
+    const NetworkPart&)>;
 
 // The job and the data whose memory is estimated. job.batch.micro_batches need
 // not be set, except for ExplainMicroBatchMemory. `job` must outlive this
@@ -39,8 +40,9 @@ struct MicroBatchMemoryInputs {
   // Plans the memory of the job's model. The default supports all models except
   // registered ones (model.external).
   ModelPlanner plan_model = [](const ModelSpec& spec, const DataInfo& info,
-                               int64_t max_samples, const Device& device) {
-    return PlanModelMemory(spec, info, max_samples, device);
+                               int64_t max_samples, const Device& device,
+                               const NetworkPart& part) {
+    return PlanModelMemory(spec, info, max_samples, device, {}, part);
   };
 };
 

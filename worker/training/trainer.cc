@@ -15,18 +15,6 @@
 namespace tributary {
 namespace {
 
-// Returns the number of samples (tokens): that of the targets, one kind of
-// which is empty, without labels -1, or that of the indexes if the batch has no
-// targets.
-int64_t SampleCountOf(const Batch& batch) {
-  if (!batch.labels.empty()) {
-    return std::count_if(batch.labels.begin(), batch.labels.end(),
-                         [](int32_t label) { return label >= 0; });
-  }
-  return static_cast<int64_t>(batch.values.empty() ? batch.indexes.size()
-                                                   : batch.values.size());
-}
-
 // The weights of a local step, which are there unless the round was given up.
 class LocalWeights final : public WeightsView {
  public:
@@ -42,7 +30,7 @@ class LocalWeights final : public WeightsView {
 }  // namespace
 
 Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
-                 Hooks hooks)
+                 Hooks hooks, const StagePart* stages)
     : setup_(setup),
       state_(state),
       exchange_(exchange),
@@ -50,6 +38,17 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
       batches_(setup),
       threads_(*setup, hooks_.trace, hooks_.clock),
       evaluator_(setup, state, exchange, &threads_, hooks_.report) {
+  if (stages != nullptr) {
+    StageRunner::Options options;
+    options.part = *stages;
+    options.setup = setup;
+    options.batches = &batches_;
+    options.state = state;
+    options.exchange = exchange;
+    options.compute = threads_.thread(0);
+    options.report = hooks_.report;
+    stages_ = std::make_unique<StageRunner>(std::move(options));
+  }
   for (int thread = 0; thread < setup->threads(); ++thread) {
     if (exchange->device() != nullptr) setup->arenas(thread)->UseDeviceArenas();
   }
@@ -71,6 +70,9 @@ absl::Status Trainer::Run() {
         TRIBUTARY_RETURN_IF_ERROR(Failpoint("W5"));
         WorkerReport report;
         report.mutable_synced()->set_version(task.version);
+        if (stages_ != nullptr) {
+          report.mutable_synced()->set_stage_generation(stages_->generation());
+        }
         hooks_.report(report);
         break;
       }
@@ -104,16 +106,22 @@ void Trainer::PinWeights() {
 
 absl::Status Trainer::Initialize() {
   const Buffer arena = exchange_->TakeArena();
-  TRIBUTARY_RETURN_IF_ERROR(setup_->MakeInitialWeights(arena.get()));
+  TRIBUTARY_RETURN_IF_ERROR(stages_ == nullptr
+                                ? setup_->MakeInitialWeights(arena.get())
+                                : stages_->MakeInitialWeights(arena.get()));
   exchange_->PushInitial(arena);
   return absl::OkStatus();
 }
 
 absl::Status Trainer::Compute(const Task& task) {
   setup_->RenewWeightCopies();
-  const absl::Status status =
-      task.kind == Task::Kind::kEvaluate ? evaluator_.Run(task) : Train(task);
-  if (absl::IsResourceExhausted(status)) return ComputeFewer(status);
+  const absl::Status status = stages_ != nullptr ? ComputeStages(task)
+                              : task.kind == Task::Kind::kEvaluate
+                                  ? evaluator_.Run(task)
+                                  : Train(task);
+  if (absl::IsResourceExhausted(status) && stages_ == nullptr) {
+    return ComputeFewer(status);
+  }
   // Aborted means given up for a newer assignment or version. Next decides what
   // follows.
   return absl::IsAborted(status) ? absl::OkStatus() : status;
@@ -173,10 +181,35 @@ absl::Status Trainer::Train(const Task& task) {
   };
   TRIBUTARY_RETURN_IF_ERROR(threads_.Run(task.version, &items, work));
   WarnOfCaptures();
+  return MarkTrained(task);
+}
+
+absl::Status Trainer::MarkTrained(const Task& task) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W9"));
   state_->MarkDone(task);
   if (hooks_.step_done) hooks_.step_done();
   return absl::OkStatus();
+}
+
+absl::Status Trainer::ComputeStages(const Task& task) {
+  // One item stands for the whole task: the stages order it themselves.
+  ComputeThreadItems items = setup_->Distribute({task.items.front()});
+  if (task.kind == Task::Kind::kEvaluate) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        threads_.Run(task.version, &items,
+                     [&](int, int64_t) { return stages_->Evaluate(task); }));
+    state_->MarkDone(task);
+    return absl::OkStatus();
+  }
+  const std::unique_ptr<StepGradients> step =
+      exchange_->Begin(task.version, task.items);
+  if (stages_->reads_batches()) {
+    batches_.Expect(task, setup_->Distribute(task.items));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(threads_.Run(
+      task.version, &items,
+      [&](int, int64_t) { return stages_->Train(task, step.get()); }));
+  return MarkTrained(task);
 }
 
 absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,

@@ -21,6 +21,7 @@
 #include "worker/training/compute_thread_timer.h"
 #include "worker/training/compute_threads.h"
 #include "worker/training/evaluator.h"
+#include "worker/training/stage_runner.h"
 #include "worker/training/training_batches.h"
 #include "worker/training/training_setup.h"
 
@@ -46,8 +47,9 @@ class Trainer {
   };
 
   // All arguments must outlive the trainer.
+  // If `stages` is not null, the worker computes these stages of a pipeline.
   Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
-          Hooks hooks);
+          Hooks hooks, const StagePart* stages = nullptr);
 
   // Runs tasks until the job is finished, and then returns OK. If the WorkState
   // fails, returns its status. If a micro-batch cannot be computed, returns the
@@ -71,6 +73,10 @@ class Trainer {
   // that would remain has failed.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
+  // Computes a task through the worker's stages of a pipeline.
+  absl::Status ComputeStages(const Task& task);
+  // Records that the gradients of a task have been passed on.
+  absl::Status MarkTrained(const Task& task);
   // Computes the gradients of one micro-batch of `task` on compute thread
   // `thread`, and passes them to `step`. Returns Aborted if the task must be
   // given up.
@@ -98,6 +104,7 @@ class Trainer {
   TrainingBatches batches_;
   ComputeThreads threads_;
   Evaluator evaluator_;
+  std::unique_ptr<StageRunner> stages_;  // Null without a pipeline.
   bool warned_of_captures_ = false;
   std::vector<std::shared_ptr<void>> pinned_;  // Keeps the weights pinned.
 };

@@ -30,6 +30,16 @@ absl::string_view InputBytes(const Batch& batch) {
 
 }  // namespace
 
+// One kind of target is empty. If both are, the indexes of the samples count.
+int64_t SampleCountOf(const Batch& batch) {
+  if (!batch.labels.empty()) {
+    return std::count_if(batch.labels.begin(), batch.labels.end(),
+                         [](int32_t label) { return label >= 0; });
+  }
+  return static_cast<int64_t>(batch.values.empty() ? batch.indexes.size()
+                                                   : batch.values.size());
+}
+
 TrainingBatches::TrainingBatches(const TrainingSetup* setup)
     : setup_(*setup),
       read_ahead_(

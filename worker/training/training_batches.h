@@ -14,6 +14,10 @@
 
 namespace tributary {
 
+// Returns the number of samples (for texts, tokens) that count: those whose
+// label is not -1.
+int64_t SampleCountOf(const Batch& batch);
+
 // Reads the data of micro-batches ahead, and starts to transfer them to the
 // devices of the compute threads before they are needed. Each compute thread
 // may call the methods that take its number; no thread may be computing while

@@ -13,6 +13,7 @@
 #include "common/os/process.h"
 #include "worker/models/gpt2_config.h"
 #include "worker/models/initial_weights.h"
+#include "worker/nn/initial_values.h"
 
 namespace tributary {
 namespace {
@@ -64,6 +65,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   setup->job_ = job;
   setup->traits_ = ResolveExchange(job);
   setup->plan_model_ = sources.plan_model;
+  setup->build_graph_ = sources.build_graph;
   setup->pin_for_models_ = sources.pin;
   if (sources.queues_micro_batches &&
       (job.model().has_initial_weights() || job.optimizer().group_size() > 0)) {
@@ -73,11 +75,24 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
         " does not apply to a model that the worker's program computes; leave "
         "it out, and set initial values and parameter groups in the program"));
   }
+  if (sources.queues_micro_batches && job.parallel().recompute()) {
+    return absl::InvalidArgumentError(
+        "parallel.recompute does not apply to a model that the worker's "
+        "program computes; leave it out, and recompute activations in the "
+        "program, for example with torch.utils.checkpoint");
+  }
+  if (sources.queues_micro_batches && job.parallel().has_pipeline()) {
+    return absl::InvalidArgumentError(
+        "parallel.pipeline does not apply to a model that the worker's program "
+        "computes; leave it out");
+  }
   TRIBUTARY_RETURN_IF_ERROR(setup->Open(sources));
   // The synthetic model computes nothing, so it uses the host.
   const DeviceMaker& make =
       job.model().has_synthetic() ? &MakeCpuDevice : make_device;
   const std::optional<int64_t> host_bytes = AvailableMemoryBytes();
+  // One thread computes a worker's stages.
+  if (job.parallel().has_pipeline()) threads = 1;
   for (int thread = 0; thread < threads; ++thread) {
     const absl::Status added = setup->AddThread(make, sources, host_bytes);
     if (thread > 0 && absl::IsResourceExhausted(added)) break;
@@ -88,6 +103,14 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     if (sources.queues_micro_batches && !setup->queues_micro_batches_) break;
   }
   return setup;
+}
+
+absl::StatusOr<Graph> TrainingSetup::BuildGraph() const {
+  if (build_graph_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "the worker's program computes the model, so it has no layers here");
+  }
+  return build_graph_(job_.model(), data_->info());
 }
 
 PinMemory TrainingSetup::pin() const {
@@ -166,6 +189,8 @@ MicroBatchMemoryInputs TrainingSetup::MemoryInputs() const {
 
 absl::Status TrainingSetup::CheckMemory(int thread, const Device& device,
                                         std::optional<int64_t> host_bytes) {
+  // A worker computes only some stages, which it does not know yet.
+  if (job_.parallel().has_pipeline()) return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(
       micro_batch_memory_,
       PlanMicroBatchMemory(MemoryInputs(), job_.batch().micro_batches(),
@@ -199,7 +224,7 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
   TRIBUTARY_ASSIGN_OR_RETURN(
       thread.model,
       sources.create_model(job_.model(), data_->info(), max_samples_,
-                           thread.device.get(), copies));
+                           thread.device.get(), copies, PartOf(job_)));
   if (threads_.empty()) TRIBUTARY_RETURN_IF_ERROR(LayOut(*thread.model));
   if (thread.device->has_own_memory()) {
     TRIBUTARY_ASSIGN_OR_RETURN(
@@ -280,6 +305,14 @@ absl::Status TrainingSetup::MakeInitialWeights(float* arena) const {
   if (!job_.model().has_initial_weights()) return absl::OkStatus();
   TRIBUTARY_RETURN_IF_ERROR(CheckGpt2Config(job_.model()));
   return LoadInitialWeights(job_.model().initial_weights(), layout(), arena);
+}
+
+absl::Status TrainingSetup::MakeInitialElements(int64_t begin, int64_t end,
+                                                float* arena) const {
+  if (job_.model().has_initial_weights()) return MakeInitialWeights(arena);
+  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, BuildGraph());
+  WriteInitialValues(graph, job_.seed(), layout(), begin, end, arena);
+  return absl::OkStatus();
 }
 
 void TrainingSetup::KeepThreads(int count) { PopThreads(std::max(count, 1)); }

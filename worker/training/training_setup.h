@@ -72,6 +72,12 @@ class TrainingSetup {
   const DataFacts& facts() const { return facts_; }
   const Rounds& rounds() const { return *rounds_; }
   int threads() const { return static_cast<int>(threads_.size()); }
+  // Returns the graph of the job's model. Returns FailedPrecondition if the
+  // model has none, because the worker's program computes it.
+  absl::StatusOr<Graph> BuildGraph() const;
+  // Returns the number of samples of the largest micro-batch or piece of the
+  // evaluation data.
+  int64_t max_samples() const { return max_samples_; }
   // Invalidates the WeightCopies of all threads (bfloat16 copies of the weights
   // for matrix products). Each copy is renewed when it is next used. Must be
   // called whenever the weights have changed, while no thread computes.
@@ -109,6 +115,10 @@ class TrainingSetup {
   // names. Returns the errors of LoadInitialWeights. May block on the disk.
   // Must not be called while a thread computes a micro-batch or an evaluation.
   absl::Status MakeInitialWeights(float* arena) const;
+  // Like MakeInitialWeights, for the elements [begin, end) of the arena.
+  // Touches no more memory than necessary, unless the job names files.
+  absl::Status MakeInitialElements(int64_t begin, int64_t end,
+                                   float* arena) const;
   // Distributes the items of a task (micro-batches, or pieces of the evaluation
   // data) over the compute threads.
   ComputeThreadItems Distribute(std::vector<int64_t> items) const;
@@ -157,6 +167,8 @@ class TrainingSetup {
   JobSpec job_;
   ExchangeTraits traits_;
   ModelPlanner plan_model_;
+  std::function<absl::StatusOr<Graph>(const ModelSpec&, const DataInfo&)>
+      build_graph_;
   PinMemory pin_for_models_;
   bool queues_micro_batches_ = false;
   std::unique_ptr<DataSet> data_;

@@ -11,12 +11,17 @@ TrainingSources::TrainingSources(const ModelRegistry& models,
       }),
       create_model([models](const ModelSpec& spec, const DataInfo& info,
                             int64_t max_samples, Device* device,
-                            WeightCopies* copies) {
-        return CreateModel(spec, info, max_samples, device, copies, models);
+                            WeightCopies* copies, const NetworkPart& part) {
+        return CreateModel(spec, info, max_samples, device, copies, models,
+                           part);
+      }),
+      build_graph([models](const ModelSpec& spec, const DataInfo& info) {
+        return BuildGraph(spec, info, models);
       }),
       plan_model([models](const ModelSpec& spec, const DataInfo& info,
-                          int64_t max_samples, const Device& device) {
-        return PlanModelMemory(spec, info, max_samples, device, models);
+                          int64_t max_samples, const Device& device,
+                          const NetworkPart& part) {
+        return PlanModelMemory(spec, info, max_samples, device, models, part);
       }) {}
 
 }  // namespace tributary

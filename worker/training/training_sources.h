@@ -30,8 +30,12 @@ struct TrainingSources {
       open_data;
   std::function<absl::StatusOr<std::unique_ptr<Model>>(
       const ModelSpec&, const DataInfo&, int64_t max_samples, Device*,
-      WeightCopies*)>
+      WeightCopies*, const NetworkPart&)>
       create_model;
+  // Builds the graph of the model that `create_model` returns. Null if the
+  // model has none, because the worker's program computes it.
+  std::function<absl::StatusOr<Graph>(const ModelSpec&, const DataInfo&)>
+      build_graph;
   // Plans the memory of the model that `create_model` returns.
   ModelPlanner plan_model;
   // True if the models do not compute micro-batches themselves, but queue them

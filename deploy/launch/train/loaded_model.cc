@@ -44,9 +44,9 @@ absl::StatusOr<std::vector<LoadedModel>> LoadedModel::Load(
     LoadedModel loaded;
     TRIBUTARY_ASSIGN_OR_RETURN(loaded.device_, make_device(PrecisionOf(job)));
     TRIBUTARY_ASSIGN_OR_RETURN(
-        loaded.model_,
-        sources.create_model(job.model(), info, max_samples,
-                             loaded.device_.get(), /*copies=*/nullptr));
+        loaded.model_, sources.create_model(job.model(), info, max_samples,
+                                            loaded.device_.get(),
+                                            /*copies=*/nullptr, NetworkPart()));
     ParameterTable parameters = loaded.model_->table();
     parameters.set_chunk_elements(ChunkBytes(job.exchange()) /
                                   static_cast<int64_t>(sizeof(float)));

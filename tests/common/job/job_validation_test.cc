@@ -242,5 +242,24 @@ TEST(ValidateJobTest, NamesTheFieldOfTheExchange) {
   }
 }
 
+TEST(ValidateJobTest, PipelinesNeedAModelWithLayersAndModeSynchronous) {
+  ExpectAccepted(&Gpt, {"parallel.pipeline={ stages: 1 }",
+                        "parallel.pipeline={ stages: 64 schedule: GPIPE }",
+                        "parallel.pipeline={ stages: 3 split: \"a\" split: "
+                        "\"b\" }; parallel.recompute=true",
+                        "parallel.pipeline={ stages: 2 }; clip_norm=1; "
+                        "recovery.journal=true; precision=BFLOAT16"});
+  const std::string two = "parallel.pipeline={ stages: 2 }";
+  ExpectRefused(
+      {{&Gpt, "parallel.pipeline={}", "parallel.pipeline.stages"},
+       {&Gpt, "parallel.pipeline={ stages: 65 }", "parallel.pipeline.stages"},
+       {&Gpt, "parallel.pipeline={ stages: 3 split: \"a\" }",
+        "parallel.pipeline.split"},
+       {&Gpt, two + "; exchange.all_reduce={}", "parallel.pipeline"},
+       {&Gpt, two + "; " + Mode("local_steps={}"), "parallel.pipeline"},
+       {&Gpt, two + "; " + Mode("asynchronous={}"), "parallel.pipeline"},
+       {&Synthetic, two, "parallel.pipeline"}});
+}
+
 }  // namespace
 }  // namespace tributary

@@ -31,7 +31,8 @@ constexpr int kPipelineLeaves = 4;
 class CoordinatorPipelineTest : public CoordinatorTest {
  protected:
   CoordinatorPipelineTest() {
-    options_.pipeline_stages = kPipelineStages;
+    options_.job.mutable_parallel()->mutable_pipeline()->set_stages(
+        kPipelineStages);
     options_.secret_key = "key";
   }
 

@@ -28,7 +28,7 @@ using Orders = std::map<int64_t, std::vector<CoordinatorOrder>>;
 class PipelineStepsTest : public RunModeTest {
  protected:
   void Make(int stages, int64_t version = 0) {
-    pipeline_stages_ = stages;
+    job_.mutable_parallel()->mutable_pipeline()->set_stages(stages);
     RunModeTest::Make();
     ASSERT_TRUE(mode_->CheckReady(ReadyFor(stages)).ok());
     mode_->Begin(version, ReadyFor(stages));

@@ -28,9 +28,7 @@ class RunModeTest : public ::testing::Test {
   }
 
   // Creates the run mode of `job_`.
-  void Make() {
-    mode_ = CreateRunMode(job_, pipeline_stages_, &membership_, &servers_);
-  }
+  void Make() { mode_ = CreateRunMode(job_, &membership_, &servers_); }
 
   // Adds a worker that has received all weights, and returns its incarnation.
   int64_t AddWorker() {
@@ -79,7 +77,6 @@ class RunModeTest : public ::testing::Test {
   };
 
   JobSpec job_;
-  int pipeline_stages_ = 0;
   Membership membership_{/*micro_batches=*/4, absl::Seconds(10)};
   ServerRoster servers_{1};
   FakeServerLink server_;

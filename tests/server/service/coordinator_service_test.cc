@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/thread_pool.h"
-#include "grpcpp/grpcpp.h"
 #include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
 

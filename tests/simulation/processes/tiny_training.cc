@@ -116,8 +116,8 @@ TrainingSources TinySources(World* world, absl::Duration micro_batch) {
   };
   sources.create_model =
       [world, micro_batch](
-          const ModelSpec&, const DataInfo&, int64_t, Device*,
-          WeightCopies*) -> absl::StatusOr<std::unique_ptr<Model>> {
+          const ModelSpec&, const DataInfo&, int64_t, Device*, WeightCopies*,
+          const NetworkPart&) -> absl::StatusOr<std::unique_ptr<Model>> {
     return std::make_unique<TinyModel>(world, micro_batch);
   };
   return sources;

@@ -84,15 +84,20 @@ class StagedClientTest : public MembershipClientTest {
 
 TEST_F(StagedClientTest, WaitsForANewerStage) {
   int ordered = 0;
-  client_.SetStageOrdered([&ordered] { ++ordered; });
+  client_.SetStageOrdered(/*generation=*/2, [&ordered] { ++ordered; });
   OrderStage(3);
   EXPECT_EQ(client_.AwaitStage(0)->generation(), 3);
   OrderStage(5);
   EXPECT_EQ(client_.AwaitStage(3)->generation(), 5);
   EXPECT_EQ(ordered, 2);
-  client_.SetStageOrdered(nullptr);
+  client_.SetStageOrdered(/*generation=*/5, nullptr);
   OrderStage(6);
   EXPECT_EQ(ordered, 2);
+  // One that has arrived before counts.
+  client_.SetStageOrdered(/*generation=*/6, [&ordered] { ++ordered; });
+  EXPECT_EQ(ordered, 2);
+  client_.SetStageOrdered(/*generation=*/5, [&ordered] { ++ordered; });
+  EXPECT_EQ(ordered, 3);
   stream_->End(absl::UnavailableError("gone"));
   EXPECT_THAT(client_.AwaitStage(6).status(),
               StatusIs(absl::StatusCode::kUnavailable));

@@ -67,12 +67,14 @@ TrainingSources SourcesOf(OptimizerGroup group) {
   TrainingSources sources;
   sources.create_model =
       [group](const ModelSpec&, const DataInfo& info, int64_t, Device*,
-              WeightCopies*) -> absl::StatusOr<std::unique_ptr<Model>> {
+              WeightCopies*,
+              const NetworkPart&) -> absl::StatusOr<std::unique_ptr<Model>> {
     EXPECT_EQ(info.kind, DataInfo::Kind::kIndexes);
     return std::make_unique<OneParameter>(group);
   };
   sources.plan_model = [](const ModelSpec&, const DataInfo&, int64_t,
-                          const Device&) -> absl::StatusOr<ModelMemory> {
+                          const Device&,
+                          const NetworkPart&) -> absl::StatusOr<ModelMemory> {
     return ModelMemory{/*activation_bytes=*/1000, /*arena_bytes=*/64};
   };
   return sources;

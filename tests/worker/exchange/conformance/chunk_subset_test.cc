@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -120,8 +121,12 @@ class ChunkSubsetTest : public ::testing::TestWithParam<SubsetCase> {
       sum.sample_count = ExchangeWorkload::SampleCount();
       sum.arena = exchange->TakeArena();
       workload_.NodeSum(step, sum.node, weights, sum.arena.get());
+      std::vector<int64_t> micro_batches(ExchangeWorkload::kMicroBatches);
+      std::iota(micro_batches.begin(), micro_batches.end(), 0);
+      const std::unique_ptr<StepGradients> gradients =
+          exchange->Begin(step, micro_batches);
       for (sum.chunk = end - 1; sum.chunk >= begin; --sum.chunk) {
-        exchange->Push(step, sum);
+        gradients->Ready(sum);
       }
       state.MarkDone(task);
     }

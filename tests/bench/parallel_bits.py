@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Compares jobs whose model is divided with the same jobs in one piece.
+
+    tests/bench/parallel_bits.py PROGRAM [--runs-only]
+
+PROGRAM is the program `tributary`. Trains each model once in one piece, and
+then with combinations of stages, replicas, schedule, transport, recomputation,
+clipping and servers: a pairwise covering array, so that every pair of values of
+two parameters occurs in some run. Fails if `weights_sha256` differs anywhere,
+and prints a table. The array is a function of this file: no random numbers of
+the machine are used.
+"""
+
+import argparse
+import itertools
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Small models with all that a cut can meet: several layers, dropout, a tied
+# head, residual connections and batch norm.
+MODELS = {
+    "mlp": ["model={ mlp { hidden: 64 hidden: 48 hidden: 32 } }",
+            "data={ random { samples: 512 shape: 40 classes: 10 } }",
+            "batch={ global: 32 micro_batches: 8 }"],
+    "gpt": ["model={ gpt { layers: 3 heads: 2 width: 32 context: 16 "
+            "dropout: 0.1 } }",
+            "batch={ global: 16 micro_batches: 8 }"],
+    "resnet": ["model={ resnet { layers: [1, 1] width: 8 } }",
+               "data={ random { samples: 128 shape: [3, 16, 16] "
+               "classes: 10 } }",
+               "batch={ global: 16 micro_batches: 8 }"],
+}
+
+# Small chunks, so that several stages share some.
+COMMON = ["exchange.parameter_server.chunk_bytes=4096"]
+
+PARAMETERS = {
+    "model": list(MODELS),
+    "stages": [1, 2, 3, 4],
+    "replicas": [1, 2, 3],
+    "schedule": ["ZERO_BUBBLE", "ONE_F_ONE_B", "GPIPE"],
+    "transport": ["AUTO", "WIRE"],
+    "recompute": [False, True],
+    "clip": [0, 0.5],
+    "servers": [1, 2],
+}
+
+
+def covering_array():
+    """Returns rows of values, in which each pair of values occurs.
+
+    Greedy: each row is the best of some candidates, which begin with a pair
+    that no row has yet.
+    """
+    choose = random.Random(1)
+    names = list(PARAMETERS)
+    missing = set()
+    for a, b in itertools.combinations(names, 2):
+        for x in PARAMETERS[a]:
+            for y in PARAMETERS[b]:
+                missing.add((a, x, b, y))
+
+    def pairs(row):
+        return {(a, row[a], b, row[b])
+                for a, b in itertools.combinations(names, 2)}
+
+    rows = []
+    while missing:
+        a, x, b, y = sorted(missing, key=str)[0]
+        best = None
+        for _ in range(200):
+            row = {name: choose.choice(PARAMETERS[name]) for name in names}
+            row[a], row[b] = x, y
+            gain = len(pairs(row) & missing)
+            if best is None or gain > best[0]:
+                best = (gain, row)
+        rows.append(best[1])
+        missing -= pairs(best[1])
+    return rows
+
+
+def train(program, model, output, settings, workers, servers):
+    """Returns the digest of the final weights, or why there is none."""
+    command = [program, "train", str(ROOT / "examples/licenses.textproto"),
+               "--steps", "6", "--workers", str(workers), "--servers",
+               str(servers), "--output", str(output)]
+    for setting in MODELS[model] + COMMON + settings:
+        command += ["--set", setting]
+    done = subprocess.run(command, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        lines = done.stdout.strip().splitlines()
+        return "failed: " + (lines[-1] if lines else "no output")
+    summary = json.loads((output / "summary.json").read_text())
+    return summary["weights_sha256"]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--runs-only", action="store_true",
+                        help="print the runs, and do not train")
+    arguments = parser.parse_args()
+    rows = covering_array()
+    if arguments.runs_only:
+        for row in rows:
+            print(row)
+        return 0
+    program = str(pathlib.Path(arguments.program).resolve())
+    whole = {}
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number, row in enumerate(rows):
+            common = [f"clip_norm={row['clip']}"]
+            key = (row["model"], row["clip"])
+            if key not in whole:
+                whole[key] = train(program, row["model"],
+                                   pathlib.Path(folder) / f"whole{len(whole)}",
+                                   common, workers=1, servers=1)
+            options = common + [
+                f"exchange.transport={row['transport']}",
+                "parallel={ pipeline { stages: %d schedule: %s } "
+                         "recompute: %s }" % (
+                             row["stages"], row["schedule"],
+                             str(row["recompute"]).lower())]
+            digest = train(program, row["model"],
+                           pathlib.Path(folder) / f"run{number}", options,
+                           workers=row["stages"] * row["replicas"],
+                           servers=row["servers"])
+            equal = digest == whole[key] and not digest.startswith("failed")
+            wrong += not equal
+            print("equal" if equal else f"DIFFERENT ({digest})",
+                  " ".join(f"{name}={value}" for name, value in row.items()),
+                  flush=True)
+    print(f"{len(rows)} runs, {wrong} different")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,360 @@
+// Stages of a pipeline, each on a thread of its own, against the same network
+// in one piece.
+#include "worker/training/stage_runner.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/job/job.h"
+#include "common/pipeline/pipeline_schedule.h"
+#include "gtest/gtest.h"
+#include "tests/support/tiny_jobs.h"
+#include "tests/worker/training/trainer_fixture.h"
+#include "worker/models/model.h"
+#include "worker/models/stages/stage_model.h"
+#include "worker/models/stages/stage_split.h"
+#include "worker/nn/network_cuts.h"
+#include "worker/state/work_state.h"
+#include "worker/training/trainer.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kLeaves = 8;
+
+// Transfers between threads. Holds at most `bound` transfers of each kind at
+// each boundary, and fails the test if a worker would have to wait forever.
+class ThreadTransfers final : public StageTransfers {
+ public:
+  explicit ThreadTransfers(int bound) : bound_(bound) {}
+
+  absl::Status Send(int64_t, int, const TransferKey& key,
+                    const TransferScalars& scalars,
+                    absl::Span<const absl::string_view> parts) override {
+    Held held;
+    held.scalars = scalars;
+    for (const absl::string_view part : parts) {
+      held.bytes.append(part.data(), part.size());
+    }
+    absl::MutexLock lock(&mu_);
+    int& count = counts_[{key.boundary, key.kind}];
+    const auto room = [&] { return count < bound_; };
+    if (!mu_.AwaitWithTimeout(absl::Condition(&room), absl::Minutes(1))) {
+      return absl::DeadlineExceededError("nobody receives");
+    }
+    ++count;
+    EXPECT_TRUE(held_.emplace(key, std::move(held)).second)
+        << DescribeTransfer(key);
+    return absl::OkStatus();
+  }
+
+  void EndStep(int64_t) override {}
+
+  bool Ready(int64_t, int, const TransferKey& key) const override {
+    absl::MutexLock lock(&mu_);
+    return held_.count(key) > 0;
+  }
+
+  absl::StatusOr<ReceivedTransfer> Receive(int64_t, int,
+                                           const TransferKey& key) override {
+    absl::MutexLock lock(&mu_);
+    const auto there = [&] { return held_.count(key) > 0; };
+    if (!mu_.AwaitWithTimeout(absl::Condition(&there), absl::Minutes(1))) {
+      return absl::DeadlineExceededError(DescribeTransfer(key));
+    }
+    const auto found = held_.find(key);
+    const auto owner = std::make_shared<Held>(std::move(found->second));
+    held_.erase(found);
+    --counts_[{key.boundary, key.kind}];
+    return ReceivedTransfer{owner->scalars, owner->bytes.data(),
+                            static_cast<int64_t>(owner->bytes.size()), owner};
+  }
+
+ private:
+  struct Held {
+    TransferScalars scalars;
+    std::string bytes;
+  };
+  const int bound_;
+  mutable absl::Mutex mu_;
+  std::map<TransferKey, Held> held_;
+  std::map<std::pair<int32_t, StageTransfer::Kind>, int> counts_;
+};
+
+using Sums = std::map<std::pair<int, int>, Pushed>;  // By chunk and node.
+
+// A worker with the weights of version 0, whose exchange records what it sends.
+class RecordingWorker {
+ public:
+  RecordingWorker(const JobSpec& job, int64_t step) {
+    setup_ = *TrainingSetup::Create(job, /*threads=*/1);
+    const ArenaLayout& layout = setup_->layout();
+    state_ =
+        WorkState::Create(job, {setup_->rounds().count(), true, 0}, &layout);
+    exchange_ = std::make_unique<FakeExchange>(job, &layout, state_.get());
+    exchange_->on_push = [this](const Pushed& pushed) {
+      EXPECT_TRUE(
+          sums_.emplace(std::pair(pushed.chunk, pushed.node), pushed).second);
+    };
+    std::vector<float> weights(layout.arena_elements());
+    setup_->model(0)->Initialize(job.seed(), layout, weights.data());
+    for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+      float* to = nullptr;
+      EXPECT_EQ(state_->BeginWrite(chunk, step, &to),
+                WorkState::Arrival::kWrite);
+      std::copy_n(weights.begin() + layout.ChunkBegin(chunk),
+                  layout.ChunkSize(chunk), to);
+      state_->EndWrite(chunk, step);
+    }
+    task_.kind = Task::Kind::kTrain;
+    task_.version = step;
+  }
+
+  const TrainingSetup& setup() const { return *setup_; }
+  const Sums& sums() const { return sums_; }
+  const std::vector<WorkerReport>& reports() const { return reports_; }
+
+  // Computes leaves [begin, end), in stages unless `stages` is null. Then
+  // evaluates all pieces.
+  absl::Status Compute(int begin, int end, const StagePart* stages) {
+    task_.items.clear();
+    for (int leaf = begin; leaf < end; ++leaf) task_.items.push_back(leaf);
+    TrainingBatches batches(setup_.get());
+    ComputeThreadTimer timer(&absl::Now);
+    ComputeThread compute(0, &timer, /*recorder=*/nullptr, {});
+    StageRunner::Options options;
+    options.part = *stages;
+    options.setup = setup_.get();
+    options.batches = &batches;
+    options.state = state_.get();
+    options.exchange = exchange_.get();
+    options.compute = &compute;
+    options.report = [this](const WorkerReport& report) {
+      reports_.push_back(report);
+    };
+    StageRunner runner(std::move(options));
+    ComputeThreadItems items = setup_->Distribute(task_.items);
+    if (runner.reads_batches()) batches.Expect(task_, items);
+    const std::unique_ptr<StepGradients> step =
+        exchange_->Begin(task_.version, task_.items);
+    absl::Status status = runner.Train(task_, step.get());
+    if (!status.ok()) return status;
+    Task evaluation = task_;
+    evaluation.kind = Task::Kind::kEvaluate;
+    evaluation.items.clear();
+    for (int i = 0; i < setup_->facts().evaluation_pieces(); ++i) {
+      evaluation.items.push_back(i);
+    }
+    return runner.Evaluate(evaluation);
+  }
+
+ private:
+  std::unique_ptr<TrainingSetup> setup_;
+  std::unique_ptr<WorkState> state_;
+  std::unique_ptr<FakeExchange> exchange_;
+  Task task_;
+  Sums sums_;
+  std::vector<WorkerReport> reports_;
+};
+
+struct Case {
+  const char* family;
+  int stages;
+  PipelineSchedule schedule;
+  bool recompute;
+  int64_t step;  // Step 6 is a short batch, with empty micro-batches.
+};
+
+class StageRunnerTest : public testing::TestWithParam<Case> {
+ protected:
+  static JobSpec Job(const char* family) {
+    return ResolveJob(TinyJob(family, testing::TempDir()));
+  }
+
+  static Graph BuildOf(const TrainingSetup& setup) {
+    return *BuildGraph(setup.job().model(), setup.data().info());
+  }
+
+  // Spreads the cuts over the layers at which the graph may be cut.
+  static std::vector<int> CutsOf(const Graph& graph, int stages) {
+    std::vector<int> allowed;
+    const std::vector<bool> may = AllowedCuts(graph);
+    for (size_t i = 1; i < may.size(); ++i) {
+      if (may[i]) allowed.push_back(static_cast<int>(i));
+    }
+    std::vector<int> cuts;
+    for (int s = 1; s < stages; ++s) {
+      cuts.push_back(allowed[s * allowed.size() / stages]);
+    }
+    return cuts;
+  }
+
+  // Computes leaves [begin, end) with workers that compute `stages_of` stages
+  // each. Returns all sums and reports.
+  static std::pair<Sums, std::vector<WorkerReport>> Compute(
+      const Case& c, const std::vector<int>& stages_of, int begin, int end) {
+    const JobSpec job = Job(c.family);
+    std::vector<std::unique_ptr<RecordingWorker>> workers;
+    for (size_t i = 0; i < stages_of.size(); ++i) {
+      workers.push_back(std::make_unique<RecordingWorker>(job, c.step));
+    }
+    const TrainingSetup& setup = workers[0]->setup();
+    int stages = 0;
+    for (const int count : stages_of) stages += count;
+    const Graph graph = BuildOf(setup);
+    const StageSplit split =
+        *SplitIntoStages(graph, setup.layout(), CutsOf(graph, stages));
+    ThreadTransfers transfers(/*bound=*/2);
+    std::vector<std::unique_ptr<StageModel>> models;
+    std::vector<StagePart> parts;
+    int stage = 0;
+    for (size_t i = 0; i < stages_of.size(); ++i) {
+      StagePart part;
+      const PipelinePlace place = {static_cast<int>(stages_of.size()),
+                                   static_cast<int>(i)};
+      part.place = [place](int64_t) { return place; };
+      part.begin_stage = stage;
+      stage += stages_of[i];
+      part.end_stage = stage;
+      part.schedule = c.schedule;
+      part.split = &split;
+      NetworkPart network;
+      network.begin = split.stages[part.begin_stage].begin;
+      network.end = split.stages[part.end_stage - 1].end;
+      network.recompute = c.recompute;
+      network.separate_weights = TraitsOf(c.schedule).splits_backward;
+      network.in_flight = StageRunner::Slots(place, c.schedule, end - begin);
+      auto model =
+          StageModel::Create(BuildOf(setup), setup.data().info(),
+                             std::max<int64_t>(job.batch().global() / kLeaves,
+                                               setup.piece_samples()),
+                             workers[i]->setup().device(0), network);
+      EXPECT_TRUE(model.ok()) << model.status();
+      models.push_back(*std::move(model));
+      part.model = models.back().get();
+      part.transfers = &transfers;
+      parts.push_back(part);
+    }
+    std::vector<std::thread> threads;
+    std::vector<absl::Status> results(stages_of.size());
+    for (size_t i = 0; i < stages_of.size(); ++i) {
+      threads.emplace_back(
+          [&, i] { results[i] = workers[i]->Compute(begin, end, &parts[i]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::pair<Sums, std::vector<WorkerReport>> all;
+    for (size_t i = 0; i < stages_of.size(); ++i) {
+      EXPECT_EQ(results[i], absl::OkStatus()) << i;
+      for (const auto& [place, pushed] : workers[i]->sums()) {
+        EXPECT_TRUE(all.first.emplace(place, pushed).second)
+            << "chunk " << place.first << " comes from two workers";
+      }
+      for (const WorkerReport& report : workers[i]->reports()) {
+        all.second.push_back(report);
+      }
+    }
+    return all;
+  }
+
+  static void ExpectEqual(const Sums& sums, const Sums& wanted) {
+    ASSERT_EQ(sums.size(), wanted.size());
+    for (const auto& [place, pushed] : wanted) {
+      const auto found = sums.find(place);
+      ASSERT_NE(found, sums.end())
+          << "chunk " << place.first << ", node " << place.second;
+      EXPECT_TRUE(found->second == pushed)
+          << "chunk " << place.first << ", node " << place.second;
+    }
+  }
+};
+
+TEST_P(StageRunnerTest, StagesSendTheSumsAndResultsOfTheWholeNetwork) {
+  const Case& c = GetParam();
+  Case whole = c;
+  whole.recompute = false;
+  whole.schedule = PipelineSchedule::kOneForwardOneBackward;
+  for (const auto& [begin, end] : {std::pair(0, kLeaves), std::pair(3, 6)}) {
+    const auto wanted = Compute(whole, {1}, begin, end);
+    std::vector<std::vector<int>> placements = {std::vector<int>(c.stages, 1)};
+    // A worker that computes two stages.
+    if (c.stages > 2) {
+      placements.emplace_back(c.stages - 1, 1);
+      placements.back()[c.stages % 2] = 2;
+    }
+    for (const std::vector<int>& stages_of : placements) {
+      const auto got = Compute(c, stages_of, begin, end);
+      ExpectEqual(got.first, wanted.first);
+      ASSERT_EQ(got.second.size(), wanted.second.size());
+      for (size_t i = 0; i < got.second.size(); ++i) {
+        EXPECT_EQ(got.second[i].SerializeAsString(),
+                  wanted.second[i].SerializeAsString());
+      }
+    }
+  }
+}
+
+// The whole network as one stage is what a worker without a pipeline computes.
+TEST_P(StageRunnerTest, OneStageSendsWhatATrainerSends) {
+  const Case& c = GetParam();
+  const auto stages = Compute(c, {1}, 0, kLeaves);
+  const JobSpec job = Job(c.family);
+  RecordingWorker worker(job, c.step);
+  const TrainingSetup& setup = worker.setup();
+  std::vector<float> weights(setup.layout().arena_elements());
+  setup.model(0)->Initialize(job.seed(), setup.layout(), weights.data());
+  Sums sums;
+  const std::unique_ptr<WorkState> state =
+      WorkState::Create(job, {1, false, 0}, &setup.layout());
+  FakeExchange exchange(job, &setup.layout(), state.get());
+  exchange.on_push = [&](const Pushed& pushed) {
+    sums.emplace(std::pair(pushed.chunk, pushed.node), pushed);
+  };
+  std::vector<int64_t> leaves;
+  for (int leaf = 0; leaf < kLeaves; ++leaf) leaves.push_back(leaf);
+  const std::unique_ptr<StepGradients> step = exchange.Begin(c.step, leaves);
+  setup.RenewWeightCopies();
+  for (int leaf = 0; leaf < kLeaves; ++leaf) {
+    const Sampler::MicroBatch samples =
+        setup.sampler().MicroBatchOf(c.step, leaf);
+    Batch batch;
+    setup.data().ReadTrain(samples.epoch, samples.indexes, &batch);
+    LeafGradients gradients(leaf, SampleCountOf(batch), &exchange, step.get(),
+                            /*device=*/nullptr, /*sums=*/nullptr);
+    const auto loss = setup.model(0)->ForwardBackward(
+        batch, job.seed(), c.step, leaf, weights.data(), &gradients,
+        /*observer=*/nullptr);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    ASSERT_TRUE(gradients.Finish(loss->loss).ok());
+  }
+  Sums of_stages = stages.first;
+  for (auto* list : {&of_stages, &sums}) {
+    for (auto& [place, pushed] : *list) pushed.base_version = 0;
+  }
+  ExpectEqual(of_stages, sums);
+}
+
+constexpr PipelineSchedule kGPipe = PipelineSchedule::kGPipe;
+constexpr PipelineSchedule k1F1B = PipelineSchedule::kOneForwardOneBackward;
+constexpr PipelineSchedule kZero = PipelineSchedule::kZeroBubble;
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, StageRunnerTest,
+    testing::Values(
+        Case{"mlp", 2, kZero, false, 6}, Case{"mlp", 3, kGPipe, true, 0},
+        Case{"cnn", 3, kZero, false, 0}, Case{"cnn", 2, k1F1B, true, 6},
+        Case{"resnet", 4, kZero, true, 0}, Case{"resnet", 3, k1F1B, false, 6},
+        Case{"gpt", 2, kZero, false, 0}, Case{"gpt", 3, k1F1B, true, 0},
+        Case{"gpt", 4, kZero, true, 6}, Case{"gpt", 4, kGPipe, false, 0},
+        Case{"bert", 3, kZero, true, 0}, Case{"bert", 2, kGPipe, false, 0}));
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,370 @@
+#include "worker/process/pipeline_part.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/os/local_host.h"
+#include "common/os/logger.h"
+#include "common/parameters/chunk_ranges.h"
+#include "common/pipeline/stage_balance.h"
+#include "worker/exchange/stages/network/stage_connection.h"
+#include "worker/models/stages/layer_costs.h"
+#include "worker/models/stages/stage_model.h"
+#include "worker/nn/network_cuts.h"
+#include "worker/process/worker_exchange.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max();
+
+// Marks the status with which a WorkState fails when a new Stage order arrives.
+constexpr char kRestaged[] = "tributary/restaged";
+
+absl::Status Restaged() {
+  absl::Status status = absl::AbortedError("the worker gets other stages");
+  status.SetPayload(kRestaged, absl::Cord());
+  return status;
+}
+
+PipelineSchedule ScheduleOf(const PipelineSpec& spec) {
+  const std::string& name = PipelineSpec::Schedule_Name(spec.schedule());
+  for (const ScheduleTraits& traits : AllSchedules()) {
+    if (traits.name == name) return traits.schedule;
+  }
+  return PipelineSchedule::kZeroBubble;  // Validation refuses other values.
+}
+
+// Returns the layers that the job names, as the first ones of the stages but
+// the first. Returns InvalidArgument, naming the layer and some that exist.
+absl::StatusOr<std::vector<int>> NamedCuts(const PipelineSpec& spec,
+                                           const Graph& graph) {
+  std::vector<int> cuts;
+  for (const std::string& name : spec.split()) {
+    const auto found = std::find_if(
+        graph.nodes().begin(), graph.nodes().end(),
+        [&](const Graph::Node& node) { return node.name == name; });
+    if (found == graph.nodes().end()) {
+      const std::vector<bool> allowed = AllowedCuts(graph);
+      std::vector<std::string> names;
+      for (size_t i = 1; i < allowed.size(); ++i) {
+        if (allowed[i]) names.push_back(graph.nodes()[i].name);
+      }
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parallel.pipeline.split: the model has no layer ", name,
+          "; a stage may begin with ", absl::StrJoin(names, ", ")));
+    }
+    cuts.push_back(static_cast<int>(found - graph.nodes().begin()));
+  }
+  return cuts;
+}
+
+// Measures the layers, and returns the cuts of the division with which a step
+// takes the least time.
+absl::StatusOr<std::vector<int>> BalancedCuts(const TrainingSetup& setup,
+                                              PipelineSchedule schedule,
+                                              Logger* log) {
+  const JobSpec& job = setup.job();
+  const int stages = job.parallel().pipeline().stages();
+  const int64_t samples = job.batch().global() / job.batch().micro_batches();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      LayerCosts costs, MeasureLayers([&] { return setup.BuildGraph(); },
+                                      samples, setup.device(/*thread=*/0)));
+  BalanceInput input;
+  input.schedule = schedule;
+  input.micro_batches = static_cast<int>(job.batch().micro_batches());
+  input.layers = std::move(costs.layers);
+  input.cuts = std::move(costs.cuts);
+  input.devices.resize(stages);
+  TRIBUTARY_ASSIGN_OR_RETURN(const StageBalance balance, BalanceStages(input));
+  std::vector<int> cuts;
+  for (size_t s = 0; s < balance.stages.size(); ++s) {
+    const BalancedStage& stage = balance.stages[s];
+    if (s > 0) cuts.push_back(stage.begin_layer);
+    log->Info(
+        "proposes stage %d: layers %s to %s, %.3f ms for a micro-batch "
+        "(forward %.3f, backward %.3f + %.3f), %d bytes of memory, %d bytes to "
+        "the next stage",
+        s, input.layers[stage.begin_layer].name,
+        input.layers[stage.end_layer - 1].name, 1e3 * stage.seconds.total(),
+        1e3 * stage.seconds.forward, 1e3 * stage.seconds.backward_input,
+        1e3 * stage.seconds.backward_weights, stage.memory_bytes,
+        stage.boundary_bytes);
+  }
+  log->Info("predicts a bubble of %.1f %%", 100 * balance.bubble);
+  return cuts;
+}
+
+absl::StatusOr<std::vector<int>> ProposedCuts(const TrainingSetup& setup,
+                                              PipelineSchedule schedule,
+                                              Logger* log) {
+  const PipelineSpec& spec = setup.job().parallel().pipeline();
+  if (spec.stages() == 1) return std::vector<int>();
+  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, setup.BuildGraph());
+  if (spec.split_size() > 0) return NamedCuts(spec, graph);
+  const std::vector<bool> allowed = AllowedCuts(graph);
+  const auto possible = 1 + std::count(allowed.begin(), allowed.end(), true);
+  if (spec.stages() > possible) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parallel.pipeline.stages is ", spec.stages(),
+                     ", but the model can be ", "divided into at most ",
+                     possible, " stages; reduce it"));
+  }
+  return BalancedCuts(setup, schedule, log);
+}
+
+// The routes of all transfers, which are the same for all workers.
+absl::StatusOr<TransferPlan> PlanTransfers(const TrainingSetup& setup,
+                                           const Graph& graph,
+                                           const StageSplit& split) {
+  const int stages = static_cast<int>(split.stages.size());
+  const int64_t sample_bytes =
+      setup.max_samples() * setup.device(/*thread=*/0)->real_bytes();
+  std::vector<TransferRoute> routes;
+  for (int boundary = 0; boundary + 1 < stages; ++boundary) {
+    int64_t bytes = 0;
+    for (const ValueId value :
+         CrossingValues(graph, split.stages[boundary].end)) {
+      bytes += graph.values()[value] * sample_bytes;
+    }
+    for (const StageTransfer::Kind kind :
+         {StageTransfer::ACTIVATION, StageTransfer::ACTIVATION_GRADIENT,
+          StageTransfer::EVALUATION}) {
+      routes.push_back({boundary, kind, bytes, kStageQueueCapacity});
+    }
+  }
+  for (size_t i = 0; i < split.parts.size(); ++i) {
+    // A stage may delay its weight passes by as many micro-batches as there are
+    // stages behind it.
+    routes.push_back({static_cast<int32_t>(i), StageTransfer::WEIGHT_GRADIENT,
+                      split.parts[i].bytes(), stages + 1});
+  }
+  return TransferPlan::Create(
+      std::move(routes), static_cast<int>(setup.job().batch().micro_batches()));
+}
+
+void Fill(const StageSplit& split, Ready* ready) {
+  for (const StageSplit::Stage& stage : split.stages) {
+    StageParameters* const to = ready->add_stage();
+    to->set_layer_begin(stage.begin);
+    to->set_layer_end(stage.end);
+    to->set_chunk_begin(static_cast<int32_t>(stage.chunks.begin));
+    to->set_chunk_end(static_cast<int32_t>(stage.chunks.end));
+    for (const StageSplit::Range& range : stage.read_chunks) {
+      ChunkRange* const chunks = to->add_read_chunk();
+      chunks->set_begin(static_cast<int32_t>(range.begin));
+      chunks->set_end(static_cast<int32_t>(range.end));
+    }
+  }
+}
+
+}  // namespace
+
+PipelinePart::PipelinePart(const WorkerOptions& options,
+                           const Admission& admission,
+                           const TrainingSetup* setup,
+                           MembershipClient* membership)
+    : options_(options),
+      admission_(admission),
+      setup_(*setup),
+      membership_(membership),
+      schedule_(ScheduleOf(admission.job().parallel().pipeline())) {}
+
+PipelinePart::~PipelinePart() {
+  // The host must not deliver to peers that are gone.
+  host_.reset();
+}
+
+absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
+    const WorkerOptions& options, const Admission& admission,
+    const TrainingSetup* setup, MembershipClient* membership) {
+  auto part = std::unique_ptr<PipelinePart>(
+      new PipelinePart(options, admission, setup, membership));
+  if (setup->device(/*thread=*/0)->has_own_memory()) {
+    return absl::InvalidArgumentError(
+        "parallel.pipeline computes on CPUs only; start the workers with "
+        "--device cpu, or leave parallel.pipeline out");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, setup->BuildGraph());
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<int> cuts,
+      ProposedCuts(*setup, part->schedule_, options.log));
+  TRIBUTARY_ASSIGN_OR_RETURN(part->proposal_,
+                             SplitIntoStages(graph, setup->layout(), cuts));
+  StageHost::Options host;
+  std::string local = options.host;
+  if (local.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(local, LocalHostTowards(options.coordinator));
+  }
+  if (options.security.any() || options.insecure_network || IsLoopback(local)) {
+    host.listen = absl::StrCat(local, ":0");
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parallel.pipeline sends activations from ", local,
+        " without "
+        "encryption or authentication: use certificates or a token, or pass "
+        "--insecure-network if the network is trusted"));
+  }
+  host.security = options.security;
+  host.log = options.log;
+  TRIBUTARY_ASSIGN_OR_RETURN(part->host_, StageHost::Start(host));
+  return part;
+}
+
+void PipelinePart::FillReady(Ready* ready) const {
+  Fill(proposal_, ready);
+  ready->set_stage_address(host_->address());
+  *ready->mutable_local_stage_address() = host_->local_address();
+}
+
+absl::Status PipelinePart::Run(
+    WorkerPart* part, const WorkState::Options& state_options,
+    WorkState* waiting, const std::function<void(WorkState*)>& on_state) {
+  int64_t generation = 0;
+  while (true) {
+    part->Beat("idle");
+    TRIBUTARY_ASSIGN_OR_RETURN(const Stage stage,
+                               membership_->AwaitStage(generation));
+    generation = stage.generation();
+    if (stage.stage_begin() == stage.stage_end()) {
+      options_.log->Info("waits as a spare worker of the pipeline");
+      continue;
+    }
+    const absl::Status status =
+        Compute(stage, part, state_options, waiting, on_state);
+    if (!status.GetPayload(kRestaged).has_value()) return status;
+  }
+}
+
+absl::Status PipelinePart::Adopt(const std::vector<int>& cuts) {
+  if (plan_ != nullptr) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, setup_.BuildGraph());
+  TRIBUTARY_ASSIGN_OR_RETURN(split_,
+                             SplitIntoStages(graph, setup_.layout(), cuts));
+  TRIBUTARY_ASSIGN_OR_RETURN(TransferPlan plan,
+                             PlanTransfers(setup_, graph, split_));
+  plan_ = std::make_unique<TransferPlan>(std::move(plan));
+  PipelinePeers::Options peers;
+  peers.job.id = admission_.job_id();
+  peers.job.signature = setup_.layout().signature();
+  peers.job.plan_signature = plan_->signature();
+  peers.job.incarnation = admission_.incarnation();
+  peers.patience = 2 * absl::Milliseconds(admission_.lease_ms());
+  peers.open = MakeStageOpener(
+      plan_.get(), admission_.job().exchange().transport(), options_.security);
+  peers_ = std::make_unique<PipelinePeers>(plan_.get(), std::move(peers));
+  host_->Serve(peers_->receiver());
+  return absl::OkStatus();
+}
+
+absl::Status PipelinePart::Compute(
+    const Stage& stage, WorkerPart* part,
+    const WorkState::Options& state_options, WorkState* waiting,
+    const std::function<void(WorkState*)>& on_state) {
+  std::vector<int> cuts;
+  std::vector<ChunkRange> chunks;
+  for (int s = 0; s < stage.stage_size(); ++s) {
+    if (s > 0) cuts.push_back(stage.stage(s).layer_begin());
+    if (s < stage.stage_begin() || s >= stage.stage_end()) continue;
+    chunks.insert(chunks.end(), stage.stage(s).read_chunk().begin(),
+                  stage.stage(s).read_chunk().end());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Adopt(cuts));
+  StagePart computed;
+  computed.generation = stage.generation();
+  computed.begin_stage = stage.stage_begin();
+  computed.end_stage = stage.stage_end();
+  computed.schedule = schedule_;
+  computed.split = &split_;
+  computed.transfers = peers_.get();
+  computed.place = [this](int64_t generation) { return PlaceIn(generation); };
+  computed.on_deal = [this](const Deal& deal) { OnDeal(deal); };
+  NetworkPart network;
+  network.begin = split_.stages[computed.begin_stage].begin;
+  network.end = split_.stages[computed.end_stage - 1].end;
+  network.recompute = setup_.job().parallel().recompute();
+  network.separate_weights = TraitsOf(schedule_).splits_backward;
+  network.in_flight = StageRunner::Slots(
+      {static_cast<int>(split_.stages.size()), computed.begin_stage}, schedule_,
+      static_cast<int>(setup_.job().batch().micro_batches()));
+  TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, setup_.BuildGraph());
+  options_.log->Info("computes stages %d to %d of %d: layers %s to %s",
+                     computed.begin_stage, computed.end_stage - 1,
+                     split_.stages.size(), graph.nodes()[network.begin].name,
+                     graph.nodes()[network.end - 1].name);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<StageModel> model,
+      StageModel::Create(std::move(graph), setup_.data().info(),
+                         setup_.max_samples(), setup_.device(/*thread=*/0),
+                         network));
+  computed.model = model.get();
+  WorkState::Options options = state_options;
+  options.chunks = ChunkRanges::Union(chunks);
+  const std::unique_ptr<WorkState> state =
+      WorkState::Create(setup_.job(), options, &setup_.layout());
+  membership_->Attach(state.get());
+  on_state(state.get());
+  const absl::Cleanup detach = [&] {
+    membership_->SetStageOrdered(0, nullptr);
+    membership_->SetStepComplete(nullptr);
+    state->SetOver(nullptr);
+    membership_->Attach(waiting);
+    on_state(waiting);
+  };
+  // What waits for transfers, or to send them, goes on.
+  state->SetOver([this] { peers_->EndStep(kLastStep); });
+  membership_->SetStepComplete([this](int64_t step) { peers_->EndStep(step); });
+  membership_->SetStageOrdered(stage.generation(),
+                               [&] { state->Fail(Restaged()); });
+  if (stage.initialize()) state->RequestInitialize();
+  WorkerChunks worker_chunks;
+  worker_chunks.read = options.chunks;
+  worker_chunks.begin = stage.stage(stage.stage_begin()).chunk_begin();
+  worker_chunks.end = stage.stage(stage.stage_end() - 1).chunk_end();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Exchange> exchange,
+      ConnectToServers(options_, admission_, setup_, part->recorder(),
+                       state.get(), worker_chunks));
+  return part->Train(state.get(), exchange.get(), &computed);
+}
+
+void PipelinePart::OnDeal(const Deal& deal) {
+  std::vector<PipelinePeer> peers;
+  PipelinePlace place;
+  place.workers = 1 + deal.peer_size();
+  PipelinePeer self;
+  self.incarnation = admission_.incarnation();
+  self.stage_begin = deal.stage_begin();
+  self.stage_end = deal.stage_end();
+  peers.push_back(self);
+  for (const StagePeer& peer : deal.peer()) {
+    if (peer.stage_begin() < deal.stage_begin()) ++place.worker;
+    peers.push_back({peer.incarnation(), peer.stage_begin(), peer.stage_end(),
+                     peer.stage_address(), peer.local_stage_address().host(),
+                     peer.local_stage_address().address(), peer.secret()});
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    places_.clear();
+    places_[deal.generation()] = place;
+  }
+  peers_->BeginEpoch(deal.generation(), deal.first_step(), peers);
+}
+
+PipelinePlace PipelinePart::PlaceIn(int64_t generation) const {
+  absl::MutexLock lock(&mu_);
+  const auto found = places_.find(generation);
+  // A task of an older assignment, which is given up at its first transfer.
+  return found == places_.end() ? PipelinePlace() : found->second;
+}
+
+}  // namespace tributary

@@ -1,0 +1,139 @@
+#include "worker/process/worker_part.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
+#include "common/os/logger.h"
+#include "common/os/process.h"
+#include "worker/process/gpu_meter.h"
+#include "worker/process/worker_metrics.h"
+#include "worker/training/trainer.h"
+
+namespace tributary {
+namespace {
+
+ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
+  ProcessStatistics statistics = trainer.Progress().statistics();
+  exchange.FillStatistics(&statistics);
+  statistics.set_peak_memory_bytes(PeakMemoryBytes());
+  statistics.set_memory_bytes(MemoryBytes());
+  statistics.set_cpu_seconds(CpuSeconds());
+  return statistics;
+}
+
+// Returns null if the job traces no steps.
+std::unique_ptr<TraceSender> MakeTrace(const JobSpec& job,
+                                       MembershipClient* membership) {
+  const std::optional<TracedSteps> steps =
+      TracedStepsOf(job, ResolveExchange(job).steps_per_round);
+  if (!steps.has_value()) return nullptr;
+  return std::make_unique<TraceSender>(
+      *steps, TraceSender::Send::In<WorkerReport>(
+                  [membership](const WorkerReport& report) {
+                    membership->Send(report);
+                  }));
+}
+
+}  // namespace
+
+WorkerPart::WorkerPart(const WorkerOptions& options, const Admission& admission,
+                       TrainingSetup* setup, MembershipClient* membership,
+                       absl::Duration beat, StayFacts* stay)
+    : options_(options),
+      admission_(admission),
+      setup_(setup),
+      membership_(membership),
+      beat_(beat),
+      stay_(stay),
+      trace_(MakeTrace(admission.job(), membership)) {}
+
+WorkerPart::~WorkerPart() { membership_->SetReading(nullptr); }
+
+void WorkerPart::Beat(const char* phase) {
+  pulse_ = std::make_unique<Pulse>(beat_, [this, phase] {
+    WorkerReport report;
+    report.mutable_heartbeat()->set_phase(phase);
+    membership_->Send(report);
+  });
+}
+
+void WorkerPart::CheckDevices() {
+  for (int thread = 0; thread < setup_->threads(); ++thread) {
+    if (!setup_->device(thread)->Synchronize().ok()) {
+      stay_->device_failed = true;
+    }
+  }
+}
+
+absl::Status WorkerPart::Train(WorkState* state, Exchange* exchange,
+                               const StagePart* stages) {
+  const absl::Cleanup forget = [this] {
+    membership_->SetSave(nullptr);
+    membership_->SetDeal(nullptr);
+  };
+  membership_->SetDeal([exchange, stages](const Deal& deal) {
+    if (stages != nullptr) stages->on_deal(deal);
+    exchange->ShowAssignment(deal);
+  });
+  Trainer::Hooks hooks;
+  hooks.report = [this](const WorkerReport& report) {
+    membership_->Send(report);
+  };
+  hooks.warn = [this](const std::string& line) {
+    options_.log->Warning("%s", line);
+  };
+  hooks.step_done = [this] {
+    pulse_->BeatEarly();
+    if (!std::exchange(notified_, true)) options_.log->Notify(kStepNotice);
+  };
+  hooks.clock = options_.clock;
+  hooks.trace = recorder();
+  Trainer trainer(setup_, state, exchange, hooks, stages);
+  const GpuMeter gpu_meter(setup_->device(/*thread=*/0)->bus_id());
+  pulse_ = std::make_unique<Pulse>(beat_, [&] {
+    WorkerReport report;
+    *report.mutable_heartbeat() = trainer.Progress();
+    *report.mutable_heartbeat()->mutable_statistics() =
+        Statistics(trainer, *exchange);
+    gpu_meter.Fill(report.mutable_heartbeat()->mutable_statistics());
+    membership_->Send(report);
+    if (trace_ != nullptr) {
+      trace_->Beat(setup_->rounds().RoundsFor(report.heartbeat().step()));
+    }
+  });
+  if (trace_ != nullptr && !std::exchange(trace_begun_, true)) {
+    membership_->SetReading(
+        [this](const ClockReading& reading) { trace_->OnReading(reading); });
+    trace_->Begin();
+  }
+  const MetricsRegistry::Registration metrics =
+      MetricsRegistry::Add(options_.metrics, [&](MetricsPage* page) {
+        Heartbeat heartbeat = trainer.Progress();
+        *heartbeat.mutable_statistics() = Statistics(trainer, *exchange);
+        AddWorkerMetrics(admission_.rank(), heartbeat, page);
+        const std::string gpu = setup_->device(/*thread=*/0)->bus_id();
+        if (!gpu.empty()) AddGpuMetrics(gpu, page);
+      });
+  const absl::Status trained = trainer.Run();
+  stay_->failed_here = !trained.ok() && state->status().ok();
+  pulse_.reset();
+  if (!trained.ok()) CheckDevices();
+  if (!trained.ok() && exchange->device() != nullptr &&
+      !exchange->device()->Synchronize().ok()) {
+    stay_->device_failed = true;
+  }
+  TRIBUTARY_RETURN_IF_ERROR(trained);
+  exchange->Finish();
+  if (trace_ != nullptr) trace_->Finish();
+  WorkerReport farewell;
+  *farewell.mutable_farewell()->mutable_statistics() =
+      Statistics(trainer, *exchange);
+  membership_->Send(farewell);
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

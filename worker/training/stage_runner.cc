@@ -1,0 +1,406 @@
+#include "worker/training/stage_runner.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
+#include "worker/data/batch.h"
+#include "worker/nn/step_observer.h"
+
+namespace tributary {
+namespace {
+
+absl::Status GivenUp() { return absl::AbortedError("the task was given up"); }
+
+}  // namespace
+
+StageRunner::StageRunner(Options options)
+    : options_(std::move(options)), part_(options_.part), model_(*part_.model) {
+  const std::vector<StageSplit::Stage>& stages = part_.split->stages;
+  chunks_ = {stages[part_.begin_stage].chunks.begin,
+             stages[part_.end_stage - 1].chunks.end};
+  for (const StageSplit::Part& part : part_.split->parts) {
+    if (Computes(part.to) && !Computes(part.from)) receives_parts_ = true;
+  }
+}
+
+StageSplit::Range StageRunner::ContributedElements() const {
+  const ArenaLayout& layout = options_.setup->layout();
+  return {
+      chunks_.begin * layout.chunk_elements(),
+      std::min(chunks_.end * layout.chunk_elements(), layout.arena_elements())};
+}
+
+absl::Status StageRunner::MakeInitialWeights(float* arena) const {
+  const StageSplit::Range elements = ContributedElements();
+  if (elements.begin >= elements.end) return absl::OkStatus();
+  return options_.setup->MakeInitialElements(elements.begin, elements.end,
+                                             arena);
+}
+
+int StageRunner::Slots(const PipelinePlace& place, PipelineSchedule schedule,
+                       int micro_batches) {
+  const StageLimits limits =
+      TraitsOf(schedule).limits({place.workers, place.worker, micro_batches});
+  return std::min(limits.in_flight + limits.delayed, micro_batches);
+}
+
+absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
+  const PipelinePlace place = part_.place(task.generation);
+  const int count = static_cast<int>(task.items.size());
+  model_.RenewWeights();
+  TRIBUTARY_RETURN_IF_ERROR(
+      model_.AddSlots(Slots(place, part_.schedule, count)));
+  const TaskWeights weights(task, options_.state, *options_.exchange,
+                            /*device=*/nullptr, options_.compute);
+  const absl::Cleanup reset = [this] {
+    // Other users of the device expect the random base to be unset.
+    options_.setup->device(/*thread=*/0)->SetRandomBase({});
+  };
+  // Schedules count the micro-batches with samples from 0.
+  std::vector<InFlight> items;
+  for (const int64_t number : task.items) {
+    InFlight item;
+    item.number = static_cast<int>(number);
+    item.samples = static_cast<int64_t>(
+        options_.setup->sampler()
+            .MicroBatchOf(options_.setup->rounds().StepsAfter(task.version),
+                          item.number)
+            .indexes.size());
+    if (item.samples > 0) {
+      items.push_back(std::move(item));
+      continue;
+    }
+    TRIBUTARY_RETURN_IF_ERROR(ComputeEmpty(&item, weights, step));
+  }
+  slots_ = Slots(place, part_.schedule, count);
+  free_slots_.clear();
+  for (int slot = slots_ - 1; slot >= 0; --slot) free_slots_.push_back(slot);
+  waiting_.clear();
+  for (const PipelineOperation& operation : StageOrder(
+           part_.schedule,
+           {place.workers, place.worker, static_cast<int>(items.size())})) {
+    TRIBUTARY_RETURN_IF_ERROR(FinishWaiting(task, /*all=*/false));
+    TRIBUTARY_RETURN_IF_ERROR(Run(
+        task, operation.pass, &items[operation.micro_batch], weights, step));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(FinishWaiting(task, /*all=*/true));
+  part_.transfers->EndStep(task.version);
+  return absl::OkStatus();
+}
+
+int StageRunner::TakeSlot() {
+  const int slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
+}
+
+absl::Status StageRunner::Run(const Task& task, PipelinePass pass,
+                              InFlight* item, const TaskWeights& weights,
+                              StepGradients* step) {
+  options_.compute->Begin(task.version, item->number);
+  switch (pass) {
+    case PipelinePass::kForward:
+      return Forward(task, item, weights, step);
+    case PipelinePass::kBackwardInput:
+      return Backward(task, item);
+    case PipelinePass::kBackward:
+      TRIBUTARY_RETURN_IF_ERROR(Backward(task, item));
+      return Finish(task, item);
+    case PipelinePass::kBackwardWeights:
+      return Weights(task, item);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::Weights(const Task& task, InFlight* item) {
+  options_.compute->Switch(Activity::kBackward);
+  if (!receives_parts_ || model_.backward_needs_parts()) {
+    model_.Weights(item->slot);
+    return Finish(task, item);
+  }
+  model_.BeginWeights(item->slot);
+  waiting_.push_back(item);
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::FinishWaiting(const Task& task, bool all) {
+  while (!waiting_.empty()) {
+    InFlight* const item = waiting_.front();
+    if (!all && !PartsArrived(task, *item)) break;
+    waiting_.pop_front();
+    TRIBUTARY_RETURN_IF_ERROR(ReceiveParts(task, item));
+    options_.compute->Switch(Activity::kBackward);
+    model_.FinishWeights(item->slot);
+    TRIBUTARY_RETURN_IF_ERROR(Finish(task, item));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::Forward(const Task& task, InFlight* item,
+                                  const TaskWeights& weights,
+                                  StepGradients* step) {
+  if (reads_batches()) {
+    options_.compute->Switch(Activity::kData);
+    item->batch = options_.batches->Take(
+        /*thread=*/0, options_.setup->rounds().StepsAfter(task.version),
+        item->number);
+    TRIBUTARY_RETURN_IF_ERROR(item->batch->error);
+  }
+  ReceivedTransfer received;
+  if (part_.begin_stage == 0) {
+    item->sample_count = SampleCountOf(*item->batch);
+  } else {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        received, Receive(task, part_.begin_stage - 1, item->number,
+                          part_.begin_stage - 1, StageTransfer::ACTIVATION,
+                          model_.ReceivedBytes(item->samples)));
+    item->sample_count = received.scalars.sample_count;
+  }
+  if (free_slots_.empty()) {
+    // Micro-batches that wait for parts have kept their slots.
+    TRIBUTARY_RETURN_IF_ERROR(model_.AddSlots(slots_ + 1));
+    free_slots_.push_back(slots_++);
+  }
+  item->slot = TakeSlot();
+  options_.compute->Switch(Activity::kForward);
+  item->gradients = std::make_unique<LeafGradients>(
+      item->number, item->sample_count, options_.exchange, step,
+      /*device=*/nullptr, /*sums=*/nullptr, chunks_.begin, chunks_.end);
+  TRIBUTARY_RETURN_IF_ERROR(model_.Begin(
+      item->slot, item->batch.get(), item->samples,
+      {options_.setup->job().seed(), task.version, item->number, &weights,
+       item->gradients.get(), options_.compute, item->sample_count}));
+  if (received.owner != nullptr) {
+    model_.ReceiveValues(item->slot, received.data);
+    received = ReceivedTransfer();
+  }
+  if (!model_.Forward(item->slot)) return GivenUp();
+  if (model_.is_last()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const LossSums loss, model_.Loss(item->slot));
+    item->loss_sum = loss.loss;
+    return absl::OkStatus();
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<absl::string_view> values,
+                             model_.SentValues(item->slot));
+  return Send(task, part_.end_stage, *item, part_.end_stage - 1,
+              StageTransfer::ACTIVATION, values);
+}
+
+absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
+  if (!model_.is_last()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const ReceivedTransfer received,
+        Receive(task, part_.end_stage, item->number, part_.end_stage - 1,
+                StageTransfer::ACTIVATION_GRADIENT,
+                model_.SentBytes(item->samples)));
+    item->loss_sum = received.scalars.loss_sum;
+    if (!model_.structure().part.separate_weights ||
+        model_.backward_needs_parts()) {
+      TRIBUTARY_RETURN_IF_ERROR(ReceiveParts(task, item));
+    }
+    options_.compute->Switch(Activity::kBackward);
+    model_.ReceiveGradients(item->slot, received.data);
+  }
+  options_.compute->Switch(Activity::kBackward);
+  model_.Backward(item->slot);
+  if (part_.begin_stage == 0) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<absl::string_view> gradients,
+                             model_.SentGradients(item->slot));
+  return Send(task, part_.begin_stage - 1, *item, part_.begin_stage - 1,
+              StageTransfer::ACTIVATION_GRADIENT, gradients);
+}
+
+absl::Status StageRunner::Finish(const Task& task, InFlight* item) {
+  model_.End(item->slot);
+  TRIBUTARY_RETURN_IF_ERROR(SendParts(task, *item));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
+  TRIBUTARY_RETURN_IF_ERROR(item->gradients->Finish(item->loss_sum));
+  item->gradients.reset();
+  item->batch.reset();
+  free_slots_.push_back(item->slot);
+  options_.compute->Switch(Activity::kIdle);
+  return absl::OkStatus();
+}
+
+// Every worker knows that the micro-batch is empty, so nothing is sent.
+absl::Status StageRunner::ComputeEmpty(InFlight* item,
+                                       const TaskWeights& weights,
+                                       StepGradients* step) {
+  const ArenaLayout& layout = options_.setup->layout();
+  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
+    for (const StageSplit::Range& read : part_.split->stages[s].read_chunks) {
+      const int64_t begin = layout.ChunkBegin(static_cast<int>(read.begin));
+      const int64_t end =
+          std::min(read.end * layout.chunk_elements(), layout.arena_elements());
+      if (!weights.Await(begin, end)) return GivenUp();
+    }
+  }
+  LeafGradients gradients(item->number, /*sample_count=*/0, options_.exchange,
+                          step, /*device=*/nullptr, /*sums=*/nullptr,
+                          chunks_.begin, chunks_.end);
+  const StageSplit::Range elements = ContributedElements();
+  if (elements.begin < elements.end) {
+    std::fill(gradients.data() + elements.begin,
+              gradients.data() + elements.end, 0);
+  }
+  return gradients.Finish(/*loss_sum=*/0);
+}
+
+bool StageRunner::PartsArrived(const Task& task, const InFlight& item) const {
+  const std::vector<StageSplit::Part>& parts = part_.split->parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!Computes(parts[i].to) || Computes(parts[i].from)) continue;
+    if (!part_.transfers->Ready(
+            task.generation, parts[i].from,
+            {task.version, item.number, static_cast<int32_t>(i),
+             StageTransfer::WEIGHT_GRADIENT})) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status StageRunner::ReceiveParts(const Task& task, InFlight* item) {
+  const std::vector<StageSplit::Part>& parts = part_.split->parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StageSplit::Part& part = parts[i];
+    if (!Computes(part.to) || Computes(part.from)) continue;
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const ReceivedTransfer received,
+        Receive(task, part.from, item->number, static_cast<int>(i),
+                StageTransfer::WEIGHT_GRADIENT, part.bytes()));
+    const char* bytes = received.data;
+    for (const StageSplit::Range& range : part.elements) {
+      const size_t size = static_cast<size_t>(range.size()) * sizeof(float);
+      std::memcpy(item->gradients->data() + range.begin, bytes, size);
+      bytes += size;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::SendParts(const Task& task, const InFlight& item) {
+  const std::vector<StageSplit::Part>& parts = part_.split->parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const StageSplit::Part& part = parts[i];
+    if (!Computes(part.from) || Computes(part.to)) continue;
+    std::vector<absl::string_view> spans;
+    for (const StageSplit::Range& range : part.elements) {
+      spans.emplace_back(
+          reinterpret_cast<const char*>(item.gradients->data() + range.begin),
+          static_cast<size_t>(range.size()) * sizeof(float));
+    }
+    TRIBUTARY_RETURN_IF_ERROR(Send(task, part.to, item, static_cast<int>(i),
+                                   StageTransfer::WEIGHT_GRADIENT, spans));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::Evaluate(const Task& task) {
+  TRIBUTARY_RETURN_IF_ERROR(model_.AddSlots(1));
+  model_.RenewWeights();
+  const TaskWeights weights(task, options_.state, *options_.exchange,
+                            /*device=*/nullptr, /*observer=*/nullptr);
+  const ArenaLayout& layout = options_.setup->layout();
+  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
+    for (const StageSplit::Range& read : part_.split->stages[s].read_chunks) {
+      if (!weights.Await(layout.ChunkBegin(static_cast<int>(read.begin)),
+                         std::min(read.end * layout.chunk_elements(),
+                                  layout.arena_elements()))) {
+        return GivenUp();
+      }
+    }
+  }
+  for (const int64_t piece : task.items) {
+    options_.compute->Begin(task.version, piece);
+    TRIBUTARY_RETURN_IF_ERROR(EvaluatePiece(task, piece, weights.data()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageRunner::EvaluatePiece(const Task& task, int64_t piece,
+                                        const float* weights) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
+  options_.compute->Switch(Activity::kEvaluate);
+  const TrainingSetup& setup = *options_.setup;
+  const int64_t begin = piece * setup.piece_samples();
+  const int64_t end = std::min(begin + setup.piece_samples(),
+                               setup.data().evaluation_samples());
+  Batch batch;
+  const bool reads = model_.reads_input() || model_.reads_targets();
+  if (reads) {
+    setup.data().ReadEvaluation(begin, end, &batch);
+    TRIBUTARY_RETURN_IF_ERROR(batch.error);
+  }
+  InFlight item;
+  item.number = static_cast<int>(piece);
+  item.samples = end - begin;
+  ReceivedTransfer received;
+  if (part_.begin_stage > 0) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        received,
+        Receive(task, part_.begin_stage - 1, item.number, part_.begin_stage - 1,
+                StageTransfer::EVALUATION, model_.ReceivedBytes(item.samples)));
+    options_.compute->Switch(Activity::kEvaluate);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      model_.BeginEvaluation(reads ? &batch : nullptr, item.samples));
+  if (received.owner != nullptr) {
+    model_.ReceiveValues(/*slot=*/0, received.data);
+    received = ReceivedTransfer();
+  }
+  model_.Evaluate(weights);
+  if (!model_.is_last()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<absl::string_view> values,
+                               model_.SentEvaluation());
+    return Send(task, part_.end_stage, item, part_.end_stage - 1,
+                StageTransfer::EVALUATION, values);
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, model_.EvaluationLoss());
+  WorkerReport report;
+  EvaluationReport* evaluation = report.mutable_evaluation();
+  evaluation->set_version(task.version);
+  evaluation->set_piece(piece);
+  evaluation->set_loss_sum(sums.loss);
+  evaluation->set_correct(sums.correct);
+  evaluation->set_weight(sums.sample_count);
+  options_.report(report);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ReceivedTransfer> StageRunner::Receive(const Task& task,
+                                                      int stage, int item,
+                                                      int boundary,
+                                                      StageTransfer::Kind kind,
+                                                      int64_t bytes) {
+  options_.compute->Switch(Activity::kExchange);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      ReceivedTransfer received,
+      part_.transfers->Receive(task.generation, stage,
+                               {task.version, item, boundary, kind}));
+  if (received.bytes != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(DescribeTransfer({task.version, item, boundary, kind}),
+                     " has ", received.bytes, " bytes, expected ", bytes));
+  }
+  return received;
+}
+
+absl::Status StageRunner::Send(const Task& task, int stage,
+                               const InFlight& item, int boundary,
+                               StageTransfer::Kind kind,
+                               const std::vector<absl::string_view>& parts) {
+  options_.compute->Switch(Activity::kExchange);
+  return part_.transfers->Send(task.generation, stage,
+                               {task.version, item.number, boundary, kind},
+                               {item.sample_count, item.loss_sum}, parts);
+}
+
+}  // namespace tributary

@@ -1,0 +1,166 @@
+// Computes a worker's stages of a pipeline.
+#ifndef TRIBUTARY_WORKER_TRAINING_STAGE_RUNNER_H_
+#define TRIBUTARY_WORKER_TRAINING_STAGE_RUNNER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/pipeline/pipeline_operation.h"
+#include "common/pipeline/pipeline_schedule.h"
+#include "proto/rendezvous.pb.h"
+#include "worker/exchange/exchange.h"
+#include "worker/exchange/leaf_gradients.h"
+#include "worker/exchange/stages/stage_transfers.h"
+#include "worker/exchange/stages/transfer.h"
+#include "worker/exchange/step_gradients.h"
+#include "worker/exchange/task_weights.h"
+#include "worker/models/stages/stage_model.h"
+#include "worker/models/stages/stage_split.h"
+#include "worker/state/work_state.h"
+#include "worker/training/compute_thread.h"
+#include "worker/training/training_batches.h"
+#include "worker/training/training_setup.h"
+
+namespace tributary {
+
+// A worker's place in a pipeline: the workers are numbered in the order of
+// their stages.
+struct PipelinePlace {
+  int workers = 1;
+  int worker = 0;
+};
+
+// What a worker computes in a pipeline. The pointers must outlive the trainer.
+struct StagePart {
+  int64_t generation = 0;  // Of the Stage order.
+  // The consecutive stages [begin_stage, end_stage).
+  int begin_stage = 0;
+  int end_stage = 1;
+  // Returns the worker's place in the pipeline under an assignment, given by
+  // its generation.
+  std::function<PipelinePlace(int64_t generation)> place;
+  // Called for each assignment before the WorkState receives it. May be null.
+  std::function<void(const Deal&)> on_deal;
+  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
+  const StageSplit* split = nullptr;
+  // Computes the layers of all of these stages.
+  StageModel* model = nullptr;
+  StageTransfers* transfers = nullptr;
+};
+
+// Computes the micro-batches of tasks through the worker's stages, in the order
+// of the job's schedule (see common/pipeline). Passes values, their gradients
+// and parts of the gradients of weights to the workers of other stages. Used by
+// one compute thread.
+class StageRunner {
+ public:
+  struct Options {
+    StagePart part;
+    const TrainingSetup* setup = nullptr;
+    TrainingBatches* batches = nullptr;
+    WorkState* state = nullptr;
+    Exchange* exchange = nullptr;
+    ComputeThread* compute = nullptr;
+    // Sends a report to the coordinator.
+    std::function<void(const WorkerReport&)> report;
+  };
+
+  // All pointers must outlive this object.
+  explicit StageRunner(Options options);
+
+  // Writes version 0 of the chunks to which the worker contributes to `arena`,
+  // in host memory. Returns the errors of TrainingSetup::MakeInitialWeights.
+  absl::Status MakeInitialWeights(float* arena) const;
+  // Computes the task's micro-batches, and passes their gradients to `step`.
+  // Returns Aborted if the task must be given up, for example because a worker
+  // of the pipeline was lost.
+  absl::Status Train(const Task& task, StepGradients* step);
+  // Evaluates the task's pieces of the held-out data. The worker of the last
+  // stage reports the results.
+  absl::Status Evaluate(const Task& task);
+
+  int64_t generation() const { return part_.generation; }
+  // True if the stages read the batches of training data.
+  bool reads_batches() const {
+    return model_.reads_input() || model_.reads_targets() || model_.is_first();
+  }
+
+  // Returns the number of micro-batches that the worker holds at a time when it
+  // trains `micro_batches` micro-batches a step.
+  static int Slots(const PipelinePlace& place, PipelineSchedule schedule,
+                   int micro_batches);
+
+ private:
+  // A micro-batch in flight.
+  struct InFlight {
+    int number = 0;
+    int slot = 0;
+    int64_t samples = 0;
+    int64_t sample_count = 0;
+    double loss_sum = 0;
+    std::shared_ptr<const Batch> batch;  // Null if the stages do not read it.
+    std::unique_ptr<LeafGradients> gradients;
+  };
+
+  absl::Status Run(const Task& task, PipelinePass pass, InFlight* item,
+                   const TaskWeights& weights, StepGradients* step);
+  absl::Status Weights(const Task& task, InFlight* item);
+  // Finishes the micro-batches of `waiting_` whose parts have arrived or, with
+  // `all`, waits for the parts.
+  absl::Status FinishWaiting(const Task& task, bool all);
+  bool PartsArrived(const Task& task, const InFlight& item) const;
+  absl::Status Forward(const Task& task, InFlight* item,
+                       const TaskWeights& weights, StepGradients* step);
+  absl::Status Backward(const Task& task, InFlight* item);
+  // Passes on all gradients of a micro-batch, which are complete, and frees its
+  // slot.
+  absl::Status Finish(const Task& task, InFlight* item);
+  int TakeSlot();
+  // Computes a micro-batch without samples: the gradients are zero.
+  absl::Status ComputeEmpty(InFlight* item, const TaskWeights& weights,
+                            StepGradients* step);
+  // Receives the parts of the gradient that later workers have computed.
+  absl::Status ReceiveParts(const Task& task, InFlight* item);
+  absl::Status SendParts(const Task& task, const InFlight& item);
+
+  absl::StatusOr<ReceivedTransfer> Receive(const Task& task, int stage,
+                                           int item, int boundary,
+                                           StageTransfer::Kind kind,
+                                           int64_t bytes);
+  absl::Status Send(const Task& task, int stage, const InFlight& item,
+                    int boundary, StageTransfer::Kind kind,
+                    const std::vector<absl::string_view>& parts);
+  absl::Status EvaluatePiece(const Task& task, int64_t piece,
+                             const float* weights);
+  bool Computes(int stage) const {
+    return part_.begin_stage <= stage && stage < part_.end_stage;
+  }
+
+  const Options options_;
+  const StagePart& part_;
+  StageModel& model_;
+  // Returns the elements of the chunks that the worker contributes.
+  StageSplit::Range ContributedElements() const;
+
+  // The chunks whose gradients the worker contributes.
+  StageSplit::Range chunks_;
+  bool receives_parts_ = false;
+  // Of the task under way.
+  int slots_ = 0;
+  std::vector<int> free_slots_;
+  // Micro-batches whose weights have been computed, except for what is added to
+  // parts from later workers, in the order of the schedule. With a schedule
+  // that separates weights, later stages may compute their parts later, and
+  // waiting for them would keep the stages before this one waiting.
+  std::deque<InFlight*> waiting_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_TRAINING_STAGE_RUNNER_H_
