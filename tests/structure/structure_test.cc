@@ -35,11 +35,8 @@ constexpr int kMaxMethods = 25;
 // yet.
 const char* const kExemptFiles[] = {
     "worker/exchange/mesh/nccl_mesh.cc",
-    "worker/models/stages/stage_model.h",
-    "worker/nn/network_pass.h",
     "worker/exchange/parameter_server/server_connection.h",
     "worker/state/work_state.h",
-    "worker/training/stage_runner.h",
     "worker/training/training_setup.h",
     // Users' programs include these under their names.
     "worker/nn/layers/activation.h",

@@ -17,39 +17,23 @@ absl::StatusOr<std::unique_ptr<NetworkPass>> NetworkPass::Create(
     const NetworkStructure* structure, Device* device, DeviceInputs* inputs,
     WeightCopies* copies, void* shared) {
   TRIBUTARY_ASSIGN_OR_RETURN(
-      Device::Memory memory,
-      device->Allocate(static_cast<size_t>(structure->plan.kept_bytes)));
-  return std::unique_ptr<NetworkPass>(new NetworkPass(
-      structure, device, inputs, copies, std::move(memory), shared));
+      PassMemory memory,
+      PassMemory::Create(structure, device, inputs, copies, shared));
+  return std::unique_ptr<NetworkPass>(
+      new NetworkPass(structure, device, std::move(memory)));
 }
 
 NetworkPass::NetworkPass(const NetworkStructure* structure, Device* device,
-                         DeviceInputs* inputs, WeightCopies* copies,
-                         Device::Memory memory, void* shared)
+                         PassMemory memory)
     : structure_(*structure),
       device_(device),
-      inputs_(inputs),
-      copies_(copies),
       memory_(std::move(memory)),
-      shared_(static_cast<char*>(shared)),
-      captures_(device, structure->segments.size()) {
-  CopyConstants();
-}
-
-void NetworkPass::CopyConstants() const {
-  for (int i = structure_.plan.begin; i < structure_.plan.end; ++i) {
-    const std::vector<float>& constants =
-        structure_.graph.nodes()[i].spec.constants;
-    if (constants.empty()) continue;
-    device_->CopyFromHost(At(structure_.plan.nodes[i].constants),
-                          constants.data(), constants.size() * sizeof(float));
-  }
-}
+      captures_(device, structure->segments.size()) {}
 
 void NetworkPass::Begin(const MicroBatchInput& input,
                         const MicroBatch& micro_batch) {
   micro_batch_ = micro_batch;
-  CopyIn(input);
+  memory_.CopyIn(input);
   float* const gradients = micro_batch.gradients->data();
   for (const NetworkStructure::Range& gap : structure_.gaps) {
     device_->Zero(gradients + gap.begin, gap.end - gap.begin);
@@ -99,7 +83,7 @@ bool NetworkPass::Forward(int begin, int end) {
     if (captures_.active()) {
       // Captured operations only read the copies of the weights.
       for (int i = segment.begin; i < segment.end; ++i) {
-        TensorsOf(i, Places::kForward, weights.data());
+        memory_.TensorsOf(i, Places::kForward, weights.data());
       }
     }
     captures_.Run(SegmentCaptures::Pass::kForward, s, [&] {
@@ -208,8 +192,8 @@ void NetworkPass::Report(const NetworkStructure::Segment& segment) const {
 void NetworkPass::BeginLoss() {
   const NetworkPlan& plan = structure_.plan;
   loss_.Begin(device_, structure_.graph.loss(), call_.samples,
-              RealAt(plan.loss_input), At(plan.target),
-              RealAt(plan.loss_gradient));
+              memory_.RealAt(plan.loss_input), memory_.At(plan.target),
+              memory_.RealAt(plan.loss_gradient));
 }
 
 absl::StatusOr<LossSums> NetworkPass::AwaitLoss() {
@@ -218,7 +202,7 @@ absl::StatusOr<LossSums> NetworkPass::AwaitLoss() {
 }
 
 void NetworkPass::BeginEvaluation(const MicroBatchInput& input) {
-  CopyIn(input);
+  memory_.CopyIn(input);
 }
 
 const Real* NetworkPass::Evaluate(int64_t samples, const float* weights) {
@@ -228,111 +212,15 @@ const Real* NetworkPass::Evaluate(int64_t samples, const float* weights) {
   for (int i = structure_.plan.begin; i < structure_.plan.end; ++i) {
     ForwardLayer(i, Places::kEvaluation, call, weights);
   }
-  return RealAt(structure_.plan.evaluation_loss_input);
+  return memory_.RealAt(structure_.plan.evaluation_loss_input);
 }
 
 void NetworkPass::BeginEvaluationLoss(int64_t samples) {
   LossSpec loss = structure_.graph.loss();
   loss.smoothing = 0;
   loss_.Begin(device_, loss, samples,
-              RealAt(structure_.plan.evaluation_loss_input),
-              At(structure_.plan.target), /*gradient=*/nullptr);
-}
-
-void* NetworkPass::At(int64_t place) const {
-  const int64_t kept = structure_.plan.kept_bytes;
-  return place < kept ? static_cast<char*>(memory_.get()) + place
-                      : shared_ + (place - kept);
-}
-
-void NetworkPass::CopyIn(const MicroBatchInput& input) {
-  const NetworkPlan& plan = structure_.plan;
-  if (plan.input < 0 && plan.target < 0) return;
-  if (inputs_ != nullptr) {
-    if (!input.prefetched) inputs_->Bring(input);
-    TakePrefetched(input);
-    return;
-  }
-  const int64_t elements = input.samples * structure_.graph.values()[0];
-  if (plan.input >= 0) {
-    device_->CopyFromHost(At(plan.input), input.input,
-                          static_cast<size_t>(elements) * sizeof(float));
-  }
-  if (plan.input_value != plan.input) {
-    device_->ops().elementwise->Round(
-        {elements, static_cast<const float*>(At(plan.input)),
-         RealAt(plan.input_value)});
-  }
-  if (input.target == nullptr || plan.target < 0) return;
-  device_->CopyFromHost(
-      At(plan.target), input.target,
-      static_cast<size_t>(input.samples *
-                          structure_.graph.loss().TargetElements()) *
-          sizeof(float));
-}
-
-void NetworkPass::TakePrefetched(const MicroBatchInput& input) {
-  const NetworkPlan& plan = structure_.plan;
-  // Copy is untyped: a four-byte host element is one or two Reals.
-  const int64_t reals = int64_t{sizeof(float)} / device_->real_bytes();
-  const int64_t elements = input.samples * structure_.graph.values()[0];
-  inputs_->Await();
-  ElementwiseOps& ops = *device_->ops().elementwise;
-  if (plan.input_value != plan.input) {
-    ops.Round({elements, static_cast<const float*>(inputs_->input()),
-               RealAt(plan.input_value)});
-  } else if (plan.input >= 0) {
-    ops.Copy({reals * elements, static_cast<const Real*>(inputs_->input()),
-              RealAt(plan.input)});
-  }
-  if (plan.target >= 0) {
-    // Without targets the copied bytes are unused.
-    ops.Copy({reals * input.samples * structure_.graph.loss().TargetElements(),
-              static_cast<const Real*>(inputs_->target()),
-              RealAt(plan.target)});
-  }
-  inputs_->Release();
-}
-
-LayerTensors NetworkPass::TensorsOf(int number, Places places,
-                                    const float* weights) const {
-  const NetworkPlan& plan = structure_.plan;
-  const NetworkPlan::Node& planned = plan.nodes[number];
-  const auto at =
-      [places](
-          const NetworkPlan::Node& node) -> const NetworkPlan::Activations& {
-    return places == Places::kBackward ? node.backward : node.forward;
-  };
-  const auto inputs_of = [&](const NetworkPlan::Node& node)
-      -> const std::array<int64_t, kMaxLayerInputs>& {
-    return places == Places::kEvaluation ? node.evaluation_inputs
-                                         : at(node).inputs;
-  };
-  LayerTensors tensors;
-  for (int i = 0; i < kMaxLayerInputs; ++i) {
-    tensors.inputs[i] = RealAt(inputs_of(planned)[i]);
-  }
-  tensors.output = RealAt(at(planned).output);
-  tensors.saved = FloatAt(at(planned).saved);
-  tensors.gelu_output = RealAt(at(planned).gelu_output);
-  if (planned.sum >= 0 && (places != Places::kBackward ||
-                           plan.nodes[planned.sum].again_elsewhere)) {
-    const NetworkPlan::Node& sum = plan.nodes[planned.sum];
-    tensors.sum = RealAt(at(sum).output);
-    tensors.addends = {RealAt(inputs_of(sum)[0]), RealAt(inputs_of(sum)[1])};
-  }
-  tensors.constants = FloatAt(planned.constants);
-  const Graph::Node& layer = structure_.graph.nodes()[number];
-  const std::vector<int>& parameters = layer.parameters;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    tensors.weights[i] =
-        weights + structure_.layout.parameters()[parameters[i]].offset;
-  }
-  if (layer.spec.product_weight) {
-    tensors.product_weight =
-        copies_->Get(device_, parameters[0], tensors.weights[0]);
-  }
-  return tensors;
+              memory_.RealAt(structure_.plan.evaluation_loss_input),
+              memory_.At(structure_.plan.target), /*gradient=*/nullptr);
 }
 
 void NetworkPass::ForwardLayer(int number, Places places, const LayerCall& call,
@@ -345,53 +233,43 @@ void NetworkPass::ForwardLayer(int number, Places places, const LayerCall& call,
     return;
   }
   const CrashScopeOfLayer crash_scope(layer.name.c_str(), /*backward=*/false);
-  layer.layer->Forward(call, TensorsOf(number, places, weights));
-}
-
-void NetworkPass::SetWeightGradients(int number, float* gradients,
-                                     LayerTensors* tensors) const {
-  const std::vector<int>& parameters =
-      structure_.graph.nodes()[number].parameters;
-  tensors->accumulate_weight = structure_.plan.nodes[number].accumulate_weight;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    tensors->weight_gradients[i] =
-        gradients + structure_.layout.parameters()[parameters[i]].offset;
-  }
+  layer.layer->Forward(call, memory_.TensorsOf(number, places, weights));
 }
 
 void NetworkPass::BackwardLayer(int number, const LayerCall& call,
                                 const float* weights, float* gradients) const {
   const Graph::Node& layer = structure_.graph.nodes()[number];
   const NetworkPlan::Node& planned = structure_.plan.nodes[number];
-  LayerTensors tensors = TensorsOf(number, Places::kBackward, weights);
-  tensors.output_gradient = RealAt(planned.output_gradient);
+  LayerTensors tensors = memory_.TensorsOf(number, Places::kBackward, weights);
+  tensors.output_gradient = memory_.RealAt(planned.output_gradient);
   tensors.accumulate = planned.accumulate;
-  tensors.gelu_input = RealAt(planned.gelu_input);
+  tensors.gelu_input = memory_.RealAt(planned.gelu_input);
   for (int i = 0; i < kMaxLayerInputs; ++i) {
     tensors.input_gradients[i] =
-        RealAt(planned.scratch[i] >= 0 ? planned.scratch[i]
-                                       : planned.input_gradients[i]);
+        memory_.RealAt(planned.scratch[i] >= 0 ? planned.scratch[i]
+                                               : planned.input_gradients[i]);
   }
   if (!planned.separate_weights) {
-    SetWeightGradients(number, gradients, &tensors);
+    memory_.SetWeightGradients(number, gradients, &tensors);
   }
   const CrashScopeOfLayer crash_scope(layer.name.c_str(), /*backward=*/true);
   layer.layer->Backward(call, tensors);
   for (size_t i = 0; i < layer.inputs.size(); ++i) {
     if (planned.scratch[i] < 0) continue;
-    device_->ops().elementwise->Add({call.samples * layer.spec.inputs[i],
-                                     RealAt(planned.scratch[i]),
-                                     RealAt(planned.input_gradients[i])});
+    device_->ops().elementwise->Add(
+        {call.samples * layer.spec.inputs[i],
+         memory_.RealAt(planned.scratch[i]),
+         memory_.RealAt(planned.input_gradients[i])});
   }
 }
 
 void NetworkPass::WeightsOfLayer(int number, const LayerCall& call,
                                  const float* weights, float* gradients) const {
   const Graph::Node& layer = structure_.graph.nodes()[number];
-  LayerTensors tensors = TensorsOf(number, Places::kBackward, weights);
+  LayerTensors tensors = memory_.TensorsOf(number, Places::kBackward, weights);
   tensors.output_gradient =
-      RealAt(structure_.plan.nodes[number].output_gradient);
-  SetWeightGradients(number, gradients, &tensors);
+      memory_.RealAt(structure_.plan.nodes[number].output_gradient);
+  memory_.SetWeightGradients(number, gradients, &tensors);
   const CrashScopeOfLayer crash_scope(layer.name.c_str(), /*backward=*/true);
   layer.layer->Backward(call, tensors);
 }

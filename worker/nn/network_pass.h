@@ -14,6 +14,7 @@
 #include "worker/nn/layers/layer.h"
 #include "worker/nn/layers/loss.h"
 #include "worker/nn/network_structure.h"
+#include "worker/nn/pass_memory.h"
 #include "worker/nn/segment_captures.h"
 #include "worker/nn/step_observer.h"
 #include "worker/nn/weight_copies.h"
@@ -93,8 +94,8 @@ class NetworkPass {
   // Makes the device draw the random numbers of this pass. Begin does so, too;
   // another pass on the same device changes it.
   void SelectRandomNumbers() const;
-  // Returns the tensor at a place of the plan. Requires `place` >= 0.
-  void* At(int64_t place) const;
+  // Returns the tensor at a place of the plan, or null if `place` is -1.
+  void* At(int64_t place) const { return memory_.At(place); }
 
   // Computes forward of the part's layers in evaluation mode: BeginEvaluation
   // copies the samples, and Evaluate computes. In between, the caller writes
@@ -110,30 +111,11 @@ class NetworkPass {
   const absl::Status& capture_status() const { return captures_.status(); }
 
  private:
-  // The places at which a layer's tensors are.
-  enum class Places { kForward, kEvaluation, kBackward };
+  using Places = PassMemory::Places;
 
   NetworkPass(const NetworkStructure* structure, Device* device,
-              DeviceInputs* inputs, WeightCopies* copies, Device::Memory memory,
-              void* shared);
+              PassMemory memory);
 
-  void CopyConstants() const;
-  Real* RealAt(int64_t place) const {
-    return place < 0 ? nullptr : static_cast<Real*>(At(place));
-  }
-  float* FloatAt(int64_t place) const {
-    return place < 0 ? nullptr : static_cast<float*>(At(place));
-  }
-  // Copies the input and, if there are any, the targets of a micro-batch into
-  // the network's memory, and rounds the input to the device's number format if
-  // needed.
-  void CopyIn(const MicroBatchInput& input);
-  // Does the work of CopyIn on devices with their own memory: queues the copy
-  // of the micro-batch from the device buffers of inputs_ to the network's
-  // memory. The transfer of the micro-batch into these buffers must have been
-  // started.
-  void TakePrefetched(const MicroBatchInput& input);
-  LayerTensors TensorsOf(int layer, Places places, const float* weights) const;
   void ForwardLayer(int layer, Places places, const LayerCall& call,
                     const float* weights) const;
   // Computes forward of the layers of a group again.
@@ -142,8 +124,6 @@ class NetworkPass {
                      float* gradients) const;
   void WeightsOfLayer(int layer, const LayerCall& call, const float* weights,
                       float* gradients) const;
-  void SetWeightGradients(int layer, float* gradients,
-                          LayerTensors* tensors) const;
   // Computes the separate weights of the segment's layers that add to gradients
   // of later parts, or of the others.
   void WeightsOfSegment(const NetworkStructure::Segment& segment,
@@ -158,10 +138,7 @@ class NetworkPass {
 
   const NetworkStructure& structure_;
   Device* const device_;
-  DeviceInputs* const inputs_;
-  WeightCopies* const copies_;
-  const Device::Memory memory_;
-  char* const shared_;
+  const PassMemory memory_;
   SegmentCaptures captures_;
   LossComputation loss_;
 

@@ -9,6 +9,22 @@
 
 namespace tributary {
 
+EvaluatedSamples::EvaluatedSamples(const TrainingSetup& setup, int64_t piece)
+    : begin(piece * setup.piece_samples()),
+      end(std::min(begin + setup.piece_samples(),
+                   setup.data().evaluation_samples())) {}
+
+WorkerReport ReportOf(int64_t version, int64_t piece, const LossSums& sums) {
+  WorkerReport report;
+  EvaluationReport* const evaluation = report.mutable_evaluation();
+  evaluation->set_version(version);
+  evaluation->set_piece(piece);
+  evaluation->set_loss_sum(sums.loss);
+  evaluation->set_correct(sums.correct);
+  evaluation->set_weight(sums.sample_count);
+  return report;
+}
+
 Evaluator::Evaluator(const TrainingSetup* setup, WorkState* state,
                      const Exchange* exchange, ComputeThreads* threads,
                      std::function<void(const WorkerReport&)> report)
@@ -36,10 +52,8 @@ absl::Status Evaluator::EvaluatePiece(const Task& task, int thread,
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
   threads_->thread(thread)->Switch(Activity::kEvaluate);
   Batch batch;
-  const int64_t begin = piece * setup_.piece_samples();
-  const int64_t end = std::min(begin + setup_.piece_samples(),
-                               setup_.data().evaluation_samples());
-  setup_.data().ReadEvaluation(begin, end, &batch);
+  const EvaluatedSamples samples(setup_, piece);
+  setup_.data().ReadEvaluation(samples.begin, samples.end, &batch);
   TRIBUTARY_RETURN_IF_ERROR(batch.error);
   DeviceArenas* const device = setup_.arenas(thread);
   const TaskWeights weights(task, state_, exchange_, device,
@@ -54,14 +68,7 @@ absl::Status Evaluator::EvaluatePiece(const Task& task, int thread,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const LossSums sums,
       setup_.model(thread)->Evaluate(batch, weights.data()));
-  WorkerReport report;
-  EvaluationReport* evaluation = report.mutable_evaluation();
-  evaluation->set_version(task.version);
-  evaluation->set_piece(piece);
-  evaluation->set_loss_sum(sums.loss);
-  evaluation->set_correct(sums.correct);
-  evaluation->set_weight(sums.sample_count);
-  report_(report);
+  report_(ReportOf(task.version, piece, sums));
   return absl::OkStatus();
 }
 

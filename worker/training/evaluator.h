@@ -14,6 +14,17 @@
 
 namespace tributary {
 
+// The samples [begin, end) of a piece of the held-out data.
+struct EvaluatedSamples {
+  EvaluatedSamples(const TrainingSetup& setup, int64_t piece);
+
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Returns the report of a piece that was evaluated at a version.
+WorkerReport ReportOf(int64_t version, int64_t piece, const LossSums& sums);
+
 // Runs the tasks of a worker that evaluate the model. Thread-compatible.
 class Evaluator {
  public:

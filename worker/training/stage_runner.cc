@@ -12,6 +12,7 @@
 #include "common/base/status_macros.h"
 #include "worker/data/batch.h"
 #include "worker/nn/step_observer.h"
+#include "worker/training/evaluator.h"
 
 namespace tributary {
 namespace {
@@ -95,12 +96,6 @@ absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
   return absl::OkStatus();
 }
 
-int StageRunner::TakeSlot() {
-  const int slot = free_slots_.back();
-  free_slots_.pop_back();
-  return slot;
-}
-
 absl::Status StageRunner::Run(const Task& task, PipelinePass pass,
                               InFlight* item, const TaskWeights& weights,
                               StepGradients* step) {
@@ -146,7 +141,7 @@ absl::Status StageRunner::FinishWaiting(const Task& task, bool all) {
 absl::Status StageRunner::Forward(const Task& task, InFlight* item,
                                   const TaskWeights& weights,
                                   StepGradients* step) {
-  if (reads_batches()) {
+  if (model_.reads_batches()) {
     options_.compute->Switch(Activity::kData);
     item->batch = options_.batches->Take(
         /*thread=*/0, options_.setup->rounds().StepsAfter(task.version),
@@ -168,19 +163,17 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
     TRIBUTARY_RETURN_IF_ERROR(model_.AddSlots(slots_ + 1));
     free_slots_.push_back(slots_++);
   }
-  item->slot = TakeSlot();
+  item->slot = free_slots_.back();
+  free_slots_.pop_back();
   options_.compute->Switch(Activity::kForward);
   item->gradients = std::make_unique<LeafGradients>(
       item->number, item->sample_count, options_.exchange, step,
       /*device=*/nullptr, /*sums=*/nullptr, chunks_.begin, chunks_.end);
   TRIBUTARY_RETURN_IF_ERROR(model_.Begin(
-      item->slot, item->batch.get(), item->samples,
+      item->slot, item->batch.get(), item->samples, received.data,
       {options_.setup->job().seed(), task.version, item->number, &weights,
        item->gradients.get(), options_.compute, item->sample_count}));
-  if (received.owner != nullptr) {
-    model_.ReceiveValues(item->slot, received.data);
-    received = ReceivedTransfer();
-  }
+  received = ReceivedTransfer();  // Its sender may use the memory again.
   if (!model_.Forward(item->slot)) return GivenUp();
   if (model_.is_last()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const LossSums loss, model_.Loss(item->slot));
@@ -194,9 +187,10 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
 }
 
 absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
+  ReceivedTransfer received;
   if (!model_.is_last()) {
     TRIBUTARY_ASSIGN_OR_RETURN(
-        const ReceivedTransfer received,
+        received,
         Receive(task, part_.end_stage, item->number, part_.end_stage - 1,
                 StageTransfer::ACTIVATION_GRADIENT,
                 model_.SentBytes(item->samples)));
@@ -205,11 +199,10 @@ absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
         model_.backward_needs_parts()) {
       TRIBUTARY_RETURN_IF_ERROR(ReceiveParts(task, item));
     }
-    options_.compute->Switch(Activity::kBackward);
-    model_.ReceiveGradients(item->slot, received.data);
   }
   options_.compute->Switch(Activity::kBackward);
-  model_.Backward(item->slot);
+  model_.Backward(item->slot, received.data);
+  received = ReceivedTransfer();
   if (part_.begin_stage == 0) return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<absl::string_view> gradients,
                              model_.SentGradients(item->slot));
@@ -233,15 +226,7 @@ absl::Status StageRunner::Finish(const Task& task, InFlight* item) {
 absl::Status StageRunner::ComputeEmpty(InFlight* item,
                                        const TaskWeights& weights,
                                        StepGradients* step) {
-  const ArenaLayout& layout = options_.setup->layout();
-  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
-    for (const StageSplit::Range& read : part_.split->stages[s].read_chunks) {
-      const int64_t begin = layout.ChunkBegin(static_cast<int>(read.begin));
-      const int64_t end =
-          std::min(read.end * layout.chunk_elements(), layout.arena_elements());
-      if (!weights.Await(begin, end)) return GivenUp();
-    }
-  }
+  if (!AwaitWeights(weights)) return GivenUp();
   LeafGradients gradients(item->number, /*sample_count=*/0, options_.exchange,
                           step, /*device=*/nullptr, /*sums=*/nullptr,
                           chunks_.begin, chunks_.end);
@@ -303,21 +288,26 @@ absl::Status StageRunner::SendParts(const Task& task, const InFlight& item) {
   return absl::OkStatus();
 }
 
+bool StageRunner::AwaitWeights(const TaskWeights& weights) const {
+  const ArenaLayout& layout = options_.setup->layout();
+  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
+    for (const StageSplit::Range& read : part_.split->stages[s].read_chunks) {
+      const int64_t end =
+          std::min(read.end * layout.chunk_elements(), layout.arena_elements());
+      if (!weights.Await(read.begin * layout.chunk_elements(), end)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 absl::Status StageRunner::Evaluate(const Task& task) {
   TRIBUTARY_RETURN_IF_ERROR(model_.AddSlots(1));
   model_.RenewWeights();
   const TaskWeights weights(task, options_.state, *options_.exchange,
                             /*device=*/nullptr, /*observer=*/nullptr);
-  const ArenaLayout& layout = options_.setup->layout();
-  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
-    for (const StageSplit::Range& read : part_.split->stages[s].read_chunks) {
-      if (!weights.Await(layout.ChunkBegin(static_cast<int>(read.begin)),
-                         std::min(read.end * layout.chunk_elements(),
-                                  layout.arena_elements()))) {
-        return GivenUp();
-      }
-    }
-  }
+  if (!AwaitWeights(weights)) return GivenUp();
   for (const int64_t piece : task.items) {
     options_.compute->Begin(task.version, piece);
     TRIBUTARY_RETURN_IF_ERROR(EvaluatePiece(task, piece, weights.data()));
@@ -329,19 +319,15 @@ absl::Status StageRunner::EvaluatePiece(const Task& task, int64_t piece,
                                         const float* weights) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
   options_.compute->Switch(Activity::kEvaluate);
-  const TrainingSetup& setup = *options_.setup;
-  const int64_t begin = piece * setup.piece_samples();
-  const int64_t end = std::min(begin + setup.piece_samples(),
-                               setup.data().evaluation_samples());
+  const EvaluatedSamples samples(*options_.setup, piece);
   Batch batch;
-  const bool reads = model_.reads_input() || model_.reads_targets();
-  if (reads) {
-    setup.data().ReadEvaluation(begin, end, &batch);
+  if (model_.reads_batches()) {
+    options_.setup->data().ReadEvaluation(samples.begin, samples.end, &batch);
     TRIBUTARY_RETURN_IF_ERROR(batch.error);
   }
   InFlight item;
   item.number = static_cast<int>(piece);
-  item.samples = end - begin;
+  item.samples = samples.end - samples.begin;
   ReceivedTransfer received;
   if (part_.begin_stage > 0) {
     TRIBUTARY_ASSIGN_OR_RETURN(
@@ -351,12 +337,9 @@ absl::Status StageRunner::EvaluatePiece(const Task& task, int64_t piece,
     options_.compute->Switch(Activity::kEvaluate);
   }
   TRIBUTARY_RETURN_IF_ERROR(
-      model_.BeginEvaluation(reads ? &batch : nullptr, item.samples));
-  if (received.owner != nullptr) {
-    model_.ReceiveValues(/*slot=*/0, received.data);
-    received = ReceivedTransfer();
-  }
-  model_.Evaluate(weights);
+      model_.Evaluate(model_.reads_batches() ? &batch : nullptr, item.samples,
+                      received.data, weights));
+  received = ReceivedTransfer();
   if (!model_.is_last()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<absl::string_view> values,
                                model_.SentEvaluation());
@@ -364,14 +347,7 @@ absl::Status StageRunner::EvaluatePiece(const Task& task, int64_t piece,
                 StageTransfer::EVALUATION, values);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, model_.EvaluationLoss());
-  WorkerReport report;
-  EvaluationReport* evaluation = report.mutable_evaluation();
-  evaluation->set_version(task.version);
-  evaluation->set_piece(piece);
-  evaluation->set_loss_sum(sums.loss);
-  evaluation->set_correct(sums.correct);
-  evaluation->set_weight(sums.sample_count);
-  options_.report(report);
+  options_.report(ReportOf(task.version, piece, sums));
   return absl::OkStatus();
 }
 

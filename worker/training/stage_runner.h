@@ -87,9 +87,7 @@ class StageRunner {
 
   int64_t generation() const { return part_.generation; }
   // True if the stages read the batches of training data.
-  bool reads_batches() const {
-    return model_.reads_input() || model_.reads_targets() || model_.is_first();
-  }
+  bool reads_batches() const { return model_.reads_batches(); }
 
   // Returns the number of micro-batches that the worker holds at a time when it
   // trains `micro_batches` micro-batches a step.
@@ -121,10 +119,12 @@ class StageRunner {
   // Passes on all gradients of a micro-batch, which are complete, and frees its
   // slot.
   absl::Status Finish(const Task& task, InFlight* item);
-  int TakeSlot();
   // Computes a micro-batch without samples: the gradients are zero.
   absl::Status ComputeEmpty(InFlight* item, const TaskWeights& weights,
                             StepGradients* step);
+  // Waits for all weights that the worker's stages read. Returns false if the
+  // task must be given up.
+  bool AwaitWeights(const TaskWeights& weights) const;
   // Receives the parts of the gradient that later workers have computed.
   absl::Status ReceiveParts(const Task& task, InFlight* item);
   absl::Status SendParts(const Task& task, const InFlight& item);

@@ -62,20 +62,18 @@ absl::StatusOr<MicroBatchInput> StageModel::InputOf(const Batch* batch,
     input.samples = samples;
     return input;
   }
-  return reads_targets() ? input_.InputOf(*batch) : input_.FeaturesOf(*batch);
+  return is_last() ? input_.InputOf(*batch) : input_.FeaturesOf(*batch);
 }
 
 absl::Status StageModel::Begin(int slot, const Batch* batch, int64_t samples,
+                               const char* values,
                                const NetworkPass::MicroBatch& micro_batch) {
   TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchInput input,
                              InputOf(batch, samples));
   samples_[slot] = samples;
   network_->pass(slot)->Begin(input, micro_batch);
+  Write(slot, structure().plan.received, &Crossing::place, values);
   return absl::OkStatus();
-}
-
-void StageModel::ReceiveValues(int slot, const char* bytes) {
-  Write(slot, structure().plan.received, &Crossing::place, bytes);
 }
 
 bool StageModel::Forward(int slot) {
@@ -93,12 +91,9 @@ absl::StatusOr<LossSums> StageModel::Loss(int slot) {
   return network_->pass(slot)->AwaitLoss();
 }
 
-void StageModel::ReceiveGradients(int slot, const char* bytes) {
-  Write(slot, structure().plan.sent, &Crossing::gradient, bytes);
-}
-
-void StageModel::Backward(int slot) {
+void StageModel::Backward(int slot, const char* gradients) {
   const NetworkPlan& plan = structure().plan;
+  Write(slot, plan.sent, &Crossing::gradient, gradients);
   network_->pass(slot)->SelectRandomNumbers();
   network_->pass(slot)->Backward(plan.begin, plan.end);
 }
@@ -116,16 +111,16 @@ bool StageModel::backward_needs_parts() const {
                      });
 }
 
-absl::Status StageModel::BeginEvaluation(const Batch* batch, int64_t samples) {
+absl::Status StageModel::Evaluate(const Batch* batch, int64_t samples,
+                                  const char* values, const float* weights) {
   TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchInput input,
                              InputOf(batch, samples));
   samples_[0] = samples;
   network_->pass(0)->BeginEvaluation(input);
+  Write(/*slot=*/0, structure().plan.received, &Crossing::evaluation_place,
+        values);
+  network_->pass(0)->Evaluate(samples, weights);
   return absl::OkStatus();
-}
-
-void StageModel::Evaluate(const float* weights) {
-  network_->pass(0)->Evaluate(samples_[0], weights);
 }
 
 absl::StatusOr<std::vector<absl::string_view>> StageModel::SentEvaluation() {

@@ -27,13 +27,11 @@ namespace tributary {
 // micro-batch. There are NetworkPart::in_flight slots, or more (see AddSlots).
 // The calls for a micro-batch are, in this order:
 //
-//   Begin and ReceiveValues, Forward, SentValues, Loss in the last stage,
-//   ReceiveGradients, Backward, SentGradients, Weights if the part computes
-//   weights separately.
+//   Begin, Forward, SentValues or, in the last stage, Loss, Backward,
+//   SentGradients, Weights if the part computes weights separately, End.
 //
 // No calls for other slots may come between Begin and Forward, between Forward
-// and SentValues or Loss, between ReceiveGradients and Backward, and between
-// Backward and SentGradients.
+// and SentValues or Loss, and between Backward and SentGradients.
 //
 // Values pass between stages as bytes in host memory: for each value that
 // crosses the cut, in ascending order, [samples, elements] in the device's
@@ -47,9 +45,6 @@ class StageModel {
       const NetworkPart& part);
 
   const NetworkStructure& structure() const { return network_->structure(); }
-  int64_t memory_bytes() const {
-    return network_->memory_bytes() + copies_->memory_bytes();
-  }
   // Must be called when the weights have changed, while no micro-batch is in
   // flight.
   void RenewWeights() { copies_->Renew(); }
@@ -57,29 +52,31 @@ class StageModel {
   // memory does not suffice.
   absl::Status AddSlots(int count);
   // True if the stage reads the samples of batches, or their targets.
-  bool reads_input() const { return structure().plan.input >= 0; }
-  bool reads_targets() const { return structure().plan.target >= 0; }
-  bool is_first() const { return structure().plan.begin == 0; }
-  bool is_last() const { return reads_targets(); }
+  bool reads_batches() const {
+    return structure().plan.input >= 0 || is_last();
+  }
+  // True if the stage computes the loss.
+  bool is_last() const { return structure().plan.target >= 0; }
   // The bytes of all values that cross the cut before, or behind, the stage.
   int64_t ReceivedBytes(int64_t samples) const;
   int64_t SentBytes(int64_t samples) const;
 
-  // Begins a micro-batch of at least one sample. `batch` is null if the stage
-  // reads neither samples nor targets. `micro_batch.sample_count` must be set.
-  // Returns InvalidArgument if the batch does not suit the model.
+  // Begins a micro-batch of at least one sample. `batch` is null if
+  // reads_batches() is false. `values` are the ReceivedBytes bytes from the
+  // stage before; null in the first stage. `micro_batch.sample_count` must be
+  // set. Returns InvalidArgument if the batch does not suit the model.
   absl::Status Begin(int slot, const Batch* batch, int64_t samples,
+                     const char* values,
                      const NetworkPass::MicroBatch& micro_batch);
-  // Writes the values of ReceivedBytes bytes.
-  void ReceiveValues(int slot, const char* bytes);
   // Returns false if the micro-batch must be given up.
   bool Forward(int slot);
   // Returns the values of SentBytes bytes, as parts to send one after the
   // other. Valid until the next call for any slot. Returns the device's error.
   absl::StatusOr<std::vector<absl::string_view>> SentValues(int slot);
   absl::StatusOr<LossSums> Loss(int slot);
-  void ReceiveGradients(int slot, const char* bytes);
-  void Backward(int slot);
+  // `gradients` are the SentBytes bytes from the stage behind; null in the last
+  // stage.
+  void Backward(int slot, const char* gradients);
   // Like SentValues, for the gradients of the values that the stage received.
   absl::StatusOr<std::vector<absl::string_view>> SentGradients(int slot);
   // Computes the gradients of weights that Backward has left out. If parts of
@@ -94,10 +91,10 @@ class StageModel {
   bool backward_needs_parts() const;
   void End(int slot) { network_->pass(slot)->End(); }
 
-  // Evaluation of a batch, in slot 0: BeginEvaluation and ReceiveValues, then
-  // Evaluate, then SentEvaluation or, in the last stage, EvaluationLoss.
-  absl::Status BeginEvaluation(const Batch* batch, int64_t samples);
-  void Evaluate(const float* weights);
+  // Evaluates a batch, in slot 0. The arguments are as in Begin. SentEvaluation
+  // or, in the last stage, EvaluationLoss must follow.
+  absl::Status Evaluate(const Batch* batch, int64_t samples, const char* values,
+                        const float* weights);
   absl::StatusOr<std::vector<absl::string_view>> SentEvaluation();
   absl::StatusOr<LossSums> EvaluationLoss();
 
