@@ -22,6 +22,7 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/coordinator.h"
 #include "server/process/conclusion.h"
+#include "server/process/local_link.h"
 #include "server/process/local_server.h"
 #include "server/process/metrics_writer.h"
 #include "server/process/resume_check.h"
@@ -46,27 +47,6 @@ constexpr absl::Duration kStatusInterval = absl::Seconds(1);
 // Start timeout of an attempt that follows the loss of a server. Workers rejoin
 // at once, or else join later while the job runs.
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
-
-// Passes the coordinator's orders to the server in the same process. An order
-// that the server refuses is logged.
-class LocalLink final : public ServerLink {
- public:
-  explicit LocalLink(Logger* log) : log_(log) {}
-
-  // Call it before the first order.
-  void SetServer(LocalServer* server) { server_ = server; }
-  void Send(const ServerOrder& order) override {
-    const absl::Status status = server_->Handle(order);
-    if (status.ok()) return;
-    log_->WriteLater(LogLevel::kError,
-                     absl::StrCat("order refused: ", status.ToString()));
-  }
-  void Close(const absl::Status&) override {}
-
- private:
-  LocalServer* server_ = nullptr;
-  Logger* const log_;
-};
 
 // The state of the coordinator's process that outlives an attempt.
 class CoordinatorProcess {
