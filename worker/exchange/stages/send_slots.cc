@@ -79,15 +79,7 @@ int SendSlots::FreeSlot(int route) const {
 
 absl::Status SendSlots::Refusal(int64_t epoch, const TransferKey& key) const {
   if (!failed_.ok()) return failed_;
-  if (epoch < epoch_) {
-    return absl::AbortedError(
-        absl::StrCat("assignment ", epoch, " is over; the newest is ", epoch_));
-  }
-  if (LastStepOf(key) <= ended_step_) {
-    return absl::AbortedError(
-        absl::StrCat("step ", LastStepOf(key), " is over"));
-  }
-  return absl::OkStatus();
+  return CheckIsNeeded(key, epoch, epoch_, ended_step_);
 }
 
 }  // namespace tributary

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace tributary {
@@ -11,6 +10,19 @@ std::string DescribeTransfer(const TransferKey& key) {
   return absl::StrCat(StageTransfer::Kind_Name(key.kind), " of step ", key.step,
                       ", micro-batch ", key.micro_batch, ", boundary ",
                       key.boundary);
+}
+
+absl::Status CheckIsNeeded(const TransferKey& key, int64_t epoch,
+                           int64_t newest, int64_t ended_step) {
+  if (epoch < newest) {
+    return absl::AbortedError(
+        absl::StrCat("assignment ", epoch, " is over; the newest is ", newest));
+  }
+  if (LastStepOf(key) <= ended_step) {
+    return absl::AbortedError(
+        absl::StrCat("step ", LastStepOf(key), " is over"));
+  }
+  return absl::OkStatus();
 }
 
 int64_t TotalBytes(absl::Span<const absl::string_view> parts) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "proto/pipeline.pb.h"
@@ -61,6 +61,12 @@ struct ReceivedTransfer {
   int64_t bytes = 0;
   std::shared_ptr<const void> owner;
 };
+
+// Returns Aborted if nobody needs a transfer any more: `epoch`, the number of
+// the assignment that it belongs to, is older than `newest`, or LastStepOf(key)
+// is at most `ended_step`.
+absl::Status CheckIsNeeded(const TransferKey& key, int64_t epoch,
+                           int64_t newest, int64_t ended_step);
 
 // Returns the total size of `parts` in bytes.
 int64_t TotalBytes(absl::Span<const absl::string_view> parts);

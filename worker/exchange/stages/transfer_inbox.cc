@@ -119,14 +119,8 @@ const TransferInbox::Held* TransferInbox::Find(int64_t epoch, int64_t from,
 absl::Status TransferInbox::Refusal(int64_t epoch, int64_t from,
                                     const TransferKey& key) const {
   if (!failed_.ok()) return failed_;
-  if (epoch < epoch_) {
-    return absl::AbortedError(
-        absl::StrCat("assignment ", epoch, " is over; the newest is ", epoch_));
-  }
-  if (LastStepOf(key) <= ended_step_) {
-    return absl::AbortedError(
-        absl::StrCat("step ", LastStepOf(key), " is over"));
-  }
+  const absl::Status needed = CheckIsNeeded(key, epoch, epoch_, ended_step_);
+  if (!needed.ok()) return needed;
   if (epoch > epoch_) return absl::OkStatus();
   if (taken_.count(key) > 0) {
     return absl::FailedPreconditionError(
