@@ -10,11 +10,11 @@
 #include "absl/time/clock.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "tests/support/byte_call.h"
 #include "tests/support/certificates.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/status_matchers.h"
@@ -50,33 +50,8 @@ ClusterSecurity SecurityIn(const std::string& tls, const std::string& token) {
 
 // Returns the status of a call with an empty message.
 grpc::Status Call(const std::string& address, const Security& security,
-                  const std::string& method,
-                  grpc::ByteBuffer* reply = nullptr) {
-  const auto channel = CreateChannel(address, security);
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
-  grpc::CompletionQueue queue;
-  const grpc::ByteBuffer request(nullptr, 0);
-  grpc::ByteBuffer ignored;
-  grpc::Status status;
-  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-  call->StartCall();
-  call->Finish(reply == nullptr ? &ignored : reply, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  return status;
-}
-
-// Returns the status in grpc.health.v1: field 1 of the reply.
-bool IsServing(const std::string& address, const Security& security) {
-  grpc::ByteBuffer reply;
-  const grpc::Status status = Call(address, security, kHealthCheck, &reply);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  grpc::Slice slice;
-  if (!reply.DumpToSingleSlice(&slice).ok()) return false;
-  return std::string(slice.begin(), slice.end()) == std::string("\x08\x01", 2);
+                  const std::string& method) {
+  return CallInBytes(CreateChannel(address, security), method, "");
 }
 
 std::vector<std::string> AllMethods() {
@@ -166,8 +141,10 @@ TEST_F(SecurityTest, EveryMethodRefusesWhoHasNoToken) {
         EXPECT_EQ(status.error_message().find(kToken), std::string::npos);
       }
     }
-    EXPECT_TRUE(IsServing(cluster->coordinator(),
-                          TestSecurity(tls, Role::kAdmin, kToken)));
+    EXPECT_EQ(HealthOf(CreateChannel(cluster->coordinator(),
+                                     TestSecurity(tls, Role::kAdmin, kToken)),
+                       ""),
+              "SERVING");
   }
 }
 

@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/transport/channel.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "tests/faults/strangers.h"
+#include "tests/support/byte_call.h"
 #include "tests/support/certificates.h"
 
 // What LeakSanitizer passes over: c-ares keeps ten bytes of a name that gRPC
@@ -44,30 +44,10 @@ class ListenerTest : public testing::Test {
     return Listener::Start(options, {&service_});
   }
 
-  // What the health service says there, in bytes.
   static std::string Health(const std::string& address) {
-    grpc::GenericStub stub(CreateChannel(address));
-    grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
-    grpc::CompletionQueue queue;
-    const grpc::ByteBuffer request(nullptr, 0);
-    grpc::ByteBuffer reply;
-    grpc::Status status;
-    const auto call = stub.PrepareUnaryCall(
-        &context, "/grpc.health.v1.Health/Check", request, &queue);
-    call->StartCall();
-    call->Finish(&reply, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    grpc::Slice slice;
-    if (!reply.DumpToSingleSlice(&slice).ok()) return "";
-    return std::string(slice.begin(), slice.end());
+    return HealthOf(CreateChannel(address), "");
   }
 
-  const std::string serving_ = std::string("\x08\x01", 2);
-  const std::string not_serving_ = std::string("\x08\x02", 2);
   Rendezvous::CallbackService service_;
   Limits limits_;
   Security security_;
@@ -80,9 +60,9 @@ TEST_F(ListenerTest, SaysThatItIsHealthyWhenItIsReady) {
   const std::unique_ptr<Listener> listener = Start("127.0.0.1:0").value();
   const std::string network = absl::StrCat("127.0.0.1:", listener->port());
   for (const std::string& address : {network, socket_}) {
-    EXPECT_EQ(Health(address), not_serving_);
+    EXPECT_EQ(Health(address), "NOT_SERVING");
     listener->SetReady(true);
-    EXPECT_EQ(Health(address), serving_);
+    EXPECT_EQ(Health(address), "SERVING");
     listener->SetReady(false);
   }
   listener->ShutDown(absl::Seconds(5));
@@ -90,7 +70,8 @@ TEST_F(ListenerTest, SaysThatItIsHealthyWhenItIsReady) {
 
 TEST_F(ListenerTest, TakesEveryAddressOfAName) {
   const std::unique_ptr<Listener> listener = Start("localhost:0").value();
-  EXPECT_EQ(Health(absl::StrCat("localhost:", listener->port())), not_serving_);
+  EXPECT_EQ(Health(absl::StrCat("localhost:", listener->port())),
+            "NOT_SERVING");
 }
 
 TEST_F(ListenerTest, SaysWhatToDoAboutAnAddressThatIsTaken) {

@@ -13,6 +13,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/support/byte_call.h"
 #include "tests/support/status_matchers.h"
 
 namespace tributary {
@@ -24,26 +25,8 @@ constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
 constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
-// The reply's field `status` with the value SERVING or NOT_SERVING.
-const std::string kServing("\x08\x01", 2);
-const std::string kNotServing("\x08\x02", 2);
-
 std::unique_ptr<Logger> TestLog() {
   return Logger::Create(LogOptions()).value();
-}
-
-// Returns HealthCheckRequest{service}.
-grpc::ByteBuffer Request(const std::string& service) {
-  const std::string bytes = absl::StrCat(
-      "\x0a", std::string(1, static_cast<char>(service.size())), service);
-  const grpc::Slice slice(bytes);
-  return grpc::ByteBuffer(&slice, 1);
-}
-
-std::string TextOf(const grpc::ByteBuffer& buffer) {
-  grpc::Slice slice;
-  if (!buffer.DumpToSingleSlice(&slice).ok()) return "unreadable";
-  return std::string(slice.begin(), slice.end());
 }
 
 class HealthEndpointTest : public testing::Test {
@@ -55,29 +38,8 @@ class HealthEndpointTest : public testing::Test {
     context_.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
   }
 
-  // Calls `method`; sets `*reply` to the bytes of its reply.
-  grpc::Status Call(const std::string& method, const std::string& service,
-                    std::string* reply) {
-    grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
-    grpc::CompletionQueue queue;
-    grpc::ByteBuffer bytes;
-    grpc::Status status;
-    const auto call =
-        stub_.PrepareUnaryCall(&context, method, Request(service), &queue);
-    call->StartCall();
-    call->Finish(&bytes, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    *reply = TextOf(bytes);
-    return status;
-  }
-
   std::string Health(const std::string& service) {
-    std::string reply;
-    const grpc::Status status = Call(kCheck, service, &reply);
-    return status.ok() ? reply : status.error_message();
+    return HealthOf(channel_, service);
   }
 
   // Waits for the operation in flight, and returns whether it has succeeded.
@@ -92,14 +54,18 @@ class HealthEndpointTest : public testing::Test {
     watch_ = stub_.PrepareCall(&context_, kWatch, &queue_);
     watch_->StartCall(nullptr);
     ASSERT_TRUE(Next());
-    watch_->Write(Request(service), nullptr);
+    const grpc::Slice request(HealthRequest(service));
+    watch_->Write(grpc::ByteBuffer(&request, 1), nullptr);
     ASSERT_TRUE(Next());
   }
 
   std::string NextHealth() {
     grpc::ByteBuffer bytes;
     watch_->Read(&bytes, nullptr);
-    return Next() ? TextOf(bytes) : "end";
+    if (!Next()) return "end";
+    grpc::Slice reply;
+    EXPECT_TRUE(bytes.DumpToSingleSlice(&reply).ok());
+    return HealthIn(std::string(reply.begin(), reply.end()));
   }
 
   const std::unique_ptr<Logger> log_ = TestLog();
@@ -112,18 +78,18 @@ class HealthEndpointTest : public testing::Test {
 };
 
 TEST_F(HealthEndpointTest, IsAliveFromTheStartAndReadyOnlyWhenToldSo) {
-  EXPECT_EQ(Health(""), kServing);
-  EXPECT_EQ(Health(kReadyService), kNotServing);
+  EXPECT_EQ(Health(""), "SERVING");
+  EXPECT_EQ(Health(kReadyService), "NOT_SERVING");
   endpoint_->SetReady(true);
-  EXPECT_EQ(Health(kReadyService), kServing);
+  EXPECT_EQ(Health(kReadyService), "SERVING");
   endpoint_->SetReady(false);
-  EXPECT_EQ(Health(kReadyService), kNotServing);
-  EXPECT_EQ(Health(""), kServing);
+  EXPECT_EQ(Health(kReadyService), "NOT_SERVING");
+  EXPECT_EQ(Health(""), "SERVING");
 }
 
 TEST_F(HealthEndpointTest, DoesNotKnowOtherServices) {
-  std::string reply;
-  EXPECT_EQ(Call(kCheck, "tributary.reedy", &reply).error_code(),
+  EXPECT_EQ(CallInBytes(channel_, kCheck, HealthRequest("tributary.reedy"))
+                .error_code(),
             grpc::StatusCode::NOT_FOUND);
 }
 
@@ -131,8 +97,7 @@ TEST_F(HealthEndpointTest, ServesNothingElse) {
   for (const char* method :
        {"/tributary.Rendezvous/GetStatus", "/grpc.channelz.v1.Channelz/GetTop",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
-    std::string reply;
-    EXPECT_EQ(Call(method, "", &reply).error_code(),
+    EXPECT_EQ(CallInBytes(channel_, method, HealthRequest("")).error_code(),
               grpc::StatusCode::UNIMPLEMENTED)
         << method;
   }
@@ -141,24 +106,17 @@ TEST_F(HealthEndpointTest, ServesNothingElse) {
 TEST_F(HealthEndpointTest, RefusesALargeMessage) {
   // The name's length is only one byte of the request, so the rest is an
   // unknown field; the size is checked first.
-  const std::string bytes(2048, 'x');
-  const grpc::Slice slice(bytes);
-  const grpc::ByteBuffer request(&slice, 1);
-  grpc::ByteBuffer reply;
-  grpc::Status status;
-  const auto call = stub_.PrepareUnaryCall(&context_, kCheck, request, &queue_);
-  call->StartCall();
-  call->Finish(&reply, &status, nullptr);
-  Next();
+  const grpc::Status status =
+      CallInBytes(channel_, kCheck, std::string(2048, 'x'));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
       << status.error_message();
 }
 
 TEST_F(HealthEndpointTest, ReportsChangesToWatchers) {
   Watch(kReadyService);
-  EXPECT_EQ(NextHealth(), kNotServing);
+  EXPECT_EQ(NextHealth(), "NOT_SERVING");
   endpoint_->SetReady(true);
-  EXPECT_EQ(NextHealth(), kServing);
+  EXPECT_EQ(NextHealth(), "SERVING");
   context_.TryCancel();
   EXPECT_EQ(NextHealth(), "end");
   grpc::Status status;
@@ -168,12 +126,12 @@ TEST_F(HealthEndpointTest, ReportsChangesToWatchers) {
 
 TEST_F(HealthEndpointTest, EndsAtOnceWithAWatcher) {
   Watch(kReadyService);
-  EXPECT_EQ(NextHealth(), kNotServing);
+  EXPECT_EQ(NextHealth(), "NOT_SERVING");
   std::thread end([this] { endpoint_.reset(); });
   // A watcher is told that nothing is served any more before its call ends.
   std::string last;
   for (std::string now; (now = NextHealth()) != "end";) last = now;
-  EXPECT_NE(last, kServing);
+  EXPECT_NE(last, "SERVING");
   end.join();
   grpc::Status status;
   watch_->Finish(&status, nullptr);

@@ -12,10 +12,9 @@
 #include "common/transport/certificates.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
-#include "grpcpp/generic/generic_stub.h"
-#include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/byte_call.h"
 #include "tests/support/certificates.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/tiny_jobs.h"
@@ -38,31 +37,8 @@ std::string AddressIn(const BackgroundCommand& process,
   return line.substr(begin, line.find_first_of(" \n", begin) - begin);
 }
 
-// Returns "SERVING", "NOT_SERVING", or the error.
 std::string Health(const std::string& address, const std::string& service) {
-  grpc::GenericStub stub(CreateChannel(address));
-  grpc::ClientContext context;
-  context.set_wait_for_ready(true);
-  context.set_deadline(absl::ToChronoTime(absl::Now() + kPatience));
-  const grpc::Slice slice(absl::StrCat(
-      "\x0a", std::string(1, static_cast<char>(service.size())), service));
-  const grpc::ByteBuffer request(&slice, 1);
-  grpc::ByteBuffer reply;
-  grpc::CompletionQueue queue;
-  grpc::Status status;
-  const auto call = stub.PrepareUnaryCall(
-      &context, "/grpc.health.v1.Health/Check", request, &queue);
-  call->StartCall();
-  call->Finish(&reply, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  if (!status.ok()) return status.error_message();
-  grpc::Slice answer;
-  if (!reply.DumpToSingleSlice(&answer).ok()) return "unreadable";
-  return std::string(answer.begin(), answer.end()) == std::string("\x08\x01", 2)
-             ? "SERVING"
-             : "NOT_SERVING";
+  return HealthOf(CreateChannel(address), service);
 }
 
 // Waits until the health of "tributary.ready" is `expected`.
