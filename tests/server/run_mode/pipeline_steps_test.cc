@@ -63,6 +63,15 @@ class PipelineStepsTest : public RunModeTest {
     return worker;
   }
 
+  // Adds workers that have received Open and the weights of their stages.
+  std::vector<int64_t> AddSynced(int count) {
+    std::vector<int64_t> workers;
+    for (int i = 0; i < count; ++i) workers.push_back(AddOpened());
+    OrderStages();
+    for (const int64_t worker : workers) Sync(worker);
+    return workers;
+  }
+
   // What each worker was told last.
   struct Told {
     Stage stage;
@@ -186,11 +195,7 @@ TEST_F(PipelineStepsTest, StagesComeBeforeMicroBatches) {
 
 TEST_F(PipelineStepsTest, KeepsDealsThatWouldNotChange) {
   Make(/*stages=*/2);
-  const int64_t a = AddOpened();
-  const int64_t b = AddOpened();
-  OrderStages();
-  Sync(a);
-  Sync(b);
+  AddSynced(2);
   Assign();
   EXPECT_TRUE(CheckDeals(2));
   AddOpened();  // A spare.
@@ -224,10 +229,7 @@ TEST_F(PipelineStepsTest, ReplicasDivideMicroBatchesAndPieces) {
 
 TEST_F(PipelineStepsTest, TheOtherReplicaContinuesWhileALostStageIsReplaced) {
   Make(/*stages=*/2);
-  std::vector<int64_t> workers;
-  for (int i = 0; i < 4; ++i) workers.push_back(AddOpened());
-  OrderStages();
-  for (const int64_t worker : workers) Sync(worker);
+  const std::vector<int64_t> workers = AddSynced(4);
   Assign();
   EXPECT_TRUE(CheckDeals(2));
   mode_->OnStepComplete(4);
@@ -248,10 +250,7 @@ TEST_F(PipelineStepsTest, TheOtherReplicaContinuesWhileALostStageIsReplaced) {
 
 TEST_F(PipelineStepsTest, WorkersOfABrokenReplicaComputeNothing) {
   Make(/*stages=*/3);
-  std::vector<int64_t> workers;
-  for (int i = 0; i < 3; ++i) workers.push_back(AddOpened());
-  OrderStages();
-  for (const int64_t worker : workers) Sync(worker);
+  const std::vector<int64_t> workers = AddSynced(3);
   Assign();
   Lose(workers[2]);
   Assign();
@@ -265,9 +264,7 @@ TEST_F(PipelineStepsTest, WorkersOfABrokenReplicaComputeNothing) {
 // A spare that relieves a worker prepares itself before that worker stops.
 TEST_F(PipelineStepsTest, HandsAStageOverWhenTheNewWorkerIsReady) {
   Make(/*stages=*/2);
-  const int64_t old = AddOpened();
-  OrderStages();
-  Sync(old);
+  const int64_t old = AddSynced(1)[0];
   Assign();
   EXPECT_TRUE(CheckDeals(2));
   const int64_t joined = AddOpened();
@@ -330,9 +327,7 @@ TEST_F(PipelineStepsTest, InitializesNothingThatIsResumed) {
 
 TEST_F(PipelineStepsTest, AnnouncesTheFirstCompleteStepAfterADeal) {
   Make(/*stages=*/2);
-  const int64_t a = AddOpened();
-  OrderStages();
-  Sync(a);
+  const int64_t a = AddSynced(1)[0];
   Assign();
   for (const int64_t step : {0, 1, 2}) mode_->OnStepComplete(step);
   ASSERT_EQ(links_[a].orders.size(), 1u);
@@ -354,10 +349,7 @@ TEST_F(PipelineStepsTest, RefusesWorkersWhoseModelHasOtherLayers) {
 
 TEST_F(PipelineStepsTest, TheSlowestStageDecidesAboutTheMicroBatches) {
   Make(/*stages=*/2);
-  std::vector<int64_t> workers;
-  for (int i = 0; i < 4; ++i) workers.push_back(AddOpened());
-  OrderStages();
-  for (const int64_t worker : workers) Sync(worker);
+  const std::vector<int64_t> workers = AddSynced(4);
   Assign();
   EXPECT_EQ(told_[workers[0]].deal.leaf_end(), 2);
   for (size_t i = 0; i < workers.size(); ++i) {
