@@ -67,6 +67,10 @@ void Training::Prepare(ArenaLayout layout, const Ready& ready,
   }
   assignment_.Begin(attempt_.progress->evaluations().evaluated_version());
   attempt_.mode->Begin(beginning.version, ready);
+  for (const StageParameters& stage : ready.stage()) {
+    if (stage.description().empty()) continue;
+    attempt_.Note(JobEvent::INFO, "stage", stage.description());
+  }
   attempt_.checkpoints.emplace(
       attempt_.options.job, ready, attempt_.options.servers,
       beginning.saved_version, attempt_.options.checkpoints);

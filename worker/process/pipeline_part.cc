@@ -72,9 +72,12 @@ absl::StatusOr<TransferPlan> PlanTransfers(const TrainingSetup& setup,
       std::move(routes), static_cast<int>(setup.job().batch().micro_batches()));
 }
 
-void Fill(const StageSplit& split, Ready* ready) {
-  for (const StageSplit::Stage& stage : split.stages) {
+void Fill(const StageSplit& split, const StageProposal& proposal,
+          Ready* ready) {
+  for (size_t i = 0; i < split.stages.size(); ++i) {
+    const StageSplit::Stage& stage = split.stages[i];
     StageParameters* const to = ready->add_stage();
+    to->set_description(proposal.descriptions[i]);
     to->set_layer_begin(stage.begin);
     to->set_layer_end(stage.end);
     to->set_chunk_begin(static_cast<int32_t>(stage.chunks.begin));
@@ -115,10 +118,12 @@ absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
         "--device cpu, or leave parallel.pipeline out");
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, setup->BuildGraph());
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<int> cuts,
-                             ProposeCuts(*setup, part->schedule_, options.log));
-  TRIBUTARY_ASSIGN_OR_RETURN(part->proposal_,
-                             SplitIntoStages(graph, setup->layout(), cuts));
+  TRIBUTARY_ASSIGN_OR_RETURN(const StageProposal proposal,
+                             ProposeStages(*setup, graph, part->schedule_));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const StageSplit split,
+      SplitIntoStages(graph, setup->layout(), proposal.cuts));
+  Fill(split, proposal, &part->proposal_);
   StageHost::Options host;
   std::string local = options.host;
   if (local.empty()) {
@@ -140,7 +145,7 @@ absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
 }
 
 void PipelinePart::FillReady(Ready* ready) const {
-  Fill(proposal_, ready);
+  *ready->mutable_stage() = proposal_.stage();
   ready->set_stage_address(host_->address());
   *ready->mutable_local_stage_address() = host_->local_address();
 }

@@ -68,7 +68,7 @@ class PipelinePart {
   const TrainingSetup& setup_;
   MembershipClient* const membership_;
   const PipelineSchedule schedule_;
-  StageSplit proposal_;
+  Ready proposal_;  // Only its stages.
   // The division that the coordinator has decided on.
   StageSplit split_;
   std::unique_ptr<TransferPlan> plan_;

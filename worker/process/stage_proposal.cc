@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/pipeline/stage_balance.h"
 #include "worker/models/stages/layer_costs.h"
-#include "worker/nn/graph.h"
 #include "worker/nn/network_cuts.h"
 
 namespace tributary {
@@ -41,11 +41,17 @@ absl::StatusOr<std::vector<int>> NamedCuts(const PipelineSpec& spec,
   return cuts;
 }
 
-// Measures the layers, and returns the cuts of the division with which a step
-// takes the least time.
-absl::StatusOr<std::vector<int>> BalancedCuts(const TrainingSetup& setup,
-                                              PipelineSchedule schedule,
-                                              Logger* log) {
+// Returns a line for stage `number`, which computes the layers [begin, end).
+std::string Describe(int number, const Graph& graph, int begin, int end) {
+  return absl::StrCat("stage ", number, ": layers ", graph.nodes()[begin].name,
+                      " to ", graph.nodes()[end - 1].name);
+}
+
+// Measures the layers, and returns the division with which a step takes the
+// least time.
+absl::StatusOr<StageProposal> BalancedStages(const TrainingSetup& setup,
+                                             const Graph& graph,
+                                             PipelineSchedule schedule) {
   const JobSpec& job = setup.job();
   const int stages = job.parallel().pipeline().stages();
   const int64_t samples = job.batch().global() / job.batch().micro_batches();
@@ -59,42 +65,59 @@ absl::StatusOr<std::vector<int>> BalancedCuts(const TrainingSetup& setup,
   input.cuts = std::move(costs.cuts);
   input.devices.resize(stages);
   TRIBUTARY_ASSIGN_OR_RETURN(const StageBalance balance, BalanceStages(input));
-  std::vector<int> cuts;
-  for (size_t s = 0; s < balance.stages.size(); ++s) {
+  StageProposal proposal;
+  for (int s = 0; s < stages; ++s) {
     const BalancedStage& stage = balance.stages[s];
-    if (s > 0) cuts.push_back(stage.begin_layer);
-    log->Info(
-        "proposes stage %d: layers %s to %s, %.3f ms for a micro-batch "
-        "(forward %.3f, backward %.3f + %.3f), %d bytes of memory, %d bytes to "
-        "the next stage",
-        s, input.layers[stage.begin_layer].name,
-        input.layers[stage.end_layer - 1].name, 1e3 * stage.seconds.total(),
-        1e3 * stage.seconds.forward, 1e3 * stage.seconds.backward_input,
-        1e3 * stage.seconds.backward_weights, stage.memory_bytes,
-        stage.boundary_bytes);
+    if (s > 0) proposal.cuts.push_back(stage.begin_layer);
+    proposal.descriptions.push_back(absl::StrCat(
+        Describe(s, graph, stage.begin_layer, stage.end_layer),
+        absl::StrFormat("; %.3f ms for a micro-batch (forward %.3f, backward "
+                        "%.3f + %.3f), %.1f MB of memory, ",
+                        1e3 * stage.seconds.total(),
+                        1e3 * stage.seconds.forward,
+                        1e3 * stage.seconds.backward_input,
+                        1e3 * stage.seconds.backward_weights,
+                        1e-6 * static_cast<double>(stage.memory_bytes)),
+        s + 1 < stages
+            ? absl::StrFormat("%.3f MB to the next stage",
+                              1e-6 * static_cast<double>(stage.boundary_bytes))
+            : absl::StrFormat("expected bubble %.1f %%",
+                              100 * balance.bubble)));
   }
-  log->Info("predicts a bubble of %.1f %%", 100 * balance.bubble);
-  return cuts;
+  return proposal;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<int>> ProposeCuts(const TrainingSetup& setup,
-                                             PipelineSchedule schedule,
-                                             Logger* log) {
+absl::StatusOr<StageProposal> ProposeStages(const TrainingSetup& setup,
+                                            const Graph& graph,
+                                            PipelineSchedule schedule) {
   const PipelineSpec& spec = setup.job().parallel().pipeline();
-  if (spec.stages() == 1) return std::vector<int>();
-  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, setup.BuildGraph());
-  if (spec.split_size() > 0) return NamedCuts(spec, graph);
   const std::vector<bool> allowed = AllowedCuts(graph);
   const auto possible = 1 + std::count(allowed.begin(), allowed.end(), true);
   if (spec.stages() > possible) {
     return absl::InvalidArgumentError(
         absl::StrCat("parallel.pipeline.stages is ", spec.stages(),
-                     ", but the model can be ", "divided into at most ",
-                     possible, " stages; reduce it"));
+                     ", but the model can be divided into at most ", possible,
+                     " stages; reduce it"));
   }
-  return BalancedCuts(setup, schedule, log);
+  if (spec.stages() > 1 && spec.split().empty()) {
+    return BalancedStages(setup, graph, schedule);
+  }
+  StageProposal proposal;
+  TRIBUTARY_ASSIGN_OR_RETURN(proposal.cuts, NamedCuts(spec, graph));
+  int begin = 0;
+  for (size_t s = 0; s <= proposal.cuts.size(); ++s) {
+    const int end = s < proposal.cuts.size()
+                        ? proposal.cuts[s]
+                        : static_cast<int>(graph.nodes().size());
+    // Names in another order than that of the layers are refused later.
+    if (begin >= end) break;
+    proposal.descriptions.push_back(
+        Describe(static_cast<int>(s), graph, begin, end));
+    begin = end;
+  }
+  return proposal;
 }
 
 }  // namespace tributary

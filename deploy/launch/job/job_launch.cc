@@ -233,6 +233,7 @@ JobEnd RunJob(const JobLaunch& launch, SignalQueue* signals,
   StatusReply newest;
   options->on_tick = [&newest, display](const StatusReply& status) {
     newest = status;
+    display->ShowStages(status);
     display->Update(status, absl::Now());
   };
   options->on_message = [display](const std::string& text) {

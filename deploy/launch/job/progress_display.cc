@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/text/counted.h"
+#include "common/text/escape.h"
 
 namespace tributary {
 namespace {
@@ -307,6 +308,16 @@ void ProgressDisplay::Message(absl::string_view text) {
     Write(absl::StrCat(text, "\n"));
   } else {
     Write(absl::StrCat("\r\x1b[K", text, "\n", shown_));
+  }
+}
+
+void ProgressDisplay::ShowStages(const StatusReply& status) {
+  if (style_ == ProgressStyle::kNone) return;
+  for (const JobEvent& event : status.event()) {
+    if (event.kind() != "stage" || event.id() <= last_stage_event_) continue;
+    last_stage_event_ = event.id();
+    // The text may come from a peer.
+    Message(EscapeForTerminal(event.message()));
   }
 }
 

@@ -68,6 +68,9 @@ class ProgressDisplay {
   // message is written as a JSON object, and a prefix "warning: " becomes the
   // level "warning".
   void Message(absl::string_view text);
+  // Writes one line for each event of kind `stage` in `status` that it has not
+  // written yet. Writes nothing with kNone.
+  void ShowStages(const StatusReply& status);
   // Leaves the current progress line on the screen and moves to a new line.
   // Does nothing if no progress line is shown.
   void Finish();
@@ -83,6 +86,7 @@ class ProgressDisplay {
   std::string shown_;  // The text on the terminal's current line.
   int64_t last_step_ = 0;
   int64_t last_evaluation_ = 0;
+  int64_t last_stage_event_ = 0;
   StatusReply::Phase last_phase_ = StatusReply::PHASE_UNSPECIFIED;
   absl::Time last_time_ = absl::InfinitePast();
 };

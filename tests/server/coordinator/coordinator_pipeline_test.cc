@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.pb.h"
@@ -21,6 +22,7 @@ namespace tributary {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kPipelineStages = 2;
@@ -47,6 +49,7 @@ class CoordinatorPipelineTest : public CoordinatorTest {
     const int layer_begin =
         ready_.stage().empty() ? 0 : ready_.stage().rbegin()->layer_end();
     StageParameters* const stage = ready_.add_stage();
+    stage->set_description(absl::StrCat("to layer ", layer_end));
     stage->set_layer_begin(layer_begin);
     stage->set_layer_end(layer_end);
     stage->set_chunk_begin(chunk_begin);
@@ -174,6 +177,15 @@ TEST_F(CoordinatorPipelineTest, WorkersReceiveStagesAndThenMicroBatches) {
     EXPECT_TRUE(ToldComplete(*worker, 0));
     EXPECT_FALSE(ToldComplete(*worker, 1));
   }
+}
+
+TEST_F(CoordinatorPipelineTest, TellsOfTheStagesOnce) {
+  std::vector<std::string> told;
+  options_.on_event = [&told](const JobEvent& event) {
+    if (event.kind() == "stage") told.push_back(event.message());
+  };
+  Begin(/*workers=*/2);
+  EXPECT_THAT(told, ElementsAre("to layer 3", "to layer 4"));
 }
 
 TEST_F(CoordinatorPipelineTest, ASpareDoesNotDelayTheStart) {

@@ -216,6 +216,26 @@ TEST_F(DisplayTest, TerminalLineIsOverwrittenAndMessagesStandAlone) {
             "\rstep 2/100 2%\x1b[K\n");
 }
 
+TEST_F(DisplayTest, TellsOfEachStageOnce) {
+  StatusReply status = At(1);
+  const auto add = [&status](int64_t id, const std::string& kind,
+                             const std::string& message) {
+    JobEvent& event = *status.add_event();
+    event.set_id(id);
+    event.set_kind(kind);
+    event.set_message(message);
+  };
+  add(1, "worker_joined", "joined");
+  add(2, "stage", "first\x1b");
+  ProgressDisplay(pipe_[1], ProgressStyle::kNone, 10).ShowStages(status);
+  ProgressDisplay display(pipe_[1], ProgressStyle::kLines, 10);
+  display.ShowStages(status);
+  add(3, "stage", "second");
+  display.ShowStages(status);
+  display.ShowStages(status);
+  EXPECT_EQ(Written(), "first\\x1b\nsecond\n");
+}
+
 TEST_F(DisplayTest, LinesComeEveryFewStepsAndAtTheEnd) {
   ProgressDisplay display(pipe_[1], ProgressStyle::kLines, 10);
   for (int step = 0; step <= 100; step += 5) {
