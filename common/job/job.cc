@@ -168,6 +168,10 @@ bool TakesCheckpoints(const JobSpec& job) {
          CheckpointInterval(job) < absl::InfiniteDuration();
 }
 
+bool ComputesInParts(const JobSpec& job) {
+  return job.parallel().has_pipeline() || job.parallel().sharded_weights();
+}
+
 std::string PrintJob(const JobSpec& job) {
   TextFormat::Printer printer;
   printer.SetUseShortRepeatedPrimitives(true);

@@ -106,6 +106,10 @@ absl::Duration CheckpointInterval(const JobSpec& job);
 // Returns true if the job takes checkpoints, by steps or by time.
 bool TakesCheckpoints(const JobSpec& job);
 
+// Returns true if a worker computes only some layers of the model, or only some
+// at a time. It then uses one thread.
+bool ComputesInParts(const JobSpec& job);
+
 // Returns the job as protobuf text, from which ParseJob restores the same job.
 std::string PrintJob(const JobSpec& job);
 

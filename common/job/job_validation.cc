@@ -204,9 +204,8 @@ absl::Status ValidateName(const std::string& name) {
   return absl::OkStatus();
 }
 
-absl::Status ValidatePipeline(const JobSpec& job) {
+absl::Status ValidatePipeline(const PipelineSpec& pipeline) {
   const std::string path = "parallel.pipeline";
-  const PipelineSpec& pipeline = job.parallel().pipeline();
   TRIBUTARY_RETURN_IF_ERROR(
       Between(path + ".stages", pipeline.stages(), 1, kMaxPipelineStages));
   if (pipeline.split_size() > 0 &&
@@ -217,6 +216,38 @@ absl::Status ValidatePipeline(const JobSpec& job) {
                  ": the first layer of each stage but "
                  "the first one");
   }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateShardedWeights(const JobSpec& job) {
+  const std::string path = "parallel.sharded_weights";
+  if (job.parallel().has_pipeline()) {
+    return Error(
+        path,
+        "does not work with parallel.pipeline, whose stages would "
+        "fetch their weights for each micro-batch; use one of the two");
+  }
+  if (job.precision() == JobSpec::BFLOAT16) {
+    return Error(path, "does not work with precision BFLOAT16; use FLOAT32");
+  }
+  if (job.exchange().has_compression()) {
+    return Error(path,
+                 "does not work with exchange.compression, because weights are "
+                 "fetched whole; leave one of the two out");
+  }
+  if (job.exchange().transport() == ExchangeSpec::MEMORY) {
+    return Error(
+        path,
+        "does not work with exchange.transport MEMORY; leave transport "
+        "out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateParts(const JobSpec& job) {
+  const std::string path = job.parallel().has_pipeline()
+                               ? "parallel.pipeline"
+                               : "parallel.sharded_weights";
   const ExchangeTraits traits = ResolveExchange(job);
   if (!traits.servers_update || !traits.one_version_per_round ||
       traits.local_sgd) {
@@ -272,8 +303,12 @@ absl::Status ValidateJob(const JobSpec& original) {
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateRecovery(job));
   if (job.parallel().has_pipeline()) {
-    TRIBUTARY_RETURN_IF_ERROR(ValidatePipeline(job));
+    TRIBUTARY_RETURN_IF_ERROR(ValidatePipeline(job.parallel().pipeline()));
   }
+  if (job.parallel().sharded_weights()) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidateShardedWeights(job));
+  }
+  if (ComputesInParts(job)) TRIBUTARY_RETURN_IF_ERROR(ValidateParts(job));
   if (job.on_nonfinite() == JobSpec::SKIP && job.exchange().has_compression()) {
     return Error("on_nonfinite",
                  "SKIP does not work with exchange.compression, which keeps "

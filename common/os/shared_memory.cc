@@ -159,11 +159,13 @@ absl::Status MappedMemory::MapAt(void* to, int64_t offset,
   return absl::OkStatus();
 }
 
-PrivatePages::PrivatePages(int64_t bytes) : bytes_(RoundUpToPage(bytes)) {
+PrivatePages::PrivatePages(int64_t bytes, PageSize size)
+    : bytes_(RoundUpToPage(bytes)) {
   void* const memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  madvise(memory, bytes_, MADV_HUGEPAGE);
+  madvise(memory, bytes_,
+          size == PageSize::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   data_ = static_cast<char*>(memory);
 }
 
@@ -176,5 +178,14 @@ void PrivatePages::Populate(int64_t offset, int64_t bytes) const {
 }
 
 PrivatePages::~PrivatePages() { munmap(data_, bytes_); }
+
+void DropPages(char* data, int64_t bytes) {
+  const auto at = reinterpret_cast<int64_t>(data);
+  const int64_t begin = RoundUpToPage(at);
+  const int64_t end = (at + bytes) / kPageBytes * kPageBytes;
+  if (begin < end) {
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+}
 
 }  // namespace tributary

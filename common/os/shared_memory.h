@@ -92,9 +92,12 @@ class MappedMemory {
 // replace by shared memory.
 class PrivatePages {
  public:
+  // kHuge prefers huge pages. Of kSmall, DropPages frees any page at once.
+  enum class PageSize { kHuge, kSmall };
+
   // Allocates `bytes` bytes, rounded up to whole pages. Throws std::bad_alloc
   // if this fails.
-  explicit PrivatePages(int64_t bytes);
+  explicit PrivatePages(int64_t bytes, PageSize size = PageSize::kHuge);
   ~PrivatePages();
   PrivatePages(const PrivatePages&) = delete;
   PrivatePages& operator=(const PrivatePages&) = delete;
@@ -111,6 +114,10 @@ class PrivatePages {
   char* data_;
   int64_t bytes_;
 };
+
+// Gives the whole pages within `bytes` bytes at `data`, which are in a
+// PrivatePages, back to the system. Their contents become zeros.
+void DropPages(char* data, int64_t bytes);
 
 }  // namespace tributary
 

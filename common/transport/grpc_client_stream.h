@@ -112,6 +112,7 @@ class GrpcClientStream final
   void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     writing_ = false;
+    out_.Clear();  // Frees the payload, even if no message follows.
     if (!ok) {
       Break();
     } else {

@@ -94,6 +94,7 @@ class GrpcServerCall : public Reactor, public ServerStream<Out> {
     {
       absl::MutexLock lock(&mu_);
       writing_ = false;
+      out_.Clear();  // Frees the payload, even if no message follows.
       if (!ok) queue_.clear();
       Proceed();
       sent = ok && !writing_ && !closing_.has_value();

@@ -224,13 +224,15 @@ absl::StatusOr<Snapshot::Chunk> ChunkUpdater::CopyNow() {
   return copy;
 }
 
-absl::StatusOr<WeightsVersion> ChunkUpdater::Read(int64_t version) {
+absl::StatusOr<WeightsVersion> ChunkUpdater::Read(int64_t version,
+                                                  WeightsForm form) {
   absl::MutexLock lock(&mu_);
-  WeightsVersion exact;
-  exact.chunk = number_;
-  exact.version = version;
-  exact.values = weights_.Exact(version);
-  if (exact.values.data != nullptr) return exact;
+  WeightsVersion weights;
+  weights.chunk = number_;
+  weights.version = version;
+  weights.values = form == WeightsForm::kExact ? weights_.Exact(version)
+                                               : weights_.Encoded(version);
+  if (weights.values.data != nullptr) return weights;
   if (weights_.Has(version)) return Missing();
   return absl::FailedPreconditionError(
       absl::StrCat("chunk ", number_, " is at version ", weights_.version(),

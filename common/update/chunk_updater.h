@@ -129,7 +129,8 @@ class ChunkUpdater {
   bool Capture(std::shared_ptr<SnapshotCapture> capture)
       ABSL_LOCKS_EXCLUDED(mu_);
   // See UpdateEngine::Read.
-  absl::StatusOr<WeightsVersion> Read(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<WeightsVersion> Read(int64_t version, WeightsForm form)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // See UpdateEngine::Subscribe.
   void Subscribe(WeightsSubscriber* subscriber, MemoryPlace place)
       ABSL_LOCKS_EXCLUDED(mu_);

@@ -15,6 +15,9 @@
 
 namespace tributary {
 
+// The form that the optimizer uses, and the one that streams send.
+enum class WeightsForm { kExact, kEncoded };
+
 // The newest versions of one chunk's weights, in the form that the optimizer
 // uses and in the form that workers receive. The latter depends on the job's
 // exchange:

@@ -211,9 +211,10 @@ void UpdateEngine::Unsubscribe(WeightsSubscriber* subscriber) {
       subscribers_.end());
 }
 
-absl::StatusOr<WeightsVersion> UpdateEngine::Read(int chunk, int64_t version) {
+absl::StatusOr<WeightsVersion> UpdateEngine::Read(int chunk, int64_t version,
+                                                  WeightsForm form) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(chunk));
-  return dense_.Find(chunk)->Read(version);
+  return dense_.Find(chunk)->Read(version, form);
 }
 
 }  // namespace tributary

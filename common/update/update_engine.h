@@ -207,11 +207,13 @@ class UpdateEngine {
   void Unsubscribe(WeightsSubscriber* subscriber)
       ABSL_LOCKS_EXCLUDED(subscribers_mu_);
 
-  // Returns the optimizer's weights of this version of the chunk, in float32.
-  // Returns FailedPrecondition if the chunk does not have this version,
+  // Returns the weights of this version of the chunk, in the form that the
+  // optimizer uses, which is float32, or in the form in which streams send
+  // them. Returns FailedPrecondition if the chunk does not have this version,
   // InvalidArgument if the chunk does not belong to this engine, and Internal
   // if the version cannot be copied from the device.
-  absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
+  absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version,
+                                      WeightsForm form = WeightsForm::kExact);
 
  private:
   UpdateEngine(const Options& options, ArenaLayout layout, Executor* pool,

@@ -26,10 +26,6 @@ int64_t WritePriority(int64_t version, int chunk) {
   return ((version + 1) << 24 | chunk) << 1;
 }
 
-// Largest number of gradient arenas of a worker in the memory of the GPU. A
-// worker has a few compute threads.
-constexpr int kMostDeviceArenas = 64;
-
 // Returns how many differences of a chunk fit into the bytes of the whole
 // chunk, but at least 2.
 int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
@@ -40,14 +36,6 @@ int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
                           kLikeAChunk)
           : PayloadBytes(EIGHT_BIT, kLikeAChunk);
   return std::max<int64_t>(2, PayloadBytes(FLOAT32, kLikeAChunk) / bytes);
-}
-
-DeviceMemoryOffer OfferOf(const DeviceMemoryHandle& memory) {
-  DeviceMemoryOffer offer;
-  offer.set_process(memory.process);
-  offer.set_handle(memory.handle);
-  offer.set_bytes(memory.bytes);
-  return offer;
 }
 
 }  // namespace
@@ -81,7 +69,8 @@ ExchangeSession::ExchangeSession(Served served, TransportCounters* counters,
           engine_ == nullptr
               ? 1
               : NoticesPerMessage(engine_->chunk_numbers().size(),
-                                  engine_->layout().chunk_elements())) {
+                                  engine_->layout().chunk_elements())),
+      memory_(engine_) {
   if (engine_ == nullptr) {
     stream_->Close(served_.refusal);
   }
@@ -94,29 +83,43 @@ void ExchangeSession::OnOutcome(const Outcome& outcome, int64_t version) {
 }
 
 void ExchangeSession::OnWeights(const WeightsVersion& weights) {
+  if (requests_ != nullptr) {
+    if (requests_->Announce(weights.chunk, weights.version)) {
+      SendWhole(weights.version, weights.chunk, weights.values);
+    }
+    SendNotice(weights);
+    return;
+  }
   if (weights.values.data == nullptr) {
     counters_->shared_bytes_sent +=
         engine_->layout().ChunkSize(weights.chunk) * int64_t{sizeof(float)};
-    {
-      absl::MutexLock lock(&in_place_mu_);
-      if (in_place_.size() >= 4 * engine_->chunk_numbers().size()) {
-        DropOld(weights.version - 2);
-      }
-      in_place_.emplace_back(weights.version, weights.chunk);
-      if (weights.more && in_place_.size() < notices_per_message_) return;
-    }
-    stream_->Wake();
+    SendNotice(weights);
     return;
   }
   if (weights.difference.data != nullptr) {
     SendDifference(weights);
     return;
   }
-  // Versions older than useful_versions are not needed (see UpdateEngine).
-  // Dropping them bounds the queue of a worker that does not read.
-  const int64_t useless = weights.version - engine_->useful_versions();
-  if (useless >= 0) stream_->Drop(WritePriority(useless, weights.chunk));
-  Send(weights.version, weights.chunk, weights.values, /*difference=*/false);
+  SendWhole(weights.version, weights.chunk, weights.values);
+}
+
+void ExchangeSession::SendNotice(const WeightsVersion& weights) {
+  {
+    absl::MutexLock lock(&in_place_mu_);
+    if (in_place_.size() >= 4 * engine_->chunk_numbers().size()) {
+      DropOld(weights.version - 2);
+    }
+    in_place_.emplace_back(weights.version, weights.chunk);
+    if (weights.more && in_place_.size() < notices_per_message_) return;
+  }
+  stream_->Wake();
+}
+
+void ExchangeSession::SendWhole(int64_t version, int chunk,
+                                const EncodedFloats& values) {
+  const int64_t useless = version - engine_->useful_versions();
+  if (useless >= 0) stream_->Drop(WritePriority(useless, chunk));
+  Send(version, chunk, values, /*difference=*/false);
 }
 
 void ExchangeSession::OnMessage(const WorkerMessage& message,
@@ -205,6 +208,8 @@ absl::Status ExchangeSession::Handle(const WorkerMessage& message,
       return OnMemoryAnswer(message.memory_answer());
     case WorkerMessage::kAssigned:
       return OnAssigned(message.assigned());
+    case WorkerMessage::kFetch:
+      return OnFetch(message.fetch());
     case WorkerMessage::kHello:
     case WorkerMessage::MESSAGE_NOT_SET:
       break;
@@ -271,48 +276,12 @@ absl::Status ExchangeSession::OnContributionsInMemory(
   for (const Contribution& c : message.contribution()) {
     TRIBUTARY_RETURN_IF_ERROR(engine_->CheckChunk(c.chunk()));
     TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<const GradientSource> gradient,
-                               GradientOf(c));
+                               memory_.GradientOf(c));
     counters_->shared_bytes_received +=
         engine_->layout().ChunkSize(c.chunk()) * int64_t{sizeof(float)};
     TRIBUTARY_RETURN_IF_ERROR(AddContribution(c, std::move(gradient)));
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::shared_ptr<const GradientSource>>
-ExchangeSession::GradientOf(const Contribution& c) const {
-  const bool there =
-      c.on_device() ? device_gradients_.memory != nullptr : memory_ != nullptr;
-  if (!there) {
-    return absl::FailedPreconditionError(
-        c.on_device()
-            ? "gradients in GPU memory that the worker has not mapped"
-            : "gradients in shared memory that the server has not mapped");
-  }
-  const int64_t bytes =
-      c.on_device() ? device_gradients_.handle.bytes : memory_->bytes();
-  const int64_t elements = bytes / int64_t{sizeof(float)};
-  const int64_t size = engine_->layout().ChunkSize(c.chunk());
-  if (c.offset() < 0 || c.offset() > elements - size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a gradient at element ", c.offset(), " of ", elements,
-                     c.on_device() ? " in the memory of the server's GPU"
-                                   : " in the worker's memory"));
-  }
-  if (c.on_device()) {
-    return std::make_shared<GradientOnDevice>(
-        device_gradients_.memory.get() + c.offset(), device_gradients_.memory,
-        engine_->memory().device_share());
-  }
-  // Read only, as is all memory that a worker shares.
-  auto* const values =
-      const_cast<float*>(reinterpret_cast<const float*>(memory_->data()));
-  return std::make_shared<GradientInMemory>(
-      MemoryView{values + c.offset(),
-                 gradients_->Use(c.offset() * int64_t{sizeof(float)},
-                                 size * int64_t{sizeof(float)}),
-                 MemoryPlace::kShared},
-      engine_->job().exchange().wire_dtype());
 }
 
 absl::Status ExchangeSession::OnHello(const Hello& hello) {
@@ -345,18 +314,30 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       chunks_, ChunkRanges::Create(hello.chunk_range(),
                                    engine_->layout().chunk_count()));
+  if (hello.fetches()) {
+    if (hello.has_memory() || engine_->job().exchange().has_compression() ||
+        !engine_->traits().one_version_per_round) {
+      return absl::InvalidArgumentError(
+          "Hello.fetches needs consistency mode synchronous or local_steps, "
+          "and neither Hello.memory nor exchange.compression");
+    }
+    requests_ = std::make_unique<FetchRequests>();
+  }
   welcomed_ = true;
   ServerMessage welcome;
   welcome.mutable_welcome()->set_shard(served_.shard);
   for (const int chunk : engine_->chunk_numbers()) {
     welcome.mutable_welcome()->add_chunk(chunk);
   }
-  if (hello.has_memory()) AgreeOnMemory(hello.memory(), &welcome);
+  if (hello.has_memory())
+    memory_.Agree(hello.memory(), welcome.mutable_welcome());
   // The host's memory proves that the worker is on this host.
-  if (memory_ != nullptr) AgreeOnDevice(hello.device_arenas(), &welcome);
+  if (memory_.shared()) {
+    memory_.AgreeOnDevice(hello.device_arenas(), welcome.mutable_welcome());
+  }
   stream_->Send(welcome, /*priority=*/-1);
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
-  if (memory_ == nullptr) Subscribe(MemoryPlace::kHost);
+  if (!memory_.shared()) Subscribe(MemoryPlace::kHost);
   return absl::OkStatus();
 }
 
@@ -373,50 +354,35 @@ absl::Status ExchangeSession::OnAssigned(const Assigned& assigned) {
   return absl::OkStatus();
 }
 
-void ExchangeSession::AgreeOnMemory(const SharedMemoryOffer& offer,
-                                    ServerMessage* welcome) {
-  if (engine_->job().exchange().has_compression()) return;
-  absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
-      MappedMemory::Map(offer);
-  if (!memory.ok()) return;
-  // Reading weights in place needs an older version to fall back on.
-  const absl::StatusOr<SharedMemoryOffer> ours =
-      engine_->useful_versions() > 1
-          ? engine_->memory().ShareWeights()
-          : absl::StatusOr<SharedMemoryOffer>(SharedMemoryOffer());
-  if (!ours.ok()) return;
-  memory_ = *std::move(memory);
-  float* const gradients =
-      reinterpret_cast<float*>(const_cast<char*>(memory_->data()));
-  gradients_ =
-      engine_->memory().ArenasIn(Buffer(memory_, gradients), memory_->bytes());
-  *welcome->mutable_welcome()->mutable_memory() = *ours;
-}
-
-void ExchangeSession::AgreeOnDevice(int arenas, ServerMessage* welcome) {
-  const std::shared_ptr<DeviceShare>& share = engine_->memory().device_share();
-  if (share == nullptr || arenas <= 0) return;
-  const int64_t elements = engine_->layout().arena_elements();
-  absl::StatusOr<DeviceShare::Gradients> gradients =
-      share->AllocateGradients(std::min(arenas, kMostDeviceArenas) * elements);
-  if (!gradients.ok()) return;
-  device_gradients_ = *std::move(gradients);
-  Welcome* const offers = welcome->mutable_welcome();
-  *offers->mutable_device_weights() = OfferOf(share->weights());
-  *offers->mutable_device_gradients() = OfferOf(device_gradients_.handle);
-}
-
 absl::Status ExchangeSession::OnMemoryAnswer(const MemoryAnswer& answer) {
-  if (subscribed_ ||
-      (answer.device_mapped() && device_gradients_.memory == nullptr)) {
+  if (subscribed_ || (answer.device_mapped() && !memory_.on_device())) {
     return absl::FailedPreconditionError("MemoryAnswer without an offer");
   }
   if (answer.device_mapped()) {
     Subscribe(MemoryPlace::kDevice);
     return absl::OkStatus();
   }
-  device_gradients_ = DeviceShare::Gradients();
+  memory_.LeaveDevice();
   Subscribe(answer.mapped() ? MemoryPlace::kShared : MemoryPlace::kHost);
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeSession::OnFetch(const Fetch& fetch) {
+  if (requests_ == nullptr) {
+    return absl::FailedPreconditionError("Fetch without Hello.fetches");
+  }
+  for (const int chunk : fetch.chunk()) {
+    TRIBUTARY_RETURN_IF_ERROR(engine_->CheckChunk(chunk));
+    if (!requests_->Request(chunk, fetch.version())) continue;
+    const absl::StatusOr<WeightsVersion> weights =
+        engine_->Read(chunk, fetch.version(), WeightsForm::kEncoded);
+    // A newer version has replaced it, of which a notice is under way.
+    if (absl::IsFailedPrecondition(weights.status())) continue;
+    TRIBUTARY_RETURN_IF_ERROR(weights.status());
+    // Only one answer waits to be sent.
+    stream_->Drop(WritePriority(fetch.version(), chunk));
+    SendWhole(fetch.version(), chunk, weights->values);
+  }
   return absl::OkStatus();
 }
 

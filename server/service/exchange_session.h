@@ -16,19 +16,18 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/codec/encoding.h"
-#include "common/os/shared_memory.h"
 #include "common/parameters/chunk_ranges.h"
 #include "common/stream/message_stream.h"
 #include "common/stream/received_floats.h"
 #include "common/update/aggregation/gradient_source.h"
-#include "common/update/device_share.h"
-#include "common/update/pinned_arenas.h"
 #include "common/update/update_engine.h"
 #include "proto/parameter_server.pb.h"
 #include "server/membership/member_secrets.h"
 #include "server/progress/step_arrivals.h"
+#include "server/service/fetch_requests.h"
 #include "server/service/shown_assignments.h"
 #include "server/service/weights_service.h"
+#include "server/service/worker_memory.h"
 
 namespace tributary {
 
@@ -59,7 +58,9 @@ struct TransportCounters {
 // 2. The session subscribes to the engine, and sends every version of every
 //    chunk that the worker has asked for in Hello: older versions first, and
 //    within a version the first layers first. It removes from the queue the
-//    versions that the worker no longer needs, which bounds the queue.
+//    versions that the worker no longer needs, which bounds the queue. To a
+//    worker that fetches weights, it sends notices instead, and the values of a
+//    version whenever the worker requests them (Fetch).
 // 3. The worker shows its assignments (Assigned). The session passes its
 //    contributions to the engine. If a contribution is outside of its
 //    assignments, or the engine returns an error for it, the session drops the
@@ -106,18 +107,8 @@ class ExchangeSession final
   absl::Status Handle(const WorkerMessage& message, ReceivedPayload payload);
   absl::Status OnHello(const Hello& hello);
   absl::Status OnAssigned(const Assigned& assigned);
-  // Maps the worker's shared memory, and offers the engine's shared memory in
-  // `*welcome`. If either fails, or if the job uses compression, leaves
-  // `*welcome` unchanged, and payloads are sent in the stream. In modes in
-  // which workers need only the newest version, the offer is empty, and weights
-  // are sent in the stream.
-  void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
-  // Offers the memory of the engine's device in `*welcome`, with at most
-  // `arenas` arenas (parts, one per gradient in flight) for the worker's
-  // gradients. Offers nothing if workers cannot map this memory, or if the
-  // device has no room for the arenas.
-  void AgreeOnDevice(int arenas, ServerMessage* welcome);
   absl::Status OnMemoryAnswer(const MemoryAnswer& answer);
+  absl::Status OnFetch(const Fetch& fetch);
   void Subscribe(MemoryPlace place);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,
                                          ReceivedPayload payload);
@@ -126,12 +117,16 @@ class ExchangeSession final
   absl::Status AddContribution(const Contribution& c,
                                std::shared_ptr<const GradientSource> gradient);
   absl::Status OnContributionsInMemory(const ContributionsInMemory& message);
-  // Returns the gradient of a contribution in shared memory or on the device.
-  absl::StatusOr<std::shared_ptr<const GradientSource>> GradientOf(
-      const Contribution& c) const;
 
   void Send(int64_t version, int chunk, const EncodedFloats& values,
             bool difference);
+  // Queues all weights of a version, and drops queued versions that the worker
+  // no longer needs (see UpdateEngine). This bounds the queue of a worker that
+  // does not read.
+  void SendWhole(int64_t version, int chunk, const EncodedFloats& values);
+  // Queues a notice of the version.
+  void SendNotice(const WeightsVersion& weights)
+      ABSL_LOCKS_EXCLUDED(in_place_mu_);
   // Queues the difference between this version of a chunk's weights and the
   // version before. A worker needs all differences in order, so no single
   // difference may be dropped. If the queued differences of a chunk become as
@@ -150,29 +145,22 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // The next eight members are accessed only in calls that the stream makes.
-  // The engine also reads incarnation_, on any thread, but only after the
-  // session has subscribed.
+  // The next seven members are accessed only in calls that the stream makes.
+  // The engine also reads incarnation_ and requests_, on any thread, but only
+  // after the session has subscribed.
   bool welcomed_ = false;
   // Set when the worker has proved it.
   int64_t incarnation_ = 0;
   ChunkRanges chunks_;  // The chunks that the worker receives.
   ShownAssignments assignments_;
   bool subscribed_ = false;
-  // The worker's shared memory, which holds its gradients. Null if gradients
-  // are sent in the stream.
-  std::shared_ptr<const MappedMemory> memory_;
-  // The arenas (equal parts, one per gradient in flight) of `memory_`. An arena
-  // is pinned when it is first used.
-  std::unique_ptr<PinnedArenas> gradients_;
-  // The part of the memory of the engine's device that holds the worker's
-  // gradients. device_gradients_.memory is null if the worker's gradients are
-  // not in that memory.
-  DeviceShare::Gradients device_gradients_;
+  // Null unless the worker fetches weights.
+  std::unique_ptr<FetchRequests> requests_;
+  WorkerMemory memory_;
 
   absl::Mutex in_place_mu_;
-  // The (version, chunk) pairs of weights in shared memory that were not
-  // announced to the worker yet.
+  // The (version, chunk) pairs of weights that were not announced to the worker
+  // yet.
   std::vector<std::pair<int64_t, int>> in_place_ ABSL_GUARDED_BY(in_place_mu_);
 };
 

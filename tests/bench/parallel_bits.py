@@ -5,7 +5,7 @@
 
 PROGRAM is the program `tributary`. Trains each model once in one piece, and
 then with combinations of stages, replicas, schedule, transport, recomputation,
-clipping and servers: a pairwise covering array, so that every pair of values of
+clipping, servers and sharded weights: a pairwise covering array, so that every pair of values of
 two parameters occurs in some run. Fails if `weights_sha256` differs anywhere,
 and prints a table. The array is a function of this file: no random numbers of
 the machine are used.
@@ -49,6 +49,8 @@ PARAMETERS = {
     "recompute": [False, True],
     "clip": [0, 0.5],
     "servers": [1, 2],
+    # Instead of a pipeline; stages and schedule then have no meaning.
+    "sharded_weights": [False, True],
 }
 
 
@@ -123,15 +125,18 @@ def main():
                 whole[key] = train(program, row["model"],
                                    pathlib.Path(folder) / f"whole{len(whole)}",
                                    common, workers=1, servers=1)
+            sharded = row["sharded_weights"]
+            divided = ("sharded_weights: true" if sharded else
+                       "pipeline { stages: %d schedule: %s }" % (
+                           row["stages"], row["schedule"]))
             options = common + [
                 f"exchange.transport={row['transport']}",
-                "parallel={ pipeline { stages: %d schedule: %s } "
-                         "recompute: %s }" % (
-                             row["stages"], row["schedule"],
-                             str(row["recompute"]).lower())]
+                "parallel={ %s recompute: %s }" % (
+                    divided, str(row["recompute"]).lower())]
+            stages = 1 if sharded else row["stages"]
             digest = train(program, row["model"],
                            pathlib.Path(folder) / f"run{number}", options,
-                           workers=row["stages"] * row["replicas"],
+                           workers=stages * row["replicas"],
                            servers=row["servers"])
             equal = digest == whole[key] and not digest.startswith("failed")
             wrong += not equal

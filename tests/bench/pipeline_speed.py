@@ -2,12 +2,14 @@
 """Measures the speed-up of a pipeline over one worker with one thread.
 
     tests/bench/pipeline_speed.py PROGRAM [--stages 2] [--micro-batches 4,8]
-                                  [--steps 60] [--rounds 3]
+                                  [--steps 60] [--rounds 3] [--torch PYTHON]
 
 PROGRAM is the program `tributary`. Trains a GPT whose layers divide evenly, in
 turn with one worker and with one worker for each stage, all with one thread, and
 prints the medians of the steps' times. `limit` is what the schedule allows if
-all passes of all stages take the same time and transfers take none.
+all passes of all stages take the same time and transfers take none. With
+--torch, PYTHON (which has PyTorch) trains the same model in turn with them, in
+one process and with the schedules of torch.distributed.pipelining.
 """
 
 import argparse
@@ -24,6 +26,8 @@ MODEL = ("model={ gpt { layers: %d heads: 4 width: 256 context: 128 "
          "tied_head: false } }")
 SAMPLES = 4  # In a micro-batch.
 SCHEDULES = ["ZERO_BUBBLE", "ONE_F_ONE_B", "GPIPE"]
+TORCH_SCHEDULES = ["1F1B", "InterleavedZeroBubble", "ZBVZeroBubble",
+                   "DualPipeV"]
 
 
 def limit(schedule, stages, micro_batches):
@@ -50,6 +54,25 @@ def step_seconds(program, settings, workers, steps):
         return statistics.median([time for time in times[2:] if time])
 
 
+def torch_seconds(python, schedule, arguments, micro_batches):
+    """Returns the median of PyTorch's step times."""
+    script = pathlib.Path(__file__).with_name("torch_pipeline.py")
+    output = subprocess.run(
+        [python, str(script), "--schedule", schedule,
+         "--stages", str(arguments.stages), "--layers", str(arguments.layers),
+         "--samples", str(SAMPLES), "--micro-batches", str(micro_batches),
+         "--steps", str(arguments.steps // 2)],
+        check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    return json.loads(output.splitlines()[-1])["step_ms"] / 1e3
+
+
+def show(name, whole, staged, remark=""):
+    ratios = [a / b for a, b in zip(whole, staged)]
+    print(f"  {name}: {1e3 * statistics.median(staged):.1f} ms, speed-up "
+          f"{statistics.median(ratios):.2f} "
+          f"({min(ratios):.2f} to {max(ratios):.2f}){remark}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -58,6 +81,7 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--torch")
     arguments = parser.parse_args()
     program = str(pathlib.Path(arguments.program).resolve())
     for text in arguments.micro_batches.split(","):
@@ -67,6 +91,8 @@ def main():
                   (SAMPLES * count, count)]
         whole = []
         staged = {schedule: [] for schedule in SCHEDULES}
+        torch_whole = []
+        torch_staged = {schedule: [] for schedule in TORCH_SCHEDULES}
         for _ in range(arguments.rounds):
             whole.append(step_seconds(program, common, 1, arguments.steps))
             for schedule in SCHEDULES:
@@ -75,14 +101,24 @@ def main():
                 staged[schedule].append(
                     step_seconds(program, common + [pipeline],
                                  arguments.stages, arguments.steps))
+            if not arguments.torch:
+                continue
+            torch_whole.append(
+                torch_seconds(arguments.torch, "none", arguments, count))
+            for schedule in TORCH_SCHEDULES:
+                torch_staged[schedule].append(
+                    torch_seconds(arguments.torch, schedule, arguments, count))
         print(f"{count} micro-batches: one worker "
               f"{1e3 * statistics.median(whole):.1f} ms", flush=True)
         for schedule in SCHEDULES:
-            ratios = [a / b for a, b in zip(whole, staged[schedule])]
-            print(f"  {schedule}: {1e3 * statistics.median(staged[schedule]):.1f}"
-                  f" ms, speed-up {statistics.median(ratios):.2f} "
-                  f"({min(ratios):.2f} to {max(ratios):.2f}), limit "
-                  f"{limit(schedule, arguments.stages, count):.2f}", flush=True)
+            ratio = limit(schedule, arguments.stages, count)
+            show(schedule, whole, staged[schedule], f", limit {ratio:.2f}")
+        if arguments.torch:
+            print(f"  PyTorch: one process "
+                  f"{1e3 * statistics.median(torch_whole):.1f} ms", flush=True)
+            for schedule in TORCH_SCHEDULES:
+                show(f"PyTorch {schedule}", torch_whole,
+                     torch_staged[schedule])
     return 0
 
 

@@ -73,6 +73,29 @@ TEST_P(PipelineTest, StagesAndReplicasGiveTheBitsOfTheWholeModel) {
   EXPECT_TRUE(Run(/*workers=*/2, /*servers=*/1) == whole);
 }
 
+TEST_P(PipelineTest, ShardedWeightsGiveTheBitsOfTheWholeModel) {
+  Set("clip_norm=0.5");
+  const Result whole = Run(/*workers=*/1, /*servers=*/1);
+  Set("parallel.sharded_weights=true");
+  EXPECT_TRUE(Run(/*workers=*/3, /*servers=*/2) == whole);
+  Set("parallel.recompute=true");
+  EXPECT_TRUE(Run(/*workers=*/1, /*servers=*/1) == whole);
+}
+
+TEST_P(PipelineTest, ALostWorkerWithShardedWeightsCostsNoBits) {
+  job_.set_steps(60);
+  const Result whole = Run(/*workers=*/1, /*servers=*/1);
+  Set("parallel.sharded_weights=true");
+  LocalCluster cluster(job_, /*servers=*/1, /*workers=*/2,
+                       Directory("sharded"));
+  for (int i = 0; i < 2; ++i) cluster.StartWorkerOfRank(i);
+  cluster.AwaitStep(10);
+  cluster.KillWorker(0);
+  cluster.AwaitStep(20);
+  cluster.StartWorker();
+  EXPECT_TRUE(ResultOf(&cluster) == whole);
+}
+
 // Enough steps that the worker is lost before the job's end.
 constexpr int64_t kSteps = 120;
 

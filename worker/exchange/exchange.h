@@ -13,6 +13,7 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/reduction_stream.h"
+#include "worker/exchange/chunk_memory.h"
 #include "worker/exchange/step_gradients.h"
 
 namespace tributary {
@@ -96,6 +97,9 @@ class Exchange {
   // all chunks unless it computes some stages of a pipeline. `arena` has the
   // layout of the whole model.
   virtual void PushInitial(Buffer arena) = 0;
+  // Returns the memory that a worker uses chunk by chunk (see ChunkMemory), or
+  // null if the worker does not fetch weights.
+  virtual ChunkMemory* chunk_memory() { return nullptr; }
   // Returns the sender of a chunk's gradient sums. StepGradients pushes them.
   virtual GradientSender* SenderOf(int chunk) = 0;
   // Ends the exchange once all pushed sums have been sent. Blocks until the

@@ -15,6 +15,7 @@ LeafGradients::LeafGradients(int micro_batch, int64_t sample_count,
       layout_(exchange->layout()),
       first_chunk_(static_cast<int>(begin_chunk)),
       step_(step),
+      chunk_memory_(exchange->chunk_memory()),
       device_(device),
       sums_(sums),
       last_chunk_(
@@ -89,8 +90,11 @@ void LeafGradients::HandOn(double loss_sum) {
   const int chunk = last_chunk_--;
   if (chunk > 0) loss_sum = 0;
   if (sums_ == nullptr) {
-    step_->Ready(
-        {step_->NodeOf(micro_batch_), chunk, arena_, sample_count(), loss_sum});
+    step_->Ready({step_->NodeOf(micro_batch_), chunk,
+                  chunk_memory_ == nullptr
+                      ? arena_
+                      : chunk_memory_->ChunkOf(arena_, chunk),
+                  sample_count(), loss_sum});
   } else {
     step_->Ready(
         {sums_->node(), chunk, arena_, sums_->sample_count(), loss_sum});

@@ -57,6 +57,7 @@ class LeafGradients final : public GradientSink {
   const ArenaLayout& layout_;
   const int first_chunk_;
   StepGradients* const step_;
+  ChunkMemory* const chunk_memory_;  // Null: the arena is freed as a whole.
   DeviceArenas* const device_;
   DeviceSums* const sums_;
   // The arena for the micro-batch's gradients or, with a device, for the sum

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/job/job.h"
 #include "common/job/job_checks.h"
 #include "common/job/job_model_validation.h"
 #include "worker/models/bert.h"
@@ -111,8 +112,8 @@ Precision PrecisionOf(const JobSpec& job) {
 NetworkPart PartOf(const JobSpec& job) {
   NetworkPart part;
   part.recompute = job.parallel().recompute();
-  // The stages of a pipeline compute, not the whole network.
-  if (job.parallel().has_pipeline()) part.in_flight = 0;
+  // Parts of the network compute, not the whole.
+  if (ComputesInParts(job)) part.in_flight = 0;
   return part;
 }
 

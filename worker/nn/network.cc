@@ -11,7 +11,7 @@ namespace tributary {
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(
     Graph graph, int64_t max_samples, Device* device, WeightCopies* copies,
-    const NetworkPart& part) {
+    const NetworkPart& part, void* shared) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       NetworkStructure structure,
       NetworkStructure::Create(std::move(graph), max_samples, *device, part));
@@ -26,9 +26,13 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(
         network->inputs_,
         DeviceInputs::Create(planned.graph, max_samples, device));
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      network->shared_, device->Allocate(static_cast<size_t>(
-                            planned.plan.bytes - planned.plan.kept_bytes)));
+  if (shared == nullptr) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        network->own_shared_,
+        device->Allocate(static_cast<size_t>(planned.plan.SharedBytes())));
+    shared = network->own_shared_.get();
+  }
+  network->shared_ = shared;
   network->copies_ = copies;
   TRIBUTARY_RETURN_IF_ERROR(network->AddPasses(part.in_flight));
   if (part.in_flight > 0) {
@@ -43,7 +47,7 @@ absl::Status Network::AddPasses(int count) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         std::unique_ptr<NetworkPass> pass,
         NetworkPass::Create(&structure_, device_, inputs_.get(), copies_,
-                            shared_.get()));
+                            shared_));
     passes_.push_back(std::move(pass));
   }
   return absl::OkStatus();

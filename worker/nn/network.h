@@ -52,9 +52,14 @@ class Network {
   // `part` selects the layers, and how they are computed. The methods that
   // compute a micro-batch require that the part has all layers; users of other
   // parts compute with pass().
+  //
+  // `shared` is the memory that all passes share: at least SharedBytes of the
+  // plan, which other networks may use as well if NetworkPart::shares_memory is
+  // set. It must outlive the network. If it is null, the network allocates it.
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       Graph graph, int64_t max_samples, Device* device,
-      WeightCopies* copies = nullptr, const NetworkPart& part = {});
+      WeightCopies* copies = nullptr, const NetworkPart& part = {},
+      void* shared = nullptr);
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
@@ -123,7 +128,7 @@ class Network {
   Network(NetworkStructure structure, Device* device)
       : structure_(std::move(structure)),
         device_(device),
-        shared_(nullptr, [](void*) {}) {}
+        own_shared_(nullptr, [](void*) {}) {}
 
   void BeginCall() const;
 
@@ -133,7 +138,8 @@ class Network {
   // memory.
   std::unique_ptr<DeviceInputs> inputs_;
   WeightCopies* copies_ = nullptr;
-  Device::Memory shared_;  // The memory that all passes share.
+  Device::Memory own_shared_;  // Null if the caller owns it.
+  void* shared_ = nullptr;     // The memory that all passes share.
   std::vector<std::unique_ptr<NetworkPass>> passes_;  // By slot.
   // Copies of the weights for this network alone; null if the network uses
   // shared copies.

@@ -22,6 +22,9 @@ struct NetworkPart {
   // or weights pass is not. If there is more than one, they share the memory
   // that only one of the passes uses. 0: nothing is computed.
   int in_flight = 1;
+  // True: between the passes of a micro-batch, other networks compute in the
+  // memory that only one of the passes uses; see Network::Create.
+  bool shares_memory = false;
 
   // Returns whether layer number `layer` belongs to the part.
   bool Contains(int layer) const {

@@ -365,8 +365,8 @@ absl::StatusOr<NetworkPlan> Planner::Plan() {
     if (nodes_[i].spec.is_gelu) FuseGelu(i);
   }
   PlanParameters();
-  const TensorPlacement::Sizes sizes =
-      buffers_.Resolve(time_, /*shares=*/part_.in_flight > 1);
+  const TensorPlacement::Sizes sizes = buffers_.Resolve(
+      time_, /*shares=*/part_.in_flight > 1 || part_.shares_memory);
   plan_.kept_bytes = sizes.kept_bytes;
   plan_.bytes = sizes.bytes;
   return std::move(plan_);
@@ -395,9 +395,10 @@ absl::StatusOr<NetworkPlan> PlanNetwork(const Graph& graph, int64_t max_samples,
   if (!part.recompute || !best.ok()) return best;
   // Backward of a single micro-batch in flight follows forward of the last part
   // of the network at once.
-  const Recompute recompute = end == count && part.in_flight == 1
-                                  ? Recompute::kAllButLast
-                                  : Recompute::kAll;
+  const Recompute recompute =
+      end == count && part.in_flight == 1 && !part.shares_memory
+          ? Recompute::kAllButLast
+          : Recompute::kAll;
   const std::vector<int> blocks = BlockEnds(graph, part.begin, end);
   for (size_t size = 1; size < 2 * blocks.size(); size *= 2) {
     std::vector<int> groups;

@@ -118,6 +118,8 @@ struct NetworkPlan {
   int64_t bytes = 0;
   int64_t kept_bytes = 0;
 
+  // Returns the size of the memory that micro-batches in flight may share.
+  int64_t SharedBytes() const { return bytes - kept_bytes; }
   // Returns the size of the memory for this number of micro-batches in flight.
   int64_t BytesOf(int in_flight) const {
     return bytes + kept_bytes * (in_flight - 1);

@@ -258,7 +258,7 @@ absl::Status PipelinePart::Compute(
       const std::unique_ptr<Exchange> exchange,
       ConnectToServers(options_, admission_, setup_, part->recorder(),
                        state.get(), worker_chunks));
-  return part->Train(state.get(), exchange.get(), &computed);
+  return part->Train(state.get(), exchange.get(), {&computed});
 }
 
 void PipelinePart::OnDeal(const Deal& deal) {

@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> ConnectToServers(
   exchange_options.chunks = chunks.read;
   exchange_options.chunk_begin = chunks.begin;
   exchange_options.chunk_end = chunks.end;
+  exchange_options.fetches = admission.job().parallel().sharded_weights();
   exchange_options.pin = setup.pin();
   exchange_options.trace = trace;
   exchange_options.map_device = MapperFor(setup);

@@ -70,13 +70,13 @@ void WorkerPart::CheckDevices() {
 }
 
 absl::Status WorkerPart::Train(WorkState* state, Exchange* exchange,
-                               const StagePart* stages) {
+                               const ComputedParts& parts) {
   const absl::Cleanup forget = [this] {
     membership_->SetSave(nullptr);
     membership_->SetDeal(nullptr);
   };
-  membership_->SetDeal([exchange, stages](const Deal& deal) {
-    if (stages != nullptr) stages->on_deal(deal);
+  membership_->SetDeal([exchange, parts](const Deal& deal) {
+    if (parts.stages != nullptr) parts.stages->on_deal(deal);
     exchange->ShowAssignment(deal);
   });
   Trainer::Hooks hooks;
@@ -92,7 +92,7 @@ absl::Status WorkerPart::Train(WorkState* state, Exchange* exchange,
   };
   hooks.clock = options_.clock;
   hooks.trace = recorder();
-  Trainer trainer(setup_, state, exchange, hooks, stages);
+  Trainer trainer(setup_, state, exchange, hooks, parts);
   const GpuMeter gpu_meter(setup_->device(/*thread=*/0)->bus_id());
   pulse_ = std::make_unique<Pulse>(beat_, [&] {
     WorkerReport report;

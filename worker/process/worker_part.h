@@ -15,7 +15,7 @@
 #include "worker/process/membership_client.h"
 #include "worker/process/worker_process.h"
 #include "worker/state/work_state.h"
-#include "worker/training/stage_runner.h"
+#include "worker/training/trainer.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -52,12 +52,11 @@ class WorkerPart {
   // Notes in StayFacts whether a device of the worker has failed.
   void CheckDevices();
 
-  // Trains until the job is done, and then says farewell. Computes the stages
-  // of a pipeline unless `stages` is null. Returns the error of the state, of
-  // the exchange or of the trainer. May be called again after an error of the
-  // state.
+  // Trains until the job is done, and then says farewell. Returns the error of
+  // the state, of the exchange or of the trainer. May be called again after an
+  // error of the state.
   absl::Status Train(WorkState* state, Exchange* exchange,
-                     const StagePart* stages = nullptr);
+                     const ComputedParts& parts = {});
 
  private:
   const WorkerOptions& options_;

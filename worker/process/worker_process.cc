@@ -16,6 +16,7 @@
 #include "common/base/pulse.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
+#include "common/job/job.h"
 #include "common/os/logger.h"
 #include "common/os/process.h"
 #include "common/os/shared_memory.h"
@@ -25,6 +26,7 @@
 #include "common/trace/trace_sender.h"
 #include "common/transport/channel.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/models/stages/layerwise_model.h"
 #include "worker/process/all_reduce_part.h"
 #include "worker/process/gpu_meter.h"
 #include "worker/process/membership_client.h"
@@ -71,6 +73,27 @@ void LogWarnings(const std::vector<std::string>& warnings, Logger* log) {
   }
 }
 
+// Returns the model of a worker with sharded weights, with the memory for one
+// micro-batch.
+absl::StatusOr<std::unique_ptr<LayerwiseModel>> MakeLayers(
+    const TrainingSetup& setup, Logger* log) {
+  Device* const device = setup.device(/*thread=*/0);
+  if (device->has_own_memory()) {
+    return absl::InvalidArgumentError(
+        "parallel.sharded_weights computes on CPUs only; start the workers "
+        "with --device cpu, or leave parallel.sharded_weights out");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<LayerwiseModel> layers,
+      LayerwiseModel::Create([&setup] { return setup.BuildGraph(); },
+                             setup.layout(), setup.data().info(),
+                             setup.max_samples(), device,
+                             setup.job().parallel().recompute()));
+  log->Info("computes %d groups of layers, one after the other",
+            layers->groups());
+  return layers;
+}
+
 // Takes part in a job from Admission to Farewell.
 absl::Status TakePart(const WorkerOptions& options,
                       MembershipClient* membership,
@@ -112,7 +135,7 @@ absl::Status TakePart(const WorkerOptions& options,
   // A program's micro-batches have a number of threads of their own.
   if (setup->threads() < options.threads &&
       !options.sources.queues_micro_batches &&
-      !admission.job().parallel().has_pipeline()) {
+      !ComputesInParts(admission.job())) {
     options.log->Warning(
         "memory suffices for %s at a time, of %d bytes each, not for --threads "
         "%d; the result stays the same",
@@ -127,6 +150,7 @@ absl::Status TakePart(const WorkerOptions& options,
   state_options.evaluates = setup->facts().evaluation_pieces() > 0;
   state_options.evaluate_every =
       setup->rounds().RoundsFor(admission.job().evaluation().every_steps());
+  state_options.fetches = admission.job().parallel().sharded_weights();
   const std::unique_ptr<WorkState> state =
       WorkState::Create(admission.job(), state_options, &setup->layout());
   membership->Attach(state.get());
@@ -151,6 +175,10 @@ absl::Status TakePart(const WorkerOptions& options,
         PipelinePart::Create(options, admission, setup.get(), membership));
     pipeline->FillReady(ready.mutable_ready());
   }
+  std::unique_ptr<LayerwiseModel> layers;
+  if (admission.job().parallel().sharded_weights()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(layers, MakeLayers(*setup, options.log));
+  }
   membership->Send(ready);
   TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
 
@@ -170,7 +198,7 @@ absl::Status TakePart(const WorkerOptions& options,
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Exchange> exchange,
                              std::move(joined));
   pulse.reset();
-  return part.Train(state.get(), exchange.get());
+  return part.Train(state.get(), exchange.get(), {nullptr, layers.get()});
 }
 
 // Forwards a request to stop to the objects that currently exist.

@@ -14,15 +14,23 @@ namespace {
 // Mappings left for the rest of the process, such as libraries and stacks.
 constexpr int64_t kOtherMappings = 8192;
 
+PrivatePages::PageSize PageSizeFor(const WorkState::Options& options) {
+  return options.fetches ? PrivatePages::PageSize::kSmall
+                         : PrivatePages::PageSize::kHuge;
+}
+
 }  // namespace
 
 SynchronousWork::SynchronousWork(const Options& options,
                                  const ArenaLayout* layout)
     : WorkState(options, layout),
       chunk_count_(options.chunks.CountOf(layout->chunk_count())),
-      arenas_{PrivatePages(layout->arena_elements() * int64_t{sizeof(float)}),
-              PrivatePages(layout->arena_elements() * int64_t{sizeof(float)})},
-      mapped_(layout->chunk_count(), false) {
+      arenas_{PrivatePages(layout->arena_elements() * int64_t{sizeof(float)},
+                           PageSizeFor(options)),
+              PrivatePages(layout->arena_elements() * int64_t{sizeof(float)},
+                           PageSizeFor(options))},
+      mapped_(layout->chunk_count(), false),
+      fetched_(options.fetches ? layout->chunk_count() : 0) {
   for (Slot& slot : slots_) slot.chunks.assign(layout->chunk_count(), -1);
 }
 
@@ -137,6 +145,34 @@ void SynchronousWork::EndWrite(int chunk, int64_t version) {
   if (slot.version == version) ++slot.present;
 }
 
+bool SynchronousWork::BeginFetched(int chunk, int64_t version, float** to) {
+  absl::MutexLock lock(&mu_);
+  *to = Arena(version) + layout().ChunkBegin(chunk);
+  return fetched_.BeginWrite(chunk, version);
+}
+
+void SynchronousWork::EndFetched(int chunk, int64_t /*version*/) {
+  absl::MutexLock lock(&mu_);
+  if (!fetched_.EndWrite(chunk)) DropChunk(chunk);
+}
+
+bool SynchronousWork::Want(int chunk, int64_t version) {
+  absl::MutexLock lock(&mu_);
+  return fetched_.Want(chunk, version);
+}
+
+void SynchronousWork::Release(int chunk) {
+  absl::MutexLock lock(&mu_);
+  if (fetched_.Release(chunk)) DropChunk(chunk);
+}
+
+void SynchronousWork::DropChunk(int chunk) const {
+  for (const PrivatePages& arena : arenas_) {
+    DropPages(arena.data() + chunk * ChunkBytes(),
+              layout().ChunkSize(chunk) * int64_t{sizeof(float)});
+  }
+}
+
 int64_t SynchronousWork::CompleteVersion() const {
   int64_t version = -1;
   for (const Slot& slot : slots_) {
@@ -173,6 +209,12 @@ bool SynchronousWork::DecideTraining(int64_t version, Task* task) const {
 }
 
 bool SynchronousWork::HasRange(int64_t version, int first, int last) const {
+  if (options().fetches) {
+    for (int chunk = first; chunk < last; ++chunk) {
+      if (!fetched_.Holds(chunk, version)) return false;
+    }
+    return true;
+  }
   const Slot& slot = slots_[version % 2];
   if (slot.version != version) return false;
   if (slot.present == layout().chunk_count()) return true;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/state/fetched_chunks.h"
 #include "worker/state/work_state.h"
 
 namespace tributary {
@@ -27,6 +28,9 @@ namespace tributary {
 // MapChunks), the server overwrites them directly. The same proof holds: when a
 // server writes version v + 2, step v is complete, so nothing that a task still
 // computes from version v is needed.
+//
+// If the worker fetches weights, its tasks wait for the chunks that they have
+// requested. The memory of the other chunks is free.
 class SynchronousWork final : public WorkState {
  public:
   SynchronousWork(const Options& options, const ArenaLayout* layout);
@@ -41,6 +45,11 @@ class SynchronousWork final : public WorkState {
   Arrival BeginWrite(int chunk, int64_t version, float** to) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
+  bool BeginFetched(int chunk, int64_t version, float** to) override
+      ABSL_LOCKS_EXCLUDED(mu_);
+  void EndFetched(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
+  bool Want(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
+  void Release(int chunk) override ABSL_LOCKS_EXCLUDED(mu_);
   bool AwaitWeights(const Task& task, int64_t begin, int64_t end) override
       ABSL_LOCKS_EXCLUDED(mu_);
   const float* Weights(int64_t version) const override {
@@ -65,10 +74,13 @@ class SynchronousWork final : public WorkState {
   bool OnTaskEnd() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnTaskBegin(const Task& task) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns true if all chunks in [first, last) are at `version`.
+  // Returns true if a task may read version `version` of all chunks in [first,
+  // last).
   bool HasRange(int64_t version, int first, int last) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
+  // Frees the pages of the chunk in both arenas.
+  void DropChunk(int chunk) const;
   // Returns the number of bytes of every chunk but the last.
   int64_t ChunkBytes() const;
   // Calls PrivatePages::Populate for the received chunks that are not mapped.
@@ -91,6 +103,7 @@ class SynchronousWork final : public WorkState {
   std::vector<char> mapped_;
 
   Slot slots_[2] ABSL_GUARDED_BY(mu_);
+  FetchedChunks fetched_ ABSL_GUARDED_BY(mu_);
   // The version that the task under way reads, so that it must not be
   // overwritten; -1 if there is none.
   int64_t pinned_ ABSL_GUARDED_BY(mu_) = -1;

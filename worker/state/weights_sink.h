@@ -51,6 +51,15 @@ class WeightsSink {
   // Ends the delivery after the values have been written. Must be called once
   // after each BeginWrite that returned kWrite.
   virtual void EndWrite(int chunk, int64_t version) = 0;
+  // If the worker fetches weights, BeginWrite and EndWrite announce versions,
+  // and these two deliver values. BeginFetched sets *to to the destination, and
+  // returns false if the values are not needed; otherwise EndFetched must
+  // follow.
+  virtual bool BeginFetched(int /*chunk*/, int64_t /*version*/,
+                            float** /*to*/) {
+    return false;
+  }
+  virtual void EndFetched(int /*chunk*/, int64_t /*version*/) {}
   // Returns the arena that holds this version of the weights. Used by exchanges
   // that compute the next version from this version.
   virtual const float* Weights(int64_t version) const = 0;

@@ -70,6 +70,9 @@ class WorkState : public WeightsSink {
     // these have arrived. Must contain all chunks except in modes `synchronous`
     // and `local_steps`.
     ChunkRanges chunks;
+    // True if the worker fetches the weights of some chunks at a time. Only in
+    // modes `synchronous` and `local_steps`.
+    bool fetches = false;
   };
   // Creates the state that implements the job's consistency mode, such as
   // `synchronous`. `job` must be resolved (see ResolveJob). `layout` must
@@ -129,6 +132,11 @@ class WorkState : public WeightsSink {
   // Returns false if the task must be given up; the caller then calls Next. May
   // be called from several threads at once.
   virtual bool AwaitWeights(const Task& task, int64_t begin, int64_t end) = 0;
+  // If the worker fetches weights: announces that the task needs the chunk.
+  // Returns true if the exchange must fetch this version.
+  virtual bool Want(int /*chunk*/, int64_t /*version*/) { return false; }
+  // Frees the memory of a chunk of the task's weights.
+  virtual void Release(int /*chunk*/) {}
   // Returns true if the task must be given up, for example because its step is
   // already complete or the job has ended. Call this during work that does not
   // call AwaitWeights, such as the steps of local SGD; AwaitWeights reports the

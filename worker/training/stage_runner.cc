@@ -38,11 +38,15 @@ StageSplit::Range StageRunner::ContributedElements() const {
       std::min(chunks_.end * layout.chunk_elements(), layout.arena_elements())};
 }
 
-absl::Status StageRunner::MakeInitialWeights(float* arena) const {
+absl::Status StageRunner::Initialize() {
+  const Buffer arena = options_.exchange->TakeArena();
   const StageSplit::Range elements = ContributedElements();
-  if (elements.begin >= elements.end) return absl::OkStatus();
-  return options_.setup->MakeInitialElements(elements.begin, elements.end,
-                                             arena);
+  if (elements.begin < elements.end) {
+    TRIBUTARY_RETURN_IF_ERROR(options_.setup->MakeInitialElements(
+        elements.begin, elements.end, arena.get()));
+  }
+  options_.exchange->PushInitial(arena);
+  return absl::OkStatus();
 }
 
 int StageRunner::Slots(const PipelinePlace& place, PipelineSchedule schedule,

@@ -23,9 +23,7 @@
 #include "worker/models/stages/stage_model.h"
 #include "worker/models/stages/stage_split.h"
 #include "worker/state/work_state.h"
-#include "worker/training/compute_thread.h"
-#include "worker/training/training_batches.h"
-#include "worker/training/training_setup.h"
+#include "worker/training/task_runner.h"
 
 namespace tributary {
 
@@ -58,36 +56,23 @@ struct StagePart {
 // of the job's schedule (see common/pipeline). Passes values, their gradients
 // and parts of the gradients of weights to the workers of other stages. Used by
 // one compute thread.
-class StageRunner {
+class StageRunner final : public TaskRunner {
  public:
-  struct Options {
+  struct Options : Tools {
     StagePart part;
-    const TrainingSetup* setup = nullptr;
-    TrainingBatches* batches = nullptr;
-    WorkState* state = nullptr;
-    Exchange* exchange = nullptr;
-    ComputeThread* compute = nullptr;
-    // Sends a report to the coordinator.
-    std::function<void(const WorkerReport&)> report;
   };
 
   // All pointers must outlive this object.
   explicit StageRunner(Options options);
 
-  // Writes version 0 of the chunks to which the worker contributes to `arena`,
-  // in host memory. Returns the errors of TrainingSetup::MakeInitialWeights.
-  absl::Status MakeInitialWeights(float* arena) const;
-  // Computes the task's micro-batches, and passes their gradients to `step`.
+  absl::Status Initialize() override;
   // Returns Aborted if the task must be given up, for example because a worker
   // of the pipeline was lost.
-  absl::Status Train(const Task& task, StepGradients* step);
-  // Evaluates the task's pieces of the held-out data. The worker of the last
-  // stage reports the results.
-  absl::Status Evaluate(const Task& task);
-
-  int64_t generation() const { return part_.generation; }
-  // True if the stages read the batches of training data.
-  bool reads_batches() const { return model_.reads_batches(); }
+  absl::Status Train(const Task& task, StepGradients* step) override;
+  // The worker of the last stage reports the results.
+  absl::Status Evaluate(const Task& task) override;
+  int64_t generation() const override { return part_.generation; }
+  bool reads_batches() const override { return model_.reads_batches(); }
 
   // Returns the number of micro-batches that the worker holds at a time when it
   // trains `micro_batches` micro-batches a step.

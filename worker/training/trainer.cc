@@ -11,6 +11,7 @@
 #include "worker/exchange/leaf_gradients.h"
 #include "worker/exchange/task_weights.h"
 #include "worker/training/compute_thread.h"
+#include "worker/training/layer_runner.h"
 
 namespace tributary {
 namespace {
@@ -30,7 +31,7 @@ class LocalWeights final : public WeightsView {
 }  // namespace
 
 Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
-                 Hooks hooks, const StagePart* stages)
+                 Hooks hooks, const ComputedParts& parts)
     : setup_(setup),
       state_(state),
       exchange_(exchange),
@@ -38,16 +39,18 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
       batches_(setup),
       threads_(*setup, hooks_.trace, hooks_.clock),
       evaluator_(setup, state, exchange, &threads_, hooks_.report) {
-  if (stages != nullptr) {
-    StageRunner::Options options;
-    options.part = *stages;
-    options.setup = setup;
-    options.batches = &batches_;
-    options.state = state;
-    options.exchange = exchange;
-    options.compute = threads_.thread(0);
-    options.report = hooks_.report;
-    stages_ = std::make_unique<StageRunner>(std::move(options));
+  TaskRunner::Tools tools;
+  tools.setup = setup;
+  tools.batches = &batches_;
+  tools.state = state;
+  tools.exchange = exchange;
+  tools.compute = threads_.thread(0);
+  tools.report = hooks_.report;
+  if (parts.stages != nullptr) {
+    runner_ = std::make_unique<StageRunner>(
+        StageRunner::Options{std::move(tools), *parts.stages});
+  } else if (parts.layers != nullptr) {
+    runner_ = std::make_unique<LayerRunner>(tools, parts.layers);
   }
   for (int thread = 0; thread < setup->threads(); ++thread) {
     if (exchange->device() != nullptr) setup->arenas(thread)->UseDeviceArenas();
@@ -70,8 +73,8 @@ absl::Status Trainer::Run() {
         TRIBUTARY_RETURN_IF_ERROR(Failpoint("W5"));
         WorkerReport report;
         report.mutable_synced()->set_version(task.version);
-        if (stages_ != nullptr) {
-          report.mutable_synced()->set_stage_generation(stages_->generation());
+        if (runner_ != nullptr) {
+          report.mutable_synced()->set_stage_generation(runner_->generation());
         }
         hooks_.report(report);
         break;
@@ -105,21 +108,20 @@ void Trainer::PinWeights() {
 }
 
 absl::Status Trainer::Initialize() {
+  if (runner_ != nullptr) return runner_->Initialize();
   const Buffer arena = exchange_->TakeArena();
-  TRIBUTARY_RETURN_IF_ERROR(stages_ == nullptr
-                                ? setup_->MakeInitialWeights(arena.get())
-                                : stages_->MakeInitialWeights(arena.get()));
+  TRIBUTARY_RETURN_IF_ERROR(setup_->MakeInitialWeights(arena.get()));
   exchange_->PushInitial(arena);
   return absl::OkStatus();
 }
 
 absl::Status Trainer::Compute(const Task& task) {
   setup_->RenewWeightCopies();
-  const absl::Status status = stages_ != nullptr ? ComputeStages(task)
+  const absl::Status status = runner_ != nullptr ? ComputeParts(task)
                               : task.kind == Task::Kind::kEvaluate
                                   ? evaluator_.Run(task)
                                   : Train(task);
-  if (absl::IsResourceExhausted(status) && stages_ == nullptr) {
+  if (absl::IsResourceExhausted(status) && runner_ == nullptr) {
     return ComputeFewer(status);
   }
   // Aborted means given up for a newer assignment or version. Next decides what
@@ -191,24 +193,24 @@ absl::Status Trainer::MarkTrained(const Task& task) {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::ComputeStages(const Task& task) {
-  // One item stands for the whole task: the stages order it themselves.
+absl::Status Trainer::ComputeParts(const Task& task) {
+  // One item stands for the whole task: the runner orders it.
   ComputeThreadItems items = setup_->Distribute({task.items.front()});
   if (task.kind == Task::Kind::kEvaluate) {
     TRIBUTARY_RETURN_IF_ERROR(
         threads_.Run(task.version, &items,
-                     [&](int, int64_t) { return stages_->Evaluate(task); }));
+                     [&](int, int64_t) { return runner_->Evaluate(task); }));
     state_->MarkDone(task);
     return absl::OkStatus();
   }
   const std::unique_ptr<StepGradients> step =
       exchange_->Begin(task.version, task.items);
-  if (stages_->reads_batches()) {
+  if (runner_->reads_batches()) {
     batches_.Expect(task, setup_->Distribute(task.items));
   }
   TRIBUTARY_RETURN_IF_ERROR(threads_.Run(
       task.version, &items,
-      [&](int, int64_t) { return stages_->Train(task, step.get()); }));
+      [&](int, int64_t) { return runner_->Train(task, step.get()); }));
   return MarkTrained(task);
 }
 

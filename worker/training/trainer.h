@@ -15,6 +15,7 @@
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/step_gradients.h"
+#include "worker/models/stages/layerwise_model.h"
 #include "worker/nn/step_observer.h"
 #include "worker/state/work_state.h"
 #include "worker/training/compute_thread_items.h"
@@ -22,10 +23,18 @@
 #include "worker/training/compute_threads.h"
 #include "worker/training/evaluator.h"
 #include "worker/training/stage_runner.h"
+#include "worker/training/task_runner.h"
 #include "worker/training/training_batches.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
+
+// How a worker computes if not whole micro-batches one after the other. At most
+// one of the pointers is not null; the objects must outlive the trainer.
+struct ComputedParts {
+  const StagePart* stages = nullptr;  // Stages of a pipeline.
+  LayerwiseModel* layers = nullptr;   // Layer by layer.
+};
 
 // Runs the tasks that a WorkState selects, on several compute threads.
 // Thread-compatible, except that Progress may be called from any thread.
@@ -46,10 +55,9 @@ class Trainer {
     ComputeThreadTimer::Clock clock;
   };
 
-  // All arguments must outlive the trainer.
-  // If `stages` is not null, the worker computes these stages of a pipeline.
+  // All arguments must outlive the trainer. See ComputedParts for `parts`.
   Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
-          Hooks hooks, const StagePart* stages = nullptr);
+          Hooks hooks, const ComputedParts& parts = {});
 
   // Runs tasks until the job is finished, and then returns OK. If the WorkState
   // fails, returns its status. If a micro-batch cannot be computed, returns the
@@ -73,8 +81,8 @@ class Trainer {
   // that would remain has failed.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
-  // Computes a task through the worker's stages of a pipeline.
-  absl::Status ComputeStages(const Task& task);
+  // Computes a task with runner_.
+  absl::Status ComputeParts(const Task& task);
   // Records that the gradients of a task have been passed on.
   absl::Status MarkTrained(const Task& task);
   // Computes the gradients of one micro-batch of `task` on compute thread
@@ -104,7 +112,8 @@ class Trainer {
   TrainingBatches batches_;
   ComputeThreads threads_;
   Evaluator evaluator_;
-  std::unique_ptr<StageRunner> stages_;  // Null without a pipeline.
+  // Null if the worker computes whole micro-batches one after the other.
+  std::unique_ptr<TaskRunner> runner_;
   bool warned_of_captures_ = false;
   std::vector<std::shared_ptr<void>> pinned_;  // Keeps the weights pinned.
 };

@@ -81,18 +81,19 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
         "program computes; leave it out, and recompute activations in the "
         "program, for example with torch.utils.checkpoint");
   }
-  if (sources.queues_micro_batches && job.parallel().has_pipeline()) {
-    return absl::InvalidArgumentError(
-        "parallel.pipeline does not apply to a model that the worker's program "
-        "computes; leave it out");
+  if (sources.queues_micro_batches && ComputesInParts(job)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        job.parallel().has_pipeline() ? "parallel.pipeline"
+                                      : "parallel.sharded_weights",
+        " does not apply to a model that the worker's program computes; leave "
+        "it out"));
   }
   TRIBUTARY_RETURN_IF_ERROR(setup->Open(sources));
   // The synthetic model computes nothing, so it uses the host.
   const DeviceMaker& make =
       job.model().has_synthetic() ? &MakeCpuDevice : make_device;
   const std::optional<int64_t> host_bytes = AvailableMemoryBytes();
-  // One thread computes a worker's stages.
-  if (job.parallel().has_pipeline()) threads = 1;
+  if (ComputesInParts(job)) threads = 1;
   for (int thread = 0; thread < threads; ++thread) {
     const absl::Status added = setup->AddThread(make, sources, host_bytes);
     if (thread > 0 && absl::IsResourceExhausted(added)) break;
@@ -189,8 +190,8 @@ MicroBatchMemoryInputs TrainingSetup::MemoryInputs() const {
 
 absl::Status TrainingSetup::CheckMemory(int thread, const Device& device,
                                         std::optional<int64_t> host_bytes) {
-  // A worker computes only some stages, which it does not know yet.
-  if (job_.parallel().has_pipeline()) return absl::OkStatus();
+  // The worker does not know its parts yet.
+  if (ComputesInParts(job_)) return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(
       micro_batch_memory_,
       PlanMicroBatchMemory(MemoryInputs(), job_.batch().micro_batches(),

@@ -339,5 +339,110 @@ TEST_F(ExchangeSessionTest, SendsNothingAfterTheCallHasEnded) {
   EXPECT_EQ(stream_.queued(), 0u);
 }
 
+// A worker that fetches weights.
+class FetchingSessionTest : public ExchangeSessionTest {
+ protected:
+  FetchingSessionTest() {
+    Start();
+    WorkerMessage hello = HelloOf(3);
+    hello.mutable_hello()->set_fetches(true);
+    Receive(hello);
+    EXPECT_TRUE(stream_.Read(session_.get()).has_value());  // The welcome.
+  }
+
+  void Request(int64_t version, std::vector<int> chunks) {
+    WorkerMessage message;
+    message.mutable_fetch()->set_version(version);
+    for (const int chunk : chunks) message.mutable_fetch()->add_chunk(chunk);
+    Receive(message);
+  }
+  // The notices that are queued. `sent` receives the versions with values.
+  std::vector<P> Notices(std::vector<P>* sent) {
+    std::vector<P> notices;
+    while (const auto next = stream_.Read(session_.get())) {
+      for (const Weights& weights : next->message.in_memory().weights()) {
+        notices.push_back({weights.version(), weights.chunk()});
+      }
+      if (!next->message.has_weights()) continue;
+      EXPECT_EQ(next->payload.size(), kSessionElements * sizeof(float));
+      sent->push_back(
+          {next->message.weights().version(), next->message.weights().chunk()});
+    }
+    return notices;
+  }
+};
+
+TEST_F(FetchingSessionTest, SendsValuesOnlyWhenTheyAreRequested) {
+  Initialize();
+  std::vector<P> sent;
+  EXPECT_THAT(Notices(&sent), ElementsAre(P(0, 0), P(0, 1), P(0, 2)));
+  EXPECT_THAT(sent, ElementsAre());
+  // Again and again, and only once if the first answer is still queued.
+  for (int i = 0; i < 2; ++i) {
+    sent.clear();
+    Request(0, {2, 1});
+    Request(0, {1});
+    EXPECT_THAT(Notices(&sent), ElementsAre());
+    EXPECT_THAT(sent, ElementsAre(P(0, 1), P(0, 2)));
+  }
+  EXPECT_EQ(counters_.bytes_sent, 6 * kSessionElements * 4);
+  EXPECT_EQ(counters_.shared_bytes_sent, 0);
+}
+
+TEST_F(FetchingSessionTest, AnswersAsSoonAsTheVersionExists) {
+  Initialize();
+  std::vector<P> sent;
+  Notices(&sent);
+  Request(1, {0, 2});
+  EXPECT_THAT(Notices(&sent), ElementsAre());
+  for (int chunk = 0; chunk < kSessionChunks; ++chunk) Contribute(0, chunk);
+  EXPECT_THAT(Notices(&sent), ElementsAre(P(1, 0), P(1, 1), P(1, 2)));
+  EXPECT_THAT(sent, ElementsAre(P(1, 0), P(1, 2)));
+  // Both versions stay until the next step.
+  sent.clear();
+  Request(0, {1});
+  Notices(&sent);
+  EXPECT_THAT(sent, ElementsAre(P(0, 1)));
+}
+
+TEST_F(FetchingSessionTest, DoesNotAnswerForAVersionThatIsGone) {
+  Initialize();
+  for (int64_t step = 0; step < 2; ++step) {
+    for (int chunk = 0; chunk < kSessionChunks; ++chunk)
+      Contribute(step, chunk);
+  }
+  std::vector<P> sent;
+  Notices(&sent);
+  Request(0, {0});
+  Notices(&sent);
+  EXPECT_THAT(sent, ElementsAre());
+  EXPECT_FALSE(stream_.closed().has_value());
+}
+
+TEST_F(FetchingSessionTest, RefusesARequestForAForeignChunk) {
+  Request(0, {kSessionChunks});
+  ASSERT_TRUE(stream_.closed().has_value());
+  EXPECT_EQ(stream_.closed()->code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ExchangeSessionTest, RefusesARequestOfAWorkerThatDoesNotFetch) {
+  Welcome();
+  WorkerMessage message;
+  message.mutable_fetch()->add_chunk(0);
+  Receive(message);
+  ASSERT_TRUE(stream_.closed().has_value());
+  EXPECT_EQ(stream_.closed()->code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ExchangeSessionTest, RefusesAFetchingWorkerThatOffersMemory) {
+  Start();
+  WorkerMessage hello = HelloOf(3);
+  hello.mutable_hello()->set_fetches(true);
+  hello.mutable_hello()->mutable_memory();
+  Receive(hello);
+  ASSERT_TRUE(stream_.closed().has_value());
+  EXPECT_EQ(stream_.closed()->code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace tributary

@@ -34,6 +34,7 @@ Hello MakeHello(const ParameterServerExchange::Options& options,
   hello.set_attempt(options.attempt);
   hello.set_job_id(options.job_id);
   hello.set_signature(layout.signature());
+  hello.set_fetches(options.fetches);
   *hello.mutable_chunk_range() = options.chunks.ranges();
   if (options.servers.size() == 1 && options.map_device != nullptr) {
     hello.set_device_arenas(options.device_arenas);
@@ -54,6 +55,8 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
       chunk_end_(options.chunk_end == 0 ? layout->chunk_count()
                                         : options.chunk_end) {
   parts_.chunks = options.chunks;
+  parts_.fetches = options.fetches;
+  if (options.fetches) chunk_arenas_ = std::make_unique<ChunkArenas>(layout);
   parts_.first_chunk = options.chunk_begin;
   if (options.servers.size() == 1) parts_.map_device = options.map_device;
   parts_.log = options.log;
@@ -80,7 +83,7 @@ absl::Status ParameterServerExchange::Connect(const Options& options,
   const ExchangeSpec::Transport transport = parts_.transport;
   const bool wants_memory =
       (transport == ExchangeSpec::AUTO || transport == ExchangeSpec::MEMORY) &&
-      !options.job.exchange().has_compression();
+      !options.job.exchange().has_compression() && !options.fetches;
   std::vector<bool> direct;  // Not over the network, by shard.
   for (size_t shard = 0; shard < options.servers.size(); ++shard) {
     const Server& server = options.servers[shard];
@@ -129,6 +132,12 @@ int64_t ParameterServerExchange::ArenaBytes() const {
 }
 
 void ParameterServerExchange::MakeArenas(const PinMemory& pin) {
+  if (chunk_arenas_ != nullptr) {
+    arenas_ = std::make_unique<BufferPool>(
+        parts_.layout->arena_elements(),
+        [arenas = *chunk_arenas_] { return arenas.MakeArena(); });
+    return;
+  }
   arenas_ = std::make_unique<BufferPool>(
       parts_.layout->arena_elements(),
       [memory = parts_.memory, bytes = ArenaBytes(),

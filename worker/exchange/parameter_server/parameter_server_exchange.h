@@ -16,7 +16,9 @@
 #include "common/parameters/chunk_ranges.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/exchange/chunk_memory.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/parameter_server/chunk_arenas.h"
 #include "worker/exchange/parameter_server/device_exchange_memory.h"
 #include "worker/exchange/parameter_server/server_connection.h"
 #include "worker/state/weights_sink.h"
@@ -26,7 +28,7 @@ namespace tributary {
 // The exchange of a worker with parameter servers: sends gradient sums and
 // receives weights over one stream per server. See Exchange for thread safety
 // and errors.
-class ParameterServerExchange final : public Exchange {
+class ParameterServerExchange final : public Exchange, private ChunkMemory {
  public:
   struct Server {
     // Address of the server, as host:port.
@@ -59,6 +61,10 @@ class ParameterServerExchange final : public Exchange {
     // sends: [chunk_begin, chunk_end), or all if chunk_end is 0.
     int chunk_begin = 0;
     int chunk_end = 0;
+    // True: the worker fetches weights, and frees the memory of gradients,
+    // chunk by chunk (see ChunkMemory). All payloads then pass through the
+    // stream.
+    bool fetches = false;
     absl::Duration connect_timeout = absl::Seconds(60);
     // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
     // null, the memory is not pinned.
@@ -97,6 +103,9 @@ class ParameterServerExchange final : public Exchange {
   }
   void ShowAssignment(const Deal& assignment) override;
   void PushInitial(Buffer arena) override;
+  ChunkMemory* chunk_memory() override {
+    return chunk_arenas_ == nullptr ? nullptr : this;
+  }
   GradientSender* SenderOf(int chunk) override { return &ConnectionFor(chunk); }
   void Finish() override;
   void FillStatistics(ProcessStatistics* statistics) const override;
@@ -105,6 +114,19 @@ class ParameterServerExchange final : public Exchange {
   ParameterServerExchange(const Options& options, const ArenaLayout* layout,
                           WeightsSink* sink);
   absl::Status Connect(const Options& options, const Connector& connect);
+  // The methods of ChunkMemory.
+  void Fetch(int chunk, int64_t version) override {
+    ConnectionFor(chunk).Fetch(chunk, version);
+  }
+  Buffer ChunkOf(const Buffer& arena, int chunk) override {
+    return chunk_arenas_->ChunkOf(arena, chunk);
+  }
+  void PushInitialChunk(int chunk, Buffer arena) override {
+    ConnectionFor(chunk).PushInitial(chunk, arena);
+  }
+  bool AwaitReleased(int64_t most, absl::Duration patience) override {
+    return chunk_arenas_->AwaitReleased(most, patience);
+  }
   // Creates shared memory for `arenas` gradient arenas, unless it already
   // exists. If this fails, gradients are sent over the streams.
   void MakeMemory(int arenas);
@@ -122,6 +144,8 @@ class ParameterServerExchange final : public Exchange {
   ExchangeParts parts_;
   const bool whole_batches_;  // See ExchangeTraits.
   const int chunk_end_;       // See Options.
+  // Null unless Options::fetches.
+  std::unique_ptr<ChunkArenas> chunk_arenas_;
   std::unique_ptr<BufferPool> arenas_;
   // Indexed by shard.
   std::vector<std::unique_ptr<ServerConnection>> connections_;

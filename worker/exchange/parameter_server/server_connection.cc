@@ -96,6 +96,13 @@ void ServerConnection::PushInitial(int chunk, const Buffer& arena) {
                 /*priority=*/0);
 }
 
+void ServerConnection::Fetch(int chunk, int64_t version) {
+  WorkerMessage message;
+  message.mutable_fetch()->set_version(version);
+  message.mutable_fetch()->add_chunk(chunk);
+  stream_->Send(message, /*priority=*/-1);
+}
+
 void ServerConnection::Push(int64_t step, NodeChunk sum) {
   absl::Status status = Failpoint("W7");
   if (status.ok() && sum.chunk == parts_->layout->chunk_count() / 2) {
@@ -192,7 +199,19 @@ bool ServerConnection::OnWeights(const Weights& weights,
   absl::StatusOr<ReceivedFloats> floats =
       parts_->weights.Take(weights, std::move(payload));
   if (!floats.ok()) return Fail(floats.status());
-  return Write(weights, *std::move(floats));
+  if (!parts_->fetches) return Write(weights, *std::move(floats));
+  WriteFetched(weights, *floats);
+  return true;
+}
+
+void ServerConnection::WriteFetched(const Weights& weights,
+                                    const ReceivedFloats& floats) {
+  float* to = nullptr;
+  if (!parts_->sink->BeginFetched(weights.chunk(), weights.version(), &to)) {
+    return;
+  }
+  parts_->weights.Write(weights.chunk(), floats, to);
+  parts_->sink->EndFetched(weights.chunk(), weights.version());
 }
 
 bool ServerConnection::Write(const Weights& weights, ReceivedFloats floats) {
@@ -324,7 +343,7 @@ bool ServerConnection::OnVersions(const WeightsInMemory& versions) {
     if (!status.ok()) return Fail(status);
     // The server has read the gradients, even if the weights are dropped here.
     Release(weights);
-    parts_->shared_bytes_received += ChunkBytes(weights.chunk());
+    if (agreed_) parts_->shared_bytes_received += ChunkBytes(weights.chunk());
     versions_.push_back(weights);
   }
   return TakeVersions();

@@ -54,6 +54,8 @@ struct ExchangeParts {
   ChunkRanges chunks;
   int first_chunk = 0;
   const ExchangeSpec::Transport transport;
+  // True if servers only announce versions, and the worker fetches values.
+  bool fetches = false;
   // True if servers answer each contribution (gradient sum) with an Outcome;
   // see ExchangeTraits::contributions_answered.
   const bool answered;
@@ -110,6 +112,8 @@ class ServerConnection final
   void ShowAssignment(const Assigned& assigned);
   // Sends version 0 of the chunk.
   void PushInitial(int chunk, const Buffer& arena);
+  // Requests a version of the chunk. Requires ExchangeParts::fetches.
+  void Fetch(int chunk, int64_t version);
   // Sends the sum. If the sum is in memory that the server shares, sends only a
   // notice.
   void Push(int64_t step, NodeChunk sum) override
@@ -160,6 +164,9 @@ class ServerConnection final
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool Write(const Weights& weights, ReceivedFloats floats)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
+  // Writes values that the worker has fetched, unless they are not needed any
+  // more.
+  void WriteFetched(const Weights& weights, const ReceivedFloats& floats);
   // Reports to the sink that the weights have been written. Writing began at
   // `begin`.
   void EndWrite(const Weights& weights, absl::Time begin);

@@ -24,11 +24,12 @@ int64_t TotalBytesOf(const std::vector<Crossing>& crossings,
 
 absl::StatusOr<std::unique_ptr<StageModel>> StageModel::Create(
     Graph graph, const DataInfo& info, int64_t max_samples, Device* device,
-    const NetworkPart& part) {
+    const NetworkPart& part, void* shared) {
   auto copies = std::make_unique<WeightCopies>();
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Network> network,
-                             Network::Create(std::move(graph), max_samples,
-                                             device, copies.get(), part));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<Network> network,
+      Network::Create(std::move(graph), max_samples, device, copies.get(), part,
+                      shared));
   return std::unique_ptr<StageModel>(
       new StageModel(std::move(copies), std::move(network), info, device));
 }

@@ -39,10 +39,11 @@ namespace tributary {
 class StageModel {
  public:
   // Returns the errors of Network::Create. `device` must outlive the result.
-  // `info` describes the data that `graph` was built for.
+  // `info` describes the data that `graph` was built for. See Network::Create
+  // for `shared`.
   static absl::StatusOr<std::unique_ptr<StageModel>> Create(
       Graph graph, const DataInfo& info, int64_t max_samples, Device* device,
-      const NetworkPart& part);
+      const NetworkPart& part, void* shared = nullptr);
 
   const NetworkStructure& structure() const { return network_->structure(); }
   // Must be called when the weights have changed, while no micro-batch is in

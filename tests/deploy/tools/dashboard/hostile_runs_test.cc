@@ -128,7 +128,7 @@ TEST_F(HostileRunsTest, ShowsTheRunningJobFirstInBoundedTimeAndMemory) {
   Write("m/server.json",
         absl::StrCat("{\"address\":\"", coordinator.address(), "\"}"));
   WriteHostileRuns();
-  const int64_t before = PeakMemoryBytes();
+  [[maybe_unused]] const int64_t before = PeakMemoryBytes();
   RunList list{RunAddressRules()};
   ASSERT_TRUE(list.AddPath(root_).ok());
   list.AwaitStatuses(absl::Seconds(60));
