@@ -16,6 +16,11 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
+int64_t BlockBytes(int64_t bytes) {
+  const auto page = static_cast<int64_t>(kHugePage);
+  return bytes < page ? bytes : (bytes + page - 1) / page * page;
+}
+
 Buffer AllocateBuffer(int64_t elements) {
   size_t bytes = static_cast<size_t>(elements) * sizeof(float);
   // Buffers that may be pinned share no page with others.

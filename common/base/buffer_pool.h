@@ -25,6 +25,10 @@ using Buffer = std::shared_ptr<float>;
 // std::bad_alloc if memory is exhausted.
 Buffer AllocateBuffer(int64_t elements);
 
+// Returns the memory that a block of `bytes` bytes takes: large blocks consist
+// of huge pages.
+int64_t BlockBytes(int64_t bytes);
+
 // A function that pins (page-locks) `bytes` bytes of host memory at `memory`,
 // so that a GPU can copy to and from it directly (see Copies::PinHostMemory).
 // The memory stays pinned for the lifetime of the returned handle. Returns null

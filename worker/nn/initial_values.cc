@@ -20,7 +20,9 @@ void WriteInitialValues(const Graph& graph, uint64_t seed,
     InitializeValues(graph.initializers()[i],
                      RandomStream{seed, RandomPurpose::kInitialization, 0,
                                   static_cast<uint32_t>(i)},
-                     parameter.size, weights + parameter.offset);
+                     std::max<int64_t>(begin - parameter.offset, 0),
+                     std::min(end - parameter.offset, parameter.size),
+                     weights + parameter.offset);
   }
 }
 

@@ -9,11 +9,11 @@
 
 namespace tributary {
 
-// Writes the initial values of all parameters that have elements in [begin,
-// end) of the arena `weights`, in host memory, and zeros to the gaps between
-// parameters there. `layout` must be the layout of graph.table(). The values of
-// parameter number p of the table are drawn from RandomStream{seed,
-// kInitialization, 0, p}, so they do not depend on the range.
+// Writes the initial values of elements [begin, end) of the arena `weights`, in
+// host memory: those of parameters, and zeros in the gaps between them.
+// `layout` must be the layout of graph.table(). The values of parameter number
+// p of the table are drawn from RandomStream{seed, kInitialization, 0, p}, so
+// they do not depend on the range.
 void WriteInitialValues(const Graph& graph, uint64_t seed,
                         const ArenaLayout& layout, int64_t begin, int64_t end,
                         float* weights);

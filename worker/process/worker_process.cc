@@ -34,6 +34,7 @@
 #include "worker/process/worker_exchange.h"
 #include "worker/process/worker_part.h"
 #include "worker/state/work_state.h"
+#include "worker/training/layer_runner.h"
 #include "worker/training/trainer.h"
 #include "worker/training/training_setup.h"
 
@@ -83,14 +84,26 @@ absl::StatusOr<std::unique_ptr<LayerwiseModel>> MakeLayers(
         "parallel.sharded_weights computes on CPUs only; start the workers "
         "with --device cpu, or leave parallel.sharded_weights out");
   }
+  const int64_t before = MemoryBytes();
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<LayerwiseModel> layers,
       LayerwiseModel::Create([&setup] { return setup.BuildGraph(); },
                              setup.layout(), setup.data().info(),
                              setup.max_samples(), device,
                              setup.job().parallel().recompute()));
-  log->Info("computes %d groups of layers, one after the other",
-            layers->groups());
+  const LayerMemory memory = LayerRunner::MemoryFor(
+      *layers, setup.layout(),
+      static_cast<int>(setup.job().batch().micro_batches()));
+  const int64_t total =
+      before + memory.weights + memory.gradients + memory.activations;
+  log->Info(
+      "computes %d groups of layers, one after the other; needs %.1f MB, of "
+      "which %.1f MB for weights, %.1f MB for gradients and %.1f MB for "
+      "activations",
+      layers->groups(), 1e-6 * static_cast<double>(total),
+      1e-6 * static_cast<double>(memory.weights),
+      1e-6 * static_cast<double>(memory.gradients),
+      1e-6 * static_cast<double>(memory.activations));
   return layers;
 }
 

@@ -35,6 +35,21 @@ std::set<int> Union(std::set<int> one, const std::set<int>& other) {
   return one;
 }
 
+// Returns the most chunks to which a group contributes.
+int64_t MostChunks(const LayerwiseModel& model) {
+  int64_t most = 0;
+  for (int i = 0; i < model.groups(); ++i) {
+    most = std::max(most, model.group(i).chunks.size());
+  }
+  return most;
+}
+
+// Returns how many chunks of gradients may wait to be sent when the worker
+// begins to compute a group.
+int64_t MostWaiting(const LayerwiseModel& model) {
+  return MostChunks(model) + kFewChunks;
+}
+
 }  // namespace
 
 class LayerRunner::Holding {
@@ -98,24 +113,27 @@ class LayerRunner::Holding {
 LayerRunner::LayerRunner(const Tools& tools, LayerwiseModel* model)
     : tools_(tools), model_(*model), memory_(*tools.exchange->chunk_memory()) {}
 
-int64_t LayerRunner::MostChunks(const LayerwiseModel& model) {
-  size_t most = 0;
+LayerMemory LayerRunner::MemoryFor(const LayerwiseModel& model,
+                                   const ArenaLayout& layout,
+                                   int micro_batches) {
+  int64_t weights = 0;
   for (int i = 0; i < model.groups(); ++i) {
     std::set<int> chunks = ChunksOf(model, i);
     if (i + 1 < model.groups()) {
       chunks = Union(std::move(chunks), ChunksOf(model, i + 1));
     }
-    most = std::max(most, chunks.size());
+    weights = std::max(weights, static_cast<int64_t>(chunks.size()));
   }
-  return static_cast<int64_t>(most);
-}
-
-int64_t LayerRunner::MostWaiting(const LayerwiseModel& model) {
-  int64_t most = 0;
-  for (int i = 0; i < model.groups(); ++i) {
-    most = std::max(most, model.group(i).chunks.size());
-  }
-  return most + kFewChunks;
+  // Sums of the micro-batches of a group: one for each level of the tree.
+  int64_t sums = 1;
+  while ((int64_t{1} << (sums - 1)) < micro_batches) ++sums;
+  const int64_t chunk_bytes = layout.chunk_elements() * int64_t{sizeof(float)};
+  LayerMemory memory;
+  memory.weights = weights * chunk_bytes;
+  memory.gradients =
+      (MostWaiting(model) + sums * MostChunks(model)) * chunk_bytes;
+  memory.activations = model.ActivationBytes(micro_batches);
+  return memory;
 }
 
 absl::Status LayerRunner::Initialize() {

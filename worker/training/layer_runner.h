@@ -15,6 +15,13 @@
 
 namespace tributary {
 
+// The most memory, in bytes, that a worker needs at a time.
+struct LayerMemory {
+  int64_t weights = 0;
+  int64_t gradients = 0;
+  int64_t activations = 0;
+};
+
 // Computes all micro-batches of a task through a group of layers before it
 // turns to the next group. Fetches the weights of a group while the group
 // before it computes, and frees them afterwards, so a step receives each weight
@@ -30,11 +37,9 @@ class LayerRunner final : public TaskRunner {
   absl::Status Train(const Task& task, StepGradients* step) override;
   absl::Status Evaluate(const Task& task) override;
 
-  // Returns the most chunks of weights that the worker holds at a time.
-  static int64_t MostChunks(const LayerwiseModel& model);
-  // Returns the most chunks of gradients that may wait to be sent when the
-  // worker begins to compute a group.
-  static int64_t MostWaiting(const LayerwiseModel& model);
+  // Returns the memory that a step of `micro_batches` micro-batches needs.
+  static LayerMemory MemoryFor(const LayerwiseModel& model,
+                               const ArenaLayout& layout, int micro_batches);
 
  private:
   // A micro-batch of the task.

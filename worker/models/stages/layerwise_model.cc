@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
 #include "worker/nn/network_cuts.h"
 #include "worker/nn/network_part.h"
@@ -105,10 +106,11 @@ absl::Status LayerwiseModel::AddSlots(int count) {
 }
 
 int64_t LayerwiseModel::ActivationBytes(int slots) const {
-  int64_t bytes = shared_bytes_ + models_.back()->structure().plan.bytes;
+  int64_t bytes = BlockBytes(shared_bytes_) +
+                  BlockBytes(models_.back()->structure().plan.bytes);
   int64_t crossing = 0;
   for (int i = 0; i + 1 < groups(); ++i) {
-    bytes += slots * models_[i]->structure().plan.kept_bytes;
+    bytes += slots * BlockBytes(models_[i]->structure().plan.kept_bytes);
     crossing = std::max(
         crossing, models_[i]->SentBytes(models_[i]->structure().max_samples));
   }

@@ -108,20 +108,24 @@ double NormalQuantile(uint32_t bits) {
 }
 
 void InitializeValues(const Initializer& initializer,
-                      const RandomStream& stream, int64_t size, float* values) {
+                      const RandomStream& stream, int64_t begin, int64_t end,
+                      float* values) {
   if (initializer.kind == Initializer::Kind::kConstant) {
-    std::fill(values, values + size, static_cast<float>(initializer.scale));
+    std::fill(values + begin, values + end,
+              static_cast<float>(initializer.scale));
     return;
   }
   const float bound = static_cast<float>(initializer.scale);
-  for (int64_t begin = 0; begin < size; begin += 4) {
-    const PhiloxBlock block = stream.Block(static_cast<uint64_t>(begin) / 4);
-    const int64_t count = std::min<int64_t>(4, size - begin);
-    for (int64_t i = 0; i < count; ++i) {
-      values[begin + i] = initializer.kind == Initializer::Kind::kUniform
-                              ? bound * (2 * UniformFloat(block[i]) - 1)
-                              : static_cast<float>(initializer.scale *
-                                                   NormalQuantile(block[i]));
+  int64_t i = begin;
+  while (i < end) {
+    const PhiloxBlock block = stream.Block(static_cast<uint64_t>(i) / 4);
+    const int64_t block_end = std::min(end, (i / 4 + 1) * 4);
+    for (; i < block_end; ++i) {
+      const uint32_t bits = block[i % 4];
+      values[i] = initializer.kind == Initializer::Kind::kUniform
+                      ? bound * (2 * UniformFloat(bits) - 1)
+                      : static_cast<float>(initializer.scale *
+                                           NormalQuantile(bits));
     }
   }
 }

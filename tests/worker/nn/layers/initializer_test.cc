@@ -14,7 +14,7 @@ const RandomStream kStream{1, RandomPurpose::kInitialization, 0, 3};
 
 std::vector<float> InitialValues(const Initializer& initializer, int64_t size) {
   std::vector<float> values(size);
-  InitializeValues(initializer, kStream, size, values.data());
+  InitializeValues(initializer, kStream, 0, size, values.data());
   return values;
 }
 
@@ -49,6 +49,25 @@ TEST(InitializerTest, NormalQuantileHasTheSameBitsEverywhere) {
 TEST(InitializerTest, ConstantIsEverywhere) {
   EXPECT_EQ(InitialValues(Initializer::Constant(0.5), 5),
             std::vector<float>({0.5f, 0.5f, 0.5f, 0.5f, 0.5f}));
+}
+
+TEST(InitializerTest, ARangeHasTheValuesOfTheWhole) {
+  constexpr int64_t kSize = 11;
+  for (const Initializer& initializer :
+       {Initializer::Constant(0.5), Initializer::FanIn(16),
+        Initializer::Normal(2)}) {
+    const std::vector<float> whole = InitialValues(initializer, kSize);
+    for (int64_t begin = 0; begin < kSize; ++begin) {
+      for (int64_t end = begin; end <= kSize; ++end) {
+        std::vector<float> wanted(kSize, -7);
+        std::copy(whole.begin() + begin, whole.begin() + end,
+                  wanted.begin() + begin);
+        std::vector<float> values(kSize, -7);
+        InitializeValues(initializer, kStream, begin, end, values.data());
+        EXPECT_EQ(values, wanted) << begin << " to " << end;
+      }
+    }
+  }
 }
 
 TEST(InitializerTest, UniformFillsItsRange) {
