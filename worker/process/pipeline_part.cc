@@ -16,8 +16,8 @@
 #include "worker/exchange/stages/network/stage_connection.h"
 #include "worker/models/stages/stage_model.h"
 #include "worker/nn/network_cuts.h"
-#include "worker/process/stage_proposal.h"
 #include "worker/process/worker_exchange.h"
+#include "worker/training/stage_proposal.h"
 
 namespace tributary {
 namespace {
@@ -31,14 +31,6 @@ absl::Status Restaged() {
   absl::Status status = absl::AbortedError("the worker gets other stages");
   status.SetPayload(kRestaged, absl::Cord());
   return status;
-}
-
-PipelineSchedule ScheduleOf(const PipelineSpec& spec) {
-  const std::string& name = PipelineSpec::Schedule_Name(spec.schedule());
-  for (const ScheduleTraits& traits : AllSchedules()) {
-    if (traits.name == name) return traits.schedule;
-  }
-  return PipelineSchedule::kZeroBubble;  // Validation refuses other values.
 }
 
 // The routes of all transfers, which are the same for all workers.
@@ -119,7 +111,7 @@ absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, setup->BuildGraph());
   TRIBUTARY_ASSIGN_OR_RETURN(const StageProposal proposal,
-                             ProposeStages(*setup, graph, part->schedule_));
+                             ProposeStages(*setup, graph));
   TRIBUTARY_ASSIGN_OR_RETURN(
       const StageSplit split,
       SplitIntoStages(graph, setup->layout(), proposal.cuts));

@@ -1,4 +1,4 @@
-#include "worker/process/stage_proposal.h"
+#include "worker/training/stage_proposal.h"
 
 #include <memory>
 #include <string>
@@ -25,7 +25,7 @@ class StageProposalTest : public testing::Test {
     EXPECT_TRUE(set.ok()) << set;
     setup_ = TrainingSetup::Create(ResolveJob(job), /*threads=*/1).value();
     graph_ = std::make_unique<Graph>(setup_->BuildGraph().value());
-    return ProposeStages(*setup_, *graph_, PipelineSchedule::kZeroBubble);
+    return ProposeStages(*setup_, *graph_);
   }
   const std::string& LayerName(size_t layer) const {
     return graph_->nodes()[layer].name;
@@ -39,7 +39,7 @@ TEST_F(StageProposalTest, MeasuresTheLayersUnlessTheJobNamesThem) {
   const StageProposal balanced = Propose("{ stages: 2 }").value();
   ASSERT_THAT(balanced.cuts, SizeIs(1));
   ASSERT_THAT(balanced.descriptions, SizeIs(2));
-  const std::string& first = LayerName(balanced.cuts[0]);
+  const std::string first = LayerName(balanced.cuts[0]);
   EXPECT_THAT(balanced.descriptions[0],
               HasSubstr("to " + LayerName(balanced.cuts[0] - 1) + ";"));
   EXPECT_THAT(balanced.descriptions[1], HasSubstr("layers " + first + " to "));
@@ -52,6 +52,20 @@ TEST_F(StageProposalTest, MeasuresTheLayersUnlessTheJobNamesThem) {
                               LayerName(named.cuts[0] - 1),
                           "stage 1: layers " + first + " to " +
                               graph_->nodes().back().name));
+}
+
+TEST_F(StageProposalTest, MeasuresNamedStagesOnRequest) {
+  const StageProposal balanced = Propose("{ stages: 2 }").value();
+  const std::string first = LayerName(balanced.cuts[0]);
+  ASSERT_TRUE(Propose("{ stages: 2 split: '" + first + "' }").ok());
+  const MeasuredStages measured = MeasureStages(*setup_, *graph_).value();
+  ASSERT_THAT(measured.cuts, SizeIs(1));
+  EXPECT_EQ(measured.input.cuts[measured.cuts[0]].layer, balanced.cuts[0]);
+  ASSERT_THAT(measured.balance.stages, SizeIs(2));
+  EXPECT_EQ(measured.balance.stages[1].begin_layer, balanced.cuts[0]);
+  for (const BalancedStage& stage : measured.balance.stages) {
+    EXPECT_GT(stage.seconds.total(), 0);
+  }
 }
 
 TEST_F(StageProposalTest, OneStageIsTheWholeModel) {
