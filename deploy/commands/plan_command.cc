@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,10 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/launch/plan/exchange_plan.h"
 #include "deploy/launch/plan/local_timing.h"
+#include "deploy/launch/plan/pipeline_inputs.h"
+#include "deploy/launch/plan/pipeline_plan.h"
+#include "deploy/launch/plan/pipeline_report.h"
+#include "deploy/launch/plan/pipeline_shape.h"
 #include "nlohmann/json.hpp"
 #include "worker/training/training_setup.h"
 #include "worker/training/training_sources.h"
@@ -47,15 +53,19 @@ std::unique_ptr<CommandLine> MakeCommandLine(PlanFlags* flags) {
       "bottleneck of a job on a cluster: with one server, several servers, "
       "servers on the workers' hosts, and all-reduce. Measures the computing "
       "time on this machine, which takes about a second, or as long as a "
-      "micro-batch of a large model. Traffic for in-memory replicas "
-      "(recovery.journal) is not included.",
+      "micro-batch of a large model. For a job with parallel.pipeline, "
+      "predicts the stages, the bubble and the step time, with and without "
+      "the pipeline. Traffic for in-memory replicas (recovery.journal) is not "
+      "included.",
       std::vector<CommandLine::Example>{
           {"plan JOB.textproto --workers 8 --bandwidth 10Gbit",
            "Eight hosts with a worker each, and one server host."},
           {"plan JOB.textproto --workers 8 --servers 4 --compute 120",
            "With a known computing time of 120 ms per step."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
-  line->AddInteger("workers", "Workers, each on a host of its own. Default 2.",
+  line->AddInteger("workers",
+                   "Workers, each on a host of its own. Default 2, or one for "
+                   "each stage of a pipeline.",
                    1, kMaxMicroBatches, &flags->workers);
   line->AddInteger("servers", "Servers. Default 1.", 1, 256, &flags->servers);
   line->AddText("bandwidth", "SPEED",
@@ -67,17 +77,18 @@ std::unique_ptr<CommandLine> MakeCommandLine(PlanFlags* flags) {
       "Compute threads of each worker. Default: this machine's cores.", 1, 1024,
       &flags->threads);
   line->AddNumber("compute",
-                  "Computing time of a worker in a step, in milliseconds. "
-                  "Default: measured on this machine.",
+                  "Computing time of a worker in a step, in milliseconds, for "
+                  "jobs without parallel.pipeline. Default: measured on this "
+                  "machine.",
                   0, 1e9, &flags->compute_ms);
   AddSetFlag(line.get(), "batch.global=64", &flags->source.sets);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
   return line;
 }
 
-absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
-                                      const PlanFlags& flags,
-                                      const TrainingSources& sources) {
+// Returns the inputs that are not measured: the job, and what the flags say.
+absl::StatusOr<PlanInputs> ReadInputs(const CommandLine& line,
+                                      const PlanFlags& flags) {
   PlanInputs inputs;
   const absl::StatusOr<double> bandwidth = ParseBandwidth(flags.bandwidth);
   if (!bandwidth.ok()) {
@@ -89,45 +100,147 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
   inputs.workers = static_cast<int>(flags.workers);
   inputs.servers = static_cast<int>(flags.servers);
   inputs.cores = UsableCores();
-  const int64_t micro_batches = inputs.job.batch().micro_batches();
-  const int64_t useful =
-      std::max<int64_t>(1, (micro_batches + flags.workers - 1) / flags.workers);
-  inputs.threads = static_cast<int>(
-      flags.threads > 0 ? flags.threads
-                        : std::min<int64_t>(inputs.cores, useful));
-  const int threads = std::min(inputs.threads, inputs.cores);
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TrainingSetup> setup,
-      TrainingSetup::Create(inputs.job, threads, &MakeCpuDevice, sources));
-  const ArenaLayout& layout = setup->layout();
-  inputs.parameters = layout.parameter_count();
-  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
-    inputs.chunk_elements.push_back(layout.ChunkSize(chunk));
-  }
-  if (line.OriginOf("compute").empty()) {
-    std::once_flag told;
-    const Pulse slow(kSilence, [&told] {
-      std::call_once(told, [] {
-        std::fputs(
-            "tributary: still measuring the computing time of a micro-batch on "
-            "this machine; --compute MS skips this\n",
-            stderr);
-      });
-    });
-    TRIBUTARY_ASSIGN_OR_RETURN(inputs.micro_batch, TimeMicroBatch(*setup));
-  } else {
-    inputs.micro_batch = EvenProfile(1e-3 * flags.compute_ms / Turns(inputs),
-                                     inputs.chunk_elements);
-  }
   inputs.server_threads = DefaultServerThreads(inputs.cores);
+  return inputs;
+}
+
+void ReadLayout(const ArenaLayout& layout, PlanInputs* inputs) {
+  inputs->parameters = layout.parameter_count();
+  inputs->chunk_elements.clear();
+  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+    inputs->chunk_elements.push_back(layout.ChunkSize(chunk));
+  }
+}
+
+// Measures a server that adds the gradients of `contributors` workers.
+absl::Status MeasurePass(const ArenaLayout& layout, int contributors,
+                         PlanInputs* inputs) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const PassTiming pass,
-      TimePass(JobOfRounds(inputs.job).optimizer(), layout.arena_elements(),
-               inputs.server_threads));
-  inputs.update_seconds_per_element = pass.update;
-  inputs.pass_seconds_per_element =
-      pass.update + (inputs.workers - 1) * pass.contribution;
+      TimePass(JobOfRounds(inputs->job).optimizer(), layout.arena_elements(),
+               inputs->server_threads));
+  inputs->update_seconds_per_element = pass.update;
+  inputs->pass_seconds_per_element =
+      pass.update + (contributors - 1) * pass.contribution;
+  return absl::OkStatus();
+}
+
+// Says, on stderr, that a measurement takes long.
+class SlowNotice {
+ public:
+  explicit SlowNotice(const char* text)
+      : text_(text), slow_(kSilence, [this] {
+          std::call_once(told_, [this] { std::fputs(text_, stderr); });
+        }) {}
+
+ private:
+  const char* const text_;
+  std::once_flag told_;
+  const Pulse slow_;
+};
+
+// Measures the computing time of a worker that computes the whole model. See
+// TimeMicroBatch for `clock`.
+absl::Status Measure(const CommandLine& line, const PlanFlags& flags,
+                     const TrainingSources& sources, TimingClock clock,
+                     PlanInputs* inputs) {
+  const int64_t micro_batches = inputs->job.batch().micro_batches();
+  const int64_t useful = std::max<int64_t>(
+      1, (micro_batches + inputs->workers - 1) / inputs->workers);
+  inputs->threads = static_cast<int>(
+      flags.threads > 0 ? flags.threads
+                        : std::min<int64_t>(inputs->cores, useful));
+  const int threads = std::min(inputs->threads, inputs->cores);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainingSetup> setup,
+      TrainingSetup::Create(inputs->job, threads, &MakeCpuDevice, sources));
+  ReadLayout(setup->layout(), inputs);
+  if (line.OriginOf("compute").empty()) {
+    SlowNotice notice(
+        "tributary: still measuring the computing time of a micro-batch on "
+        "this machine; --compute MS skips this\n");
+    TRIBUTARY_ASSIGN_OR_RETURN(inputs->micro_batch,
+                               TimeMicroBatch(*setup, clock));
+  } else {
+    inputs->micro_batch = EvenProfile(1e-3 * flags.compute_ms / Turns(*inputs),
+                                      inputs->chunk_elements);
+  }
+  return MeasurePass(setup->layout(), inputs->workers, inputs);
+}
+
+// Measures the layers of a pipeline.
+absl::StatusOr<PipelineInputs> MeasurePipelineInputs(
+    const CommandLine& line, const PlanFlags& flags,
+    const TrainingSources& sources, PlanInputs exchange) {
+  if (!line.OriginOf("compute").empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        line.OriginOf("compute"),
+        ": does not apply to a job with parallel.pipeline, whose layers are "
+        "measured one by one; leave it out"));
+  }
+  if (line.OriginOf("workers").empty()) {
+    exchange.workers =
+        std::max(exchange.workers, exchange.job.parallel().pipeline().stages());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckPipelineWorkers(exchange.job, exchange.workers));
+  PipelineInputs inputs;
+  {
+    SlowNotice notice(
+        "tributary: still measuring the layers on this machine\n");
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const std::unique_ptr<TrainingSetup> setup,
+        TrainingSetup::Create(exchange.job, /*threads=*/1, &MakeCpuDevice,
+                              sources));
+    TRIBUTARY_ASSIGN_OR_RETURN(inputs, MeasurePipeline(*setup));
+    ReadLayout(setup->layout(), &exchange);
+    TRIBUTARY_RETURN_IF_ERROR(MeasurePass(
+        setup->layout(),
+        PipelineShapeOf(exchange.job, exchange.workers).replicas, &exchange));
+  }
+  if (inputs.whole_bytes <= inputs.free_bytes) {
+    PlanInputs whole = exchange;
+    whole.job.mutable_parallel()->clear_pipeline();
+    whole.workers = static_cast<int>(
+        std::min<int64_t>(whole.workers, whole.job.batch().micro_batches()));
+    // Other programs hardly change the times of layers, which are short.
+    const absl::Status measured =
+        Measure(line, flags, sources, TimingClock::kThreadCpu, &whole);
+    if (!measured.ok() && !absl::IsResourceExhausted(measured)) return measured;
+    if (measured.ok()) {
+      TRIBUTARY_RETURN_IF_ERROR(
+          ScaleLayers(whole.micro_batch.seconds, &inputs.stages));
+      inputs.whole = std::move(whole);
+    }
+  }
+  inputs.exchange = std::move(exchange);
   return inputs;
+}
+
+void Print(const PlanFlags& flags, const std::string& text,
+           const nlohmann::ordered_json& json) {
+  std::fputs(
+      flags.json ? absl::StrCat(json.dump(), "\n").c_str() : text.c_str(),
+      stdout);
+}
+
+absl::Status RunPlan(const CommandLine& line, const PlanFlags& flags,
+                     const TrainingSources& sources) {
+  TRIBUTARY_ASSIGN_OR_RETURN(PlanInputs inputs, ReadInputs(line, flags));
+  if (inputs.job.parallel().has_pipeline()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const PipelineInputs pipeline,
+        MeasurePipelineInputs(line, flags, sources, std::move(inputs)));
+    TRIBUTARY_ASSIGN_OR_RETURN(const PipelinePlan plan, PlanPipeline(pipeline));
+    Print(flags, FormatPipelinePlan(pipeline, plan),
+          PipelinePlanJson(pipeline, plan));
+    return absl::OkStatus();
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Measure(line, flags, sources, TimingClock::kWall, &inputs));
+  TRIBUTARY_ASSIGN_OR_RETURN(const ExchangePlan plan, PlanExchange(inputs));
+  Print(flags, FormatPlan(inputs, plan), PlanJson(inputs, plan));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -140,16 +253,8 @@ int RunPlanCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  const absl::StatusOr<PlanInputs> inputs = MakeInputs(*line, flags, sources);
-  if (!inputs.ok()) return ReportError(inputs.status());
-  const absl::StatusOr<ExchangePlan> plan = PlanExchange(*inputs);
-  if (!plan.ok()) return ReportError(plan.status());
-  if (flags.json) {
-    std::printf("%s\n", PlanJson(*inputs, *plan).dump().c_str());
-  } else {
-    std::fputs(FormatPlan(*inputs, *plan).c_str(), stdout);
-  }
-  return kExitDone;
+  const absl::Status done = RunPlan(*line, flags, sources);
+  return done.ok() ? kExitDone : ReportError(done);
 }
 
 }  // namespace tributary

@@ -17,22 +17,14 @@
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
 #include "common/text/counted.h"
+#include "deploy/launch/plan/plan_units.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
 
-// Size of a message's fields before its payload, with gRPC's and HTTP/2's
-// framing: 5 bytes, and 9 per 16 KiB.
-constexpr double kMessageBytes = 40;
-constexpr double kFrameBytes = 9.0 / 16384;
-
 // The advice omits changes that save a smaller fraction of a step than this.
 constexpr double kWorthTelling = 0.05;
-
-double OnWire(double payload_bytes) {
-  return payload_bytes * (1 + kFrameBytes) + kMessageBytes;
-}
 
 std::vector<int> Hosts(int first, int count) {
   std::vector<int> hosts(count);
@@ -79,7 +71,8 @@ class Planner {
       const auto payload = static_cast<double>(
           ExpectedPayloadBytes(inputs.job.exchange(), elements));
       // Every worker receives the weights of each step.
-      load_.chunks.push_back({OnWire(payload), at_once_ * OnWire(payload)});
+      load_.chunks.push_back(
+          {BytesOnWire(payload), at_once_ * BytesOnWire(payload)});
       bytes_.up += load_.chunks.back().up;
       bytes_.down += load_.chunks.back().down;
       elements_ += static_cast<double>(elements);
@@ -145,8 +138,8 @@ class Planner {
     row.name = "all-reduce";
     row.bytes_out = row.bytes_in =
         AllReduceLaw(inputs_.workers) *
-        OnWire(elements_ * static_cast<double>(WireDtypeBytes(
-                               inputs_.job.exchange().wire_dtype())));
+        BytesOnWire(elements_ * static_cast<double>(WireDtypeBytes(
+                                    inputs_.job.exchange().wire_dtype())));
     row.hosts.assign(inputs_.workers, {row.bytes_out, row.bytes_in});
     row.busiest = "every host's link";
     ExchangeTimes times;
@@ -294,17 +287,6 @@ class Planner {
   double payload_ = 0;
 };
 
-std::string Milliseconds(double seconds) {
-  const double ms = 1e3 * seconds;
-  return absl::StrFormat(ms < 10 ? "%.2f" : ms < 100 ? "%.1f" : "%.0f", ms);
-}
-
-std::string Bytes(double bytes) {
-  if (bytes < 1e6) return absl::StrFormat("%.3g kB", bytes / 1e3);
-  if (bytes < 1e9) return absl::StrFormat("%.3g MB", bytes / 1e6);
-  return absl::StrFormat("%.3g GB", bytes / 1e9);
-}
-
 // The placement of the primary in PyTorch's DataParallel.
 ProcessHosts PrimaryHost(const PlanInputs& inputs) {
   return {Hosts(0, inputs.workers), {0}};
@@ -341,7 +323,7 @@ std::string Advice(PlanInputs inputs) {
                             const ProcessHosts& moved) {
     const double shorter = StepWith(changed, moved);
     if (shorter > step * (1 - kWorthTelling)) return;
-    ways.push_back(absl::StrCat(way, ": ", Milliseconds(shorter), " ms"));
+    ways.push_back(absl::StrCat(way, ": ", PlanMilliseconds(shorter), " ms"));
     step = shorter;
     inputs = changed;
     placement = moved;
@@ -423,17 +405,17 @@ std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
       "%s: %s parameters in %s; each worker sends and receives %s per step\n"
       "%s with %s%s, links of %s; computing takes %s ms per step\n\n",
       inputs.job.name(), absl::StrFormat("%.4g M", 1e-6 * inputs.parameters),
-      Counted(inputs.chunk_elements.size(), "chunk"), Bytes(plan.bytes),
+      Counted(inputs.chunk_elements.size(), "chunk"), PlanBytes(plan.bytes),
       Counted(inputs.workers, "worker"), Counted(inputs.threads, "thread"),
       inputs.workers == 1 ? "" : " each", FormatBandwidth(inputs.bandwidth),
-      Milliseconds(plan.compute_seconds));
+      PlanMilliseconds(plan.compute_seconds));
   absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", "", "out", "in",
                         "link ms", "step ms", "bottleneck");
   for (const PlannedExchange& row : plan.rows) {
     absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", row.name,
-                          Bytes(row.bytes_out), Bytes(row.bytes_in),
-                          Milliseconds(row.link_seconds),
-                          Milliseconds(row.step_seconds), row.bottleneck);
+                          PlanBytes(row.bytes_out), PlanBytes(row.bytes_in),
+                          PlanMilliseconds(row.link_seconds),
+                          PlanMilliseconds(row.step_seconds), row.bottleneck);
   }
   absl::StrAppend(&text, "\n", plan.advice, "\n");
   return text;

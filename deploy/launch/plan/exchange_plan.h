@@ -14,10 +14,6 @@
 
 namespace tributary {
 
-// Fraction of a link's bits that carry payload: TCP over IPv4 in Ethernet
-// frames of 1,500 bytes carries 1,448 of 1,538 bytes on the wire.
-inline constexpr double kPayloadShare = 1448.0 / 1538.0;
-
 // The inputs of PlanExchange, which predicts the time of a step. Times are in
 // seconds.
 struct PlanInputs {

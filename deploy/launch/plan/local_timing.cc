@@ -1,5 +1,7 @@
 #include "deploy/launch/plan/local_timing.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -25,16 +27,35 @@ constexpr double kPassSeconds = 0.05;
 // Number of elements that exceed the caches: 16 MiB for each array of a thread.
 constexpr int64_t kPassElements = 1 << 22;
 
-double SecondsSince(absl::Time start) {
-  return absl::ToDoubleSeconds(absl::Now() - start);
-}
+// The time since its creation.
+class Stopwatch {
+ public:
+  explicit Stopwatch(TimingClock clock)
+      : clock_(clock == TimingClock::kWall ? CLOCK_MONOTONIC
+                                           : CLOCK_THREAD_CPUTIME_ID),
+        start_(Now()) {}
+
+  double seconds() const { return Now() - start_; }
+
+ private:
+  double Now() const {
+    timespec now = {};
+    clock_gettime(clock_, &now);
+    return static_cast<double>(now.tv_sec) +
+           1e-9 * static_cast<double>(now.tv_nsec);
+  }
+
+  const clockid_t clock_;
+  const double start_;
+};
 
 // Records when a micro-batch needs weights.
 class TimedWeights final : public WeightsView {
  public:
-  // `needed_at` must outlive this object and has an element for each chunk.
-  TimedWeights(const float* data, const ArenaLayout& layout, absl::Time start,
-               std::vector<double>* needed_at)
+  // `start` and `needed_at` must outlive this object. `needed_at` has an
+  // element for each chunk.
+  TimedWeights(const float* data, const ArenaLayout& layout,
+               const Stopwatch& start, std::vector<double>* needed_at)
       : WeightsView(data),
         chunk_elements_(layout.chunk_elements()),
         start_(start),
@@ -44,22 +65,23 @@ class TimedWeights final : public WeightsView {
     int64_t chunk = begin / chunk_elements_;
     for (; chunk * chunk_elements_ < end; ++chunk) {
       double& at = needed_at_[chunk];
-      if (at < 0) at = SecondsSince(start_);
+      if (at < 0) at = start_.seconds();
     }
     return true;
   }
 
  private:
   const int64_t chunk_elements_;
-  const absl::Time start_;
+  const Stopwatch& start_;
   std::vector<double>& needed_at_;
 };
 
 // Records when the gradients of a micro-batch are final.
 class TimedGradients final : public GradientSink {
  public:
-  // `ready_at` must outlive this object and has an element for each chunk.
-  TimedGradients(float* data, const ArenaLayout& layout, absl::Time start,
+  // `start` and `ready_at` must outlive this object. `ready_at` has an element
+  // for each chunk.
+  TimedGradients(float* data, const ArenaLayout& layout, const Stopwatch& start,
                  std::vector<double>* ready_at)
       : GradientSink(data),
         layout_(layout),
@@ -69,13 +91,13 @@ class TimedGradients final : public GradientSink {
 
   void Ready(int64_t begin) override {
     while (next_ >= 0 && layout_.ChunkBegin(next_) >= begin) {
-      ready_at_[next_--] = SecondsSince(start_);
+      ready_at_[next_--] = start_.seconds();
     }
   }
 
  private:
   const ArenaLayout& layout_;
-  const absl::Time start_;
+  const Stopwatch& start_;
   std::vector<double>& ready_at_;
   int next_;  // Chunks above it are final.
 };
@@ -87,7 +109,8 @@ bool EnoughRepetitions(int repetitions, absl::Duration elapsed) {
   return repetitions > kMinRepetitions && elapsed >= kMicroBatchTime;
 }
 
-absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
+absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup,
+                                              TimingClock clock) {
   const ArenaLayout& layout = setup.layout();
   BufferPool arenas(layout.arena_elements());
   const Buffer weights = arenas.Take();
@@ -131,12 +154,12 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
     ComputeProfile profile;
     profile.needed_at.assign(layout.chunk_count(), -1);
     profile.ready_at.assign(layout.chunk_count(), -1);
-    const absl::Time begin = absl::Now();
+    const Stopwatch begin(clock);
     TimedGradients sink(gradients[0].get(), layout, begin, &profile.ready_at);
     compute(
         /*thread=*/0,
         TimedWeights(weights.get(), layout, begin, &profile.needed_at), &sink);
-    profile.seconds = SecondsSince(begin);
+    profile.seconds = begin.seconds();
     for (double& at : profile.needed_at) at = std::max(at, 0.0);
     for (double& at : profile.ready_at) {
       if (at < 0) at = profile.seconds;

@@ -17,13 +17,21 @@ namespace tributary {
 // at least one repetition and ten seconds.
 bool EnoughRepetitions(int repetitions, absl::Duration elapsed);
 
+enum class TimingClock {
+  kWall,
+  // CPU time of the thread, which other programs on the machine hardly change.
+  // Only for CPU devices.
+  kThreadCpu,
+};
+
 // Times forward and backward of one micro-batch, with initial weights, on one
 // of the compute threads of `setup`, while the other threads do the same.
 // Records when each chunk's weights are first read and when its gradient is
 // final. Repeats this until EnoughRepetitions returns true. Returns the profile
 // of the repetition with the median time, ignoring the first repetition unless
 // it is the only one. Returns the errors of Model::ForwardBackward.
-absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
+absl::StatusOr<ComputeProfile> TimeMicroBatch(
+    const TrainingSetup& setup, TimingClock clock = TimingClock::kWall);
 
 // The time, in seconds per element, in which a server adds gradients and
 // updates the weights in its memory. Measured by TimePass.

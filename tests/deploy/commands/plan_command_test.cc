@@ -1,4 +1,5 @@
 // What the command prints, and that what it says of bytes is what a run sends.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -95,6 +96,50 @@ TEST(PlanTest, ForeseesTheBytesOfARun) {
               0.01);
   const double sent = run(1)["bytes_sent"];
   EXPECT_NEAR(sent / (steps_and_first * plan["bytes"].get<double>()), 1, 0.01);
+}
+
+constexpr char kTwoStages[] = "parallel.pipeline={ stages: 2 }";
+
+TEST(PlanTest, PredictsAPipeline) {
+  const nlohmann::json plan =
+      Plan({"--workers", "5", "--threads", "1", "--set", kTwoStages});
+  EXPECT_EQ(plan["replicas"], 2);
+  EXPECT_EQ(plan["spares"], 1);
+  EXPECT_EQ(plan["micro_batches"], 2);
+  ASSERT_EQ(plan["stages"].size(), 2u);
+  double slowest = 0;
+  for (const nlohmann::json& stage : plan["stages"]) {
+    EXPECT_GT(stage["layers"], 0);
+    EXPECT_GT(stage["memory_bytes"], 0);
+    slowest = std::max(slowest, stage["forward_ms"].get<double>() +
+                                    stage["backward_input_ms"].get<double>() +
+                                    stage["backward_weights_ms"].get<double>());
+  }
+  EXPECT_GT(plan["stages"][0]["boundary_bytes"], 0);
+  for (const char* key : {"one_server", "one_host"}) {
+    EXPECT_GE(Row(plan, key)["step_ms"], 2 * slowest) << key;
+    EXPECT_GT(Row(plan, key)["whole_model_step_ms"], 0) << key;
+  }
+}
+
+TEST(PlanTest, HasAWorkerForEachStage) {
+  EXPECT_EQ(Plan({"--set", "parallel.pipeline={ stages: 3 }"})["workers"], 3);
+}
+
+TEST(PlanTest, RefusesWhatAPipelineCannotDo) {
+  const std::string job = WriteJob(MakeTestFolder());
+  const std::vector<std::vector<std::string>> bad = {
+      {"--workers", "1", "--set", kTwoStages},
+      {"--workers", "64", "--set", kTwoStages},
+      {"--compute", "10", "--set", kTwoStages},
+      {"--set", "parallel.pipeline={ stages: 60 }"},
+      {"--set", "parallel.pipeline={ stages: 2 split: 'nothing' }"}};
+  for (const std::vector<std::string>& flags : bad) {
+    std::vector<std::string> arguments = {kTributary, "plan", job};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const CommandResult result = RunExpecting(2, arguments);
+    EXPECT_THAT(result.standard_output, testing::IsEmpty());
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_split.h"
 #include "common/plan/exchange_traffic.h"
+#include "deploy/launch/plan/plan_units.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
