@@ -120,10 +120,23 @@ absl::Status ReadWorkers(const CommandLine& line, const TrainFlags& flags,
 
 // Returns "8 workers can compute at the same time, because batch.micro_batches
 // is 8".
-std::string WhoCanCompute(int64_t most) {
+std::string WhoCanCompute(const JobSpec& job) {
   return absl::StrCat(
-      most, most == 1 ? " worker" : " workers",
-      " can compute at the same time, because batch.micro_batches is ", most);
+      Counted(MostComputing(job), "worker"),
+      " can compute at the same time, because batch.micro_batches is ",
+      job.batch().micro_batches(),
+      job.parallel().has_pipeline()
+          ? absl::StrCat(" and parallel.pipeline.stages is ",
+                         job.parallel().pipeline().stages())
+          : "");
+}
+
+// Returns whether `spares` workers more than `workers` are too few for another
+// replica of a pipeline.
+bool StandBy(const JobSpec& job, int64_t workers, int64_t spares) {
+  const int64_t stages = job.parallel().pipeline().stages();
+  return stages > 0 && workers >= stages &&
+         (workers + spares) / stages == workers / stages;
 }
 
 // Limits the number of workers to those that can compute, and rejects spares
@@ -133,24 +146,27 @@ absl::Status FitWorkers(const CommandLine& line, const TrainFlags& flags,
   const int64_t most = MostComputing(plan->job);
   if (plan->workers.most > most) {
     if (!flags.workers.empty()) {
-      *remark =
-          absl::StrCat(line.OriginOf("workers"), " ", flags.workers, ": ",
-                       WhoCanCompute(most), ", so no more are started; raise ",
-                       "batch.micro_batches to use more, or add --spares N for "
-                       "workers that stand by");
+      *remark = absl::StrCat(
+          line.OriginOf("workers"), " ", flags.workers, ": ",
+          WhoCanCompute(plan->job), ", so no more are started; raise ",
+          "batch.micro_batches to use more, or add --spares N for "
+          "workers that stand by");
     }
     plan->workers.most = most;
     plan->workers.fewest = std::min(plan->workers.fewest, most);
   }
   plan->spares = flags.spares;
-  if (plan->spares == 0 || plan->workers.most == most) return absl::OkStatus();
+  if (plan->spares == 0 || plan->workers.most == most ||
+      StandBy(plan->job, plan->workers.most, plan->spares)) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       line.OriginOf("spares"), " ", flags.spares, ": ",
       most > kMostTrainWorkers
           ? std::string("in consistency mode asynchronous every worker "
                         "computes; raise --workers instead")
           : absl::StrCat(
-                WhoCanCompute(most), ", and ", plan->workers.most,
+                WhoCanCompute(plan->job), ", and ", plan->workers.most,
                 " are requested, so none would stand by; add --workers ",
                 most)));
 }

@@ -33,9 +33,12 @@ absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
 }
 
 int64_t MostComputing(const JobSpec& job) {
-  return ResolveExchange(job).whole_batches
-             ? std::numeric_limits<int64_t>::max()
-             : job.batch().micro_batches();
+  if (ResolveExchange(job).whole_batches) {
+    return std::numeric_limits<int64_t>::max();
+  }
+  const int64_t workers_of_replica =
+      job.parallel().has_pipeline() ? job.parallel().pipeline().stages() : 1;
+  return workers_of_replica * job.batch().micro_batches();
 }
 
 }  // namespace tributary

@@ -29,8 +29,9 @@ absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
                                              int64_t limit);
 
 // Returns the number of workers that can compute at the same time. This is the
-// number of micro-batches, because each worker needs one of its own. In
-// consistency mode asynchronous there is no limit, and the result is the
+// number of micro-batches, because each worker needs one of its own or, with a
+// pipeline, each replica with a worker for each stage. In consistency mode
+// asynchronous there is no limit, and the result is the
 // maximum of int64_t. `job` must be a result of ResolveJob.
 int64_t MostComputing(const JobSpec& job);
 

@@ -39,6 +39,9 @@ TEST(WorkerCountTest, MicroBatchesLimitHowManyCompute) {
   EXPECT_EQ(MostComputing(job), 8);
   job.mutable_exchange()->mutable_all_reduce();
   EXPECT_EQ(MostComputing(job), 8);
+  job.mutable_parallel()->mutable_pipeline()->set_stages(3);
+  EXPECT_EQ(MostComputing(job), 24);
+  job.clear_parallel();
   // Each of these workers computes whole batches.
   job.mutable_exchange()
       ->mutable_parameter_server()
