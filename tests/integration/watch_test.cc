@@ -133,6 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         "", "exchange.transport=WIRE", "clip_norm=1",
         "exchange.parameter_server.consistency.stale_synchronous.staleness=1",
+        "parallel.pipeline={ stages: 2 }",
         "exchange.parameter_server.consistency.asynchronous={}",
         "exchange.parameter_server.consistency.local_steps.inner_steps=4",
         "exchange.all_reduce.backend=GLOO"));

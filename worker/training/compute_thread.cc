@@ -1,5 +1,7 @@
 #include "worker/training/compute_thread.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/monotonic_clock.h"
 
@@ -25,12 +27,15 @@ ComputeThread::ComputeThread(int number, ComputeThreadTimer* timer,
     : timer_(timer), recorder_(recorder) {
   if (recorder == nullptr) return;
   track_ = recorder->DefineTrack(absl::StrCat("compute ", number));
-  for (int i = 0; i < kActivities; ++i) {
-    activities_[i] = recorder->DefineName(SpanName(static_cast<Activity>(i)));
-  }
   for (const std::string& name : layers) {
     layers_.push_back(recorder->DefineName(name));
   }
+}
+
+int ComputeThread::NameOf(const char* span) {
+  const auto [found, added] = names_.try_emplace(span);
+  if (added) found->second = recorder_->DefineName(span);
+  return found->second;
 }
 
 void ComputeThread::Begin(int64_t step, int64_t item) {
@@ -45,22 +50,30 @@ void ComputeThread::End() {
   traced_ = false;
 }
 
-void ComputeThread::Switch(Activity next) {
+void ComputeThread::ShowStages(int begin, int end) {
+  if (recorder_ == nullptr) return;
+  track_ = recorder_->DefineTrack(absl::StrCat(
+      "stage ", begin, end - begin > 1 ? absl::StrCat(" to ", end - 1) : ""));
+}
+
+void ComputeThread::Switch(Activity next) { Switch(next, SpanName(next)); }
+
+void ComputeThread::Switch(Activity next, const char* span) {
   const Activity was = timer_->activity();
   timer_->Switch(next);
+  const char* const ended = std::exchange(span_, span);
   if (!traced_) return;
   const absl::Time now = MonotonicNow();
   if (was != Activity::kIdle) {
-    recorder_->Span(activities_[static_cast<int>(was)], track_, since_, now,
-                    about_);
+    recorder_->Span(NameOf(ended), track_, since_, now, about_);
   }
   since_ = now;
 }
 
 void ComputeThread::Waited(int64_t step, absl::Time begin) {
   if (recorder_ == nullptr || !recorder_->Wants(step)) return;
-  recorder_->Span(activities_[static_cast<int>(Activity::kExchange)], track_,
-                  begin, MonotonicNow(), {step});
+  recorder_->Span(NameOf(SpanName(Activity::kExchange)), track_, begin,
+                  MonotonicNow(), {step});
 }
 
 absl::Duration ComputeThread::MicroBatchTime() const {

@@ -2,9 +2,9 @@
 #ifndef TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_H_
 #define TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +15,10 @@
 #include "worker/training/compute_thread_timer.h"
 
 namespace tributary {
+
+// What the trace calls the backward pass for weights of a pipeline, if it is
+// separate.
+inline constexpr char kWeightsSpan[] = "backward for weights";
 
 // Measures the activities of a compute thread and, in the traced steps (see
 // OutputSpec.trace), records when the thread switches between them and when it
@@ -32,6 +36,11 @@ class ComputeThread final : public StepObserver {
   void Begin(int64_t step, int64_t item);
   void End();
   void Switch(Activity next);
+  // Like Switch. The trace calls the activity `span`, a string literal.
+  void Switch(Activity next, const char* span);
+  // Shows the thread on a track of the trace for the stages [begin, end) of a
+  // pipeline from now on.
+  void ShowStages(int begin, int end);
   // Records that the thread has waited from `begin` until now to begin the
   // step.
   void Waited(int64_t step, absl::Time begin);
@@ -49,11 +58,16 @@ class ComputeThread final : public StepObserver {
   void OnLayer(int layer, absl::Time begin, absl::Time end) override;
 
  private:
+  int NameOf(const char* span);
+
   ComputeThreadTimer* const timer_;
   TraceRecorder* const recorder_;
   int track_ = 0;
-  std::array<int, kActivities> activities_{};  // Names.
-  std::vector<int> layers_;                    // Names.
+  const char* span_ = nullptr;  // Of the current activity.
+  // The recorder's names of spans. A span is named when it is first recorded,
+  // which takes the recorder's lock.
+  std::map<const char*, int> names_;
+  std::vector<int> layers_;  // Names.
   std::function<void()> device_busy_;
   bool traced_ = false;
   TraceRecorder::About about_;

@@ -29,6 +29,7 @@ StageRunner::StageRunner(Options options)
   for (const StageSplit::Part& part : part_.split->parts) {
     if (Computes(part.to) && !Computes(part.from)) receives_parts_ = true;
   }
+  options_.compute->ShowStages(part_.begin_stage, part_.end_stage);
 }
 
 StageSplit::Range StageRunner::ContributedElements() const {
@@ -100,10 +101,16 @@ absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
   return absl::OkStatus();
 }
 
+void StageRunner::BeginItem(const Task& task, int64_t number) {
+  // What the thread did until now was for another item.
+  options_.compute->Switch(Activity::kIdle);
+  options_.compute->Begin(task.version, number);
+}
+
 absl::Status StageRunner::Run(const Task& task, PipelinePass pass,
                               InFlight* item, const TaskWeights& weights,
                               StepGradients* step) {
-  options_.compute->Begin(task.version, item->number);
+  BeginItem(task, item->number);
   switch (pass) {
     case PipelinePass::kForward:
       return Forward(task, item, weights, step);
@@ -119,7 +126,7 @@ absl::Status StageRunner::Run(const Task& task, PipelinePass pass,
 }
 
 absl::Status StageRunner::Weights(const Task& task, InFlight* item) {
-  options_.compute->Switch(Activity::kBackward);
+  options_.compute->Switch(Activity::kBackward, kWeightsSpan);
   if (!receives_parts_ || model_.backward_needs_parts()) {
     model_.Weights(item->slot);
     return Finish(task, item);
@@ -134,8 +141,9 @@ absl::Status StageRunner::FinishWaiting(const Task& task, bool all) {
     InFlight* const item = waiting_.front();
     if (!all && !PartsArrived(task, *item)) break;
     waiting_.pop_front();
+    BeginItem(task, item->number);
     TRIBUTARY_RETURN_IF_ERROR(ReceiveParts(task, item));
-    options_.compute->Switch(Activity::kBackward);
+    options_.compute->Switch(Activity::kBackward, kWeightsSpan);
     model_.FinishWeights(item->slot);
     TRIBUTARY_RETURN_IF_ERROR(Finish(task, item));
   }
@@ -313,7 +321,7 @@ absl::Status StageRunner::Evaluate(const Task& task) {
                             /*device=*/nullptr, /*observer=*/nullptr);
   if (!AwaitWeights(weights)) return GivenUp();
   for (const int64_t piece : task.items) {
-    options_.compute->Begin(task.version, piece);
+    BeginItem(task, piece);
     TRIBUTARY_RETURN_IF_ERROR(EvaluatePiece(task, piece, weights.data()));
   }
   return absl::OkStatus();
@@ -360,7 +368,7 @@ absl::StatusOr<ReceivedTransfer> StageRunner::Receive(const Task& task,
                                                       int boundary,
                                                       StageTransfer::Kind kind,
                                                       int64_t bytes) {
-  options_.compute->Switch(Activity::kExchange);
+  options_.compute->Switch(Activity::kExchange, WaitName(kind));
   TRIBUTARY_ASSIGN_OR_RETURN(
       ReceivedTransfer received,
       part_.transfers->Receive(task.generation, stage,
@@ -377,7 +385,7 @@ absl::Status StageRunner::Send(const Task& task, int stage,
                                const InFlight& item, int boundary,
                                StageTransfer::Kind kind,
                                const std::vector<absl::string_view>& parts) {
-  options_.compute->Switch(Activity::kExchange);
+  options_.compute->Switch(Activity::kExchange, SendName(kind));
   return part_.transfers->Send(task.generation, stage,
                                {task.version, item.number, boundary, kind},
                                {item.sample_count, item.loss_sum}, parts);

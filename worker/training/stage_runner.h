@@ -91,6 +91,9 @@ class StageRunner final : public TaskRunner {
     std::unique_ptr<LeafGradients> gradients;
   };
 
+  // Traces what follows as work for this micro-batch, or piece of the held-out
+  // data.
+  void BeginItem(const Task& task, int64_t number);
   absl::Status Run(const Task& task, PipelinePass pass, InFlight* item,
                    const TaskWeights& weights, StepGradients* step);
   absl::Status Weights(const Task& task, InFlight* item);

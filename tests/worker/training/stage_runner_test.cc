@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -16,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/job/job.h"
 #include "common/pipeline/pipeline_schedule.h"
+#include "common/trace/trace_recorder.h"
 #include "gtest/gtest.h"
 #include "tests/support/tiny_jobs.h"
 #include "tests/worker/training/trainer_fixture.h"
@@ -122,6 +124,10 @@ class RecordingWorker {
   const TrainingSetup& setup() const { return *setup_; }
   const Sums& sums() const { return sums_; }
   const std::vector<WorkerReport>& reports() const { return reports_; }
+  TraceRecords TakeTrace() {
+    return *recorder_.Take(ClockOffset::OfCoordinator(),
+                           TraceRecorder::kCapacity, /*last=*/true);
+  }
 
   // Computes leaves [begin, end), in stages unless `stages` is null. Then
   // evaluates all pieces.
@@ -130,7 +136,7 @@ class RecordingWorker {
     for (int leaf = begin; leaf < end; ++leaf) task_.items.push_back(leaf);
     TrainingBatches batches(setup_.get());
     ComputeThreadTimer timer(&absl::Now);
-    ComputeThread compute(0, &timer, /*recorder=*/nullptr, {});
+    ComputeThread compute(0, &timer, &recorder_, {});
     StageRunner::Options options;
     options.part = *stages;
     options.setup = setup_.get();
@@ -164,7 +170,21 @@ class RecordingWorker {
   Task task_;
   Sums sums_;
   std::vector<WorkerReport> reports_;
+  TraceRecorder recorder_{TracedSteps{0, 100}};
 };
+
+// The micro-batches of a worker's training spans, by name and track.
+using TracedItems =
+    std::map<std::pair<std::string, std::string>, std::set<int>>;
+
+TracedItems ItemsOf(const TraceRecords& trace) {
+  TracedItems items;
+  for (const TraceRecords::Record& record : trace.record()) {
+    items[{trace.name(record.name()), trace.track(record.track())}].insert(
+        record.micro_batch());
+  }
+  return items;
+}
 
 struct Case {
   const char* family;
@@ -199,9 +219,11 @@ class StageRunnerTest : public testing::TestWithParam<Case> {
   }
 
   // Computes leaves [begin, end) with workers that compute `stages_of` stages
-  // each. Returns all sums and reports.
+  // each. Returns all sums and reports, and the workers' traces in `traces`
+  // unless it is null.
   static std::pair<Sums, std::vector<WorkerReport>> Compute(
-      const Case& c, const std::vector<int>& stages_of, int begin, int end) {
+      const Case& c, const std::vector<int>& stages_of, int begin, int end,
+      std::vector<TraceRecords>* traces = nullptr) {
     const JobSpec job = Job(c.family);
     std::vector<std::unique_ptr<RecordingWorker>> workers;
     for (size_t i = 0; i < stages_of.size(); ++i) {
@@ -261,6 +283,7 @@ class StageRunnerTest : public testing::TestWithParam<Case> {
       for (const WorkerReport& report : workers[i]->reports()) {
         all.second.push_back(report);
       }
+      if (traces != nullptr) traces->push_back(workers[i]->TakeTrace());
     }
     return all;
   }
@@ -299,6 +322,34 @@ TEST_P(StageRunnerTest, StagesSendTheSumsAndResultsOfTheWholeNetwork) {
                   wanted.second[i].SerializeAsString());
       }
     }
+  }
+}
+
+TEST_P(StageRunnerTest, TracesEveryPassAndTransfer) {
+  const Case& c = GetParam();
+  std::vector<TraceRecords> traces;
+  Compute(c, std::vector<int>(c.stages, 1), 0, kLeaves, &traces);
+  ASSERT_EQ(traces.size(), static_cast<size_t>(c.stages));
+  std::set<int> all;
+  for (int s = 0; s < c.stages; ++s) {
+    const TracedItems items = ItemsOf(traces[s]);
+    const std::string track = absl::StrCat("stage ", s);
+    const auto of = [&](const char* name) {
+      const auto found = items.find({name, track});
+      return found == items.end() ? std::set<int>() : found->second;
+    };
+    if (s == 0) all = of("forward");
+    EXPECT_FALSE(all.empty());
+    EXPECT_EQ(of("forward"), all) << s;
+    EXPECT_EQ(of("backward"), all) << s;
+    const std::set<int> none;
+    const bool splits = TraitsOf(c.schedule).splits_backward;
+    EXPECT_EQ(of("backward for weights"), splits ? all : none) << s;
+    const bool last = s + 1 == c.stages;
+    EXPECT_EQ(of("wait for activations"), s == 0 ? none : all) << s;
+    EXPECT_EQ(of("send gradients"), s == 0 ? none : all) << s;
+    EXPECT_EQ(of("wait for gradients"), last ? none : all) << s;
+    EXPECT_EQ(of("send activations"), last ? none : all) << s;
   }
 }
 

@@ -12,6 +12,32 @@ std::string DescribeTransfer(const TransferKey& key) {
                       key.boundary);
 }
 
+const char* WaitName(StageTransfer::Kind kind) {
+  switch (kind) {
+    case StageTransfer::ACTIVATION:
+      return "wait for activations";
+    case StageTransfer::ACTIVATION_GRADIENT:
+      return "wait for gradients";
+    case StageTransfer::WEIGHT_GRADIENT:
+      return "wait for weight gradients";
+    default:
+      return "wait for evaluation";
+  }
+}
+
+const char* SendName(StageTransfer::Kind kind) {
+  switch (kind) {
+    case StageTransfer::ACTIVATION:
+      return "send activations";
+    case StageTransfer::ACTIVATION_GRADIENT:
+      return "send gradients";
+    case StageTransfer::WEIGHT_GRADIENT:
+      return "send weight gradients";
+    default:
+      return "send evaluation";
+  }
+}
+
 absl::Status CheckIsNeeded(const TransferKey& key, int64_t epoch,
                            int64_t newest, int64_t ended_step) {
   if (epoch < newest) {

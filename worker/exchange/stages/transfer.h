@@ -45,6 +45,10 @@ inline int64_t LastStepOf(const TransferKey& key) {
 // boundary 0".
 std::string DescribeTransfer(const TransferKey& key);
 
+// Return what the trace calls waiting for a transfer, and sending it.
+const char* WaitName(StageTransfer::Kind kind);
+const char* SendName(StageTransfer::Kind kind);
+
 // Numbers that travel with a transfer.
 struct TransferScalars {
   int64_t sample_count = 0;  // Number of samples (text: tokens).
