@@ -6,8 +6,10 @@
 
 #include "common/job/exchange_traits.h"
 #include "common/job/job.h"
+#include "common/pipeline/pipeline_schedule.h"
 #include "common/plan/step_model.h"
 #include "deploy/launch/plan/exchange_plan.h"
+#include "deploy/launch/plan/pipeline_shape.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -38,6 +40,26 @@ Measured SlowestWorker(const nlohmann::ordered_json& summary) {
     slowest = {process.value("forward_seconds", 0.0) / steps, compute};
   }
   return slowest;
+}
+
+// Returns the number of workers whose gradients a server adds for a chunk.
+int Contributors(const LocalRun& run) {
+  return run.job.parallel().has_pipeline()
+             ? PipelineShapeOf(run.job, run.workers).replicas
+             : run.workers;
+}
+
+// Returns the time in a step for which the slowest stage of a pipeline, with
+// the times `slowest`, waits for other stages.
+double PipelineIdleSeconds(const LocalRun& run, const Measured& slowest) {
+  if (!run.job.parallel().has_pipeline()) return 0;
+  const PipelineShape shape = PipelineShapeOf(run.job, run.workers);
+  const double backward = slowest.compute - slowest.forward;
+  PassSeconds seconds = {slowest.forward / shape.micro_batches,
+                         backward / 2 / shape.micro_batches,
+                         backward / 2 / shape.micro_batches};
+  return TraitsOf(shape.schedule)
+      .idle_seconds(shape.stages, shape.micro_batches, seconds);
 }
 
 std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
@@ -78,7 +100,7 @@ absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
       EvenProfile(measured.compute / Turns(inputs), inputs.chunk_elements,
                   measured.forward / measured.compute);
   inputs.pass_seconds_per_element =
-      pass.update + (run.workers - 1) * pass.contribution;
+      pass.update + (Contributors(run) - 1) * pass.contribution;
   inputs.update_seconds_per_element = pass.update;
   return inputs;
 }
@@ -110,7 +132,8 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
   const double at_once = StepsAtOnce(run.job, run.workers);
   const double compute = Turns(*inputs) * inputs->micro_batch.seconds;
   const double step =
-      std::max(planned.step_seconds, compute / at_once + busy * sockets);
+      std::max(planned.step_seconds, compute / at_once + busy * sockets) +
+      PipelineIdleSeconds(run, SlowestWorker(summary));
   return nlohmann::ordered_json{
       {"step_milliseconds", 1e3 * step},
       {"compute_milliseconds", 1e3 * compute},

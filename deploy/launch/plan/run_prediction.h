@@ -40,11 +40,12 @@ absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
 // complete steps.
 //
 // Uses InputsFromRun and PlanOneHost, so it predicts the cost of the exchange
-// for the measured computing time. Assumes that no other load runs on the
-// machine, and that a byte through gRPC or Gloo costs as much as on the
-// machines of tests/bench/RESULTS.md. On those machines, the predictions are
-// within a factor of 1.5 of the measured median for steps longer than a
-// millisecond.
+// for the measured computing time. For a pipeline, adds the time for which its
+// schedule keeps a stage idle, as if all stages took as long as the slowest.
+// Assumes that no other load runs on the machine, and that a byte through gRPC
+// or Gloo costs as much as on the machines of tests/bench/RESULTS.md. On those
+// machines, the predictions are within a factor of 1.5 of the measured median
+// for steps longer than a millisecond.
 absl::optional<nlohmann::ordered_json> PredictLocalRun(
     const LocalRun& run, const nlohmann::ordered_json& summary,
     const PassTiming& pass);

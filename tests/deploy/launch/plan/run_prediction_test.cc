@@ -48,6 +48,20 @@ TEST(RunPredictionTest, IsTheComputingOfTheSlowestWorker) {
   EXPECT_NEAR(Step(MakeRun(4, ExchangeSpec::AUTO), 0), 30, 0.1);
 }
 
+// A micro-batch of each of two stages takes 7.5 ms.
+TEST(RunPredictionTest, AddsTheBubbleOfAPipeline) {
+  LocalRun run = MakeRun(2, ExchangeSpec::AUTO);
+  PipelineSpec* const pipeline = run.job.mutable_parallel()->mutable_pipeline();
+  pipeline->set_stages(2);
+  pipeline->set_schedule(PipelineSpec::GPIPE);
+  EXPECT_NEAR(Step(run, 0), 30 + 7.5, 0.1);
+  pipeline->set_schedule(PipelineSpec::ZERO_BUBBLE);
+  EXPECT_NEAR(Step(run, 0), 30 + 2.5, 0.1);
+  // Two replicas: a stage computes 15 ms for each of two micro-batches.
+  run.workers = 4;
+  EXPECT_NEAR(Step(run, 0), 30 + 5, 0.1);
+}
+
 TEST(RunPredictionTest, HidesAShortPassAndShowsALongOne) {
   EXPECT_NEAR(Step(MakeRun(2, ExchangeSpec::AUTO), 0.002), 30, 0.5);
   EXPECT_GT(Step(MakeRun(2, ExchangeSpec::AUTO), 0.050), 50);
