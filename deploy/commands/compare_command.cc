@@ -63,7 +63,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(CompareFlags* flags) {
   line->AddText("exchanges", "NAMES",
                 absl::StrCat("Exchanges to compare, separated by commas: ",
                              absl::StrJoin(ExchangeNames(), ", "),
-                             ". Default: all that the job allows."),
+                             ". Default: all that the job allows, but pipeline "
+                             "only if the job has parallel.pipeline."),
                 &flags->exchanges);
   line->AddInteger("workers", "Worker processes. Default 2.", 1, 1024,
                    &flags->workers);
@@ -118,7 +119,8 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
   options.server_device = DeviceOfAll(flags.server_device, server_device);
   absl::StatusOr<ExchangeVariants> variants = MakeExchangeVariants(
       job, names,
-      static_cast<int>(flags.servers > 0 ? flags.servers : flags.workers));
+      static_cast<int>(flags.servers > 0 ? flags.servers : flags.workers),
+      static_cast<int>(flags.workers));
   if (!variants.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(names.empty() ? "" : line.OriginOf("exchanges") + ": ",
@@ -140,9 +142,9 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
 
 // Prints the results that matter without opening the report.
 void PrintResults(const Comparison& comparison, const std::string& folder) {
-  std::printf("\n%s\n%s/compare.svg\n%s/compare.md\n",
-              ComparisonTable(comparison).c_str(), folder.c_str(),
-              folder.c_str());
+  std::printf("\n%s%s\n%s/compare.svg\n%s/compare.md\n",
+              ComparisonTable(comparison).c_str(),
+              BubbleLines(comparison).c_str(), folder.c_str(), folder.c_str());
   std::fflush(stdout);
   for (const LeftOutExchange& left : comparison.left_out) {
     std::fprintf(stderr, "%s was left out: %s\n", left.name.c_str(),

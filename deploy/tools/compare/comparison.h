@@ -77,6 +77,15 @@ struct RunFigures {
   double total_bytes_sent() const;
 };
 
+// The fraction of a step during which the workers of a pipeline are idle.
+struct ComparedBubble {
+  // Includes all time in which the workers do not compute.
+  double measured = 0;
+  // With equal passes, and if workers wait only for other stages; see
+  // PipelineShape.
+  double formula = 0;
+};
+
 struct ComparedRun {
   enum class State { kWaiting, kDone, kFailed, kStopped };
 
@@ -85,8 +94,9 @@ struct ComparedRun {
   std::string transport;  // Value of TransportName.
   std::string folder;     // Path of the output folder, relative to the report.
   State state = State::kWaiting;
-  std::string error;                   // Error of a failed run.
-  absl::optional<RunFigures> figures;  // Set if the run is done.
+  std::string error;                      // Error of a failed run.
+  absl::optional<RunFigures> figures;     // Set if the run is done.
+  absl::optional<ComparedBubble> bubble;  // Set if a pipeline is done.
   // Training losses of the run. Also set if the run failed or was stopped.
   std::vector<LossPoint> losses;
 };

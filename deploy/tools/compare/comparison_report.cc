@@ -257,7 +257,12 @@ nlohmann::ordered_json RunJson(const ComparedRun& run) {
       {"status", StateName(run.state)},
       {"error", nullptr},
       {"figures", run.figures.has_value() ? FiguresJson(*run.figures)
-                                          : nlohmann::ordered_json()}};
+                                          : nlohmann::ordered_json()},
+      {"bubble", nullptr}};
+  if (run.bubble.has_value()) {
+    json["bubble"] = {{"measured", run.bubble->measured},
+                      {"formula", run.bubble->formula}};
+  }
   if (!run.error.empty()) json["error"] = run.error;
   nlohmann::ordered_json losses = nlohmann::ordered_json::array();
   for (const LossPoint& point : run.losses) {
@@ -279,12 +284,27 @@ std::string ComparisonTable(const Comparison& comparison) {
   return Table(rows, 2);
 }
 
+std::string BubbleLines(const Comparison& comparison) {
+  std::string lines;
+  for (const ComparedRun& run : comparison.runs) {
+    if (!run.bubble.has_value()) continue;
+    absl::StrAppendFormat(
+        &lines,
+        "%s: workers are idle for %.1f %% of a step; the bubble of the "
+        "schedule is %.1f %% with equal passes.\n",
+        run.name, 100 * run.bubble->measured, 100 * run.bubble->formula);
+  }
+  return lines;
+}
+
 std::string ComparisonMarkdown(const Comparison& comparison) {
   std::string text = absl::StrCat(
       "# ", Plain(comparison.job), " under ",
       Counted(comparison.runs.size(), "exchange"), "\n\n", Setting(comparison),
       ".\n\n![Loss, time, memory and bytes of each run]", "(compare.svg)\n\n",
       ComparisonTable(comparison), "\n", Notes(comparison));
+  const std::string bubbles = BubbleLines(comparison);
+  if (!bubbles.empty()) absl::StrAppend(&text, "\n", bubbles);
   const std::string missing = NotRun(comparison);
   if (!missing.empty()) absl::StrAppend(&text, "\n## Not run\n\n", missing);
   const std::string processes = ProcessTable(comparison);

@@ -15,6 +15,9 @@ namespace tributary {
 // as plain text.
 std::string ComparisonTable(const Comparison& comparison);
 
+// Returns a line on the bubble of each pipeline that is done.
+std::string BubbleLines(const Comparison& comparison);
+
 // Returns the whole report of a comparison in Markdown: the picture, the table
 // with notes, processes, hosts, and the exchanges that did not run.
 std::string ComparisonMarkdown(const Comparison& comparison);

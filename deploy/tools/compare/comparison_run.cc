@@ -22,6 +22,7 @@
 #include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/plan/exchange_plan.h"
 #include "deploy/launch/plan/local_timing.h"
+#include "deploy/launch/plan/pipeline_shape.h"
 #include "deploy/launch/plan/run_prediction.h"
 #include "deploy/launch/train/step_prediction.h"
 #include "deploy/tools/compare/comparison_hosts.h"
@@ -166,12 +167,20 @@ class Comparer {
                                ReadRunSummary(launch.output));
     TRIBUTARY_ASSIGN_OR_RETURN(run->figures,
                                ReadRunFigures(summary, run->losses));
+    if (launch.job.parallel().has_pipeline()) {
+      const PipelineShape shape =
+          PipelineShapeOf(launch.job, static_cast<int>(launch.workers.most));
+      run->bubble = {1 - run->figures->compute_ms / run->figures->step_ms,
+                     shape.FormulaBubble()};
+    }
     return absl::OkStatus();
   }
 
-  // The first completed run provides the computing time, later ones the memory.
+  // The first completed run whose workers compute the whole model provides the
+  // computing time, later ones the memory.
   void DescribeHostsAfter(const JobLaunch& launch) {
     if (!plan_.has_value()) {
+      if (launch.job.parallel().has_pipeline()) return;
       absl::StatusOr<ExchangePlan> plan = PlanHosts(launch, launch.job);
       if (!plan.ok()) return;
       plan_ = *std::move(plan);

@@ -20,6 +20,7 @@ constexpr char kSynchronous[] = "synchronous";
 constexpr char kSynchronousSharded[] = "synchronous_sharded";
 constexpr char kAllReduce[] = "all_reduce";
 constexpr char kAllReduceSharded[] = "all_reduce_sharded";
+constexpr char kPipeline[] = "pipeline";
 
 // The consistency modes, whose fields have the names of the exchanges.
 const google::protobuf::OneofDescriptor* Modes() {
@@ -28,11 +29,16 @@ const google::protobuf::OneofDescriptor* Modes() {
 
 absl::StatusOr<ExchangeVariant> MakeVariant(const JobSpec& job,
                                             const std::string& name,
-                                            int servers) {
+                                            int servers, int workers) {
   ExchangeVariant variant;
   variant.name = name;
   variant.job = job;
   SetExchange(name, variant.job.mutable_exchange());
+  if (name != kPipeline) {
+    variant.job.mutable_parallel()->clear_pipeline();
+  } else if (!job.parallel().has_pipeline()) {
+    variant.job.mutable_parallel()->mutable_pipeline()->set_stages(workers);
+  }
   TRIBUTARY_RETURN_IF_ERROR(ValidateJob(variant.job));
   variant.job = ResolveJob(std::move(variant.job));
   if (name == kSynchronousSharded) {
@@ -58,7 +64,7 @@ const std::vector<std::string>& ExchangeNames() {
       all->push_back(modes->field(i)->name());
       if (all->back() == kSynchronous) all->push_back(kSynchronousSharded);
     }
-    all->insert(all->end(), {kAllReduce, kAllReduceSharded});
+    all->insert(all->end(), {kAllReduce, kAllReduceSharded, kPipeline});
     return all;
   }();
   return *names;
@@ -76,14 +82,16 @@ void SetExchange(const std::string& name, ExchangeSpec* exchange) {
   ParameterServerSpec* server = exchange->mutable_parameter_server();
   server->set_chunk_bytes(chunk_bytes);
   ConsistencySpec* consistency = server->mutable_consistency();
-  const std::string mode = name == kSynchronousSharded ? kSynchronous : name;
+  const bool synchronous = name == kSynchronousSharded || name == kPipeline;
+  const std::string mode = synchronous ? kSynchronous : name;
   const google::protobuf::FieldDescriptor* const field =
       ConsistencySpec::descriptor()->FindFieldByName(mode);
   ConsistencySpec::GetReflection()->MutableMessage(consistency, field);
 }
 
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
-    const JobSpec& job, const std::vector<std::string>& names, int servers) {
+    const JobSpec& job, const std::vector<std::string>& names, int servers,
+    int workers) {
   const std::vector<std::string>& all = ExchangeNames();
   std::set<std::string> seen;
   for (const std::string& name : names) {
@@ -98,7 +106,12 @@ absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
   }
   ExchangeVariants result;
   for (const std::string& name : names.empty() ? all : names) {
-    absl::StatusOr<ExchangeVariant> variant = MakeVariant(job, name, servers);
+    // Not every model can be divided.
+    if (names.empty() && name == kPipeline && !job.parallel().has_pipeline()) {
+      continue;
+    }
+    absl::StatusOr<ExchangeVariant> variant =
+        MakeVariant(job, name, servers, workers);
     if (variant.ok()) {
       result.variants.push_back(*std::move(variant));
       continue;

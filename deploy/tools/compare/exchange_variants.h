@@ -14,7 +14,8 @@ namespace tributary {
 struct ExchangeVariant {
   std::string name;
   // The job of this variant, as ResolveJob returns it. It differs from the
-  // original job only in its field `exchange`.
+  // original job only in its fields `exchange` and parallel.pipeline, which
+  // only the variant `pipeline` has.
   JobSpec job;
   int servers = 1;
 };
@@ -33,8 +34,8 @@ struct ExchangeVariants {
 
 // Returns the names of all ways to exchange gradients: the modes of
 // ConsistencySpec in proto/job.proto, all_reduce, synchronous_sharded
-// (synchronous with several servers) and all_reduce_sharded (all_reduce with
-// shard_optimizer).
+// (synchronous with several servers), all_reduce_sharded (all_reduce with
+// shard_optimizer) and pipeline (synchronous with parallel.pipeline).
 const std::vector<std::string>& ExchangeNames();
 
 // Selects the exchange `name`, one of ExchangeNames, in `*exchange`. Keeps the
@@ -44,14 +45,17 @@ const std::vector<std::string>& ExchangeNames();
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
 // Returns one variant of `job` for each exchange in `names`, in this order. If
-// `names` is empty, returns one for each exchange that the job allows. The
-// variant with the job's own mode keeps the job's settings; other variants have
-// the defaults of their modes. synchronous_sharded has `servers` servers, at
-// least two; every other variant has one server. Returns InvalidArgument for an
-// unknown name, for a name that is listed twice, for a requested exchange that
-// is not possible, and if no exchange is possible.
+// `names` is empty, returns one for each exchange that the job allows, and
+// `pipeline` only if the job has parallel.pipeline. The variant with the job's
+// own mode keeps the job's settings; other variants have the defaults of their
+// modes, and a pipeline has a stage for each of `workers` workers.
+// synchronous_sharded has `servers` servers, at least two; every other variant
+// has one server. Returns InvalidArgument for an unknown name, for a name that
+// is listed twice, for a requested exchange that is not possible, and if no
+// exchange is possible.
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
-    const JobSpec& job, const std::vector<std::string>& names, int servers);
+    const JobSpec& job, const std::vector<std::string>& names, int servers,
+    int workers);
 
 }  // namespace tributary
 

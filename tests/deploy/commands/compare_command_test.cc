@@ -105,6 +105,23 @@ TEST_F(CompareTest, RunsAJobUnderSeveralExchanges) {
               StartsWith("# tiny under 4 exchanges\n"));
 }
 
+TEST_F(CompareTest, RunsAPipeline) {
+  RunExpecting(
+      0, Command({"--exchanges", "pipeline,synchronous", "--steps", "12"}));
+  const nlohmann::json report = Report();
+  ASSERT_EQ(report["runs"].size(), 2u);
+  const nlohmann::json& pipeline = report["runs"][0];
+  EXPECT_EQ(pipeline["status"], "done") << pipeline["error"];
+  EXPECT_GT(pipeline["bubble"]["measured"], 0);
+  EXPECT_LT(pipeline["bubble"]["measured"], 1);
+  // Two stages, four micro-batches, ZERO_BUBBLE.
+  EXPECT_NEAR(pipeline["bubble"]["formula"].get<double>(), 1.0 / 13, 1e-9);
+  EXPECT_EQ(report["runs"][1]["bubble"], nullptr);
+  EXPECT_EQ(report["same_weights"],
+            ParseJson(R"([["pipeline", "synchronous"]])"));
+  EXPECT_FALSE(report["hosts"].empty());
+}
+
 TEST_F(CompareTest, GoesOnAfterARunThatFails) {
   // Only local steps have an outer optimizer; this one soon leaves all numbers.
   WriteJob(absl::StrCat(kCompareCommandJob,

@@ -126,6 +126,20 @@ TEST(ComparisonReportTest, MarkdownSaysWhatHappened) {
   }
 }
 
+TEST(ComparisonReportTest, ShowsTheBubbleOfAPipeline) {
+  Comparison comparison = Mixed();
+  EXPECT_EQ(BubbleLines(comparison), "");
+  comparison.runs[0].bubble = {0.25, 0.125};
+  const std::string line = BubbleLines(comparison);
+  EXPECT_THAT(line, HasSubstr("25.0 %"));
+  EXPECT_THAT(line, HasSubstr("12.5 %"));
+  EXPECT_THAT(ComparisonMarkdown(comparison), HasSubstr(line));
+  const auto json = ParseJson(ComparisonJson(comparison).dump());
+  EXPECT_EQ(json["runs"][0]["bubble"]["measured"], 0.25);
+  EXPECT_EQ(json["runs"][0]["bubble"]["formula"], 0.125);
+  EXPECT_EQ(json["runs"][1]["bubble"], nullptr);
+}
+
 TEST(ComparisonReportTest, JsonHasAllKeys) {
   // As it is written: what is not finite has become null.
   const auto json = ParseJson(ComparisonJson(Mixed()).dump());
@@ -134,7 +148,7 @@ TEST(ComparisonReportTest, JsonHasAllKeys) {
   ASSERT_EQ(json["runs"].size(), 5u);
   for (const nlohmann::json& run : json["runs"]) {
     for (const char* key : {"exchange", "servers", "transport", "folder",
-                            "status", "error", "figures", "losses"}) {
+                            "status", "error", "figures", "bubble", "losses"}) {
       EXPECT_TRUE(run.contains(key)) << key;
     }
   }

@@ -11,8 +11,10 @@
 namespace tributary {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 JobSpec Job(const std::string& more = "") {
   const absl::StatusOr<JobSpec> job = ParseJob(
@@ -36,13 +38,15 @@ std::vector<std::string> Names(const ExchangeVariants& variants) {
 std::string ErrorOf(const JobSpec& job, const std::vector<std::string>& names,
                     int servers = 2) {
   const absl::Status status =
-      MakeExchangeVariants(job, names, servers).status();
+      MakeExchangeVariants(job, names, servers, /*workers=*/2).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   return std::string(status.message());
 }
 
 TEST(ExchangeVariantsTest, TakesAllThatTheJobAllows) {
-  const auto all = MakeExchangeVariants(Job(), {}, /*servers=*/3);
+  const auto all =
+      MakeExchangeVariants(Job("parallel { pipeline { stages: 3 } }"), {},
+                           /*servers=*/3, /*workers=*/4);
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(Names(*all), ExchangeNames());
   EXPECT_TRUE(all->left_out.empty());
@@ -54,10 +58,25 @@ TEST(ExchangeVariantsTest, TakesAllThatTheJobAllows) {
         variant.name == "all_reduce" || variant.name == "all_reduce_sharded");
     EXPECT_EQ(variant.job.exchange().all_reduce().shard_optimizer(),
               variant.name == "all_reduce_sharded");
+    EXPECT_EQ(variant.job.parallel().pipeline().stages(),
+              variant.name == "pipeline" ? 3 : 0);
   }
   const ConsistencySpec& stale =
       all->variants[2].job.exchange().parameter_server().consistency();
   EXPECT_TRUE(stale.has_stale_synchronous());
+}
+
+TEST(ExchangeVariantsTest, DividesTheModelOnRequest) {
+  const auto others = MakeExchangeVariants(Job(), {}, /*servers=*/2,
+                                           /*workers=*/4);
+  ASSERT_TRUE(others.ok()) << others.status();
+  EXPECT_THAT(Names(*others), Not(Contains("pipeline")));
+  const auto variants = MakeExchangeVariants(Job("exchange { all_reduce {} }"),
+                                             {"synchronous", "pipeline"},
+                                             /*servers=*/1, /*workers=*/4);
+  ASSERT_TRUE(variants.ok()) << variants.status();
+  EXPECT_FALSE(variants->variants[0].job.parallel().has_pipeline());
+  EXPECT_EQ(variants->variants[1].job.parallel().pipeline().stages(), 4);
 }
 
 TEST(ExchangeVariantsTest, KeepsTheJobsOwnSettings) {
@@ -65,7 +84,8 @@ TEST(ExchangeVariantsTest, KeepsTheJobsOwnSettings) {
       Job(R"(exchange { wire_dtype: FLOAT32 parameter_server {
           chunk_bytes: 65536
           consistency { local_steps { inner_steps: 7 } } } })"),
-      {"all_reduce", "local_steps", "synchronous"}, /*servers=*/1);
+      {"all_reduce", "local_steps", "synchronous"}, /*servers=*/1,
+      /*workers=*/2);
   ASSERT_TRUE(variants.ok()) << variants.status();
   EXPECT_THAT(Names(*variants),
               ElementsAre("all_reduce", "local_steps", "synchronous"));
@@ -82,8 +102,9 @@ TEST(ExchangeVariantsTest, KeepsTheJobsOwnSettings) {
 }
 
 TEST(ExchangeVariantsTest, SaysWhyItLeavesSomeOut) {
-  const auto halves = MakeExchangeVariants(
-      Job("exchange { wire_dtype: BFLOAT16 }"), {}, /*servers=*/1);
+  const auto halves =
+      MakeExchangeVariants(Job("exchange { wire_dtype: BFLOAT16 }"), {},
+                           /*servers=*/1, /*workers=*/2);
   ASSERT_TRUE(halves.ok()) << halves.status();
   EXPECT_THAT(Names(*halves), ElementsAre("synchronous", "stale_synchronous",
                                           "asynchronous", "local_steps"));
@@ -93,14 +114,15 @@ TEST(ExchangeVariantsTest, SaysWhyItLeavesSomeOut) {
   EXPECT_EQ(halves->left_out[1].name, "all_reduce");
   EXPECT_THAT(halves->left_out[1].reason, HasSubstr("exchange.wire_dtype"));
 
-  const auto compressed = MakeExchangeVariants(
-      Job("exchange { compression { eight_bit {} } }"), {}, /*servers=*/2);
+  const auto compressed =
+      MakeExchangeVariants(Job("exchange { compression { eight_bit {} } }"), {},
+                           /*servers=*/2, /*workers=*/2);
   ASSERT_TRUE(compressed.ok()) << compressed.status();
   EXPECT_THAT(Names(*compressed),
               ElementsAre("synchronous", "synchronous_sharded", "local_steps"));
 
   const auto replicas = MakeExchangeVariants(Job("recovery { journal: true }"),
-                                             {}, /*servers=*/2);
+                                             {}, /*servers=*/2, /*workers=*/2);
   ASSERT_TRUE(replicas.ok()) << replicas.status();
   EXPECT_THAT(Names(*replicas), ElementsAre("synchronous_sharded"));
 }
