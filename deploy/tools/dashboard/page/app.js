@@ -129,7 +129,8 @@ async function renderView() {
   } else if (state.view === 'resources') {
     renderResources(await load(resourcesPath(run), run.live), runChoice, update);
   } else if (state.view === 'cluster') {
-    showParts([runChoice(), ...clusterParts(await load(statusPath(run), run.live))]);
+    const {events} = await load(eventsPath(run), run.live);
+    showParts([runChoice(), ...clusterParts(await load(statusPath(run), run.live), events)]);
   } else if (state.view === 'exchange') {
     showParts([runChoice(), ...exchangeParts(await load(statusPath(run), run.live))]);
   } else if (state.view === 'job') {

@@ -66,16 +66,25 @@ function summaryParts(summary) {
     ...PLACE_HEADS], (summary.processes ?? []).map(row))];
 }
 
+// The lines with which the newest attempt describes the stages of a pipeline.
+function stageParts(events) {
+  const stages = events.filter((e) => e.kind === 'stage');
+  const newest = stages.filter((e) => e.attempt === stages.at(-1).attempt);
+  if (newest.length === 0) return [];
+  return [make('h2', {}, 'Stages of the pipeline'),
+    table('stages', ['stage'], newest.map((e) => make('tr', {}, make('td', {className: 'text'}, e.message))))];
+}
+
 // Returns the elements of the view of the processes; `data` is an answer of
-// /api/status.
-export function clusterParts(data) {
+// /api/status, and `events` are the newest events of the run.
+export function clusterParts(data, events) {
   const parts = data.live && data.status ? liveParts(data) : [];
   if (data.summary) parts.push(...summaryParts(data.summary));
   if (parts.length === 0) {
     parts.push(make('p', {}, 'The job does not answer, and there is no summary.json of it: its server was killed, or ' +
         'the job runs where this page cannot reach it.'));
   }
-  return parts;
+  return [...parts, ...stageParts(events)];
 }
 
 // Returns the elements of the view of the exchange; `data` is an answer of

@@ -81,6 +81,13 @@ class PageTest(PageCase):
         # A name that would be a script if it were inserted as HTML.
         name = '<img src=x onerror=document.title=1>'
         make_run(os.path.join(runs, name), 1000, 3, 10, name)
+        with open(os.path.join(runs, name, 'events.jsonl'), 'w',
+                  encoding='utf-8') as file:
+            for attempt, text in (1, 'old'), (2, 'first'), (2, 'second'):
+                print(json.dumps({
+                    'id': 1, 'time': 1e9, 'step': 0, 'attempt': attempt,
+                    'severity': 'info', 'kind': 'stage', 'message': text,
+                }), file=file)
         make_run(os.path.join(runs, 'plain'), 500, 64, 10)
         url = self.dashboard(runs)
         lines = [line for line in read_lines(os.path.join(runs, name))
@@ -136,6 +143,9 @@ class PageTest(PageCase):
             facts = {row[0]: row[1] for row in self.values(browser, 'summary')}
             self.assertEqual(facts['final loss'], summary['final_loss'])
             self.assertEqual(facts['parameters'], summary['parameters'])
+            # Of the newest attempt.
+            self.assertEqual([row[0] for row in self.values(browser, 'stages')],
+                             ['first', 'second'])
             browser.press('6')
             browser.wait_for(READY % 'exchange')
             rows = self.values(browser, 'bytes')
