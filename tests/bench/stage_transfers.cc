@@ -25,6 +25,7 @@
 #include "common/base/status_macros.h"
 #include "common/os/logger.h"
 #include "worker/exchange/stages/network/stage_connection.h"
+#include "worker/exchange/stages/network/stage_connector.h"
 #include "worker/exchange/stages/network/stage_host.h"
 
 namespace tributary {
@@ -84,6 +85,7 @@ class Worker {
     connection.local.set_host(lines[1]);
     connection.local.set_address(lines[2]);
     connection.transport = transport;
+    connection.connect = GrpcStageConnector(/*security=*/{});
     TRIBUTARY_ASSIGN_OR_RETURN(link_,
                                OpenStageLink(connection, [] { return false; }));
     link_->BeginEpoch(1, 0);

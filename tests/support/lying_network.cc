@@ -111,4 +111,15 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> LyingNetwork::ConnectToMembers(
   return honest_->ConnectToMembers(options);
 }
 
+absl::StatusOr<std::unique_ptr<StagePort>> LyingNetwork::AcceptTransfers(
+    const StageHost::Options& options) {
+  return honest_->AcceptTransfers(options);
+}
+
+absl::StatusOr<StageCaller> LyingNetwork::ConnectToStage(
+    const std::string& address, absl::Time deadline,
+    const std::function<bool()>& stop) {
+  return honest_->ConnectToStage(address, deadline, stop);
+}
+
 }  // namespace tributary

@@ -56,6 +56,11 @@ class LyingNetwork final : public WorkerNetwork {
                            Snapshot* snapshot) override;
   absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
       const GlooMeshOptions& options) override;
+  absl::StatusOr<std::unique_ptr<StagePort>> AcceptTransfers(
+      const StageHost::Options& options) override;
+  absl::StatusOr<StageCaller> ConnectToStage(
+      const std::string& address, absl::Time deadline,
+      const std::function<bool()>& stop) override;
 
  private:
   // Returns false if the report is to be dropped.

@@ -53,6 +53,17 @@ class GrpcWorkerNetwork final : public WorkerNetwork {
     return ConnectGlooMesh(options);
   }
 
+  absl::StatusOr<std::unique_ptr<StagePort>> AcceptTransfers(
+      const StageHost::Options& options) override {
+    return StageHost::Start(options);
+  }
+
+  absl::StatusOr<StageCaller> ConnectToStage(
+      const std::string& address, absl::Time deadline,
+      const std::function<bool()>& stop) override {
+    return GrpcStageConnector(security_)(address, deadline, stop);
+  }
+
  private:
   const Security security_;
 };

@@ -95,8 +95,8 @@ PipelinePart::PipelinePart(const WorkerOptions& options,
       schedule_(ScheduleOf(admission.job().parallel().pipeline())) {}
 
 PipelinePart::~PipelinePart() {
-  // The host must not deliver to peers that are gone.
-  host_.reset();
+  // The port must not deliver to peers that are gone.
+  port_.reset();
 }
 
 absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
@@ -132,14 +132,15 @@ absl::StatusOr<std::unique_ptr<PipelinePart>> PipelinePart::Create(
   }
   host.security = options.security;
   host.log = options.log;
-  TRIBUTARY_ASSIGN_OR_RETURN(part->host_, StageHost::Start(host));
+  TRIBUTARY_ASSIGN_OR_RETURN(part->port_,
+                             options.network->AcceptTransfers(host));
   return part;
 }
 
 void PipelinePart::FillReady(Ready* ready) const {
   *ready->mutable_stage() = proposal_.stage();
-  ready->set_stage_address(host_->address());
-  *ready->mutable_local_stage_address() = host_->local_address();
+  ready->set_stage_address(port_->address());
+  *ready->mutable_local_stage_address() = port_->local_address();
 }
 
 absl::Status PipelinePart::Run(
@@ -175,10 +176,15 @@ absl::Status PipelinePart::Adopt(const std::vector<int>& cuts) {
   peers.job.plan_signature = plan_->signature();
   peers.job.incarnation = admission_.incarnation();
   peers.patience = 2 * absl::Milliseconds(admission_.lease_ms());
-  peers.open = MakeStageOpener(
-      plan_.get(), admission_.job().exchange().transport(), options_.security);
+  peers.open =
+      MakeStageOpener(plan_.get(), admission_.job().exchange().transport(),
+                      [network = options_.network](
+                          const std::string& address, absl::Time deadline,
+                          const std::function<bool()>& stop) {
+                        return network->ConnectToStage(address, deadline, stop);
+                      });
   peers_ = std::make_unique<PipelinePeers>(plan_.get(), std::move(peers));
-  host_->Serve(peers_->receiver());
+  port_->Serve(peers_->receiver());
   return absl::OkStatus();
 }
 

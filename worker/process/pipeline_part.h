@@ -13,8 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "common/pipeline/pipeline_schedule.h"
 #include "proto/rendezvous.pb.h"
-#include "worker/exchange/stages/network/stage_host.h"
 #include "worker/exchange/stages/pipeline_peers.h"
+#include "worker/exchange/stages/stage_port.h"
 #include "worker/exchange/stages/transfer_plan.h"
 #include "worker/models/stages/stage_split.h"
 #include "worker/process/membership_client.h"
@@ -34,7 +34,7 @@ class PipelinePart {
   // Decides on the stages to propose, for which it may measure the layers of
   // the model, and starts to listen. All arguments must outlive this object.
   // Returns InvalidArgument if the model cannot be divided as the job says, and
-  // the errors of StageHost::Start.
+  // the errors of WorkerNetwork::AcceptTransfers.
   static absl::StatusOr<std::unique_ptr<PipelinePart>> Create(
       const WorkerOptions& options, const Admission& admission,
       const TrainingSetup* setup, MembershipClient* membership);
@@ -72,9 +72,9 @@ class PipelinePart {
   // The division that the coordinator has decided on.
   StageSplit split_;
   std::unique_ptr<TransferPlan> plan_;
-  // The host ends before the peers, to which it delivers.
+  // The port ends before the peers, to which it delivers.
   std::unique_ptr<PipelinePeers> peers_;
-  std::unique_ptr<StageHost> host_;
+  std::unique_ptr<StagePort> port_;
 
   mutable absl::Mutex mu_;
   std::map<int64_t, PipelinePlace> places_ ABSL_GUARDED_BY(mu_);

@@ -16,6 +16,9 @@
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/peer_mesh.h"
 #include "worker/exchange/parameter_server/server_connection.h"
+#include "worker/exchange/stages/network/stage_connector.h"
+#include "worker/exchange/stages/network/stage_host.h"
+#include "worker/exchange/stages/stage_port.h"
 #include "worker/process/membership_client.h"
 
 namespace tributary {
@@ -50,6 +53,15 @@ class WorkerNetwork {
   // group, as ConnectGlooMesh does.
   virtual absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
       const GlooMeshOptions& options) = 0;
+
+  // These two functions are for a pipeline only. The first one starts to accept
+  // the transfers of other workers, as StageHost::Start does. The second one
+  // connects to such a worker; see StageConnector.
+  virtual absl::StatusOr<std::unique_ptr<StagePort>> AcceptTransfers(
+      const StageHost::Options& options) = 0;
+  virtual absl::StatusOr<StageCaller> ConnectToStage(
+      const std::string& address, absl::Time deadline,
+      const std::function<bool()>& stop) = 0;
 };
 
 // Returns a WorkerNetwork that uses gRPC with these credentials.

@@ -78,6 +78,14 @@ class NetworkWithoutState final : public WorkerNetwork {
     connect_timeout = options.connect_timeout;
     return absl::UnavailableError("a member is lost");
   }
+  absl::StatusOr<std::unique_ptr<StagePort>> AcceptTransfers(
+      const StageHost::Options&) override {
+    return absl::UnimplementedError("not used");
+  }
+  absl::StatusOr<StageCaller> ConnectToStage(
+      const std::string&, absl::Time, const std::function<bool()>&) override {
+    return absl::UnimplementedError("not used");
+  }
 
   absl::Duration connect_timeout;
 };

@@ -7,8 +7,6 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/os/shared_memory.h"
-#include "common/transport/channel.h"
-#include "common/transport/grpc_client_stream.h"
 
 namespace tributary {
 namespace {
@@ -72,15 +70,13 @@ void WaitUnless(const std::function<bool()>& stop, absl::Duration wait) {
 
 absl::StatusOr<std::unique_ptr<StreamStageLink>> TryToOpen(
     const StageConnection& connection, const std::string& address,
-    std::shared_ptr<grpc::Channel> channel,
-    std::shared_ptr<SharedMemory> memory, absl::Time deadline) {
+    const StageCaller& call, std::shared_ptr<SharedMemory> memory,
+    absl::Time deadline) {
   const bool required =
       connection.transport == ExchangeSpec::MEMORY && memory != nullptr;
   auto link = std::make_unique<StreamStageLink>(
-      connection.plan, NameOf(connection, address),
-      std::make_unique<GrpcClientStream<StageReply, StageMessage>>(
-          std::move(channel), "/tributary.StageExchange/Transfer"),
-      connection.hello, std::move(memory));
+      connection.plan, NameOf(connection, address), call(), connection.hello,
+      std::move(memory));
   TRIBUTARY_RETURN_IF_ERROR(link->AwaitWelcome(deadline));
   if (required && !link->in_memory()) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -98,15 +94,12 @@ absl::StatusOr<std::unique_ptr<StreamStageLink>> OpenStageLink(
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string address, AddressOf(connection));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::shared_ptr<SharedMemory> memory,
                              MemoryFor(connection, address));
-  const std::shared_ptr<grpc::Channel> channel =
-      CreateChannel(address, connection.security, Role::kWorker);
-  absl::Status status =
-      AwaitConnected(channel.get(), address, connection.security, deadline,
-                     stop, Role::kWorker);
+  const absl::StatusOr<StageCaller> call =
+      connection.connect(address, deadline, stop);
   absl::Duration wait = kFirstWait;
-  while (status.ok() && !stop()) {
+  while (call.ok() && !stop()) {
     absl::StatusOr<std::unique_ptr<StreamStageLink>> link =
-        TryToOpen(connection, address, channel, memory, deadline);
+        TryToOpen(connection, address, *call, memory, deadline);
     if (link.ok()) return link;
     if (absl::IsDeadlineExceeded(link.status())) break;
     const bool again =
@@ -116,7 +109,7 @@ absl::StatusOr<std::unique_ptr<StreamStageLink>> OpenStageLink(
     wait = std::min(2 * wait, kLongestWait);
   }
   if (stop()) return absl::CancelledError("stopped by request");
-  if (absl::IsFailedPrecondition(status)) return status;
+  if (absl::IsFailedPrecondition(call.status())) return call.status();
   return absl::UnavailableError(
       absl::StrCat(NameOf(connection, address),
                    " cannot be reached: is its port open to this machine? (see "
@@ -125,11 +118,11 @@ absl::StatusOr<std::unique_ptr<StreamStageLink>> OpenStageLink(
 
 PipelinePeers::Opener MakeStageOpener(const TransferPlan* plan,
                                       ExchangeSpec::Transport transport,
-                                      const Security& security) {
+                                      StageConnector connect) {
   StageConnection common;
   common.plan = plan;
   common.transport = transport;
-  common.security = security;
+  common.connect = std::move(connect);
   return [common](const PipelinePeer& peer, const StageHello& hello,
                   const std::function<bool()>& stop)
              -> absl::StatusOr<std::unique_ptr<StageLink>> {

@@ -8,10 +8,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/transport/security.h"
 #include "proto/job.pb.h"
 #include "proto/pipeline.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/exchange/stages/network/stage_connector.h"
 #include "worker/exchange/stages/pipeline_peers.h"
 #include "worker/exchange/stages/stream_stage_link.h"
 #include "worker/exchange/stages/transfer_plan.h"
@@ -28,14 +28,14 @@ struct StageConnection {
   LocalAddress local;
   // The job's exchange.transport.
   ExchangeSpec::Transport transport = ExchangeSpec::AUTO;
-  // The sender's credentials.
-  Security security;
+  // Reaches the receiver at the address that the transport selects.
+  StageConnector connect;
   // How long the receiver may take to answer. It may learn of the assignment
   // later than the sender.
   absl::Duration timeout = absl::Seconds(30);
 };
 
-// Opens a link over gRPC: to a receiver on this host through shared memory or a
+// Opens a link: to a receiver on this host through shared memory or a
 // Unix socket, otherwise over the network. Blocks, and calls `stop` repeatedly
 // on the calling thread. Tries again while the receiver answers Unavailable.
 //
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<StreamStageLink>> OpenStageLink(
 // the links.
 PipelinePeers::Opener MakeStageOpener(const TransferPlan* plan,
                                       ExchangeSpec::Transport transport,
-                                      const Security& security);
+                                      StageConnector connect);
 
 }  // namespace tributary
 

@@ -11,6 +11,7 @@
 #include "common/os/logger.h"
 #include "common/transport/security.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/exchange/stages/stage_port.h"
 #include "worker/exchange/stages/stage_receiver.h"
 
 namespace tributary {
@@ -18,7 +19,7 @@ namespace tributary {
 // Serves StageExchange to the workers of the other stages, with the credentials
 // of the job: with TLS and a token on the network, and to processes of the same
 // user on a Unix socket. Thread-safe. Only Start and the destructor block.
-class StageHost {
+class StageHost final : public StagePort {
  public:
   struct Options {
     // host:port to listen on; port 0 selects a free port.
@@ -33,22 +34,16 @@ class StageHost {
     Logger* log = nullptr;
   };
 
-  // Starts to listen. Refuses all workers with Unavailable, so that they try
-  // again, until Serve is called. Returns the errors of Listener::Start.
+  // Starts to listen. Returns the errors of Listener::Start.
   static absl::StatusOr<std::unique_ptr<StageHost>> Start(
       const Options& options);
-  // Ends all calls.
-  ~StageHost();
+  ~StageHost() override;
   StageHost(const StageHost&) = delete;
   StageHost& operator=(const StageHost&) = delete;
 
-  // Delivers transfers to this worker from now on. Its objects must outlive the
-  // host.
-  void Serve(const StageReceiver::Worker& worker);
-
-  // Return where workers on other hosts, and on this host, reach this one.
-  const std::string& address() const { return listener_->address(); }
-  const LocalAddress& local_address() const { return local_; }
+  void Serve(const StageReceiver::Worker& worker) override;
+  const std::string& address() const override { return listener_->address(); }
+  const LocalAddress& local_address() const override { return local_; }
 
  private:
   class Service;

@@ -18,6 +18,7 @@
 #include "tests/worker/exchange/stages/stage_link_conformance.h"
 #include "tests/worker/exchange/stages/stage_pair.h"
 #include "worker/exchange/stages/network/stage_connection.h"
+#include "worker/exchange/stages/network/stage_connector.h"
 #include "worker/exchange/stages/network/stage_host.h"
 
 namespace tributary {
@@ -64,7 +65,7 @@ class HostedWorker {
     connection.address = host_->address();
     connection.local = host_->local_address();
     connection.transport = transport;
-    connection.security = security;
+    connection.connect = GrpcStageConnector(security);
     return connection;
   }
   TransferInbox* inbox() { return &inbox_; }
@@ -248,7 +249,8 @@ class PipelineWorker {
     PipelinePeers::Options options;
     options.job = {"job", "model", plan.signature(), incarnation};
     options.patience = patience;
-    options.open = MakeStageOpener(&plan, ExchangeSpec::AUTO, /*security=*/{});
+    options.open = MakeStageOpener(&plan, ExchangeSpec::AUTO,
+                                   GrpcStageConnector(/*security=*/{}));
     peers_ = std::make_unique<PipelinePeers>(&plan, options);
     StageHost::Options listen;
     listen.listen = "127.0.0.1:0";
