@@ -193,6 +193,8 @@ bool WorkState::Decide(Task* task) const {
     return true;
   }
   if (assignment_.generation() == 0) return false;
+  // The workers of other stages use newer weights, which are on their way.
+  if (staged() && version + 1 < assignment_.first_step()) return false;
   // Chunks of other stages may still lack the step before.
   if (staged() && assignment_.first_step() < version && Holds(version - 1)) {
     Task repeated = *task;
@@ -212,6 +214,9 @@ bool WorkState::Decide(Task* task) const {
 
 bool WorkState::AssignedMicroBatches(int64_t step, Task* task) const {
   if (step >= options_.steps) return false;
+  // Complete steps are not computed again. Its transfers would be refused at
+  // once, again and again until the next weights have arrived.
+  if (staged() && step < assignment_.first_step()) return false;
   task->kind = Task::Kind::kTrain;
   task->version = step;
   task->next_step = step + 1 < options_.steps ? step + 1 : -1;

@@ -183,7 +183,7 @@ class WorkState : public WeightsSink {
   // Returns true if the job evaluates this version.
   bool EvaluationDue(int64_t version) const;
   // Sets `task` to the assigned micro-batches of `step` that are not done.
-  // Returns false if there are none.
+  // Returns false if there are none, or the step is complete.
   bool AssignedMicroBatches(int64_t step, Task* task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   const Options& options() const { return options_; }

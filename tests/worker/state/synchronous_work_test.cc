@@ -339,6 +339,26 @@ TEST_F(StageWorkTest, DoesNotRepeatAStepThatIsCompleteMeanwhile) {
   Compute(1);
 }
 
+// Otherwise the worker would begin and give up the step in an endless loop.
+TEST_F(StageWorkTest, WaitsForTheWeightsBehindACompleteStep) {
+  BeginStage();
+  EXPECT_EQ(state_->Next().version, 0);
+  state_->SetStepComplete(0);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  Arrive(1, 1);
+  Compute(1);
+}
+
+TEST_F(StageWorkTest, DoesNotEvaluateAVersionThatItsPeersHaveLeft) {
+  BeginStage();
+  Compute(0);
+  Arrive(1, 1);
+  Compute(1);
+  Arrive(1, 2);
+  Assign(2, 0, 2, /*first_step=*/4, /*pieces=*/2);
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+}
+
 TEST_F(StageWorkTest, DoesNotRepeatAStepWhoseWeightsAreOverwritten) {
   BeginStage();
   Compute(0);
