@@ -175,6 +175,7 @@ absl::Status PipelinePart::Adopt(const std::vector<int>& cuts) {
   peers.job.signature = setup_.layout().signature();
   peers.job.plan_signature = plan_->signature();
   peers.job.incarnation = admission_.incarnation();
+  peers.job.attempt = admission_.attempt();
   peers.patience = 2 * absl::Milliseconds(admission_.lease_ms());
   peers.open =
       MakeStageOpener(plan_.get(), admission_.job().exchange().transport(),

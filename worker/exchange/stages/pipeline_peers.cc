@@ -111,6 +111,7 @@ absl::StatusOr<std::unique_ptr<StageLink>> PipelinePeers::Open(
     }
     peer = found->second;
   }
+  hello.set_attempt(options_.job.attempt);
   StageHello hello;
   hello.set_job_id(options_.job.id);
   hello.set_signature(options_.job.signature);

@@ -65,6 +65,11 @@ absl::Status StageAdmission::CheckJob(const StageHello& hello) const {
       CheckEqual("model signature", hello.signature(), job_.signature));
   TRIBUTARY_RETURN_IF_ERROR(
       CheckEqual("transfer plan", hello.plan_signature(), job_.plan_signature));
+  if (hello.attempt() != job_.attempt) {
+    return absl::AbortedError(absl::StrCat("the sender takes part in attempt ",
+                                           hello.attempt(), ", this worker in ",
+                                           job_.attempt));
+  }
   if (hello.receiver() == job_.incarnation) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("this is worker ", job_.incarnation,
                                          ", not worker ", hello.receiver(),

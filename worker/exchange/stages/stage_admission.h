@@ -22,6 +22,8 @@ class StageAdmission {
     std::string signature;       // Of the parameter table.
     std::string plan_signature;  // TransferPlan::signature
     int64_t incarnation = 0;     // This worker's.
+    // Each attempt counts incarnations and epochs anew.
+    int64_t attempt = 0;
   };
 
   explicit StageAdmission(Job job);

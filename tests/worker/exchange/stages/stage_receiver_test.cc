@@ -149,6 +149,12 @@ TEST_F(StageReceiverTest, RefusesOtherJobsModelsAndPlans) {
   hello.set_receiver(kReceiver - 1);
   EXPECT_THAT(Greet(hello),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("worker 9")));
+  // Whose workers have the same incarnations, but other secrets.
+  hello = GoodHello();
+  hello.set_attempt(1);
+  hello.set_secret("of attempt 1");
+  EXPECT_THAT(Greet(hello),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("attempt 1")));
 }
 
 TEST_F(StageReceiverTest, RefusesStrangersAndOldAssignments) {
