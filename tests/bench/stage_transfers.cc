@@ -99,7 +99,7 @@ class Worker {
     TRIBUTARY_RETURN_IF_ERROR(
         inbox_.Receive(1, other_, KeyOf(i, kind)).status());
     if (i % kMicroBatches == kMicroBatches - 1) {
-      inbox_.EndStep(i / kMicroBatches - 1);
+      inbox_.EndStep(/*epoch=*/1, i / kMicroBatches - 1);
     }
     return absl::OkStatus();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -27,7 +28,13 @@ StageRunner::StageRunner(Options options)
   chunks_ = {stages[part_.begin_stage].chunks.begin,
              stages[part_.end_stage - 1].chunks.end};
   for (const StageSplit::Part& part : part_.split->parts) {
-    if (Computes(part.to) && !Computes(part.from)) receives_parts_ = true;
+    if (!Computes(part.to) || Computes(part.from) ||
+        !model_.structure().part.separate_weights ||
+        model_.backward_needs_parts()) {
+      continue;
+    }
+    part_receiver_ = std::make_unique<PartReceiver>();
+    break;
   }
   options_.compute->ShowStages(part_.begin_stage, part_.end_stage);
 }
@@ -65,12 +72,15 @@ absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
       model_.AddSlots(Slots(place, part_.schedule, count)));
   const TaskWeights weights(task, options_.state, *options_.exchange,
                             /*device=*/nullptr, options_.compute);
-  const absl::Cleanup reset = [this] {
-    // Other users of the device expect the random base to be unset.
-    options_.setup->device(/*thread=*/0)->SetRandomBase({});
-  };
   // Schedules count the micro-batches with samples from 0.
   std::vector<InFlight> items;
+  const absl::Cleanup end = [&] {
+    // Other users of the device expect the random base to be unset.
+    options_.setup->device(/*thread=*/0)->SetRandomBase({});
+    part_.transfers->EndStep(task.generation, task.version);
+    // Receives into `items`.
+    if (part_receiver_ != nullptr) part_receiver_->Discard();
+  };
   for (const int64_t number : task.items) {
     InFlight item;
     item.number = static_cast<int>(number);
@@ -96,9 +106,7 @@ absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
     TRIBUTARY_RETURN_IF_ERROR(Run(
         task, operation.pass, &items[operation.micro_batch], weights, step));
   }
-  TRIBUTARY_RETURN_IF_ERROR(FinishWaiting(task, /*all=*/true));
-  part_.transfers->EndStep(task.version);
-  return absl::OkStatus();
+  return FinishWaiting(task, /*all=*/true);
 }
 
 void StageRunner::BeginItem(const Task& task, int64_t number) {
@@ -127,22 +135,28 @@ absl::Status StageRunner::Run(const Task& task, PipelinePass pass,
 
 absl::Status StageRunner::Weights(const Task& task, InFlight* item) {
   options_.compute->Switch(Activity::kBackward, kWeightsSpan);
-  if (!receives_parts_ || model_.backward_needs_parts()) {
+  if (part_receiver_ == nullptr) {
     model_.Weights(item->slot);
     return Finish(task, item);
   }
   model_.BeginWeights(item->slot);
   waiting_.push_back(item);
+  part_receiver_->Add([this, &task, item] { return ReceiveParts(task, item); });
   return absl::OkStatus();
 }
 
 absl::Status StageRunner::FinishWaiting(const Task& task, bool all) {
   while (!waiting_.empty()) {
+    if (all) {
+      options_.compute->Switch(Activity::kExchange,
+                               WaitName(StageTransfer::WEIGHT_GRADIENT));
+    }
+    const std::optional<absl::Status> received = part_receiver_->Take(all);
+    if (!received.has_value()) break;
+    TRIBUTARY_RETURN_IF_ERROR(*received);
     InFlight* const item = waiting_.front();
-    if (!all && !PartsArrived(task, *item)) break;
     waiting_.pop_front();
     BeginItem(task, item->number);
-    TRIBUTARY_RETURN_IF_ERROR(ReceiveParts(task, item));
     options_.compute->Switch(Activity::kBackward, kWeightsSpan);
     model_.FinishWeights(item->slot);
     TRIBUTARY_RETURN_IF_ERROR(Finish(task, item));
@@ -164,6 +178,8 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
   if (part_.begin_stage == 0) {
     item->sample_count = SampleCountOf(*item->batch);
   } else {
+    options_.compute->Switch(Activity::kExchange,
+                             WaitName(StageTransfer::ACTIVATION));
     TRIBUTARY_ASSIGN_OR_RETURN(
         received, Receive(task, part_.begin_stage - 1, item->number,
                           part_.begin_stage - 1, StageTransfer::ACTIVATION,
@@ -201,14 +217,15 @@ absl::Status StageRunner::Forward(const Task& task, InFlight* item,
 absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
   ReceivedTransfer received;
   if (!model_.is_last()) {
+    options_.compute->Switch(Activity::kExchange,
+                             WaitName(StageTransfer::ACTIVATION_GRADIENT));
     TRIBUTARY_ASSIGN_OR_RETURN(
         received,
         Receive(task, part_.end_stage, item->number, part_.end_stage - 1,
                 StageTransfer::ACTIVATION_GRADIENT,
                 model_.SentBytes(item->samples)));
     item->loss_sum = received.scalars.loss_sum;
-    if (!model_.structure().part.separate_weights ||
-        model_.backward_needs_parts()) {
+    if (part_receiver_ == nullptr) {
       TRIBUTARY_RETURN_IF_ERROR(ReceiveParts(task, item));
     }
   }
@@ -248,20 +265,6 @@ absl::Status StageRunner::ComputeEmpty(InFlight* item,
               gradients.data() + elements.end, 0);
   }
   return gradients.Finish(/*loss_sum=*/0);
-}
-
-bool StageRunner::PartsArrived(const Task& task, const InFlight& item) const {
-  const std::vector<StageSplit::Part>& parts = part_.split->parts;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (!Computes(parts[i].to) || Computes(parts[i].from)) continue;
-    if (!part_.transfers->Ready(
-            task.generation, parts[i].from,
-            {task.version, item.number, static_cast<int32_t>(i),
-             StageTransfer::WEIGHT_GRADIENT})) {
-      return false;
-    }
-  }
-  return true;
 }
 
 absl::Status StageRunner::ReceiveParts(const Task& task, InFlight* item) {
@@ -342,6 +345,8 @@ absl::Status StageRunner::EvaluatePiece(const Task& task, int64_t piece,
   item.samples = samples.end - samples.begin;
   ReceivedTransfer received;
   if (part_.begin_stage > 0) {
+    options_.compute->Switch(Activity::kExchange,
+                             WaitName(StageTransfer::EVALUATION));
     TRIBUTARY_ASSIGN_OR_RETURN(
         received,
         Receive(task, part_.begin_stage - 1, item.number, part_.begin_stage - 1,
@@ -368,7 +373,6 @@ absl::StatusOr<ReceivedTransfer> StageRunner::Receive(const Task& task,
                                                       int boundary,
                                                       StageTransfer::Kind kind,
                                                       int64_t bytes) {
-  options_.compute->Switch(Activity::kExchange, WaitName(kind));
   TRIBUTARY_ASSIGN_OR_RETURN(
       ReceivedTransfer received,
       part_.transfers->Receive(task.generation, stage,

@@ -23,6 +23,7 @@
 #include "worker/models/stages/stage_model.h"
 #include "worker/models/stages/stage_split.h"
 #include "worker/state/work_state.h"
+#include "worker/training/part_receiver.h"
 #include "worker/training/task_runner.h"
 
 namespace tributary {
@@ -100,7 +101,6 @@ class StageRunner final : public TaskRunner {
   // Finishes the micro-batches of `waiting_` whose parts have arrived or, with
   // `all`, waits for the parts.
   absl::Status FinishWaiting(const Task& task, bool all);
-  bool PartsArrived(const Task& task, const InFlight& item) const;
   absl::Status Forward(const Task& task, InFlight* item,
                        const TaskWeights& weights, StepGradients* step);
   absl::Status Backward(const Task& task, InFlight* item);
@@ -113,7 +113,8 @@ class StageRunner final : public TaskRunner {
   // Waits for all weights that the worker's stages read. Returns false if the
   // task must be given up.
   bool AwaitWeights(const TaskWeights& weights) const;
-  // Receives the parts of the gradient that later workers have computed.
+  // Receives the parts of the gradient that later workers have computed. May be
+  // called by another thread than the compute thread.
   absl::Status ReceiveParts(const Task& task, InFlight* item);
   absl::Status SendParts(const Task& task, const InFlight& item);
 
@@ -138,7 +139,9 @@ class StageRunner final : public TaskRunner {
 
   // The chunks whose gradients the worker contributes.
   StageSplit::Range chunks_;
-  bool receives_parts_ = false;
+  // Receives parts for the micro-batches of `waiting_`. Null if no micro-batch
+  // waits: there are no parts, or they are received before backward.
+  std::unique_ptr<PartReceiver> part_receiver_;
   // Of the task under way.
   int slots_ = 0;
   std::vector<int> free_slots_;

@@ -35,9 +35,12 @@ constexpr int kLeaves = 8;
 
 // Transfers between threads. Holds at most `bound` transfers of each kind at
 // each boundary, and fails the test if a worker would have to wait forever.
+// With `late_parts` above 0, queues of parts of gradients hold kParts, and
+// parts arrive only when their queue is full, or holds the last one of so many.
 class ThreadTransfers final : public StageTransfers {
  public:
-  explicit ThreadTransfers(int bound) : bound_(bound) {}
+  explicit ThreadTransfers(int bound, int late_parts)
+      : bound_(bound), late_parts_(late_parts) {}
 
   absl::Status Send(int64_t, int, const TransferKey& key,
                     const TransferScalars& scalars,
@@ -49,34 +52,35 @@ class ThreadTransfers final : public StageTransfers {
     }
     absl::MutexLock lock(&mu_);
     int& count = counts_[{key.boundary, key.kind}];
-    const auto room = [&] { return count < bound_; };
+    const auto room = [&] { return count < BoundOf(key); };
     if (!mu_.AwaitWithTimeout(absl::Condition(&room), absl::Minutes(1))) {
       return absl::DeadlineExceededError("nobody receives");
     }
     ++count;
+    ++sent_[{key.boundary, key.kind}];
     EXPECT_TRUE(held_.emplace(key, std::move(held)).second)
         << DescribeTransfer(key);
     return absl::OkStatus();
   }
 
-  void EndStep(int64_t) override {}
-
-  bool Ready(int64_t, int, const TransferKey& key) const override {
-    absl::MutexLock lock(&mu_);
-    return held_.count(key) > 0;
-  }
+  void EndStep(int64_t, int64_t) override {}
 
   absl::StatusOr<ReceivedTransfer> Receive(int64_t, int,
                                            const TransferKey& key) override {
     absl::MutexLock lock(&mu_);
-    const auto there = [&] { return held_.count(key) > 0; };
+    const std::pair route(key.boundary, key.kind);
+    const auto there = [&] {
+      return held_.count(key) > 0 &&
+             (late_parts_ == 0 || key.kind != StageTransfer::WEIGHT_GRADIENT ||
+              counts_[route] == BoundOf(key) || sent_[route] == late_parts_);
+    };
     if (!mu_.AwaitWithTimeout(absl::Condition(&there), absl::Minutes(1))) {
       return absl::DeadlineExceededError(DescribeTransfer(key));
     }
     const auto found = held_.find(key);
     const auto owner = std::make_shared<Held>(std::move(found->second));
     held_.erase(found);
-    --counts_[{key.boundary, key.kind}];
+    --counts_[route];
     return ReceivedTransfer{owner->scalars, owner->bytes.data(),
                             static_cast<int64_t>(owner->bytes.size()), owner};
   }
@@ -86,10 +90,21 @@ class ThreadTransfers final : public StageTransfers {
     TransferScalars scalars;
     std::string bytes;
   };
+  // As many as PipelinePart plans for three stages.
+  static constexpr int kParts = 4;
+
+  int BoundOf(const TransferKey& key) const {
+    const bool part = key.kind == StageTransfer::WEIGHT_GRADIENT;
+    return part && late_parts_ > 0 ? kParts : bound_;
+  }
+
   const int bound_;
-  mutable absl::Mutex mu_;
+  const int late_parts_;
+  absl::Mutex mu_;
   std::map<TransferKey, Held> held_;
+  // By boundary and kind: those that are held, and all.
   std::map<std::pair<int32_t, StageTransfer::Kind>, int> counts_;
+  std::map<std::pair<int32_t, StageTransfer::Kind>, int> sent_;
 };
 
 using Sums = std::map<std::pair<int, int>, Pushed>;  // By chunk and node.
@@ -223,7 +238,7 @@ class StageRunnerTest : public testing::TestWithParam<Case> {
   // unless it is null.
   static std::pair<Sums, std::vector<WorkerReport>> Compute(
       const Case& c, const std::vector<int>& stages_of, int begin, int end,
-      std::vector<TraceRecords>* traces = nullptr) {
+      std::vector<TraceRecords>* traces = nullptr, bool late_parts = false) {
     const JobSpec job = Job(c.family);
     std::vector<std::unique_ptr<RecordingWorker>> workers;
     for (size_t i = 0; i < stages_of.size(); ++i) {
@@ -235,7 +250,7 @@ class StageRunnerTest : public testing::TestWithParam<Case> {
     const Graph graph = BuildOf(setup);
     const StageSplit split =
         *SplitIntoStages(graph, setup.layout(), CutsOf(graph, stages));
-    ThreadTransfers transfers(/*bound=*/2);
+    ThreadTransfers transfers(/*bound=*/2, late_parts ? end - begin : 0);
     std::vector<std::unique_ptr<StageModel>> models;
     std::vector<StagePart> parts;
     int stage = 0;
@@ -391,6 +406,17 @@ TEST_P(StageRunnerTest, OneStageSendsWhatATrainerSends) {
     for (auto& [place, pushed] : *list) pushed.base_version = 0;
   }
   ExpectEqual(of_stages, sums);
+}
+
+// A stage that waits for another transfer must not leave the parts in their
+// queues, whose senders would then wait for it.
+TEST_F(StageRunnerTest, TakesPartsThatArriveLate) {
+  const Case c{"mlp", 3, PipelineSchedule::kZeroBubble, false, 0};
+  const std::vector<int> stages_of(3, 1);
+  ExpectEqual(Compute(c, stages_of, 0, kLeaves, /*traces=*/nullptr,
+                      /*late_parts=*/true)
+                  .first,
+              Compute(c, stages_of, 0, kLeaves).first);
 }
 
 constexpr PipelineSchedule kGPipe = PipelineSchedule::kGPipe;

@@ -48,13 +48,23 @@ void PipelinePeers::BeginEpoch(int64_t epoch, int64_t first_step,
   workers_ = std::move(workers);
 }
 
-void PipelinePeers::EndStep(int64_t step) {
+void PipelinePeers::EndStep(int64_t epoch, int64_t step) {
   {
     absl::MutexLock lock(&mu_);
+    if (epoch < epoch_) return;
     ended_step_ = std::max(ended_step_, step);
   }
-  inbox_.EndStep(step);
-  links_.EndStep(step);
+  inbox_.EndStep(epoch, step);
+  links_.EndStep(epoch, step);
+}
+
+void PipelinePeers::EndStep(int64_t step) {
+  int64_t epoch = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    epoch = epoch_;
+  }
+  EndStep(epoch, step);
 }
 
 void PipelinePeers::Fail(const absl::Status& status) {
@@ -83,20 +93,6 @@ absl::StatusOr<ReceivedTransfer> PipelinePeers::Receive(
   return AwaitReplacement(epoch, key, received.status());
 }
 
-bool PipelinePeers::Ready(int64_t epoch, int stage,
-                          const TransferKey& key) const {
-  int64_t from = 0;
-  {
-    absl::MutexLock lock(&mu_);
-    if (epoch < epoch_ || !failed_.ok()) return true;
-    if (epoch > epoch_) return false;
-    const auto found = workers_.find(stage);
-    if (found == workers_.end()) return true;
-    from = found->second;
-  }
-  return inbox_.Ready(epoch, from, key);
-}
-
 absl::StatusOr<std::unique_ptr<StageLink>> PipelinePeers::Open(
     int64_t to, int64_t epoch, const std::function<bool()>& stop) {
   if (to == options_.job.incarnation) {
@@ -111,11 +107,11 @@ absl::StatusOr<std::unique_ptr<StageLink>> PipelinePeers::Open(
     }
     peer = found->second;
   }
-  hello.set_attempt(options_.job.attempt);
   StageHello hello;
   hello.set_job_id(options_.job.id);
   hello.set_signature(options_.job.signature);
   hello.set_plan_signature(options_.job.plan_signature);
+  hello.set_attempt(options_.job.attempt);
   hello.set_sender(options_.job.incarnation);
   hello.set_receiver(peer.incarnation);
   hello.set_secret(peer.secret);

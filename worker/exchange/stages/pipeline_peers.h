@@ -80,7 +80,9 @@ class PipelinePeers final : public StageTransfers {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Ends all steps up to and including `step`, until the next epoch. See
   // TransferInbox::EndStep.
-  void EndStep(int64_t step) override ABSL_LOCKS_EXCLUDED(mu_);
+  void EndStep(int64_t epoch, int64_t step) override ABSL_LOCKS_EXCLUDED(mu_);
+  // Like EndStep of the newest epoch. BeginEpoch must not run at the same time.
+  void EndStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   // Makes all calls return `status`, which must be an error.
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -94,9 +96,6 @@ class PipelinePeers final : public StageTransfers {
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<ReceivedTransfer> Receive(int64_t epoch, int stage,
                                            const TransferKey& key) override
-      ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if Receive would return without waiting for a transfer.
-  bool Ready(int64_t epoch, int stage, const TransferKey& key) const override
       ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until the receivers have released everything that was sent, or
   // returns an error. Call it before the destructor at the end of training.

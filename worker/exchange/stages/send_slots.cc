@@ -54,8 +54,9 @@ void SendSlots::BeginEpoch(int64_t epoch, int64_t first_step) {
   ended_step_ = first_step - 1;
 }
 
-void SendSlots::EndStep(int64_t step) {
+void SendSlots::EndStep(int64_t epoch, int64_t step) {
   absl::MutexLock lock(&mu_);
+  if (epoch < epoch_) return;
   ended_step_ = std::max(ended_step_, step);
 }
 

@@ -35,7 +35,7 @@ class SendSlots {
 
   // See StageLink.
   void BeginEpoch(int64_t epoch, int64_t first_step) ABSL_LOCKS_EXCLUDED(mu_);
-  void EndStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
+  void EndStep(int64_t epoch, int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   // Acquire and AwaitReleased return `status` from now on. Only the first call
   // has an effect.
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);

@@ -61,7 +61,8 @@ class StageLink {
   }
   // Ends all steps up to and including `step`, until the next epoch: Send
   // returns Aborted for transfers that nobody needs any more (see LastStepOf).
-  void EndStep(int64_t step) { slots_->EndStep(step); }
+  // No effect if an epoch after `epoch` has begun.
+  void EndStep(int64_t epoch, int64_t step) { slots_->EndStep(epoch, step); }
   // Makes all calls return `status`, which must be an error.
   void Cancel(const absl::Status& status) { slots_->Fail(status); }
   // Returns the error that has ended the link, or OK.

@@ -56,11 +56,12 @@ void StageLinks::BeginEpoch(int64_t epoch, int64_t first_step,
   closer_.Run([closed = std::move(closed)]() mutable { closed.clear(); });
 }
 
-void StageLinks::EndStep(int64_t step) {
+void StageLinks::EndStep(int64_t epoch, int64_t step) {
   absl::MutexLock lock(&mu_);
+  if (epoch < epoch_) return;
   ended_step_ = std::max(ended_step_, step);
   for (const auto& [to, link] : links_) {
-    if (link != nullptr) link->EndStep(step);
+    if (link != nullptr) link->EndStep(epoch, step);
   }
 }
 

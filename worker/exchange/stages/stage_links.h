@@ -56,7 +56,7 @@ class StageLinks {
   void BeginEpoch(int64_t epoch, int64_t first_step,
                   const std::set<int64_t>& receivers) ABSL_LOCKS_EXCLUDED(mu_);
   // See StageLink::EndStep.
-  void EndStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
+  void EndStep(int64_t epoch, int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   // All calls return `status`, which must be an error.
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
 

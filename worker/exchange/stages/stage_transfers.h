@@ -24,12 +24,9 @@ class StageTransfers {
   virtual absl::Status Send(int64_t epoch, int stage, const TransferKey& key,
                             const TransferScalars& scalars,
                             absl::Span<const absl::string_view> parts) = 0;
-  // Ends a step, of which this worker has received and sent everything, until
-  // the next epoch.
-  virtual void EndStep(int64_t step) = 0;
-  // Returns true if Receive would return without waiting for a transfer.
-  virtual bool Ready(int64_t epoch, int stage,
-                     const TransferKey& key) const = 0;
+  // Ends a step, of which this worker needs and sends nothing more, until the
+  // next epoch. No effect if an epoch after `epoch` has begun.
+  virtual void EndStep(int64_t epoch, int64_t step) = 0;
   // See TransferInbox::Receive. `stage` is the sender's.
   virtual absl::StatusOr<ReceivedTransfer> Receive(int64_t epoch, int stage,
                                                    const TransferKey& key) = 0;

@@ -32,8 +32,8 @@ absl::StatusOr<TransferScalars> TransferInbox::ReceiveInto(
   return received.scalars;
 }
 
-bool TransferInbox::Ready(int64_t epoch, int64_t from,
-                          const TransferKey& key) const {
+bool TransferInbox::ReadyForTest(int64_t epoch, int64_t from,
+                                 const TransferKey& key) const {
   absl::MutexLock lock(&mu_);
   return Find(epoch, from, key) != nullptr || !Refusal(epoch, from, key).ok();
 }
@@ -51,10 +51,10 @@ void TransferInbox::BeginEpoch(int64_t epoch, int64_t first_step) {
   }
 }
 
-void TransferInbox::EndStep(int64_t step) {
+void TransferInbox::EndStep(int64_t epoch, int64_t step) {
   Garbage garbage;
   absl::MutexLock lock(&mu_);
-  if (step <= ended_step_) return;
+  if (epoch < epoch_ || step <= ended_step_) return;
   ended_step_ = step;
   DropUseless(&garbage);
   // Ordered by steps.

@@ -57,7 +57,7 @@ class TransferInbox {
       int64_t epoch, int64_t from, const TransferKey& key,
       absl::Span<const absl::Span<char>> parts) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if Receive would return without blocking.
-  bool Ready(int64_t epoch, int64_t from, const TransferKey& key) const
+  bool ReadyForTest(int64_t epoch, int64_t from, const TransferKey& key) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // Begins an epoch, if `epoch` is larger than the newest, in which the steps
@@ -67,8 +67,9 @@ class TransferInbox {
   void BeginEpoch(int64_t epoch, int64_t first_step) ABSL_LOCKS_EXCLUDED(mu_);
   // Ends all steps up to and including `step`, until the next epoch: drops the
   // transfers that nobody needs any more (see LastStepOf), those that arrive
-  // later, too, and makes Receive return Aborted for them.
-  void EndStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
+  // later, too, and makes Receive return Aborted for them. No effect if an
+  // epoch after `epoch` has begun, which may repeat the step.
+  void EndStep(int64_t epoch, int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   // Makes Receive return `status`, which must be an error, and drops all
   // transfers. Only the first call has an effect.
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);

@@ -130,7 +130,7 @@ TEST_P(StageLinkConformance, SenderWaitsWhileAllSlotsAreInUse) {
   // Returns OK if it does not wait.
   absl::Status status;
   std::thread sender([&] { status = Send(KeyAt(0, kSlots), "one more"); });
-  pair_->link()->EndStep(0);
+  pair_->link()->EndStep(1, 0);
   sender.join();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted, HasSubstr("step")));
   // The routes of other kinds have slots of their own.
@@ -144,7 +144,8 @@ TEST_P(StageLinkConformance, TakenTransferOccupiesItsSlotUntilItIsReleased) {
   ASSERT_TRUE(first.ok());
   std::thread sender(
       [&] { EXPECT_TRUE(Send(KeyAt(1, 0), "in its place").ok()); });
-  EXPECT_FALSE(pair_->inbox()->Ready(1, StagePair::kSender, KeyAt(1, 0)));
+  EXPECT_FALSE(
+      pair_->inbox()->ReadyForTest(1, StagePair::kSender, KeyAt(1, 0)));
   EXPECT_EQ(TextOf(*first), "full");
   first->owner.reset();
   sender.join();
@@ -172,7 +173,7 @@ TEST_P(StageLinkConformance, TenThousandTransfersStayInTheBound) {
     ++released;
     received->owner.reset();
     if (i % kMicroBatches == kMicroBatches - 1) {
-      pair_->inbox()->EndStep(i / kMicroBatches);
+      pair_->inbox()->EndStep(1, i / kMicroBatches);
     }
   }
   sender.join();
@@ -272,7 +273,7 @@ TEST_P(StageLinkConformance, EndOfAStepDropsItsTransfers) {
   ASSERT_TRUE(Send(KeyAt(1, 0), "step 1").ok());
   absl::Status waiting;
   std::thread receiver([&] { waiting = Receive(KeyAt(0, 1)).status(); });
-  pair_->inbox()->EndStep(0);
+  pair_->inbox()->EndStep(1, 0);
   receiver.join();
   EXPECT_THAT(waiting, StatusIs(absl::StatusCode::kAborted));
   ASSERT_TRUE(Send(KeyAt(0, 2), "late").ok());

@@ -132,12 +132,12 @@ TEST_F(StageLinksTest, EndOfAStepAndFailureWakeSenders) {
   ASSERT_TRUE(Send(1, 1, KeyOf(4, 1)).ok());
   absl::Status status;
   std::thread sender([&] { status = Send(1, 1, KeyOf(4, 2)); });
-  links_.EndStep(4);
+  links_.EndStep(1, 4);
   sender.join();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kAborted));
   // Links that are opened later know it, too.
   Begin(2, {1, 2});
-  links_.EndStep(4);
+  links_.EndStep(2, 4);
   EXPECT_THAT(Send(2, 2, KeyOf(4)), StatusIs(absl::StatusCode::kAborted));
 
   ASSERT_TRUE(Send(2, 1, KeyOf(5)).ok());

@@ -176,7 +176,8 @@ TEST_F(StageReceiverTest, RefusesStrangersAndOldAssignments) {
   hello.set_epoch(1);
   EXPECT_THAT(Greet(hello), StatusIs(absl::StatusCode::kAborted));
   // Nobody who was refused has had an influence.
-  EXPECT_FALSE(inbox_.Ready(2, kSender, {5, 3, 0, StageTransfer::ACTIVATION}));
+  EXPECT_FALSE(
+      inbox_.ReadyForTest(2, kSender, {5, 3, 0, StageTransfer::ACTIVATION}));
 }
 
 TEST_F(StageReceiverTest, RequiresOneHello) {

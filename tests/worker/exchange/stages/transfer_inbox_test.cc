@@ -36,7 +36,7 @@ class TransferInboxTest : public testing::Test {
 
 TEST_F(TransferInboxTest, MatchesOnlyTheSenderOfTheRequest) {
   inbox_.Deliver(/*from=*/1, /*epoch=*/1, kKey, Transfer("of worker 1"));
-  EXPECT_FALSE(inbox_.Ready(1, /*from=*/2, kKey));
+  EXPECT_FALSE(inbox_.ReadyForTest(1, /*from=*/2, kKey));
   inbox_.Deliver(/*from=*/2, /*epoch=*/1, kKey, Transfer("of worker 2"));
   EXPECT_EQ(Take(1, /*from=*/2), "of worker 2");
   // The other one has the same bits, so nobody needs it.
@@ -62,7 +62,7 @@ TEST_F(TransferInboxTest, NewerAssignmentReplacesAHeldTransfer) {
   EXPECT_TRUE(released.expired());
   // A duplicate of an older assignment does not.
   inbox_.Deliver(1, 1, kKey, Transfer("old"));
-  EXPECT_FALSE(inbox_.Ready(1, 1, kKey));
+  EXPECT_FALSE(inbox_.ReadyForTest(1, 1, kKey));
   inbox_.BeginEpoch(2, 0);
   EXPECT_EQ(Take(2, 1), "new");
 }
@@ -70,7 +70,7 @@ TEST_F(TransferInboxTest, NewerAssignmentReplacesAHeldTransfer) {
 TEST_F(TransferInboxTest, NewEpochComputesStepsAgain) {
   inbox_.Deliver(1, 1, kKey, Transfer("bits"));
   EXPECT_EQ(Take(1, 1), "bits");
-  inbox_.EndStep(5);
+  inbox_.EndStep(1, 5);
   // Worker 2 takes over, and knows of epoch 2 before the receiver does.
   inbox_.Deliver(2, 2, kKey, Transfer("bits"));
   const TransferKey before = {4, 1, 0, StageTransfer::ACTIVATION};
@@ -86,32 +86,32 @@ TEST_F(TransferInboxTest, NewEpochComputesStepsAgain) {
 }
 
 TEST_F(TransferInboxTest, WaitsForWorkersThatHaveNotConnected) {
-  EXPECT_FALSE(inbox_.Ready(1, 1, kKey));
+  EXPECT_FALSE(inbox_.ReadyForTest(1, 1, kKey));
   const int64_t connection = inbox_.Connect(1);
-  EXPECT_FALSE(inbox_.Ready(1, 1, kKey));
+  EXPECT_FALSE(inbox_.ReadyForTest(1, 1, kKey));
   inbox_.Disconnect(1, connection, absl::InternalError("why"));
   EXPECT_THAT(inbox_.Receive(1, 1, kKey),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("why")));
-  EXPECT_FALSE(inbox_.Ready(1, /*from=*/2, kKey));
+  EXPECT_FALSE(inbox_.ReadyForTest(1, /*from=*/2, kKey));
   // It may connect again.
   inbox_.Connect(1);
-  EXPECT_FALSE(inbox_.Ready(1, 1, kKey));
+  EXPECT_FALSE(inbox_.ReadyForTest(1, 1, kKey));
 }
 
 TEST_F(TransferInboxTest, EndOfAnOldConnectionDoesNotEndTheNewOne) {
   const int64_t old = inbox_.Connect(1);
   const int64_t connection = inbox_.Connect(1);
   inbox_.Disconnect(1, old, absl::OkStatus());
-  EXPECT_FALSE(inbox_.Ready(1, 1, kKey));
+  EXPECT_FALSE(inbox_.ReadyForTest(1, 1, kKey));
   inbox_.Disconnect(1, connection, absl::OkStatus());
-  EXPECT_TRUE(inbox_.Ready(1, 1, kKey));
+  EXPECT_TRUE(inbox_.ReadyForTest(1, 1, kKey));
 }
 
 TEST_F(TransferInboxTest, NewEpochForgetsEndedConnections) {
   inbox_.Disconnect(1, inbox_.Connect(1), absl::OkStatus());
   inbox_.Connect(2);
   inbox_.BeginEpoch(2, 0);
-  EXPECT_FALSE(inbox_.Ready(2, 1, kKey));
+  EXPECT_FALSE(inbox_.ReadyForTest(2, 1, kKey));
   inbox_.Deliver(2, 2, kKey, Transfer("still connected"));
   EXPECT_EQ(Take(2, 2), "still connected");
 }
@@ -120,8 +120,9 @@ TEST_F(TransferInboxTest, EpochsAndStepsDoNotGoBack) {
   inbox_.BeginEpoch(3, 0);
   inbox_.BeginEpoch(2, 0);
   EXPECT_EQ(inbox_.epoch(), 3);
-  inbox_.EndStep(5);
-  inbox_.EndStep(4);
+  inbox_.EndStep(2, 7);
+  inbox_.EndStep(3, 5);
+  inbox_.EndStep(3, 4);
   EXPECT_THAT(inbox_.Receive(3, 1, kKey),
               StatusIs(absl::StatusCode::kAborted, HasSubstr("step 5")));
 }
@@ -131,13 +132,13 @@ TEST_F(TransferInboxTest, EvaluationMayEndOneStepLater) {
   const TransferKey other = {5, 2, 0, StageTransfer::EVALUATION};
   inbox_.Deliver(1, 1, piece, Transfer("piece"));
   inbox_.Deliver(1, 1, kKey, Transfer("micro-batch"));
-  inbox_.EndStep(5);
+  inbox_.EndStep(1, 5);
   EXPECT_EQ(Take(1, 1, piece), "piece");
   EXPECT_THAT(inbox_.Receive(1, 1, piece),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   inbox_.Deliver(1, 1, other, Transfer("other piece"));
   EXPECT_EQ(inbox_.held(), 1);
-  inbox_.EndStep(6);
+  inbox_.EndStep(1, 6);
   EXPECT_EQ(inbox_.held(), 0);
   EXPECT_THAT(inbox_.Receive(1, 1, piece),
               StatusIs(absl::StatusCode::kAborted));
@@ -154,7 +155,7 @@ TEST_F(TransferInboxTest, ReleasesDroppedTransfersWithoutItsLock) {
   inbox_.Deliver(1, 2, kKey, {{}, nullptr, 0, owner()});
   inbox_.BeginEpoch(3, 0);
   inbox_.Deliver(1, 3, kKey, {{}, nullptr, 0, owner()});
-  inbox_.EndStep(5);
+  inbox_.EndStep(3, 5);
   inbox_.Deliver(1, 3, {6, 0, 0, StageTransfer::ACTIVATION},
                  {{}, nullptr, 0, owner()});
   inbox_.Fail(absl::CancelledError("over"));
