@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
 #include "tests/simulation/processes/server_process.h"
 
 namespace tributary::simulation {
@@ -18,6 +19,10 @@ constexpr const char* kServerPoints[] = {
 // Failpoints at which the call may fail.
 constexpr const char* kErrorPoints[] = {"S2",  "S3",  "S4",  "S5",  "S6", "S11",
                                         "S12", "S13", "S14", "S15", "S16"};
+
+// The points that the workers of a pipeline pass.
+constexpr const char* kWorkerPoints[] = {"W1", "W2",  "W3", "W5",
+                                         "W9", "W11", "W12"};
 
 }  // namespace
 
@@ -140,7 +145,19 @@ void Faults::CrashAtPoint() {
                           random->Uniform(0, world_->scenario.servers - 1))]
                       ->number();
   armed.count = random->Uniform(0, random->Chance(0.5) ? 3 : 40);
+  if (world_->scenario.pipeline() && random->Chance(0.6)) {
+    ArmForWorker(&armed);
+  }
   world_->failpoint = armed;
+}
+
+void Faults::ArmForWorker(ArmedFailpoint* armed) {
+  Random* const random = &world_->random;
+  armed->crash = true;
+  armed->point =
+      kWorkerPoints[random->Uniform(0, std::size(kWorkerPoints) - 1)];
+  const int64_t worker = random->Uniform(0, world_->scenario.workers - 1);
+  armed->process = world_->Find(absl::StrCat("worker-", worker))->number();
 }
 
 void Faults::CrashAtDiskOperation() {

@@ -28,6 +28,8 @@ class Faults {
   void CrashSome();
   void CrashAll();
   void CrashAtPoint();
+  // Makes the failpoint one that a worker passes.
+  void ArmForWorker(ArmedFailpoint* armed);
   void CrashAtDiskOperation();
   void BreakDisk();
   void Pause();

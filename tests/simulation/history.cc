@@ -215,7 +215,7 @@ std::string FastFolder() {
 }
 
 HistoryResult RunHistory(const HistoryOptions& options) {
-  const Scenario scenario = MakeScenario(options.seed);
+  const Scenario scenario = MakeScenario(options.seed, options.jobs);
   const absl::StatusOr<ArenaLayout> layout =
       ArenaLayout::Create(scenario.table);
   if (!layout.ok()) std::abort();

@@ -13,6 +13,7 @@ namespace tributary::simulation {
 
 struct HistoryOptions {
   uint64_t seed = 1;
+  Jobs jobs = Jobs::kAll;
   bool tracing = false;
   Sabotage sabotage;
   // Parent folder of the history's own folder, which is removed at the end.

@@ -1,8 +1,9 @@
 // Runs simulated histories:
 //   simulate --histories 10000 --seed 1 [--jobs 2]
 //   simulate --seed 4711 --histories 1 --trace
-// Seeds count up from --seed. For each history that fails, prints the command
-// that repeats it; the exit code is then 1.
+// Seeds count up from --seed. With --pipelines, all jobs have a pipeline. For
+// each history that fails, prints the command that repeats it; the exit code is
+// then 1.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,12 +25,13 @@ struct Flags {
   uint64_t seed = 1;
   int jobs = 1;
   bool trace = false;
+  Jobs drawn = Jobs::kAll;
 };
 
 [[noreturn]] void Usage() {
   std::fprintf(stderr,
                "usage: simulate [--histories N] [--seed S] [--jobs J] "
-               "[--trace]\n");
+               "[--pipelines] [--trace]\n");
   std::exit(2);
 }
 
@@ -39,6 +41,10 @@ Flags ParseFlags(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag == "--trace") {
       flags.trace = true;
+      continue;
+    }
+    if (flag == "--pipelines") {
+      flags.drawn = Jobs::kPipelines;
       continue;
     }
     if (i + 1 == argc) Usage();
@@ -70,6 +76,7 @@ Totals RunSome(const Flags& flags, int first) {
   for (int64_t i = first; i < flags.histories; i += flags.jobs) {
     HistoryOptions options;
     options.seed = flags.seed + static_cast<uint64_t>(i);
+    options.jobs = flags.drawn;
     options.tracing = flags.trace;
     options.folder = FastFolder();
     const HistoryResult result = RunHistory(options);
@@ -88,8 +95,9 @@ Totals RunSome(const Flags& flags, int first) {
     }
     if (result.violation.empty()) continue;
     ++totals.failures;
-    std::printf("FAILED, simulate --seed %llu --histories 1 --trace: %s\n",
+    std::printf("FAILED, simulate --seed %llu --histories 1%s --trace: %s\n",
                 static_cast<unsigned long long>(options.seed),
+                flags.drawn == Jobs::kPipelines ? " --pipelines" : "",
                 result.violation.c_str());
     std::fflush(stdout);
   }

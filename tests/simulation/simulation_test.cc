@@ -13,9 +13,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-HistoryResult Simulate(uint64_t seed, const Sabotage& sabotage = {}) {
+HistoryResult Simulate(uint64_t seed, const Sabotage& sabotage = {},
+                       Jobs jobs = Jobs::kAll) {
   HistoryOptions options;
   options.seed = seed;
+  options.jobs = jobs;
   options.sabotage = sabotage;
   options.folder = FastFolder();
   return RunHistory(options);
@@ -26,8 +28,18 @@ void ExpectAllHold(uint64_t seed) {
       << "replay: simulate --seed " << seed << " --histories 1 --trace";
 }
 
+void ExpectAllHoldInPipeline(uint64_t seed) {
+  EXPECT_EQ(Simulate(seed, {}, Jobs::kPipelines).violation, "")
+      << "replay: simulate --seed " << seed
+      << " --histories 1 --pipelines --trace";
+}
+
 TEST(SimulationTest, AllPropertiesHoldInEveryHistory) {
   for (uint64_t seed = 1; seed <= 300; ++seed) ExpectAllHold(seed);
+}
+
+TEST(SimulationTest, AllPropertiesHoldInPipelines) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) ExpectAllHoldInPipeline(seed);
 }
 
 TEST(SimulationTest, ASeedDecidesEverything) {
@@ -55,6 +67,13 @@ TEST(SimulationTest, FindsOneWrongGradient) {
   sabotage.wrong_gradient = true;
   EXPECT_THAT(Simulate(OrderedSeed(1), sabotage).violation, HasSubstr("P2"));
   EXPECT_THAT(Simulate(OrderedSeed(50), sabotage).violation, HasSubstr("P2"));
+}
+
+TEST(SimulationTest, FindsOneWrongGradientInAPipeline) {
+  Sabotage sabotage;
+  sabotage.wrong_gradient = true;
+  EXPECT_THAT(Simulate(1, sabotage, Jobs::kPipelines).violation,
+              HasSubstr("P2"));
 }
 
 TEST(SimulationTest, FindsAnUpdateThatCountsTwice) {
@@ -139,6 +158,32 @@ TEST(SimulationRegressionTest, AMemberIsLostBeforeItConnects) {
 // It destroyed messages in flight before it aborted the mesh.
 TEST(SimulationRegressionTest, AnAllReduceCannotSendItsNumbers) {
   ExpectAllHold(307350);
+}
+
+// Its transfers of the step were refused at once, again and again, until the
+// next weights arrived.
+TEST(SimulationRegressionTest, AStepIsCompleteBeforeAStageHasTheNextWeights) {
+  ExpectAllHoldInPipeline(2);
+  ExpectAllHoldInPipeline(12);
+}
+
+// The worker ended the step in the new assignment, too, and never repeated it.
+TEST(SimulationRegressionTest, AStageEndsItsTaskInTheNextAssignment) {
+  ExpectAllHoldInPipeline(1534);
+  ExpectAllHoldInPipeline(1733);
+}
+
+// The workers of both attempts had the same incarnations. The receiver refused
+// the secret, and the sender ended with an error.
+TEST(SimulationRegressionTest, AStageSendsToAWorkerOfTheNextAttempt) {
+  ExpectAllHoldInPipeline(399);
+  ExpectAllHoldInPipeline(1215);
+  ExpectAllHoldInPipeline(1394);
+}
+
+// Each stage waited for another one, while parts of gradients filled queues.
+TEST(SimulationRegressionTest, PartsOfGradientsArriveLate) {
+  ExpectAllHoldInPipeline(329);
 }
 
 }  // namespace

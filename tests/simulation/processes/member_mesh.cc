@@ -49,13 +49,6 @@ std::shared_ptr<End> TakeFirst(uint64_t tag, Ends* ends) {
   return first;
 }
 
-Process* FindProcess(const World& world, absl::string_view name) {
-  for (const auto& process : world.processes) {
-    if (process->name() == name) return process.get();
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 class MemberMesh final : public PeerMesh {
@@ -125,7 +118,7 @@ class MemberMesh final : public PeerMesh {
     TRIBUTARY_ASSIGN_OR_RETURN(const std::string address,
                                options.find(absl::StrCat(member)));
     const std::vector<std::string> parts = absl::StrSplit(address, ' ');
-    Process* const process = FindProcess(*world_, parts[0]);
+    Process* const process = world_->Find(parts[0]);
     Direction& direction = to_[static_cast<size_t>(member)];
     TRIBUTARY_ASSIGN_OR_RETURN(
         direction.link,

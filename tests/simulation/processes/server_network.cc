@@ -215,6 +215,7 @@ void SimulatedServices::Accept(Service service,
       replicas_.AcceptWorkersRead(link);
       break;
     case Service::kMember:
+    case Service::kTransfer:
       break;  // For workers only.
   }
 }

@@ -5,6 +5,8 @@
 
 #include "common/base/monotonic_clock.h"
 #include "tests/simulation/world/tiny_model.h"
+#include "tests/simulation/world/tiny_network.h"
+#include "worker/models/network_model.h"
 
 namespace tributary::simulation {
 namespace {
@@ -106,9 +108,40 @@ class TinyModel final : public Model {
   const absl::Duration micro_batch_;
 };
 
+// Returns sources of a network whose layers take time.
+TrainingSources NetworkSources(World* world, absl::Duration micro_batch) {
+  // A layer is computed three times: forward, and backward for its input and
+  // for its weights. Not each of them takes time, because that takes events.
+  constexpr double kPart = 0.1;
+  const OnLayer on_layer = [world, micro_batch] {
+    if (!world->random.Chance(0.3)) return;
+    Sleep(world->random.Between(absl::ZeroDuration(), kPart * micro_batch));
+  };
+  TrainingSources sources;
+  sources.open_data =
+      [world](const JobSpec& job) -> absl::StatusOr<std::unique_ptr<DataSet>> {
+    return MakeTinySamples(job, world->scenario.facts,
+                           world->sabotage.wrong_gradient);
+  };
+  sources.build_graph = [world, on_layer](const ModelSpec&, const DataInfo&) {
+    return absl::StatusOr<Graph>(
+        BuildTinyNetwork(world->scenario.seed, on_layer));
+  };
+  sources.create_model =
+      [build = sources.build_graph](
+          const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
+          Device* device, WeightCopies* copies,
+          const NetworkPart& part) -> absl::StatusOr<std::unique_ptr<Model>> {
+    return NetworkModel::Create(*build(spec, info), info, max_samples, device,
+                                copies, part);
+  };
+  return sources;
+}
+
 }  // namespace
 
 TrainingSources TinySources(World* world, absl::Duration micro_batch) {
+  if (world->scenario.pipeline()) return NetworkSources(world, micro_batch);
   TrainingSources sources;
   sources.open_data =
       [world](const JobSpec&) -> absl::StatusOr<std::unique_ptr<DataSet>> {

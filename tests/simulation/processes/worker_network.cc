@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/stream/replica_reader.h"
 #include "common/stream/replica_stream.h"
@@ -15,6 +16,8 @@ namespace {
 
 // Time limit for connecting to the server that keeps the state.
 constexpr absl::Duration kStateTimeout = absl::Seconds(20);
+// Time limit for a call to a worker that was reached before.
+constexpr absl::Duration kStageTimeout = absl::Seconds(1);
 
 // Returns N for "server-N".
 size_t ShardNumber(absl::string_view address) {
@@ -63,6 +66,17 @@ class WatchedWorkerStream final : public MembershipStream {
 };
 
 }  // namespace
+
+void SimulatedWorkerNetwork::Accept(Service service,
+                                    const std::shared_ptr<Link>& link) {
+  if (service == Service::kMember) {
+    members_.Accept(link);
+  } else if (transfers_ != nullptr) {
+    transfers_->Accept(link);
+  } else {
+    link->Close(absl::UnavailableError("connection refused"));
+  }
+}
 
 absl::StatusOr<std::unique_ptr<MembershipStream>>
 SimulatedWorkerNetwork::ConnectToCoordinator(
@@ -132,6 +146,33 @@ absl::Status SimulatedWorkerNetwork::ReadReplica(
           SimulatedClientStream<JournalMessage, ReadJournalRequest>>(
           world_, process_, std::move(link)),
       address, request, snapshot);
+}
+
+absl::StatusOr<std::unique_ptr<StagePort>>
+SimulatedWorkerNetwork::AcceptTransfers(const StageHost::Options&) {
+  return std::make_unique<TransferPort>(world_, process_, &transfers_);
+}
+
+absl::StatusOr<StageCaller> SimulatedWorkerNetwork::ConnectToStage(
+    const std::string& address, absl::Time deadline,
+    const std::function<bool()>& stop) {
+  Process* const peer = world_->Find(address);
+  while (!world_->Reaches(process_->process, *peer)) {
+    if (stop() || world_->loop.now() > deadline) {
+      return absl::UnavailableError("no process accepts the call");
+    }
+    Sleep(
+        world_->random.Between(absl::Milliseconds(5), absl::Milliseconds(100)));
+  }
+  using Stream = SimulatedClientStream<StageReply, StageMessage>;
+  return [world = world_, process = process_, peer]() {
+    return std::make_unique<Stream>(
+        world, process, [world, process, peer](Stream::Connected done) {
+          world->Connect(
+              process, [peer] { return peer; }, Service::kTransfer,
+              world->loop.now() + kStageTimeout, std::move(done));
+        });
+  };
 }
 
 }  // namespace tributary::simulation

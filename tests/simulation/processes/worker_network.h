@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/simulation/processes/member_mesh.h"
+#include "tests/simulation/processes/transfer_port.h"
 #include "tests/simulation/world/link.h"
 #include "tests/simulation/world/world.h"
 #include "worker/process/worker_network.h"
@@ -20,10 +21,9 @@ class SimulatedWorkerNetwork final : public WorkerNetwork {
         process_(std::move(process)),
         members_(world, process_) {}
 
-  // Accepts the connection of another member of an all-reduce.
-  void AcceptMember(const std::shared_ptr<Link>& link) {
-    members_.Accept(link);
-  }
+  // Accepts the connection of another worker: a member of an all-reduce, or
+  // one of another stage.
+  void Accept(Service service, const std::shared_ptr<Link>& link);
 
   absl::StatusOr<std::unique_ptr<MembershipStream>> ConnectToCoordinator(
       const std::string& address, absl::Duration timeout,
@@ -41,6 +41,11 @@ class SimulatedWorkerNetwork final : public WorkerNetwork {
       const GlooMeshOptions& options) override {
     return members_.Connect(options);
   }
+  absl::StatusOr<std::unique_ptr<StagePort>> AcceptTransfers(
+      const StageHost::Options& options) override;
+  absl::StatusOr<StageCaller> ConnectToStage(
+      const std::string& address, absl::Time deadline,
+      const std::function<bool()>& stop) override;
 
   // Returns the phase that the worker has reported last to the coordinator, or
   // "connecting".
@@ -50,6 +55,7 @@ class SimulatedWorkerNetwork final : public WorkerNetwork {
   World* const world_;
   const std::shared_ptr<Life> process_;
   MemberPort members_;
+  TransferPort* transfers_ = nullptr;  // Null if the worker accepts none.
   std::string activity_ = "connecting";
 };
 

@@ -16,6 +16,7 @@ void WorkerProcess::OnStart() {
   options.threads = threads_;
   options.network = network_.get();
   options.host = name();
+  options.insecure_network = true;
   options.log = world_->log;
   options.heartbeat_interval = absl::Milliseconds(500);
   options.sources = TinySources(world_, micro_batch_);

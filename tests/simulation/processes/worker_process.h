@@ -23,9 +23,9 @@ class WorkerProcess final : public Process {
         threads_(threads),
         micro_batch_(micro_batch) {}
 
-  // Accepts the connections of other members of an all-reduce.
-  void Accept(Service, const std::shared_ptr<Link>& link) override {
-    network_->AcceptMember(link);
+  // Accepts the connections of other workers.
+  void Accept(Service service, const std::shared_ptr<Link>& link) override {
+    network_->Accept(service, link);
   }
   std::string State() const override;
 

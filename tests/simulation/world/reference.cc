@@ -12,11 +12,109 @@
 #include "common/optimizer/schedule.h"
 #include "common/optimizer/update_recipe.h"
 #include "tests/simulation/world/tiny_model.h"
+#include "tests/simulation/world/tiny_network.h"
 #include "worker/data/sampler.h"
+#include "worker/models/network_model.h"
 #include "worker/training/local_sgd.h"
+#include "worker/training/training_setup.h"
 
 namespace tributary::simulation {
 namespace {
+
+Sampler SamplerOf(const Scenario& scenario) {
+  const JobSpec& job = scenario.job;
+  return Sampler(job.seed(), scenario.facts.train_samples(),
+                 job.batch().global(),
+                 static_cast<int>(job.batch().micro_batches()));
+}
+
+// What workers compute.
+class Computation {
+ public:
+  virtual ~Computation() = default;
+  virtual void Initialize(float* weights) const = 0;
+  // Writes the gradient of a micro-batch of the step.
+  virtual void Gradient(int64_t step, int64_t micro_batch, const float* weights,
+                        float* gradient) const = 0;
+  virtual LossSums Evaluate(int64_t piece, const float* weights) const = 0;
+};
+
+class TinyModelComputation final : public Computation {
+ public:
+  TinyModelComputation(const Scenario& scenario, const ArenaLayout& layout)
+      : scenario_(scenario), layout_(layout) {}
+
+  void Initialize(float* weights) const override {
+    InitialWeights(scenario_.job, layout_, weights);
+  }
+  void Gradient(int64_t step, int64_t micro_batch, const float* weights,
+                float* gradient) const override {
+    MicroBatchGradient(
+        scenario_.job, layout_, step, micro_batch,
+        SampleCounts(scenario_, step)[static_cast<size_t>(micro_batch)],
+        weights, gradient);
+  }
+  LossSums Evaluate(int64_t piece, const float* weights) const override {
+    return EvaluatePiece(layout_, piece, weights);
+  }
+
+ private:
+  const Scenario& scenario_;
+  const ArenaLayout& layout_;
+};
+
+// Computes the network of a pipeline without stages.
+class NetworkComputation final : public Computation {
+ public:
+  NetworkComputation(const Scenario& scenario, const ArenaLayout& layout)
+      : job_(scenario.job),
+        layout_(layout),
+        samples_(MakeTinySamples(job_, scenario.facts, /*wrong=*/false)),
+        sampler_(SamplerOf(scenario)),
+        device_(*MakeCpuDevice(PrecisionOf(job_))),
+        model_(*NetworkModel::Create(
+            BuildTinyNetwork(scenario.seed, /*on_layer=*/nullptr),
+            samples_->info(),
+            job_.batch().global() / job_.batch().micro_batches(), device_.get(),
+            /*copies=*/nullptr, NetworkPart())) {}
+
+  void Initialize(float* weights) const override {
+    model_->Initialize(job_.seed(), layout_, weights);
+  }
+  void Gradient(int64_t step, int64_t micro_batch, const float* weights,
+                float* gradient) const override {
+    const Sampler::MicroBatch samples =
+        sampler_.MicroBatchOf(step, static_cast<int>(micro_batch));
+    Batch batch;
+    samples_->ReadTrain(samples.epoch, samples.indexes, &batch);
+    GradientSink sink(gradient, batch.samples);
+    const auto computed = model_->ForwardBackward(
+        batch, job_.seed(), step, static_cast<int>(micro_batch), weights, &sink,
+        /*observer=*/nullptr);
+    if (!computed.ok()) std::abort();
+  }
+  LossSums Evaluate(int64_t piece, const float* weights) const override {
+    Batch batch;
+    samples_->ReadEvaluation(piece, piece + 1, &batch);
+    return *model_->Evaluate(batch, weights);
+  }
+
+ private:
+  const JobSpec& job_;
+  const ArenaLayout& layout_;
+  const std::unique_ptr<DataSet> samples_;
+  const Sampler sampler_;
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<Model> model_;
+};
+
+std::unique_ptr<Computation> MakeComputation(const Scenario& scenario,
+                                             const ArenaLayout& layout) {
+  if (scenario.pipeline()) {
+    return std::make_unique<NetworkComputation>(scenario, layout);
+  }
+  return std::make_unique<TinyModelComputation>(scenario, layout);
+}
 
 // Returns a leaf's gradient, or the sum of the two subtrees of `node`.
 std::vector<float> SumUnder(
@@ -79,10 +177,9 @@ void LocalGradient(const Scenario& scenario, const Rounds& rounds,
 }  // namespace
 
 std::vector<int64_t> SampleCounts(const Scenario& scenario, int64_t step) {
-  const JobSpec& job = scenario.job;
-  const auto micro_batches = static_cast<int>(job.batch().micro_batches());
-  const Sampler sampler(job.seed(), scenario.facts.train_samples(),
-                        job.batch().global(), micro_batches);
+  const auto micro_batches =
+      static_cast<int>(scenario.job.batch().micro_batches());
+  const Sampler sampler = SamplerOf(scenario);
   std::vector<int64_t> counts;
   for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
     counts.push_back(static_cast<int64_t>(
@@ -110,7 +207,9 @@ ReferenceRun TrainReference(const Scenario& scenario,
   const auto elements = static_cast<size_t>(layout.arena_elements());
   ReferenceRun run;
   run.state.weights.resize(elements);
-  InitialWeights(scenario.job, layout, run.state.weights.data());
+  const std::unique_ptr<Computation> computation =
+      MakeComputation(scenario, layout);
+  computation->Initialize(run.state.weights.data());
   run.state.slots.assign((*optimizer)->slots(), std::vector<float>(elements));
   const int64_t micro_batches = job.batch().micro_batches();
   std::unique_ptr<LocalSgd> local_sgd;
@@ -128,10 +227,8 @@ ReferenceRun TrainReference(const Scenario& scenario,
                       gradients.back().data());
         continue;
       }
-      MicroBatchGradient(
-          scenario.job, layout, step, micro_batch,
-          SampleCounts(scenario, step)[static_cast<size_t>(micro_batch)],
-          run.state.weights.data(), gradients.back().data());
+      computation->Gradient(step, micro_batch, run.state.weights.data(),
+                            gradients.back().data());
     }
     const std::vector<float> sum = SumUnder(1, gradients);
     const int64_t sample_count = SampleCountOfRound(scenario, step);
@@ -167,7 +264,7 @@ ReferenceRun TrainReference(const Scenario& scenario,
   int64_t sample_count = 0;
   for (int64_t piece = 0; piece < scenario.facts.evaluation_pieces(); ++piece) {
     const LossSums sums =
-        EvaluatePiece(layout, piece, run.state.weights.data());
+        computation->Evaluate(piece, run.state.weights.data());
     loss += sums.loss;
     sample_count += sums.sample_count;
   }

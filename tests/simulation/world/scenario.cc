@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
+#include "tests/simulation/world/pipeline_scenario.h"
 #include "tests/simulation/world/random.h"
 
 namespace tributary::simulation {
@@ -12,6 +13,9 @@ namespace {
 const ConsistencySpec& ScenarioConsistency(const JobSpec& job) {
   return job.exchange().parameter_server().consistency();
 }
+
+// With this number, no job of the regression tests has a pipeline.
+constexpr uint64_t kPipelineGenerator = 206;
 
 // Seven of ten jobs are synchronous.
 void SetConsistency(Random* random, ConsistencySpec* mode) {
@@ -66,6 +70,13 @@ void SetOptimizer(Random* random, OptimizerSpec* optimizer) {
   }
 }
 
+void MustBeValid(const JobSpec& job) {
+  const absl::Status valid = ValidateJob(job);
+  if (valid.ok()) return;
+  std::fprintf(stderr, "the scenario's job: %s\n", valid.ToString().c_str());
+  std::abort();
+}
+
 JobSpec MakeJob(Random* random, Random* all_reduce, Random* by_time) {
   JobSpec job;
   job.mutable_model()->mutable_synthetic()->set_parameters(64);
@@ -96,12 +107,6 @@ JobSpec MakeJob(Random* random, Random* all_reduce, Random* by_time) {
   MaybeCheckpointByTime(by_time, job.mutable_checkpoint());
   job.set_seed(random->Bits() >> 1);
   job.mutable_output()->set_directory("simulated");
-  job = ResolveJob(job);
-  const absl::Status valid = ValidateJob(job);
-  if (!valid.ok()) {
-    std::fprintf(stderr, "the scenario's job: %s\n", valid.ToString().c_str());
-    std::abort();
-  }
   return job;
 }
 
@@ -139,19 +144,26 @@ std::string Scenario::Describe() const {
   return absl::StrCat(
       "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
       all_reduce() ? "all_reduce" : ScenarioConsistency(job).ShortDebugString(),
+      pipeline() ? absl::StrCat(", ", job.parallel().ShortDebugString()) : "",
       ", steps ", job.steps(), ", micro-batches ", job.batch().micro_batches(),
       ", checkpoint every ", job.checkpoint().every_steps(), " steps or ",
       absl::FormatDuration(CheckpointInterval(job)), ", pieces ",
       facts.evaluation_pieces(), job.recovery().journal() ? ", replicas" : "");
 }
 
-Scenario MakeScenario(uint64_t seed) {
+Scenario MakeScenario(uint64_t seed, Jobs jobs) {
   Random random(Mix(seed, 17));
   Scenario scenario;
   scenario.seed = seed;
   Random all_reduce(Mix(seed, 56));
   Random by_time(Mix(seed, 57));
-  scenario.job = MakeJob(&random, &all_reduce, &by_time);
+  // As for MaybeAllReduce: one of five jobs has a pipeline.
+  Random pipeline(Mix(seed, kPipelineGenerator));
+  const bool has_pipeline = pipeline.Chance(0.2) || jobs == Jobs::kPipelines;
+  JobSpec job = MakeJob(&random, &all_reduce, &by_time);
+  if (has_pipeline) MakePipelineJob(seed, &pipeline, &job);
+  scenario.job = ResolveJob(job);
+  MustBeValid(scenario.job);
   scenario.table = MakeTable(&random);
   DataFacts& facts = scenario.facts;
   // The last batch of an epoch is short, so that some micro-batches are empty.
@@ -196,6 +208,7 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.faults =
       static_cast<int>(random.Chance(0.05) ? 0 : random.Uniform(1, 8));
   scenario.events_between_faults = random.Uniform(100, 1500);
+  if (has_pipeline) MakePipelineCluster(&pipeline, &scenario);
   // A separate generator, so that this choice does not affect the others.
   Random replicas(Mix(seed, 55));
   const ConsistencySpec& mode = ScenarioConsistency(scenario.job);

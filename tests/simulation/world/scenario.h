@@ -37,6 +37,8 @@ struct Scenario {
   absl::Duration slowest_message;
   double repeated = 0;
   double reordered = 0;
+  // Transfers between stages pass through shared memory.
+  bool stage_memory = false;
 
   // Number of faults, and the largest number of events between two of them.
   int faults = 0;
@@ -45,11 +47,15 @@ struct Scenario {
   bool ordered() const;  // True if the result does not depend on timing.
   bool asynchronous() const;
   bool all_reduce() const { return job.exchange().has_all_reduce(); }
+  bool pipeline() const { return job.parallel().has_pipeline(); }
   std::string Describe() const;
 };
 
+// Which jobs are drawn.
+enum class Jobs { kAll, kPipelines };
+
 // Returns the scenario of this seed.
-Scenario MakeScenario(uint64_t seed);
+Scenario MakeScenario(uint64_t seed, Jobs jobs = Jobs::kAll);
 
 }  // namespace tributary::simulation
 

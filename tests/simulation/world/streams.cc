@@ -21,4 +21,10 @@ std::string* PayloadField(JournalMessage* message) {
                              : nullptr;
 }
 
+std::string* PayloadField(StageMessage* message) {
+  return message->has_transfer()
+             ? message->mutable_transfer()->mutable_payload()
+             : nullptr;
+}
+
 }  // namespace tributary::simulation

@@ -12,6 +12,7 @@
 #include "common/stream/message_stream.h"
 #include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "proto/pipeline.pb.h"
 #include "tests/simulation/world/link.h"
 #include "tests/simulation/world/world.h"
 
@@ -21,6 +22,7 @@ namespace tributary::simulation {
 std::string* PayloadField(WorkerMessage* message);
 std::string* PayloadField(ServerMessage* message);
 std::string* PayloadField(JournalMessage* message);
+std::string* PayloadField(StageMessage* message);
 inline std::string* PayloadField(google::protobuf::Message*) { return nullptr; }
 
 // Returns a copy of `message` that contains the payload.

@@ -148,6 +148,13 @@ void World::Connect(
              });
 }
 
+Process* World::Find(absl::string_view name) const {
+  for (const auto& process : processes) {
+    if (process->name() == name) return process.get();
+  }
+  return nullptr;
+}
+
 bool World::Reaches(int client, const Process& process) const {
   const auto blocked = [&](int from, int to) {
     return network.BlockedUntil(from, to) > loop.now();
@@ -162,7 +169,7 @@ std::shared_ptr<Link> World::TryOnce(const std::shared_ptr<Life>& client,
   if (process == nullptr || !Reaches(client->process, *process)) return nullptr;
   static constexpr const char* kNames[] = {
       "membership",   "enlistment", "exchange",   "read weights", "replica",
-      "read replica", "save state", "read state", "member"};
+      "read replica", "save state", "read state", "member",       "transfer"};
   const std::shared_ptr<Link> link = Link::Create(
       &network, kNames[static_cast<int>(service)], client, process->listener());
   links_.push_back(link);

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/os/logger.h"
 #include "common/parameters/arena_layout.h"
@@ -43,6 +44,8 @@ enum class Service {
   kSaveState,
   kReadState,
   kMember,
+  // Pipelines only: the transfers between stages.
+  kTransfer,
 };
 
 // A simulated process, which may end and be restarted any number of times.
@@ -168,6 +171,8 @@ class World {
       const std::shared_ptr<Life>& client,
       const std::function<Process*()>& target, Service service,
       absl::Time deadline, const std::function<bool()>& stop);
+  // Returns the process of this name, or null.
+  Process* Find(absl::string_view name) const;
   // Returns true if a call from the process with number `client` reaches
   // `process` now.
   bool Reaches(int client, const Process& process) const;
