@@ -121,6 +121,7 @@ TEST_F(TransferInboxTest, EpochsAndStepsDoNotGoBack) {
   inbox_.BeginEpoch(2, 0);
   EXPECT_EQ(inbox_.epoch(), 3);
   inbox_.EndStep(2, 7);
+  EXPECT_FALSE(inbox_.ReadyForTest(3, 1, kKey));
   inbox_.EndStep(3, 5);
   inbox_.EndStep(3, 4);
   EXPECT_THAT(inbox_.Receive(3, 1, kKey),
