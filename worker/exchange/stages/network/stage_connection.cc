@@ -14,6 +14,8 @@ namespace {
 // The wait before another try doubles from the first to the second.
 constexpr absl::Duration kFirstWait = absl::Milliseconds(5);
 constexpr absl::Duration kLongestWait = absl::Milliseconds(200);
+// The longest time that a wait continues when `stop` returns true.
+constexpr absl::Duration kInterval = absl::Milliseconds(20);
 
 std::string NameOf(const StageConnection& connection,
                    const std::string& address) {
@@ -61,7 +63,6 @@ absl::StatusOr<std::shared_ptr<SharedMemory>> MemoryFor(
 
 // Blocks for `wait`, or until `stop` returns true.
 void WaitUnless(const std::function<bool()>& stop, absl::Duration wait) {
-  constexpr absl::Duration kInterval = absl::Milliseconds(20);
   const absl::Time end = MonotonicNow() + wait;
   while (MonotonicNow() < end && !stop()) {
     Sleep(std::min(kInterval, end - MonotonicNow()));
@@ -71,13 +72,19 @@ void WaitUnless(const std::function<bool()>& stop, absl::Duration wait) {
 absl::StatusOr<std::unique_ptr<StreamStageLink>> TryToOpen(
     const StageConnection& connection, const std::string& address,
     const StageCaller& call, std::shared_ptr<SharedMemory> memory,
-    absl::Time deadline) {
+    absl::Time deadline, const std::function<bool()>& stop) {
   const bool required =
       connection.transport == ExchangeSpec::MEMORY && memory != nullptr;
   auto link = std::make_unique<StreamStageLink>(
       connection.plan, NameOf(connection, address), call(), connection.hello,
       std::move(memory));
-  TRIBUTARY_RETURN_IF_ERROR(link->AwaitWelcome(deadline));
+  absl::Status welcomed;
+  do {
+    welcomed =
+        link->AwaitWelcome(std::min(deadline, MonotonicNow() + kInterval));
+  } while (absl::IsDeadlineExceeded(welcomed) && MonotonicNow() < deadline &&
+           !stop());
+  TRIBUTARY_RETURN_IF_ERROR(welcomed);
   if (required && !link->in_memory()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "exchange.transport is MEMORY, but ", NameOf(connection, address),
@@ -99,7 +106,7 @@ absl::StatusOr<std::unique_ptr<StreamStageLink>> OpenStageLink(
   absl::Duration wait = kFirstWait;
   while (call.ok() && !stop()) {
     absl::StatusOr<std::unique_ptr<StreamStageLink>> link =
-        TryToOpen(connection, address, *call, memory, deadline);
+        TryToOpen(connection, address, *call, memory, deadline, stop);
     if (link.ok()) return link;
     if (absl::IsDeadlineExceeded(link.status())) break;
     const bool again =

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/certificates.h"
+#include "tests/support/fake_streams.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/exchange/stages/stage_link_conformance.h"
 #include "tests/worker/exchange/stages/stage_pair.h"
@@ -152,6 +153,23 @@ TEST_F(StageNetworkTest, StopsWaitingByRequest) {
   std::atomic<int> asked{0};
   EXPECT_THAT(OpenStageLink(worker.Connection(ExchangeSpec::WIRE),
                             [&] { return ++asked > 5; }),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+// A new assignment may name another receiver. The sender must not wait for the
+// old one until the timeout.
+TEST_F(StageNetworkTest, StopsWaitingForAReceiverThatDoesNotAnswer) {
+  HostedWorker worker(plan_);
+  StageConnection connection = worker.Connection(ExchangeSpec::WIRE);
+  connection.connect = [](const std::string&, absl::Time,
+                          const std::function<bool()>&) {
+    return absl::StatusOr<StageCaller>([] {
+      return std::make_unique<FakeClientStream<StageReply, StageMessage>>();
+    });
+  };
+  connection.timeout = absl::InfiniteDuration();
+  int asked = 0;
+  EXPECT_THAT(OpenStageLink(connection, [&] { return ++asked > 3; }),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
