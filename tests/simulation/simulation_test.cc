@@ -181,6 +181,12 @@ TEST(SimulationRegressionTest, AStageSendsToAWorkerOfTheNextAttempt) {
   ExpectAllHoldInPipeline(1394);
 }
 
+// A stage had learned that the evaluation was complete and skipped it, while
+// the next stage waited for its values.
+TEST(SimulationRegressionTest, AnEvaluationIsCompleteBeforeAllStagesBeginIt) {
+  ExpectAllHold(102734);
+}
+
 // Each stage waited for another one, while parts of gradients filled queues.
 TEST(SimulationRegressionTest, PartsOfGradientsArriveLate) {
   ExpectAllHoldInPipeline(329);

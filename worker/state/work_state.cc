@@ -203,11 +203,17 @@ bool WorkState::Decide(Task* task) const {
       return true;
     }
   }
-  if (EvaluationDue(version) && evaluated_ < version) {
+  if (EvaluationDue(version)) {
+    // The workers of all stages must decide alike, although some of them learn
+    // later than others that the evaluation is complete: those that evaluate a
+    // piece wait for the others.
+    const int64_t evaluated =
+        staged() ? assignment_.evaluated_version() : evaluated_;
     task->kind = Task::Kind::kEvaluate;
     task->items = Missing(assignment_.piece_begin(), assignment_.piece_end(),
                           version, done_pieces_);
-    return !task->items.empty();
+    if (evaluated < version && !task->items.empty()) return true;
+    if (evaluated_ < version) return false;
   }
   return DecideTraining(version, task);
 }

@@ -95,7 +95,9 @@ class WorkState : public WeightsSink {
   // Records that `step` is complete on all servers, so that no worker computes
   // it again. Needed only in pipelines.
   void SetStepComplete(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
-  // Records that the evaluation of `version` is complete.
+  // Records that the evaluation of `version` is complete. A worker that
+  // computes stages of a pipeline still evaluates its pieces, for which the
+  // workers of other stages may wait, unless the assignment says the same.
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the job's last version, which is Options::steps unless the job stops
   // early. Call it before SetFinished.
