@@ -101,7 +101,8 @@ absl::StatusOr<std::shared_ptr<StageLink>> StageLinks::LinkTo(int64_t to,
     return refusal.ok() ? opened.status() : refusal;
   }
   std::shared_ptr<StageLink> link = *std::move(opened);
-  link->BeginEpoch(epoch, ended_step_ + 1);
+  link->BeginEpoch(epoch, /*first_step=*/0);
+  link->EndStep(epoch, ended_step_);
   links_[to] = link;
   return link;
 }

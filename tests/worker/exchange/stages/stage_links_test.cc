@@ -1,5 +1,6 @@
 #include "worker/exchange/stages/stage_links.h"
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -124,6 +125,12 @@ TEST_F(StageLinksTest, NewEpochStopsAConnectionThatIsBeingOpened) {
   EXPECT_THAT(second, StatusIs(absl::StatusCode::kAborted));
   slow_ = nullptr;
   EXPECT_TRUE(Send(2, 1, KeyOf(0)).ok());
+}
+
+TEST_F(StageLinksTest, LinksThatAreOpenedAfterTheLastStepSendNothing) {
+  Begin(1, {1});
+  links_.EndStep(1, std::numeric_limits<int64_t>::max());
+  EXPECT_THAT(Send(1, 1, KeyOf(4)), StatusIs(absl::StatusCode::kAborted));
 }
 
 TEST_F(StageLinksTest, EndOfAStepAndFailureWakeSenders) {
