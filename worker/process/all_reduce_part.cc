@@ -28,7 +28,7 @@
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
 #include "worker/process/worker_network.h"
-#include "worker/training/compute_thread_items.h"
+#include "worker/training/threads/compute_thread_items.h"
 
 namespace tributary {
 namespace {

@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "common/base/thread_pool.h"
 #include "common/trace/trace_recorder.h"
-#include "worker/training/compute_thread.h"
-#include "worker/training/compute_thread_items.h"
-#include "worker/training/compute_thread_timer.h"
+#include "worker/training/threads/compute_thread.h"
+#include "worker/training/threads/compute_thread_items.h"
+#include "worker/training/threads/compute_thread_timer.h"
+#include "worker/training/threads/work_times.h"
 #include "worker/training/training_setup.h"
-#include "worker/training/work_times.h"
 
 namespace tributary {
 

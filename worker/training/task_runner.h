@@ -11,7 +11,7 @@
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/step_gradients.h"
 #include "worker/state/work_state.h"
-#include "worker/training/compute_thread.h"
+#include "worker/training/threads/compute_thread.h"
 #include "worker/training/training_batches.h"
 #include "worker/training/training_setup.h"
 

@@ -10,8 +10,8 @@
 #include "common/text/counted.h"
 #include "worker/exchange/leaf_gradients.h"
 #include "worker/exchange/task_weights.h"
-#include "worker/training/compute_thread.h"
 #include "worker/training/layer_runner.h"
+#include "worker/training/threads/compute_thread.h"
 
 namespace tributary {
 namespace {

@@ -9,7 +9,7 @@
 #include "worker/data/batch.h"
 #include "worker/data/read_ahead.h"
 #include "worker/state/work_state.h"
-#include "worker/training/compute_thread_items.h"
+#include "worker/training/threads/compute_thread_items.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {

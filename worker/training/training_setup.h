@@ -24,9 +24,9 @@
 #include "worker/exchange/device_sums.h"
 #include "worker/models/model.h"
 #include "worker/nn/weight_copies.h"
-#include "worker/training/compute_thread_items.h"
 #include "worker/training/local_sgd.h"
 #include "worker/training/micro_batch_memory.h"
+#include "worker/training/threads/compute_thread_items.h"
 #include "worker/training/training_sources.h"
 
 namespace tributary {

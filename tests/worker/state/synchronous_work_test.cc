@@ -405,67 +405,67 @@ TEST_F(StageWorkTest, EvaluatesItsPiecesAlthoughTheEvaluationIsComplete) {
   EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1}));
   state_->MarkDone(task);
   Compute(2);
+}
 
-  class FetchingWorkTest : public WorkStateFixture {
-   protected:
-    FetchingWorkTest() : WorkStateFixture(/*pieces=*/0) {
-      WorkState::Options options;
-      options.steps = 4;
-      options.fetches = true;
-      state_ = std::make_unique<SynchronousWork>(options, layout_.get());
-    }
-
-    // Delivers the values of a version. Returns false if they are not wanted.
-    bool Deliver(int chunk, int64_t version) {
-      float* to = nullptr;
-      if (!state_->BeginFetched(chunk, version, &to)) return false;
-      std::fill_n(to, 16, Value(chunk, version));
-      state_->EndFetched(chunk, version);
-      return true;
-    }
-  };
-
-  TEST_F(FetchingWorkTest, TasksWaitForTheValuesThatTheyHaveRequested) {
-    Begin();
-    const Task task = state_->Next();
-    EXPECT_EQ(task.version, 0);
-    EXPECT_FALSE(Deliver(0, 0));
-    EXPECT_TRUE(state_->Want(0, 0));
-    EXPECT_FALSE(state_->Want(0, 0));  // It is under way.
-    std::thread compute(
-        [&] { EXPECT_TRUE(state_->AwaitWeights(task, 0, 16)); });
-    EXPECT_FALSE(Deliver(0, 1));
-    EXPECT_FALSE(Deliver(1, 0));
-    EXPECT_TRUE(Deliver(0, 0));
-    compute.join();
-    EXPECT_EQ(state_->Weights(0)[3], Value(0, 0));
-    EXPECT_FALSE(state_->Want(0, 0));  // It is there.
-    EXPECT_FALSE(Deliver(0, 0));
-    state_->Release(0);
-    EXPECT_TRUE(state_->Want(0, 0));
+class FetchingWorkTest : public WorkStateFixture {
+ protected:
+  FetchingWorkTest() : WorkStateFixture(/*pieces=*/0) {
+    WorkState::Options options;
+    options.steps = 4;
+    options.fetches = true;
+    state_ = std::make_unique<SynchronousWork>(options, layout_.get());
   }
 
-  TEST_F(FetchingWorkTest, ValuesThatArriveAfterReleaseAreDropped) {
-    Begin();
-    const Task task = state_->Next();
-    EXPECT_TRUE(state_->Want(1, 0));
+  // Delivers the values of a version. Returns false if they are not wanted.
+  bool Deliver(int chunk, int64_t version) {
     float* to = nullptr;
-    ASSERT_TRUE(state_->BeginFetched(1, 0, &to));
-    state_->Release(1);
-    state_->EndFetched(1, 0);
-    EXPECT_TRUE(state_->Want(1, 0));
-    EXPECT_TRUE(Deliver(1, 0));
-    EXPECT_TRUE(state_->AwaitWeights(task, 16, 32));
+    if (!state_->BeginFetched(chunk, version, &to)) return false;
+    std::fill_n(to, 16, Value(chunk, version));
+    state_->EndFetched(chunk, version);
+    return true;
   }
+};
 
-  TEST_F(FetchingWorkTest, GivesUpWhenTheStepIsComplete) {
-    Begin();
-    const Task task = state_->Next();
-    EXPECT_TRUE(state_->Want(0, 0));
-    ArriveAll(1);
-    EXPECT_EQ(Arrive(0, 2), Arrival::kPark);
-    EXPECT_FALSE(state_->AwaitWeights(task, 0, 16));
-  }
+TEST_F(FetchingWorkTest, TasksWaitForTheValuesThatTheyHaveRequested) {
+  Begin();
+  const Task task = state_->Next();
+  EXPECT_EQ(task.version, 0);
+  EXPECT_FALSE(Deliver(0, 0));
+  EXPECT_TRUE(state_->Want(0, 0));
+  EXPECT_FALSE(state_->Want(0, 0));  // It is under way.
+  std::thread compute([&] { EXPECT_TRUE(state_->AwaitWeights(task, 0, 16)); });
+  EXPECT_FALSE(Deliver(0, 1));
+  EXPECT_FALSE(Deliver(1, 0));
+  EXPECT_TRUE(Deliver(0, 0));
+  compute.join();
+  EXPECT_EQ(state_->Weights(0)[3], Value(0, 0));
+  EXPECT_FALSE(state_->Want(0, 0));  // It is there.
+  EXPECT_FALSE(Deliver(0, 0));
+  state_->Release(0);
+  EXPECT_TRUE(state_->Want(0, 0));
+}
+
+TEST_F(FetchingWorkTest, ValuesThatArriveAfterReleaseAreDropped) {
+  Begin();
+  const Task task = state_->Next();
+  EXPECT_TRUE(state_->Want(1, 0));
+  float* to = nullptr;
+  ASSERT_TRUE(state_->BeginFetched(1, 0, &to));
+  state_->Release(1);
+  state_->EndFetched(1, 0);
+  EXPECT_TRUE(state_->Want(1, 0));
+  EXPECT_TRUE(Deliver(1, 0));
+  EXPECT_TRUE(state_->AwaitWeights(task, 16, 32));
+}
+
+TEST_F(FetchingWorkTest, GivesUpWhenTheStepIsComplete) {
+  Begin();
+  const Task task = state_->Next();
+  EXPECT_TRUE(state_->Want(0, 0));
+  ArriveAll(1);
+  EXPECT_EQ(Arrive(0, 2), Arrival::kPark);
+  EXPECT_FALSE(state_->AwaitWeights(task, 0, 16));
+}
 
 }  // namespace
 }  // namespace tributary

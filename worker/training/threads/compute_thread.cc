@@ -1,4 +1,4 @@
-#include "worker/training/compute_thread.h"
+#include "worker/training/threads/compute_thread.h"
 
 #include <utility>
 

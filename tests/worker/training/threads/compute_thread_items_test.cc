@@ -1,4 +1,4 @@
-#include "worker/training/compute_thread_items.h"
+#include "worker/training/threads/compute_thread_items.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,7 @@
 // Measures a worker's progress and time statistics, which it sends in
 // heartbeats.
-#ifndef TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
-#define TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
+#ifndef TRIBUTARY_WORKER_TRAINING_THREADS_WORK_TIMES_H_
+#define TRIBUTARY_WORKER_TRAINING_THREADS_WORK_TIMES_H_
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 #include "common/job/rounds.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/state/work_state.h"
-#include "worker/training/compute_thread_timer.h"
+#include "worker/training/threads/compute_thread_timer.h"
 
 namespace tributary {
 
@@ -71,4 +71,4 @@ class WorkTimes {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
+#endif  // TRIBUTARY_WORKER_TRAINING_THREADS_WORK_TIMES_H_

@@ -1,6 +1,6 @@
 // Distribution of a task's items over compute threads.
-#ifndef TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_ITEMS_H_
-#define TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_ITEMS_H_
+#ifndef TRIBUTARY_WORKER_TRAINING_THREADS_COMPUTE_THREAD_ITEMS_H_
+#define TRIBUTARY_WORKER_TRAINING_THREADS_COMPUTE_THREAD_ITEMS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -87,4 +87,4 @@ class ComputeThreadItems {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_ITEMS_H_
+#endif  // TRIBUTARY_WORKER_TRAINING_THREADS_COMPUTE_THREAD_ITEMS_H_

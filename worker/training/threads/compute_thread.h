@@ -1,6 +1,6 @@
 // Measurement and trace of what one compute thread does.
-#ifndef TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_H_
-#define TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_H_
+#ifndef TRIBUTARY_WORKER_TRAINING_THREADS_COMPUTE_THREAD_H_
+#define TRIBUTARY_WORKER_TRAINING_THREADS_COMPUTE_THREAD_H_
 
 #include <cstdint>
 #include <functional>
@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "common/trace/trace_recorder.h"
 #include "worker/nn/step_observer.h"
-#include "worker/training/compute_thread_timer.h"
+#include "worker/training/threads/compute_thread_timer.h"
 
 namespace tributary {
 
@@ -76,4 +76,4 @@ class ComputeThread final : public StepObserver {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_H_
+#endif  // TRIBUTARY_WORKER_TRAINING_THREADS_COMPUTE_THREAD_H_

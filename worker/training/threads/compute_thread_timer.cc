@@ -1,4 +1,4 @@
-#include "worker/training/compute_thread_timer.h"
+#include "worker/training/threads/compute_thread_timer.h"
 
 #include <utility>
 

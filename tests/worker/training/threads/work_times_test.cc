@@ -1,4 +1,4 @@
-#include "worker/training/work_times.h"
+#include "worker/training/threads/work_times.h"
 
 #include <thread>
 
