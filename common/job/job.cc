@@ -172,6 +172,12 @@ bool ComputesInParts(const JobSpec& job) {
   return job.parallel().has_pipeline() || job.parallel().sharded_weights();
 }
 
+JobSpec JobOfWholeModel(JobSpec job) {
+  job.mutable_parallel()->clear_pipeline();
+  job.mutable_parallel()->clear_sharded_weights();
+  return job;
+}
+
 std::string PrintJob(const JobSpec& job) {
   TextFormat::Printer printer;
   printer.SetUseShortRepeatedPrimitives(true);

@@ -109,6 +109,8 @@ bool TakesCheckpoints(const JobSpec& job);
 // Returns true if a worker computes only some layers of the model, or only some
 // at a time. It then uses one thread.
 bool ComputesInParts(const JobSpec& job);
+// Returns the job for a process that computes the whole model.
+JobSpec JobOfWholeModel(JobSpec job);
 
 // Returns the job as protobuf text, from which ParseJob restores the same job.
 std::string PrintJob(const JobSpec& job);

@@ -153,7 +153,8 @@ absl::Status Measure(const CommandLine& line, const PlanFlags& flags,
   const int threads = std::min(inputs->threads, inputs->cores);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingSetup> setup,
-      TrainingSetup::Create(inputs->job, threads, &MakeCpuDevice, sources));
+      TrainingSetup::Create(JobOfWholeModel(inputs->job), threads,
+                            &MakeCpuDevice, sources));
   ReadLayout(setup->layout(), inputs);
   if (line.OriginOf("compute").empty()) {
     SlowNotice notice(
@@ -200,7 +201,7 @@ absl::StatusOr<PipelineInputs> MeasurePipelineInputs(
   }
   if (inputs.whole_bytes <= inputs.free_bytes) {
     PlanInputs whole = exchange;
-    whole.job.mutable_parallel()->clear_pipeline();
+    whole.job = JobOfWholeModel(std::move(whole.job));
     whole.workers = static_cast<int>(
         std::min<int64_t>(whole.workers, whole.job.batch().micro_batches()));
     // Other programs hardly change the times of layers, which are short.

@@ -70,9 +70,11 @@ class Planner {
     for (const int64_t elements : inputs.chunk_elements) {
       const auto payload = static_cast<double>(
           ExpectedPayloadBytes(inputs.job.exchange(), elements));
-      // Every worker receives the weights of each step.
+      // Every worker receives the weights of each step, with sharded weights
+      // once for forward and once for backward.
+      const int times = inputs.job.parallel().sharded_weights() ? 2 : 1;
       load_.chunks.push_back(
-          {BytesOnWire(payload), at_once_ * BytesOnWire(payload)});
+          {BytesOnWire(payload), times * at_once_ * BytesOnWire(payload)});
       bytes_.up += load_.chunks.back().up;
       bytes_.down += load_.chunks.back().down;
       elements_ += static_cast<double>(elements);

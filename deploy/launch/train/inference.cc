@@ -184,7 +184,8 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const JobSpec& job, int threads,
                                               const TrainingSources& sources) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingSetup> setup,
-      TrainingSetup::Create(job, threads, make_device, sources));
+      TrainingSetup::Create(JobOfWholeModel(job), threads, make_device,
+                            sources));
   const int64_t held_out = setup->data().evaluation_samples();
   if (held_out == 0) return NoHeldOutData(job);
   const int64_t elements = setup->layout().arena_elements();

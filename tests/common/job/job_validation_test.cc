@@ -261,5 +261,23 @@ TEST(ValidateJobTest, PipelinesNeedAModelWithLayersAndModeSynchronous) {
        {&Synthetic, two, "parallel.pipeline"}});
 }
 
+TEST(ValidateJobTest, ShardedWeightsNeedWeightsThatAreFetchedWhole) {
+  const std::string sharded = "parallel.sharded_weights=true";
+  ExpectAccepted(&Gpt, {sharded, sharded + "; parallel.recompute=true",
+                        sharded + "; exchange.transport=WIRE; clip_norm=1"});
+  ExpectRefused(
+      {{&Gpt, sharded + "; parallel.pipeline={ stages: 2 }",
+        "parallel.sharded_weights"},
+       {&Gpt, sharded + "; precision=BFLOAT16", "parallel.sharded_weights"},
+       {&Gpt, sharded + "; exchange.compression={ eight_bit {} }",
+        "parallel.sharded_weights"},
+       {&Gpt, sharded + "; exchange.transport=MEMORY",
+        "parallel.sharded_weights"},
+       {&Gpt, sharded + "; exchange.all_reduce={}", "parallel.sharded_weights"},
+       {&Gpt, sharded + "; " + Mode("local_steps={}"),
+        "parallel.sharded_weights"},
+       {&Synthetic, sharded, "parallel.sharded_weights"}});
+}
+
 }  // namespace
 }  // namespace tributary

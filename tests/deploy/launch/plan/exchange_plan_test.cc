@@ -85,6 +85,14 @@ TEST(ExchangePlanTest, ThePrimaryCarriesEverybodyElsesBytes) {
   EXPECT_EQ(Row(Inputs(1, 1), "primary_host").bytes_out, 0);
 }
 
+TEST(ExchangePlanTest, ShardedWeightsAreReceivedTwice) {
+  PlanInputs inputs = Inputs(4, 1);
+  inputs.job.mutable_parallel()->set_sharded_weights(true);
+  const PlannedExchange row = Row(inputs, "one_server");
+  EXPECT_NEAR(ModelSizes(inputs, row), 8, 0.02);
+  EXPECT_NEAR(row.bytes_out / row.bytes_in, 2, 1e-9);
+}
+
 TEST(ExchangePlanTest, RunsThatAreNoSubtreesSendMore) {
   // 16 micro-batches on 3 workers: 5, 5 and 6 of them in 2, 3 and 2 subtrees.
   const PlannedExchange row = Row(Inputs(3, 1), "one_server");

@@ -338,6 +338,17 @@ class InferenceTest(unittest.TestCase):
         self.check_error('data.images is damaged: `height` ', 'predict', 'fish8',
                          '--data', 'new')
 
+    def test_models_of_divided_jobs(self):
+        for name, field in (('staged', 'parallel.pipeline={ stages: 2 }'),
+                            ('sharded', 'parallel.sharded_weights=true')):
+            summary = train(name, """
+                model { mlp { hidden: 16 hidden: 8 activation: RELU } }
+                data { csv { train: "train.csv" test: "test.csv" } }
+                evaluation { every_steps: 10 batch: 50 }""", '--set', field)
+            self.assertEqual(summary['weights_sha256'],
+                             self.mlp['weights_sha256'])
+            self.check_evaluation(name, summary)
+
     def test_average(self):
         summary = train('averaged', """
             model { mlp { hidden: 8 } }
