@@ -10,8 +10,8 @@ std::vector<float> UniformNumbers(uint64_t seed, uint32_t stream, int64_t size,
   std::vector<float> values(static_cast<size_t>(size));
   InitializeValues(
       Initializer::Uniform(range),
-      RandomStream{seed, RandomPurpose::kInitialization, 1, stream},
-      /*begin=*/0, size, values.data());
+      RandomStream{seed, RandomPurpose::kInitialization, 1, stream}, size,
+      values.data());
   return values;
 }
 

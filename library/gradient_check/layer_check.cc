@@ -89,7 +89,7 @@ absl::Status LayerCheck::Run() {
     InitializeValues(
         spec_.parameters[i].initializer,
         RandomStream{options_.seed, RandomPurpose::kInitialization, 0, stream},
-        /*begin=*/0, sizes_[i], WeightsOf(i));
+        sizes_[i], WeightsOf(i));
     if (spec_.parameters[i].group == ParameterGroup::kStatistics) continue;
     Disturb(options_.seed, stream, sizes_[i], WeightsOf(i));
   }

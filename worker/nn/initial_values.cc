@@ -17,12 +17,12 @@ void WriteInitialValues(const Graph& graph, uint64_t seed,
     if (parameter.offset >= end || parameter.offset + parameter.size <= begin) {
       continue;
     }
-    InitializeValues(graph.initializers()[i],
-                     RandomStream{seed, RandomPurpose::kInitialization, 0,
-                                  static_cast<uint32_t>(i)},
-                     std::max<int64_t>(begin - parameter.offset, 0),
-                     std::min(end - parameter.offset, parameter.size),
-                     weights + parameter.offset);
+    InitializeRange(graph.initializers()[i],
+                    RandomStream{seed, RandomPurpose::kInitialization, 0,
+                                 static_cast<uint32_t>(i)},
+                    std::max<int64_t>(begin - parameter.offset, 0),
+                    std::min(end - parameter.offset, parameter.size),
+                    weights + parameter.offset);
   }
 }
 

@@ -108,8 +108,12 @@ double NormalQuantile(uint32_t bits) {
 }
 
 void InitializeValues(const Initializer& initializer,
-                      const RandomStream& stream, int64_t begin, int64_t end,
-                      float* values) {
+                      const RandomStream& stream, int64_t size, float* values) {
+  InitializeRange(initializer, stream, /*begin=*/0, size, values);
+}
+
+void InitializeRange(const Initializer& initializer, const RandomStream& stream,
+                     int64_t begin, int64_t end, float* values) {
   if (initializer.kind == Initializer::Kind::kConstant) {
     std::fill(values + begin, values + end,
               static_cast<float>(initializer.scale));
@@ -122,10 +126,10 @@ void InitializeValues(const Initializer& initializer,
     const int64_t block_end = std::min(end, (i / 4 + 1) * 4);
     for (; i < block_end; ++i) {
       const uint32_t bits = block[i % 4];
-      values[i] = initializer.kind == Initializer::Kind::kUniform
-                      ? bound * (2 * UniformFloat(bits) - 1)
-                      : static_cast<float>(initializer.scale *
-                                           NormalQuantile(bits));
+      values[i] =
+          initializer.kind == Initializer::Kind::kUniform
+              ? bound * (2 * UniformFloat(bits) - 1)
+              : static_cast<float>(initializer.scale * NormalQuantile(bits));
     }
   }
 }

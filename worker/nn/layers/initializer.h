@@ -38,11 +38,14 @@ struct Initializer {
 // library, whose last bits differ between versions and processors.
 double NormalQuantile(uint32_t bits);
 
-// Writes the initial values of elements [begin, end) of a parameter, whose first
-// element is `*values`. Element i uses random number i of `stream`.
+// Writes `size` initial values to `values`. Element i uses random number i of
+// `stream`.
 void InitializeValues(const Initializer& initializer,
-                      const RandomStream& stream, int64_t begin, int64_t end,
-                      float* values);
+                      const RandomStream& stream, int64_t size, float* values);
+// Writes only elements [begin, end) of these values, to values[begin] and
+// following.
+void InitializeRange(const Initializer& initializer, const RandomStream& stream,
+                     int64_t begin, int64_t end, float* values);
 
 }  // namespace tributary
 

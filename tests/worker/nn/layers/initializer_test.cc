@@ -14,7 +14,7 @@ const RandomStream kStream{1, RandomPurpose::kInitialization, 0, 3};
 
 std::vector<float> InitialValues(const Initializer& initializer, int64_t size) {
   std::vector<float> values(size);
-  InitializeValues(initializer, kStream, 0, size, values.data());
+  InitializeValues(initializer, kStream, size, values.data());
   return values;
 }
 
@@ -63,7 +63,7 @@ TEST(InitializerTest, ARangeHasTheValuesOfTheWhole) {
         std::copy(whole.begin() + begin, whole.begin() + end,
                   wanted.begin() + begin);
         std::vector<float> values(kSize, -7);
-        InitializeValues(initializer, kStream, begin, end, values.data());
+        InitializeRange(initializer, kStream, begin, end, values.data());
         EXPECT_EQ(values, wanted) << begin << " to " << end;
       }
     }
