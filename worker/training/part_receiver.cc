@@ -6,27 +6,40 @@
 
 namespace tributary {
 
-void PartReceiver::Add(std::function<absl::Status()> receive) {
+PartReceiver::PartReceiver(int routes) {
+  for (int i = 0; i < routes; ++i) {
+    threads_.push_back(std::make_unique<ThreadPool>(1));
+  }
+}
+
+void PartReceiver::Add(const std::function<absl::Status(int route)>& receive) {
+  const int routes = static_cast<int>(threads_.size());
+  const auto result = std::make_shared<Result>();
+  result->missing = routes;
   {
     absl::MutexLock lock(&mu_);
-    ++running_;
+    running_ += routes;
+    results_.push_back(result);
   }
-  thread_.Run([this, receive = std::move(receive)] {
-    absl::Status result = receive();
-    absl::MutexLock lock(&mu_);
-    results_.push_back(std::move(result));
-    --running_;
-  });
+  for (int route = 0; route < routes; ++route) {
+    threads_[route]->Run([this, receive, route, result] {
+      const absl::Status status = receive(route);
+      absl::MutexLock lock(&mu_);
+      result->status.Update(status);
+      --result->missing;
+      --running_;
+    });
+  }
 }
 
 std::optional<absl::Status> PartReceiver::Take(bool wait) {
   absl::MutexLock lock(&mu_);
   const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return !results_.empty();
+    return results_.front()->missing == 0;
   };
   if (wait) Await(&mu_, absl::Condition(&there));
   if (!there()) return std::nullopt;
-  absl::Status result = std::move(results_.front());
+  absl::Status result = std::move(results_.front()->status);
   results_.pop_front();
   return result;
 }

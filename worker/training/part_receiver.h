@@ -4,7 +4,9 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -13,31 +15,44 @@
 
 namespace tributary {
 
-// Receives the parts of a stage's gradients that later stages compute, in a
-// thread of its own, one micro-batch after the other.
+// Receives the parts of a stage's gradients that later stages compute, in one
+// thread for each route (see StageSplit::Part), on which micro-batches follow
+// one another.
 //
 // The compute thread may meanwhile wait for other transfers. If it received the
 // parts itself, between its passes, the parts that arrive while it waits would
 // stay in their queues. Their senders would wait for free slots, and the
-// compute thread for the senders.
+// compute thread for the senders. For the same reason, a route does not wait
+// for another one: the stage that sends on the first may have to receive from
+// the stage that sends on the second.
 //
 // Add, Take and Discard may be called by one thread.
 class PartReceiver {
  public:
-  // Calls `receive` when all earlier calls have returned.
-  void Add(std::function<absl::Status()> receive) ABSL_LOCKS_EXCLUDED(mu_);
-  // Takes the result of the oldest call whose result was not taken. Returns
-  // nullopt if it is not there yet or, with `wait`, blocks until it is. There
-  // must be such a call.
+  explicit PartReceiver(int routes);
+
+  // Calls `receive` for each route, from 0, when the earlier calls for the
+  // route have returned.
+  void Add(const std::function<absl::Status(int route)>& receive)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the result of the oldest Add whose result was not taken: its first
+  // error, or OK. Returns nullopt if not all of its calls have returned or,
+  // with `wait`, blocks until they have. There must be such an Add.
   std::optional<absl::Status> Take(bool wait) ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until all calls have returned, and forgets their results.
   void Discard() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  struct Result {
+    int missing = 0;  // Routes whose calls have not returned.
+    absl::Status status;
+  };
+
   absl::Mutex mu_;
   int running_ ABSL_GUARDED_BY(mu_) = 0;
-  std::deque<absl::Status> results_ ABSL_GUARDED_BY(mu_);
-  ThreadPool thread_{1};  // Ends before what its calls use.
+  std::deque<std::shared_ptr<Result>> results_ ABSL_GUARDED_BY(mu_);
+  // By route. End before what their calls use.
+  std::vector<std::unique_ptr<ThreadPool>> threads_;
 };
 
 }  // namespace tributary

@@ -27,14 +27,15 @@ StageRunner::StageRunner(Options options)
   const std::vector<StageSplit::Stage>& stages = part_.split->stages;
   chunks_ = {stages[part_.begin_stage].chunks.begin,
              stages[part_.end_stage - 1].chunks.end};
-  for (const StageSplit::Part& part : part_.split->parts) {
-    if (!Computes(part.to) || Computes(part.from) ||
-        !model_.structure().part.separate_weights ||
-        model_.backward_needs_parts()) {
-      continue;
-    }
-    part_receiver_ = std::make_unique<PartReceiver>();
-    break;
+  const std::vector<StageSplit::Part>& parts = part_.split->parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!Computes(parts[i].to) || Computes(parts[i].from)) continue;
+    received_parts_.push_back(static_cast<int>(i));
+  }
+  if (!received_parts_.empty() && model_.structure().part.separate_weights &&
+      !model_.backward_needs_parts()) {
+    part_receiver_ = std::make_unique<PartReceiver>(
+        static_cast<int>(received_parts_.size()));
   }
   options_.compute->ShowStages(part_.begin_stage, part_.end_stage);
 }
@@ -141,7 +142,9 @@ absl::Status StageRunner::Weights(const Task& task, InFlight* item) {
   }
   model_.BeginWeights(item->slot);
   waiting_.push_back(item);
-  part_receiver_->Add([this, &task, item] { return ReceiveParts(task, item); });
+  part_receiver_->Add([this, &task, item](int route) {
+    return ReceivePart(task, received_parts_[route], item);
+  });
   return absl::OkStatus();
 }
 
@@ -225,8 +228,9 @@ absl::Status StageRunner::Backward(const Task& task, InFlight* item) {
                 StageTransfer::ACTIVATION_GRADIENT,
                 model_.SentBytes(item->samples)));
     item->loss_sum = received.scalars.loss_sum;
-    if (part_receiver_ == nullptr) {
-      TRIBUTARY_RETURN_IF_ERROR(ReceiveParts(task, item));
+    for (const int part : received_parts_) {
+      if (part_receiver_ != nullptr) break;
+      TRIBUTARY_RETURN_IF_ERROR(ReceivePart(task, part, item));
     }
   }
   options_.compute->Switch(Activity::kBackward);
@@ -267,21 +271,18 @@ absl::Status StageRunner::ComputeEmpty(InFlight* item,
   return gradients.Finish(/*loss_sum=*/0);
 }
 
-absl::Status StageRunner::ReceiveParts(const Task& task, InFlight* item) {
-  const std::vector<StageSplit::Part>& parts = part_.split->parts;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const StageSplit::Part& part = parts[i];
-    if (!Computes(part.to) || Computes(part.from)) continue;
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        const ReceivedTransfer received,
-        Receive(task, part.from, item->number, static_cast<int>(i),
-                StageTransfer::WEIGHT_GRADIENT, part.bytes()));
-    const char* bytes = received.data;
-    for (const StageSplit::Range& range : part.elements) {
-      const size_t size = static_cast<size_t>(range.size()) * sizeof(float);
-      std::memcpy(item->gradients->data() + range.begin, bytes, size);
-      bytes += size;
-    }
+absl::Status StageRunner::ReceivePart(const Task& task, int part,
+                                      InFlight* item) {
+  const StageSplit::Part& from = part_.split->parts[part];
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const ReceivedTransfer received,
+      Receive(task, from.from, item->number, part,
+              StageTransfer::WEIGHT_GRADIENT, from.bytes()));
+  const char* bytes = received.data;
+  for (const StageSplit::Range& range : from.elements) {
+    const size_t size = static_cast<size_t>(range.size()) * sizeof(float);
+    std::memcpy(item->gradients->data() + range.begin, bytes, size);
+    bytes += size;
   }
   return absl::OkStatus();
 }

@@ -113,9 +113,9 @@ class StageRunner final : public TaskRunner {
   // Waits for all weights that the worker's stages read. Returns false if the
   // task must be given up.
   bool AwaitWeights(const TaskWeights& weights) const;
-  // Receives the parts of the gradient that later workers have computed. May be
-  // called by another thread than the compute thread.
-  absl::Status ReceiveParts(const Task& task, InFlight* item);
+  // Receives the part number `part` of the gradient, which a later worker has
+  // computed. May be called by another thread than the compute thread.
+  absl::Status ReceivePart(const Task& task, int part, InFlight* item);
   absl::Status SendParts(const Task& task, const InFlight& item);
 
   absl::StatusOr<ReceivedTransfer> Receive(const Task& task, int stage,
@@ -142,6 +142,7 @@ class StageRunner final : public TaskRunner {
   // Receives parts for the micro-batches of `waiting_`. Null if no micro-batch
   // waits: there are no parts, or they are received before backward.
   std::unique_ptr<PartReceiver> part_receiver_;
+  std::vector<int> received_parts_;  // Numbers of StageSplit::parts.
   // Of the task under way.
   int slots_ = 0;
   std::vector<int> free_slots_;

@@ -10,13 +10,14 @@ namespace tributary {
 namespace {
 
 TEST(PartReceiverTest, ReturnsResultsInTheOrderOfTheCalls) {
-  PartReceiver receiver;
+  PartReceiver receiver(/*routes=*/1);
   absl::Notification arrived;
-  receiver.Add([&] {
+  receiver.Add([&](int) {
     arrived.WaitForNotification();
     return absl::OkStatus();
   });
-  receiver.Add([] { return absl::AbortedError("the assignment is over"); });
+  receiver.Add(
+      [](int) { return absl::AbortedError("the assignment is over"); });
   EXPECT_FALSE(receiver.Take(/*wait=*/false).has_value());
   arrived.Notify();
   EXPECT_EQ(receiver.Take(/*wait=*/true), absl::OkStatus());
@@ -24,11 +25,25 @@ TEST(PartReceiverTest, ReturnsResultsInTheOrderOfTheCalls) {
               StatusIs(absl::StatusCode::kAborted));
 }
 
+TEST(PartReceiverTest, ARouteDoesNotWaitForAnother) {
+  PartReceiver receiver(/*routes=*/2);
+  absl::Notification second;
+  for (int i = 0; i < 2; ++i) {
+    receiver.Add([&, i](int route) {
+      if (route == 0) second.WaitForNotification();
+      if (route == 1 && i == 1) second.Notify();
+      return absl::OkStatus();
+    });
+  }
+  EXPECT_EQ(receiver.Take(/*wait=*/true), absl::OkStatus());
+  EXPECT_EQ(receiver.Take(/*wait=*/true), absl::OkStatus());
+}
+
 TEST(PartReceiverTest, DiscardWaitsForAllCalls) {
-  PartReceiver receiver;
+  PartReceiver receiver(/*routes=*/1);
   int done = 0;
   for (int i = 0; i < 3; ++i) {
-    receiver.Add([&] {
+    receiver.Add([&](int) {
       ++done;
       return absl::OkStatus();
     });
