@@ -35,7 +35,7 @@ void PartReceiver::Add(const std::function<absl::Status(int route)>& receive) {
 std::optional<absl::Status> PartReceiver::Take(bool wait) {
   absl::MutexLock lock(&mu_);
   const auto there = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return results_.front()->missing == 0;
+    return !results_.empty() && results_.front()->missing == 0;
   };
   if (wait) Await(&mu_, absl::Condition(&there));
   if (!there()) return std::nullopt;

@@ -37,7 +37,7 @@ class PartReceiver {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Takes the result of the oldest Add whose result was not taken: its first
   // error, or OK. Returns nullopt if not all of its calls have returned or,
-  // with `wait`, blocks until they have. There must be such an Add.
+  // with `wait`, blocks until they have; there must then be such an Add.
   std::optional<absl::Status> Take(bool wait) ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until all calls have returned, and forgets their results.
   void Discard() ABSL_LOCKS_EXCLUDED(mu_);
