@@ -49,7 +49,7 @@ std::vector<int> GroupCuts(const Graph& graph, const ArenaLayout& layout) {
 
 }  // namespace
 
-LayerwiseModel::LayerwiseModel(StageSplit split, Device* /*device*/)
+LayerwiseModel::LayerwiseModel(StageSplit split)
     : split_(std::move(split)), shared_(nullptr, [](void*) {}) {}
 
 absl::StatusOr<std::unique_ptr<LayerwiseModel>> LayerwiseModel::Create(
@@ -60,8 +60,7 @@ absl::StatusOr<std::unique_ptr<LayerwiseModel>> LayerwiseModel::Create(
   TRIBUTARY_ASSIGN_OR_RETURN(
       StageSplit split,
       SplitIntoStages(whole, layout, GroupCuts(whole, layout)));
-  std::unique_ptr<LayerwiseModel> model(
-      new LayerwiseModel(std::move(split), device));
+  std::unique_ptr<LayerwiseModel> model(new LayerwiseModel(std::move(split)));
   const std::vector<StageSplit::Stage>& groups = model->split_.stages;
   std::vector<NetworkPart> parts(groups.size());
   for (size_t i = 0; i < groups.size(); ++i) {

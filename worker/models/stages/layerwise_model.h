@@ -62,7 +62,7 @@ class LayerwiseModel {
                         const float* weights, LossSums* loss);
 
  private:
-  LayerwiseModel(StageSplit split, Device* device);
+  explicit LayerwiseModel(StageSplit split);
 
   bool IsLast(int group) const { return group + 1 == groups(); }
   // The slot of the group's StageModel: the last group has one.
