@@ -329,8 +329,9 @@ absl::Status ExchangeSession::OnHello(const Hello& hello) {
   for (const int chunk : engine_->chunk_numbers()) {
     welcome.mutable_welcome()->add_chunk(chunk);
   }
-  if (hello.has_memory())
+  if (hello.has_memory()) {
     memory_.Agree(hello.memory(), welcome.mutable_welcome());
+  }
   // The host's memory proves that the worker is on this host.
   if (memory_.shared()) {
     memory_.AgreeOnDevice(hello.device_arenas(), welcome.mutable_welcome());
