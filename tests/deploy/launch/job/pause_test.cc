@@ -16,6 +16,7 @@
 #include "deploy/launch/job/process_threads.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "server/checkpoint/checkpoint_folder.h"
 #include "server/process/server_options.h"
 #include "server/process/server_process.h"
 #include "tests/support/command_runner.h"
@@ -27,7 +28,9 @@ namespace {
 
 constexpr int kServers = 2;
 constexpr int kWorkers = 2;
-constexpr int kSteps = 400;
+// Steps of a job that must not end before it is paused, however late that is.
+constexpr int kEndless = 10'000'000;
+constexpr int kStepsAfterPause = 40;
 constexpr int kPauseAfter = 5;
 
 // A job that writes to `folder`.
@@ -108,21 +111,26 @@ class ThreadedJob {
 TEST(PauseTest, AResumedJobHasTheWeightsOfOneThatWasNotPaused) {
   const std::string folder = MakeTestFolder();
   JobSpec job = TinyJob("mlp", folder);
-  job.set_steps(kSteps);
+  job.set_steps(kEndless);
   job.mutable_output()->set_log_every_steps(1);
   job = ResolveJob(job);
-  ThreadedJob whole(job, folder + "/whole", /*resume=*/false);
   ThreadedJob paused(job, folder + "/paused", /*resume=*/false);
-  // One thread runs both.
-  while (whole.runner().Advance() | paused.runner().Advance()) {
+  while (paused.runner().Advance()) {
     if (paused.step() >= kPauseAfter) paused.runner().Pause();
     paused.Wait();
   }
-  EXPECT_TRUE(whole.runner().end().status.ok()) << whole.runner().end().status;
   ASSERT_TRUE(paused.runner().end().paused) << paused.runner().end().status;
-  EXPECT_LT(paused.step(), kSteps);
+  const auto checkpoints =
+      ListCheckpoints(CheckpointsFolder(folder + "/paused"));
+  ASSERT_TRUE(checkpoints.ok() && !checkpoints->empty());
+  job.set_steps(checkpoints->front().step + kStepsAfterPause);
+  ThreadedJob whole(job, folder + "/whole", /*resume=*/false);
   ThreadedJob resumed(job, folder + "/paused", /*resume=*/true);
-  while (resumed.runner().Advance()) resumed.Wait();
+  // One thread runs both.
+  while (whole.runner().Advance() | resumed.runner().Advance()) {
+    resumed.Wait();
+  }
+  EXPECT_TRUE(whole.runner().end().status.ok()) << whole.runner().end().status;
   EXPECT_TRUE(resumed.runner().end().status.ok())
       << resumed.runner().end().status;
   EXPECT_EQ(resumed.weights(), whole.weights());
