@@ -37,7 +37,7 @@ class GrpcServices final : public AttemptServices {
   }
   ~GrpcServices() override { ShutDown(absl::ZeroDuration()); }
 
-  WeightsService* weights() override { return &weights_; }
+  WeightsService* weights() override { return weights_.sessions(); }
   ReplicaNetwork* replicas() override { return &replicas_; }
   const LocalAddress& local_address() const override { return local_; }
 

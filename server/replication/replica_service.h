@@ -8,15 +8,12 @@
 #include <memory>
 #include <string>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
-#include "common/base/limits.h"
 #include "common/transport/live_calls.h"
 #include "common/transport/security.h"
 #include "proto/journal.grpc.pb.h"
 #include "server/replication/replica_network.h"
-#include "server/replication/replica_read_session.h"
+#include "server/replication/replica_sessions.h"
 #include "server/replication/replica_store.h"
 
 namespace tributary {
@@ -44,8 +41,10 @@ class ReplicaService final
   ReplicaService(Options options, ReplicaStore* memory);
   ~ReplicaService() override;
 
-  void Serve(int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
-  void ServeWorkers(int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
+  void Serve(int64_t attempt) override { sessions_.Serve(attempt); }
+  void ServeWorkers(int64_t attempt) override {
+    sessions_.ServeWorkers(attempt);
+  }
   std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) override;
@@ -69,16 +68,14 @@ class ReplicaService final
       const grpc::ByteBuffer* request) override;
 
  private:
-  int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
-  int64_t workers_attempt() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Accepts a stream of copies from one process of attempt number `attempt`. If
-  // `attempt` is 0, refuses the stream.
+  // Serves a call that sends copies, or one that reads them, with the session
+  // that `make` of sessions_ returns.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Keep(
-      int64_t attempt);
-  // Sends the replica that `request` describes. If `memory` is null, refuses
-  // the call.
+      std::unique_ptr<ReplicaSessions::KeepSession> (ReplicaSessions::*make)(
+          ServerStream<JournalAnswer>*));
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Read(
-      const ReplicaStore* memory, std::shared_ptr<ReplicaReads> reads,
+      std::unique_ptr<ReplicaSessions::ReadSession> (ReplicaSessions::*make)(
+          ServerStream<JournalMessage>*),
       const grpc::ByteBuffer& request);
   // Returns `address` or, if it is empty, the address of the coordinator.
   const std::string& Reach(const std::string& address) const {
@@ -86,18 +83,8 @@ class ReplicaService final
   }
 
   const Options options_;
-  ReplicaStore* const memory_;
+  ReplicaSessions sessions_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
-  // The open calls of servers, and of workers, that read replicas.
-  const std::shared_ptr<ReplicaReads> reads_ =
-      std::make_shared<ReplicaReads>(kMostReadsByServers);
-  const std::shared_ptr<ReplicaReads> worker_reads_ =
-      std::make_shared<ReplicaReads>(kDefaultLimits.workers);
-  mutable absl::Mutex mu_;
-  // The numbers of the attempts in which servers (attempt_) and workers
-  // (workers_attempt_) may store and read replicas; 0 if they may not yet.
-  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t workers_attempt_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace tributary

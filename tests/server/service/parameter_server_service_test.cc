@@ -59,7 +59,7 @@ class ParameterServerServiceTest : public testing::Test {
     served.engine = engine_.get();
     served.job_id = "job";
     served.attempt = 3;
-    service_->Serve(served);
+    service_->sessions()->Serve(served);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),

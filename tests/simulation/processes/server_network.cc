@@ -7,6 +7,8 @@
 #include "absl/strings/strip.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/stream/replica_reader.h"
+#include "common/stream/replica_stream.h"
 #include "server/service/membership_session.h"
 #include "server/service/weights_reader.h"
 #include "tests/simulation/processes/server_process.h"
@@ -16,7 +18,9 @@ namespace tributary::simulation {
 namespace {
 
 // Peers notice the end of a call within this time.
-constexpr absl::Duration kNotice = absl::Milliseconds(200);
+constexpr absl::Duration kServerNotice = absl::Milliseconds(200);
+// Time limit for connecting to the server that keeps the replicas.
+constexpr absl::Duration kConnectTimeout = absl::Seconds(20);
 
 // A server's stream to the coordinator, which records that it is open.
 class WatchedStream final : public EnlistmentStream {
@@ -118,9 +122,9 @@ SimulatedServices::SimulatedServices(SimulatedServerNetwork* network,
       coordinator_(coordinator),
       memory_(memory),
       scope_(network->process_->MakeScope("attempt")),
-      calls_(world_, scope_),
-      weights_(world_, network->shard_, scope_),
-      replicas_(world_, network->shard_, scope_, memory) {
+      weights_(network->shard_, world_->log),
+      replicas_(network->shard_, memory),
+      calls_(world_, scope_) {
   network_->services_ = this;
 }
 
@@ -139,15 +143,13 @@ void SimulatedServices::ShutDown(absl::Duration timeout) {
   network_->process_->Listen(nullptr);
   if (timeout > absl::ZeroDuration()) {
     CheckEnding();
-    const auto over = [this] { return idle(); };
+    const auto over = [this] { return calls_.idle(); };
     absl::Mutex mu;
     absl::MutexLock lock(&mu);
     AwaitFor(&mu, absl::Condition(&over), timeout);
   }
   calls_.EndAll();
-  weights_.EndAll();
-  replicas_.EndAll();
-  Process::EndScope(scope_, kNotice);
+  Process::EndScope(scope_, kServerNotice);
 }
 
 void SimulatedServices::CheckEnding() {
@@ -169,6 +171,7 @@ void SimulatedServices::Accept(Service service,
     link->Close(absl::UnavailableError("the server is shutting down"));
     return;
   }
+  // Simulated processes send correct messages, so refusing one is a violation.
   // Checked later, because the coordinator's lock may be held now.
   const auto refused = [this](const absl::Status& status) {
     if (absl::IsAborted(status)) return;
@@ -197,27 +200,87 @@ void SimulatedServices::Accept(Service service,
           refused);
       break;
     case Service::kExchange:
-      weights_.Accept(link);
+      calls_.Accept<WorkerMessage, ServerMessage>(
+          link,
+          [&](ServerStream<ServerMessage>* stream) {
+            return weights_.Exchange(stream);
+          },
+          [this](const absl::Status& status) {
+            if (absl::IsAborted(status) || absl::IsUnavailable(status)) return;
+            world_->Violate(
+                absl::StrCat("server ", network_->shard_,
+                             " refuses a worker: ", status.ToString()));
+          });
       break;
     case Service::kReadWeights:
-      weights_.AcceptRead(link);
+      AcceptCall<ReadWeightsRequest, ServerMessage>(
+          link, [&](auto* stream) { return weights_.ReadWeights(stream); });
       break;
     case Service::kReplica:
-      replicas_.Accept(link);
+      AcceptCall<JournalMessage, JournalAnswer>(
+          link, [&](auto* stream) { return replicas_.Replicate(stream); });
       break;
     case Service::kReadReplica:
-      replicas_.AcceptRead(link);
+      AcceptCall<ReadJournalRequest, JournalMessage>(
+          link, [&](auto* stream) { return replicas_.ReadJournal(stream); });
       break;
     case Service::kSaveState:
-      replicas_.AcceptSave(link);
+      AcceptCall<JournalMessage, JournalAnswer>(
+          link, [&](auto* stream) { return replicas_.SaveState(stream); });
       break;
     case Service::kReadState:
-      replicas_.AcceptWorkersRead(link);
+      AcceptCall<ReadJournalRequest, JournalMessage>(
+          link, [&](auto* stream) { return replicas_.ReadState(stream); });
       break;
     case Service::kMember:
     case Service::kTransfer:
       break;  // For workers only.
   }
+}
+
+template <typename In, typename Out, typename MakeSession>
+void SimulatedServices::AcceptCall(const std::shared_ptr<Link>& link,
+                                   const MakeSession& make) {
+  calls_.Accept<In, Out>(link, make, [](const absl::Status&) {});
+}
+
+std::unique_ptr<ReplicaStream> SimulatedServices::Open(
+    const std::string& address, const JournalHello& hello,
+    std::function<void(const absl::Status&)> lost) {
+  using Stream = SimulatedClientStream<JournalAnswer, JournalMessage>;
+  return StartReplicaStream(
+      std::make_unique<Stream>(
+          world_, scope_,
+          [this, shard = ShardAt(address)](Stream::Connected done) {
+            world_->Connect(
+                scope_,
+                [world = world_, shard] { return world->servers[shard]; },
+                Service::kReplica, world_->loop.now() + kConnectTimeout,
+                std::move(done));
+          }),
+      address, hello, std::move(lost));
+}
+
+absl::Status SimulatedServices::Fetch(const std::string& address,
+                                      const ReadJournalRequest& request,
+                                      Snapshot* snapshot) {
+  // The call belongs to the process, because the end of the attempt does not
+  // cancel it.
+  const std::shared_ptr<Life> process = scope_->root()->shared_from_this();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::shared_ptr<Link> link,
+      world_->AwaitConnection(
+          process,
+          [world = world_, shard = ShardAt(address)] {
+            return world->servers[static_cast<size_t>(shard)];
+          },
+          Service::kReadReplica, /*deadline=*/world_->loop.now(),
+          [] { return false; }));
+  return ReceiveReplica(
+      std::make_unique<
+          SimulatedClientStream<JournalMessage, ReadJournalRequest>>(
+          world_, process, std::move(link)),
+      address, request, snapshot);
 }
 
 }  // namespace tributary::simulation

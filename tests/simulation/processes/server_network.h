@@ -10,8 +10,10 @@
 #include <string>
 
 #include "server/process/server_network.h"
-#include "tests/simulation/processes/replicas.h"
-#include "tests/simulation/processes/weights_streams.h"
+#include "server/replication/replica_network.h"
+#include "server/replication/replica_sessions.h"
+#include "server/replication/replica_store.h"
+#include "server/service/weights_sessions.h"
 #include "tests/simulation/world/link.h"
 #include "tests/simulation/world/streams.h"
 #include "tests/simulation/world/world.h"
@@ -55,14 +57,17 @@ class SimulatedServerNetwork final : public ServerNetwork {
   bool enlisted_ = false;
 };
 
-class SimulatedServices final : public AttemptServices {
+// The services of one attempt. Makes the same sessions as the gRPC services.
+// A read of another server's replicas fails at once if that server is not
+// reachable at that moment.
+class SimulatedServices final : public AttemptServices, private ReplicaNetwork {
  public:
   SimulatedServices(SimulatedServerNetwork* network, Coordinator* coordinator,
                     ReplicaStore* memory);
   ~SimulatedServices() override;
 
   WeightsService* weights() override { return &weights_; }
-  ReplicaNetwork* replicas() override { return &replicas_; }
+  ReplicaNetwork* replicas() override { return this; }
   const LocalAddress& local_address() const override { return local_; }
   absl::StatusOr<std::string> Listen() override;
   void SetReady(bool) override {}
@@ -79,9 +84,21 @@ class SimulatedServices final : public AttemptServices {
  private:
   // Checks property P8 when an attempt ends.
   void CheckEnding();
-  bool idle() const {
-    return calls_.idle() && weights_.idle() && replicas_.idle();
+  // Serves a call with the session that make(stream) returns.
+  template <typename In, typename Out, typename MakeSession>
+  void AcceptCall(const std::shared_ptr<Link>& link, const MakeSession& make);
+
+  // The methods of ReplicaNetwork.
+  void Serve(int64_t attempt) override { replicas_.Serve(attempt); }
+  void ServeWorkers(int64_t attempt) override {
+    replicas_.ServeWorkers(attempt);
   }
+  std::unique_ptr<ReplicaStream> Open(
+      const std::string& address, const JournalHello& hello,
+      std::function<void(const absl::Status&)> lost) override;
+  absl::Status Fetch(const std::string& address,
+                     const ReadJournalRequest& request,
+                     Snapshot* snapshot) override;
 
   SimulatedServerNetwork* const network_;
   World* const world_;
@@ -89,9 +106,9 @@ class SimulatedServices final : public AttemptServices {
   const ReplicaStore* const memory_;
   const LocalAddress local_;
   const std::shared_ptr<Life> scope_;
+  WeightsSessions weights_;
+  ReplicaSessions replicas_;
   ServedCalls calls_;
-  WeightsStreams weights_;
-  Replicas replicas_;
 };
 
 }  // namespace tributary::simulation

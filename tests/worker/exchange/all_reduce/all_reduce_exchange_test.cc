@@ -19,7 +19,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/worker/exchange/conformance/exchange_worker.h"
 #include "tests/worker/exchange/conformance/exchange_workload.h"
-#include "tests/worker/exchange/mesh/local_mesh.h"
+#include "tests/worker/exchange/mesh/local_meshes.h"
 
 namespace tributary {
 namespace {

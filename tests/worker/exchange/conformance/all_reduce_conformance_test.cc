@@ -8,7 +8,7 @@
 #include "tests/worker/exchange/conformance/exchange_conformance.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "tests/worker/exchange/mesh/gloo_meshes.h"
-#include "tests/worker/exchange/mesh/local_mesh.h"
+#include "tests/worker/exchange/mesh/local_meshes.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"

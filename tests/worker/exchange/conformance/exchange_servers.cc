@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/os/shared_memory.h"
+#include "common/stream/local_call.h"
 #include "common/transport/channel.h"
 #include "common/transport/grpc_client_stream.h"
 #include "gtest/gtest.h"
@@ -41,6 +43,7 @@ ExchangeServers::ExchangeServers(const ExchangeWorkload& workload,
   for (int shard = 0; shard < options.servers; ++shard) {
     MakeStore(shard, options);
   }
+  if (options.local_calls) delivering_ = std::make_unique<ThreadPool>(2);
   for (int shard = 0; shard < options.servers; ++shard) Listen(shard);
 }
 
@@ -48,6 +51,7 @@ ExchangeServers::~ExchangeServers() {
   for (const auto& listener : listeners_) {
     listener->ShutDown(absl::ZeroDuration());
   }
+  for (const auto& calls : calls_) calls->ShutDown(absl::ZeroDuration());
   for (const auto& service : services_) service->AwaitIdle();
   pool_.reset();
 }
@@ -55,18 +59,31 @@ ExchangeServers::~ExchangeServers() {
 absl::StatusOr<std::unique_ptr<Exchange>> ExchangeServers::Connect(
     int rank, WeightsSink* sink) {
   ParameterServerExchange::Options options;
-  for (size_t shard = 0; shard < listeners_.size(); ++shard) {
-    options.servers.push_back({listeners_[shard]->address(), local_[shard]});
+  for (size_t shard = 0; shard < local_.size(); ++shard) {
+    options.servers.push_back(
+        {calls_.empty() ? listeners_[shard]->address() : absl::StrCat(shard),
+         local_[shard]});
   }
   options.job = job_;
   options.incarnation = rank + 1;
   options.attempt = kAttempt;
   options.job_id = kJobId;
   SetOptions(rank, &options);
-  return ParameterServerExchange::Create(options, &layout_, sink, &OpenStream);
+  if (calls_.empty()) {
+    return ParameterServerExchange::Create(options, &layout_, sink,
+                                           &OpenStream);
+  }
+  return ParameterServerExchange::Create(
+      options, &layout_, sink,
+      [this](const std::string& address, absl::Time,
+             const std::function<bool()>&) { return OpenLocal(address); });
 }
 
 bool ExchangeServers::LoseServer() {
+  if (!calls_.empty()) {
+    calls_.back()->ShutDown(absl::ZeroDuration());
+    return true;
+  }
   listeners_.back()->ShutDown(absl::ZeroDuration());
   return true;
 }
@@ -94,7 +111,11 @@ void ExchangeServers::Listen(int shard) {
   served.engine = stores_[shard].get();
   served.job_id = kJobId;
   served.attempt = kAttempt;
-  services_.back()->Serve(served);
+  services_.back()->sessions()->Serve(served);
+  if (delivering_ != nullptr) {
+    AcceptLocalCalls(shard);
+    return;
+  }
   local_.push_back(MakeLocalAddress());
   Listener::Options options;
   options.network = "127.0.0.1:0";
@@ -103,6 +124,23 @@ void ExchangeServers::Listen(int shard) {
   auto listener = Listener::Start(options, {services_.back().get()});
   ASSERT_TRUE(listener.ok()) << listener.status();
   listeners_.push_back(*std::move(listener));
+}
+
+void ExchangeServers::AcceptLocalCalls(int shard) {
+  calls_.push_back(std::make_shared<LocalCalls>(delivering_.get()));
+  local_.emplace_back();
+  local_.back().set_host(HostIdentity());
+  local_.back().set_address(absl::StrCat(shard));
+}
+
+std::unique_ptr<ExchangeStream> ExchangeServers::OpenLocal(
+    const std::string& address) {
+  const size_t shard = static_cast<size_t>(std::stoi(address));
+  WeightsSessions* const sessions = services_[shard]->sessions();
+  return LocalCall<WorkerMessage, ServerMessage>::Open(
+      calls_[shard], [sessions](ServerStream<ServerMessage>* stream) {
+        return sessions->Exchange(stream);
+      });
 }
 
 void ExchangeServers::OnSums(int shard, const StepSums& sums) {

@@ -16,6 +16,7 @@
 #include "common/listener/listener.h"
 #include "common/os/logger.h"
 #include "common/parameters/arena_layout.h"
+#include "common/stream/local_calls.h"
 #include "common/update/block_pass.h"
 #include "common/update/update_engine.h"
 #include "proto/job.pb.h"
@@ -31,6 +32,8 @@ class ExchangeServers : public ExchangePeers {
  public:
   struct Options {
     ExchangeSpec::Transport transport = ExchangeSpec::WIRE;
+    // Calls stay in this process, instead of going over gRPC.
+    bool local_calls = false;
     int servers = 1;
     // Creates the passes of each server. A pass that fails fails the test.
     ChunkPassMaker make_passes = &MakeBlockPasses;
@@ -58,6 +61,9 @@ class ExchangeServers : public ExchangePeers {
 
   void MakeStore(int shard, const Options& options);
   void Listen(int shard);
+  void AcceptLocalCalls(int shard);
+  // Opens a call within this process; `address` is the shard.
+  std::unique_ptr<ExchangeStream> OpenLocal(const std::string& address);
   // Passes the norm to all servers when the last server has reported.
   void OnSums(int shard, const StepSums& sums) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -74,6 +80,9 @@ class ExchangeServers : public ExchangePeers {
   std::vector<std::unique_ptr<ParameterServerService>> services_;
   std::vector<LocalAddress> local_;
   std::vector<std::unique_ptr<Listener>> listeners_;
+  // Instead of listeners, with Options::local_calls.
+  std::vector<std::shared_ptr<LocalCalls>> calls_;
+  std::unique_ptr<ThreadPool> delivering_;
 };
 
 // Describes a ParameterServerExchange with this many servers to the suite. The

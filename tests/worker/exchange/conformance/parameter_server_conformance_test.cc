@@ -12,13 +12,15 @@ namespace {
 
 ExchangeImplementation OverTransport(const std::string& name,
                                      ExchangeSpec::Transport transport,
-                                     int servers, int workers) {
+                                     int servers, int workers,
+                                     bool local_calls = false) {
   ExchangeImplementation server = ServerExchange(servers, workers);
   server.name =
       absl::StrCat(name, "_", servers, "_servers_", workers, "_workers");
   server.make_peers = [=](const ExchangeWorkload& workload, int /*workers*/) {
     ExchangeServers::Options options;
     options.transport = transport;
+    options.local_calls = local_calls;
     options.servers = servers;
     return std::make_unique<ExchangeServers>(workload, options);
   };
@@ -34,6 +36,10 @@ std::vector<ExchangeImplementation> Implementations() {
                                   servers, workers));
       all.push_back(OverTransport("shared_memory", ExchangeSpec::MEMORY,
                                   servers, workers));
+      all.push_back(OverTransport("in_process", ExchangeSpec::MEMORY, servers,
+                                  workers, /*local_calls=*/true));
+      all.push_back(OverTransport("in_process_streams", ExchangeSpec::WIRE,
+                                  servers, workers, /*local_calls=*/true));
     }
   }
   return all;

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/device/cuda/emulation/emulated_devices.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
-#include "tests/worker/exchange/mesh/local_mesh.h"
+#include "tests/worker/exchange/mesh/local_meshes.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
 

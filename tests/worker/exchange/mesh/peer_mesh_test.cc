@@ -18,7 +18,7 @@
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "tests/worker/exchange/mesh/gloo_meshes.h"
-#include "tests/worker/exchange/mesh/local_mesh.h"
+#include "tests/worker/exchange/mesh/local_meshes.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/device.h"
 #include "worker/exchange/mesh/device_mesh.h"
