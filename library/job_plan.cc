@@ -25,6 +25,12 @@ absl::Status CheckRange(const char* option, int value, int min, int max) {
       option, " is ", value, ", expected a number from ", min, " to ", max));
 }
 
+int WorkersOf(const Job::Options& options) {
+  return options.devices.empty() || options.worker != nullptr
+             ? options.workers
+             : static_cast<int>(options.devices.size());
+}
+
 absl::Status CheckOptions(const Job::Options& options) {
   if (options.file.empty() == options.text.empty()) {
     return absl::InvalidArgumentError(
@@ -45,7 +51,7 @@ absl::Status CheckOptions(const Job::Options& options) {
   TRIBUTARY_RETURN_IF_ERROR(
       CheckRange("servers", options.servers, 1, kMostServers));
   TRIBUTARY_RETURN_IF_ERROR(
-      CheckRange("workers", options.workers, 1, kMostWorkers));
+      CheckRange("workers", WorkersOf(options), 1, kMostWorkers));
   return CheckRange("threads", options.threads, 0, kMostThreads);
 }
 
@@ -66,7 +72,9 @@ absl::Status ChooseDevices(const Job::Options& options, JobPlan* plan) {
     std::string remark;
     TRIBUTARY_ASSIGN_OR_RETURN(
         const DeviceName device,
-        ChooseDevice(options.device, /*place=*/worker, gpus, &remark));
+        ChooseDevice(
+            options.devices.empty() ? options.device : options.devices[worker],
+            /*place=*/worker, gpus, &remark));
     plan->devices.push_back(device);
   }
   plan->worker_threads =
@@ -85,7 +93,7 @@ absl::StatusOr<JobPlan> PlanJob(const Job::Options& options) {
   plan.servers = options.servers;
   plan.server_threads = ServerThreads(options.servers);
   plan.workers = static_cast<int>(
-      std::min<int64_t>(options.workers, MostComputing(plan.job)));
+      std::min<int64_t>(WorkersOf(options), MostComputing(plan.job)));
   if (options.worker == nullptr) {
     TRIBUTARY_RETURN_IF_ERROR(ChooseDevices(options, &plan));
   }

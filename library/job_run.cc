@@ -5,12 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/limits.h"
-#include "common/base/status_macros.h"
-#include "common/transport/security.h"
+#include "common/os/logger.h"
+#include "common/os/process.h"
+#include "deploy/launch/in_process/in_process_members.h"
 #include "deploy/launch/job/process_threads.h"
 #include "library/job_worker.h"
-#include "server/process/server_process.h"
 #include "worker/device/cuda/cuda_reduction_stream.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/factory/device_factory.h"
@@ -22,11 +21,10 @@ namespace {
 // a worker that tries to join when the job is done.
 constexpr absl::Duration kSettleTimeout = absl::Seconds(5);
 
-std::unique_ptr<Logger> QuietLog() {
+LogOptions QuietLog() {
   LogOptions options;
   options.standard_error = false;
-  // Only opening a file can fail.
-  return *Logger::Create(options);
+  return options;
 }
 
 }  // namespace
@@ -37,12 +35,10 @@ JobRun::JobRun(const JobPlan& plan, const Job::Options& options,
       options_(options),
       folder_(folder),
       sources_(options.models, options.data_sets),
-      metrics_(options.on_step, options.on_evaluation) {}
+      metrics_(options.on_step, options.on_evaluation),
+      network_(UsableCores()) {}
 
 absl::Status JobRun::Run(Shutdown* stop) {
-  // Servers and workers connect over loopback, where other users of the machine
-  // can connect, too.
-  TRIBUTARY_ASSIGN_OR_RETURN(token_, MakeToken());
   ProcessThreads threads;
   JobRunner runner(RunnerOptions(), &threads);
   const Shutdown::Registration stopping =
@@ -72,59 +68,41 @@ JobRunnerOptions JobRun::RunnerOptions() {
   JobRunnerOptions runner = JobRunnerOptions::ForThreads();
   runner.servers = plan_.servers;
   runner.workers = plan_.workers;
-  runner.server = [this](int shard, const std::string& coordinator) {
-    ProcessSpec spec;
-    spec.name = absl::StrCat("server-", shard);
-    spec.body = [server = OptionsOfServer(shard, coordinator)](
-                    Shutdown* shutdown,
-                    const std::function<void(const std::string&)>& ready) {
-      ServerOptions options = server;
-      options.on_listening = ready;
-      return RunServer(options, shutdown);
-    };
-    return spec;
+  runner.server = [this](int shard, const std::string&) {
+    return InProcessServer(&network_, OptionsOfServer(shard), QuietLog());
   };
-  runner.worker = [this](int rank, const std::string& coordinator) {
-    ProcessSpec spec;
-    spec.name = absl::StrCat("worker-", rank);
-    spec.body = [this, worker = OptionsOfWorker(rank, coordinator)](
-                    Shutdown* shutdown, const auto&) {
-      return options_.worker == nullptr
-                 ? RunWorker(worker, shutdown)
-                 : JobWorker::Run(options_.worker, worker, QuietLog(),
-                                  shutdown);
-    };
-    return spec;
+  runner.worker = [this](int rank, const std::string&) {
+    WorkerBody run = &RunWorker;
+    if (options_.worker != nullptr) {
+      run = [this](const WorkerOptions& worker, Shutdown* shutdown) {
+        // Only opening a file can fail.
+        return JobWorker::Run(options_.worker, worker,
+                              *Logger::Create(QuietLog()), shutdown);
+      };
+    }
+    return InProcessWorker(&network_, OptionsOfWorker(rank), QuietLog(),
+                           std::move(run));
   };
   runner.settle_timeout = kSettleTimeout;
   return runner;
 }
 
-ServerOptions JobRun::OptionsOfServer(int shard,
-                                      const std::string& coordinator) {
+ServerOptions JobRun::OptionsOfServer(int shard) {
   ServerOptions server;
   server.shard = shard;
   server.servers = plan_.servers;
-  server.security.role = Role::kServer;
-  server.security.token = token_;
   server.threads = plan_.server_threads;
-  server.limits = ForWorkers(plan_.workers);
   server.expected_workers = plan_.workers;
   server.job = plan_.job;
   server.output_directory = folder_;
   server.resume = options_.resume;
-  logs_.push_back(QuietLog());
-  server.log = logs_.back().get();
   server.on_metrics = [this](const std::string& line) { metrics_.Add(line); };
-  server.coordinator = coordinator;
   return server;
 }
 
-WorkerOptions JobRun::OptionsOfWorker(int rank,
-                                      const std::string& coordinator) {
+WorkerOptions JobRun::OptionsOfWorker(int rank) {
   WorkerOptions worker;
   worker.rank = rank;
-  worker.security.token = token_;
   worker.threads = plan_.worker_threads;
   worker.sources = sources_;
   if (!plan_.devices.empty()) {
@@ -134,9 +112,6 @@ WorkerOptions JobRun::OptionsOfWorker(int rank,
   }
   worker.load_nccl = &LoadNccl;
   worker.make_reduction_stream = &CreateCudaReductionStream;
-  logs_.push_back(QuietLog());
-  worker.log = logs_.back().get();
-  worker.coordinator = coordinator;
   return worker;
 }
 

@@ -2,13 +2,11 @@
 #ifndef TRIBUTARY_LIBRARY_JOB_RUN_H_
 #define TRIBUTARY_LIBRARY_JOB_RUN_H_
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "common/base/shutdown.h"
-#include "common/os/logger.h"
+#include "deploy/launch/in_process/in_process_network.h"
 #include "deploy/launch/job/job_runner.h"
 #include "library/job_metrics.h"
 #include "library/job_plan.h"
@@ -36,16 +34,15 @@ class JobRun {
 
  private:
   JobRunnerOptions RunnerOptions();
-  ServerOptions OptionsOfServer(int shard, const std::string& coordinator);
-  WorkerOptions OptionsOfWorker(int rank, const std::string& coordinator);
+  ServerOptions OptionsOfServer(int shard);
+  WorkerOptions OptionsOfWorker(int rank);
 
   const JobPlan& plan_;
   const Job::Options& options_;
   const std::string& folder_;
   const TrainingSources sources_;
   JobMetrics metrics_;
-  std::string token_;  // The token of this job.
-  std::vector<std::unique_ptr<Logger>> logs_;
+  InProcessNetwork network_;
 };
 
 }  // namespace tributary

@@ -171,6 +171,7 @@ absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(
 Logger::Logger(const LogOptions& options, std::unique_ptr<Sinks> sinks)
     : level_(options.level),
       warning_fd_(options.warning_fd),
+      on_warning_(options.on_warning),
       sinks_(std::move(sinks)) {}
 
 Logger::~Logger() {
@@ -218,12 +219,11 @@ void Logger::Flush() {
 
 void Logger::Notify(absl::string_view notice) const {
   if (warning_fd_ >= 0) Pass(warning_fd_, notice);
+  if (on_warning_) on_warning_(notice);
 }
 
 Logger::Line Logger::MakeLine(LogLevel level, absl::string_view message) {
-  if (warning_fd_ >= 0 && level >= LogLevel::kWarning) {
-    Pass(warning_fd_, message);
-  }
+  if (level >= LogLevel::kWarning) Notify(message);
   return {level, absl::Now(), std::string(message)};
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -44,6 +45,9 @@ struct LogOptions {
   // when the disk is full. Must be non-blocking; messages that do not fit are
   // dropped. Messages are truncated to PIPE_BUF - 1 bytes. -1 if there is none.
   int warning_fd = -1;
+  // Receives the same lines, whole, if the runner of the job is in this
+  // process. Must not block. May be null.
+  std::function<void(absl::string_view)> on_warning;
 };
 
 // Lines that a process passes to its launcher with Logger::Notify. The first
@@ -97,8 +101,8 @@ class Logger {
   // only before the process ends without destroying this object.
   void Flush() ABSL_LOCKS_EXCLUDED(writing_mu_, mu_);
 
-  // Writes `notice`, a line that is not a log line, to LogOptions::warning_fd
-  // only, if it is set. Never blocks.
+  // Passes `notice`, a line that is not a log line, only to
+  // LogOptions::warning_fd and on_warning, if they are set. Never blocks.
   void Notify(absl::string_view notice) const;
 
   template <typename... Args>
@@ -148,6 +152,7 @@ class Logger {
 
   const LogLevel level_;
   const int warning_fd_;
+  const std::function<void(absl::string_view)> on_warning_;
   const std::unique_ptr<Sinks> sinks_;
   // Held while lines are written. Acquired before mu_.
   absl::Mutex writing_mu_;

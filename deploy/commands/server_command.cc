@@ -19,7 +19,7 @@
 #include "common/os/process.h"
 #include "common/transport/connection_acceptor.h"
 #include "common/transport/health_endpoint.h"
-#include "common/update/chunk_pass.h"
+#include "common/update/block_pass.h"
 #include "common/update/cuda/cuda_passes.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
@@ -250,14 +250,10 @@ absl::Status FillPasses(const ServerFlags& flags, Logger* log,
                          Gpus{&CountCudaDevices, &CheckCudaPasses}, &remark,
                          "device"));
   if (!remark.empty()) log->Warning("%s", remark);
+  options->make_passes = PassesOn(device, options->threads);
   if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
   log->Info("%s sums gradients and updates weights", FormatDeviceName(device));
   options->device = FormatDeviceName(device);
-  options->make_passes = [ordinal = device.ordinal,
-                          pass_streams =
-                              options->threads](const ChunkPassPlan& plan) {
-    return MakeCudaPasses(ordinal, pass_streams, plan);
-  };
   return absl::OkStatus();
 }
 
@@ -360,6 +356,13 @@ absl::Status Run(const ServerFlags& flags, const Environment& environment,
 }
 
 }  // namespace
+
+ChunkPassMaker PassesOn(const DeviceName& device, int streams) {
+  if (device.kind != DeviceName::Kind::kCuda) return &MakeBlockPasses;
+  return [ordinal = device.ordinal, streams](const ChunkPassPlan& plan) {
+    return MakeCudaPasses(ordinal, streams, plan);
+  };
+}
 
 int DefaultServerThreads(int cores) {
   // More threads do not increase the memory bandwidth.

@@ -64,6 +64,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
            "Use more processes; the resulting weights are bitwise identical."},
           {"train JOB.textproto --worker-command 'python3 my_worker.py'",
            "Train with workers of your own."},
+          {"train JOB.textproto --in-process --devices cuda:0,cuda:1",
+           "Train in this process, with one worker on each GPU."},
           {"train --resume runs/mine",
            "Resume that run from its latest checkpoint."},
           {"train JOB.textproto --print-config",
@@ -90,6 +92,15 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
+  line->AddSwitch(
+      "in-process",
+      "Run servers and workers as threads of this process, without child "
+      "processes and sockets; the resulting weights are bitwise identical.",
+      &flags->in_process);
+  line->AddText("devices", "DEVICE,...",
+                "With --in-process: the device of each worker, such as cpu,cpu "
+                "or cuda:0,cuda:1.",
+                &flags->devices);
   line->AddText("worker-command", "COMMAND",
                 "Start COMMAND, a program and its arguments with the shell's "
                 "quoting, for each worker instead of 'tributary worker'. It "
@@ -329,7 +340,9 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
           plan.output));
     }
     end = all.slurm.has_value() ? TrainOnSlurm(*all.slurm, &signals, &display)
-                                : RunJob(plan, &signals, &display);
+          : all.in_process.has_value()
+              ? RunInProcess(plan, *all.in_process, sources, &signals, &display)
+              : RunJob(plan, &signals, &display);
   }
   if (absl::IsCancelled(end.status)) {
     const auto checkpoints = ListCheckpoints(CheckpointsFolder(plan.output));

@@ -5,13 +5,16 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/text/counted.h"
+#include "deploy/commands/server_command.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/environment.h"
 #include "deploy/flags/output_directory.h"
@@ -99,9 +102,19 @@ absl::Status FindMicroBatchesOf(const TrainFlags& flags, int64_t workers,
   return absl::OkStatus();
 }
 
+// Returns the values of --devices, one for each worker.
+std::vector<std::string> DevicesOf(const TrainFlags& flags) {
+  return absl::StrSplit(flags.devices, ',', absl::SkipEmpty());
+}
+
 absl::Status ReadWorkers(const CommandLine& line, const TrainFlags& flags,
                          const absl::optional<Allocation>& allocation,
                          WorkerCount* workers) {
+  if (!flags.devices.empty()) {
+    workers->most = workers->fewest =
+        static_cast<int64_t>(DevicesOf(flags).size());
+    return absl::OkStatus();
+  }
   if (flags.workers.empty()) {
     workers->most = workers->fewest =
         allocation.has_value()
@@ -171,6 +184,54 @@ absl::Status FitWorkers(const CommandLine& line, const TrainFlags& flags,
                 most)));
 }
 
+// Rejects flags that have no meaning without processes, and --devices with
+// them.
+absl::Status CheckInProcess(const CommandLine& line, const TrainFlags& flags,
+                            const absl::optional<Allocation>& allocation) {
+  if (!flags.in_process) {
+    if (flags.devices.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--devices lists the devices of --in-process; add that flag, or use "
+        "--workers and --device");
+  }
+  if (allocation.has_value()) {
+    return absl::InvalidArgumentError(
+        "--in-process trains in one process of one machine; in an allocation "
+        "of Slurm, leave it out, or add --launcher local");
+  }
+  for (const char* flag : {"worker-command", "metrics-listen", "tls-dir",
+                           "token-file", "max-restarts"}) {
+    if (line.OriginOf(flag).empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag, " is for processes: leave out --in-process, ",
+                     "or --", flag));
+  }
+  for (const char* flag : {"workers", "device"}) {
+    if (flags.devices.empty() || line.OriginOf(flag).empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--devices names the device of each worker: leave out --", flag));
+  }
+  return absl::OkStatus();
+}
+
+// Chooses the device of each worker and spare, by rank.
+absl::StatusOr<std::vector<DeviceName>> ChooseInProcessDevices(
+    const TrainFlags& flags, int64_t workers) {
+  std::vector<std::string> values = DevicesOf(flags);
+  if (values.empty()) values = {flags.device};
+  const Gpus gpus = MachineGpus();
+  std::vector<DeviceName> devices;
+  for (int64_t rank = 0; rank < workers; ++rank) {
+    std::string remark;
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const DeviceName device,
+        ChooseDevice(values[rank % values.size()], /*place=*/rank, gpus,
+                     &remark, flags.devices.empty() ? "device" : "devices"));
+    devices.push_back(device);
+  }
+  return devices;
+}
+
 absl::Status CheckMetricsListen(const JobLaunch& plan, bool on_cluster) {
   if (plan.metrics_listen.empty()) return absl::OkStatus();
   if (on_cluster) {
@@ -197,6 +258,7 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
     const CommandLine& line, const TrainFlags& flags,
     const absl::optional<Allocation>& allocation,
     const TrainingSources& sources, std::string* remark_of_workers) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckInProcess(line, flags, allocation));
   JobSource source = flags.source;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
   source.trace_steps = flags.trace_steps;
@@ -217,7 +279,10 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
       ReadSecurity(flags.launch.security, {Role::kAdmin, Role::kServer}));
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
-      device, ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
+      device, ChooseDevice(flags.devices.empty() ? flags.device
+                                                 : DevicesOf(flags).front(),
+                           /*place=*/0, ListedGpus(), &remark,
+                           flags.devices.empty() ? "device" : "devices"));
   plan.worker_device = DeviceOfAll(flags.device, device);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const DeviceName server_device,
@@ -239,8 +304,18 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   }
   TRIBUTARY_RETURN_IF_ERROR(
       CheckMetricsListen(plan, /*on_cluster=*/allocation.has_value()));
+  if (flags.in_process) {
+    InProcessDevices devices;
+    devices.server = FormatDeviceName(server_device);
+    devices.make_passes = PassesOn(server_device, plan.ThreadsOfServer());
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        devices.workers,
+        ChooseInProcessDevices(flags, plan.workers.most + plan.spares));
+    const DeviceName first = devices.workers.front();
+    return TrainPlan{std::move(plan), first, absl::nullopt, std::move(devices)};
+  }
   if (!allocation.has_value()) {
-    return TrainPlan{std::move(plan), device, absl::nullopt};
+    return TrainPlan{std::move(plan), device, absl::nullopt, absl::nullopt};
   }
   // The other nodes may have GPUs that this node lacks.
   if (allocation->heterogeneous()) plan.worker_device = flags.device;
@@ -251,7 +326,7 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
   plan.workers.most =
       static_cast<int64_t>(placement.workers.size()) - plan.spares;
   SlurmTraining slurm{plan, *allocation, std::move(placement), flags.threads};
-  return TrainPlan{std::move(plan), device, std::move(slurm)};
+  return TrainPlan{std::move(plan), device, std::move(slurm), absl::nullopt};
 }
 
 }  // namespace tributary

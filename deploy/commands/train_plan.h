@@ -10,6 +10,7 @@
 #include "absl/types/optional.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/job_source.h"
+#include "deploy/launch/in_process/in_process_launch.h"
 #include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/slurm/allocation.h"
 #include "deploy/launch/slurm/slurm_training.h"
@@ -33,6 +34,8 @@ struct TrainFlags {
   int64_t threads = 0;  // 0: not set.
   std::string device;
   std::string server_device;
+  bool in_process = false;
+  std::string devices;
   int64_t log_every = 0;
   std::string trace_steps;
   std::string output;
@@ -43,11 +46,13 @@ struct TrainFlags {
 };
 
 // The job that `tributary train` trains, and where: in a Slurm allocation or,
-// if `slurm` is nullopt, on this machine.
+// if `slurm` is nullopt, on this machine: in this process if `in_process` is
+// set.
 struct TrainPlan {
   JobLaunch launch;
   DeviceName device;  // Device of the first worker.
   absl::optional<SlurmTraining> slurm;
+  absl::optional<InProcessDevices> in_process;
 };
 
 // Reads the job and chooses the devices, the numbers of processes and threads,

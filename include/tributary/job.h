@@ -32,10 +32,10 @@ class Worker;  // tributary/worker.h
 
 // Runs the servers and workers of one job on threads of this process.
 // `tributary train` runs the same code, so its result is bit-identical
-// (Result::weights_sha256). Servers listen on free ports of the loopback
-// interface. Writes nothing to stdout and stderr, handles no signals, and never
-// ends the process. Any number of jobs may run in a process, one after another
-// or concurrently.
+// (Result::weights_sha256); `tributary train --in-process` does the same.
+// Starts no process, opens no socket, writes nothing to stdout and stderr,
+// handles no signals, and never ends the process. Any number of jobs may run in
+// a process, one after another or concurrently.
 class Job {
  public:
   // One completed step or, with local SGD, the completed steps between two
@@ -110,6 +110,9 @@ class Job {
     // Device of the workers: "auto", "cpu", "cuda" or "cuda:N". Not used with
     // `worker`.
     std::string device = "auto";
+    // The device of each worker, such as {"cuda:0", "cuda:1"}. If it is not
+    // empty, `workers` and `device` are not used. Not used with `worker`.
+    std::vector<std::string> devices;
 
     // ---- Output.
     // Folder for the model, metrics, checkpoints and summary. If empty, a

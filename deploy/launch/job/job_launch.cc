@@ -230,24 +230,35 @@ JobEnd RunJob(const JobLaunch& launch, SignalQueue* signals,
               ProgressDisplay* display) {
   absl::StatusOr<JobRunnerOptions> options = MakeRunnerOptions(launch);
   if (!options.ok()) return {options.status(), kExitFailed};
-  StatusReply newest;
-  options->on_tick = [&newest, display](const StatusReply& status) {
-    newest = status;
-    display->ShowStages(status);
-    display->Update(status, absl::Now());
-  };
-  options->on_message = [display](const std::string& text) {
-    display->Message(text);
-  };
-  JobEnd end = JobRunner(*std::move(options), launch.processes).Wait(signals);
+  JobEnd end = RunShown(
+      *std::move(options), launch.processes, launch.output,
+      [signals](absl::Duration longest) { return signals->Wait(longest); },
+      display);
   // A server that was killed has left the file.
   if (launch.processes == nullptr) {
     unlink(absl::StrCat(launch.output, "/server.json").c_str());
   }
+  return end;
+}
+
+JobEnd RunShown(JobRunnerOptions options, ProcessControl* processes,
+                const std::string& output,
+                const std::function<int(absl::Duration)>& next_signal,
+                ProgressDisplay* display) {
+  StatusReply newest;
+  options.on_tick = [&newest, display](const StatusReply& status) {
+    newest = status;
+    display->ShowStages(status);
+    display->Update(status, absl::Now());
+  };
+  options.on_message = [display](const std::string& text) {
+    display->Message(text);
+  };
+  JobEnd end = JobRunner(std::move(options), processes).Wait(next_signal);
   if (!end.status.ok()) return end;
   // The job may have completed some steps since the last query. The caller that
   // needs a missing summary reports it.
-  const auto summary = ReadRunSummary(launch.output);
+  const auto summary = ReadRunSummary(output);
   if (summary.ok()) {
     display->Update(FinalStatus(*summary, std::move(newest)), absl::Now());
   }

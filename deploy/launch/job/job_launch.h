@@ -106,6 +106,15 @@ absl::StatusOr<JobRunnerOptions> MakeRunnerOptions(JobLaunch launch);
 JobEnd RunJob(const JobLaunch& launch, SignalQueue* signals,
               ProgressDisplay* display);
 
+// Runs a job with these options, whose on_tick and on_message this function
+// sets, and shows its progress on `display`. `output` is the folder of the run.
+// `processes` and `next_signal` are as in JobRunner. Blocks until the job has
+// ended.
+JobEnd RunShown(JobRunnerOptions options, ProcessControl* processes,
+                const std::string& output,
+                const std::function<int(absl::Duration)>& next_signal,
+                ProgressDisplay* display);
+
 // Returns the variables of this process, as NAME=VALUE, except TRIBUTARY_*
 // variables, which apply only to this process.
 std::vector<std::string> ChildEnvironment();

@@ -11,12 +11,24 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "common/base/shutdown.h"
 #include "common/transport/security.h"
 #include "deploy/launch/job/process_exit.h"
 
 namespace tributary {
+
+// How a process that is a thread of this process reaches its runner.
+struct ThreadContext {
+  // Requested when the process is to end soon.
+  Shutdown* shutdown = nullptr;
+  // A server calls it with the address at which it listens.
+  std::function<void(const std::string& address)> ready;
+  // Passes on a line that a process of its own would write to kWarningFd (see
+  // Supervisor). Never blocks; thread-safe until the process has ended.
+  std::function<void(absl::string_view line)> warn;
+};
 
 struct ProcessSpec {
   // The name of the process in messages, such as "worker-1".
@@ -38,13 +50,9 @@ struct ProcessSpec {
   // sets both.
   Role role = Role::kServer;
   int number = 0;
-  // What the process does if it is a thread of this process (ProcessThreads):
-  // calls `ready` with the address at which it listens, if it is a server, and
-  // ends soon after a shutdown is requested. Null for all other processes,
-  // which run a program.
-  std::function<absl::Status(
-      Shutdown* shutdown, const std::function<void(const std::string&)>& ready)>
-      body;
+  // What the process does if it is a thread of this process (ProcessThreads).
+  // Null for all other processes, which run a program.
+  std::function<absl::Status(const ThreadContext& context)> body;
 };
 
 struct ProcessState {

@@ -9,6 +9,12 @@
 #include "deploy/flags/exit_code.h"
 
 namespace tributary {
+namespace {
+
+// Largest number of lines of a process that wait for TakeWarnings.
+constexpr size_t kMostWaitingLines = 1024;
+
+}  // namespace
 
 ProcessThreads::~ProcessThreads() {
   SignalAll(SIGKILL);
@@ -25,7 +31,17 @@ void ProcessThreads::Wait(absl::Duration timeout) {
 
 void ProcessThreads::Wake() {
   absl::MutexLock lock(&mu_);
+  Woken();
+}
+
+void ProcessThreads::Woken() {
   woken_ = true;
+  if (wake_) wake_();
+}
+
+std::vector<std::string> ProcessThreads::TakeWarnings(int process) {
+  absl::MutexLock lock(&mu_);
+  return std::exchange(members_[process]->warnings, {});
 }
 
 std::optional<absl::Status> ProcessThreads::status(int process) const {
@@ -38,15 +54,23 @@ absl::StatusOr<int> ProcessThreads::Start(const ProcessSpec& spec) {
   Member* const member = members_.back().get();
   member->spec = spec;
   member->thread = Thread([this, member] {
-    absl::Status end = member->spec.body(
-        &member->shutdown, [this, member](const std::string& address) {
-          absl::MutexLock lock(&mu_);
-          member->ready = address;
-          woken_ = true;
-        });
+    ThreadContext context;
+    context.shutdown = &member->shutdown;
+    context.ready = [this, member](const std::string& address) {
+      absl::MutexLock lock(&mu_);
+      member->ready = address;
+      Woken();
+    };
+    context.warn = [this, member](absl::string_view line) {
+      absl::MutexLock lock(&mu_);
+      if (member->warnings.size() < kMostWaitingLines) {
+        member->warnings.emplace_back(line);
+      }
+    };
+    absl::Status end = member->spec.body(context);
     absl::MutexLock lock(&mu_);
     member->end = std::move(end);
-    woken_ = true;
+    Woken();
   });
   return size() - 1;
 }
@@ -67,13 +91,11 @@ std::vector<ProcessExit> ProcessThreads::Reap() {
     member.running = false;
     ProcessExit exit;
     exit.process = process;
-    exit.status = *end;
-    const int code = absl::IsCancelled(exit.status) ? kExitPreempted
-                                                    : ExitCodeOf(exit.status);
+    if (member.spec.log_path.empty()) exit.status = *end;
+    const int code =
+        absl::IsCancelled(*end) ? kExitPreempted : ExitCodeOf(*end);
     exit.wait_status = code << 8;  // As waitpid returns it.
-    if (!exit.status.ok()) {
-      exit.reason = absl::StrCat("failed: ", exit.status.message());
-    }
+    if (!end->ok()) exit.reason = absl::StrCat("failed: ", end->message());
     exits.push_back(std::move(exit));
   }
   return exits;

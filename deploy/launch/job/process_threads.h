@@ -2,9 +2,11 @@
 #ifndef TRIBUTARY_DEPLOY_LAUNCH_JOB_PROCESS_THREADS_H_
 #define TRIBUTARY_DEPLOY_LAUNCH_JOB_PROCESS_THREADS_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,13 +20,18 @@
 namespace tributary {
 
 // Each "process" is a thread that runs ProcessSpec::body. Any signal that would
-// end a process requests its shutdown. The exit of a thread has its status; the
-// exit code is kExitPreempted for Cancelled, and that of ExitCodeOf for all
-// others. The destructor requests the shutdown of all threads and joins them.
-// Like all ProcessControls, not thread-safe, except Wake.
+// end a process requests its shutdown. The exit code of a thread is
+// kExitPreempted for Cancelled, and that of ExitCodeOf for all others. The exit
+// of a thread without a log file (ProcessSpec::log_path) also has its status;
+// with one, it is like the exit of a process. The destructor requests the
+// shutdown of all threads and joins them. Like all ProcessControls, not
+// thread-safe, except Wake.
 class ProcessThreads final : public ProcessControl {
  public:
-  ProcessThreads() = default;
+  // `wake`, if not null, is called when Wait may have something to return for,
+  // by any thread. It must not block.
+  explicit ProcessThreads(std::function<void()> wake = nullptr)
+      : wake_(std::move(wake)) {}
   ~ProcessThreads() override;
   ProcessThreads(const ProcessThreads&) = delete;
   ProcessThreads& operator=(const ProcessThreads&) = delete;
@@ -43,7 +50,8 @@ class ProcessThreads final : public ProcessControl {
   absl::StatusOr<int> Start(const ProcessSpec& spec) override;
   absl::optional<std::string> ReadyText(int process) override
       ABSL_LOCKS_EXCLUDED(mu_);
-  std::vector<std::string> TakeWarnings(int) override { return {}; }
+  std::vector<std::string> TakeWarnings(int process) override
+      ABSL_LOCKS_EXCLUDED(mu_);
   std::vector<ProcessExit> Reap() override ABSL_LOCKS_EXCLUDED(mu_);
   void Signal(int process, int signal) override;
   const ProcessState& state(int process) const override {
@@ -57,9 +65,13 @@ class ProcessThreads final : public ProcessControl {
     Thread thread;  // Joined by Reap.
     // Guarded by mu_.
     absl::optional<std::string> ready;
+    std::vector<std::string> warnings;
     std::optional<absl::Status> end;
   };
 
+  void Woken() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const std::function<void()> wake_;
   std::vector<std::unique_ptr<Member>> members_;
   mutable absl::Mutex mu_;
   bool woken_ ABSL_GUARDED_BY(mu_) = false;

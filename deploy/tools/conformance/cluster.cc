@@ -54,11 +54,10 @@ JobRunnerOptions Cluster::RunnerOptions(const Options& options) {
     spec.name = absl::StrCat("server-", shard);
     spec.body = [run = options.run,
                  server = OptionsOfServer(options, shard, coordinator)](
-                    Shutdown* shutdown,
-                    const std::function<void(const std::string&)>& ready) {
+                    const ThreadContext& context) {
       ServerOptions listening = server;
-      listening.on_listening = ready;
-      return run(listening, shutdown);
+      listening.on_listening = context.ready;
+      return run(listening, context.shutdown);
     };
     return spec;
   };
@@ -70,8 +69,8 @@ JobRunnerOptions Cluster::RunnerOptions(const Options& options) {
     worker.log = log_.get();
     ProcessSpec spec;
     spec.name = absl::StrCat("worker-", rank);
-    spec.body = [worker](Shutdown* shutdown, const auto&) {
-      return RunWorker(worker, shutdown);
+    spec.body = [worker](const ThreadContext& context) {
+      return RunWorker(worker, context.shutdown);
     };
     return spec;
   };

@@ -77,10 +77,10 @@ class ThreadedJob {
       };
       ProcessSpec spec;
       spec.name = absl::StrCat("server-", shard);
-      spec.body = [server](Shutdown* shutdown, const auto& ready) {
+      spec.body = [server](const ThreadContext& context) {
         ServerOptions listening = server;
-        listening.on_listening = ready;
-        return RunServer(listening, shutdown);
+        listening.on_listening = context.ready;
+        return RunServer(listening, context.shutdown);
       };
       return spec;
     };
@@ -91,8 +91,8 @@ class ThreadedJob {
       worker.log = log_.get();
       ProcessSpec spec;
       spec.name = absl::StrCat("worker-", rank);
-      spec.body = [worker](Shutdown* shutdown, const auto&) {
-        return RunWorker(worker, shutdown);
+      spec.body = [worker](const ThreadContext& context) {
+        return RunWorker(worker, context.shutdown);
       };
       return spec;
     };

@@ -2,12 +2,14 @@
 
 #include <signal.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "deploy/flags/exit_code.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tributary {
@@ -15,16 +17,16 @@ namespace {
 
 ProcessSpec Returning(const absl::Status& status) {
   ProcessSpec spec;
-  spec.body = [status](Shutdown*, const auto&) { return status; };
+  spec.body = [status](const ThreadContext&) { return status; };
   return spec;
 }
 
 // Ends when it is told to.
 ProcessSpec Waiting() {
   ProcessSpec spec;
-  spec.body = [](Shutdown* shutdown, const auto& ready) {
-    ready("here:1");
-    shutdown->AwaitRequest(absl::InfiniteDuration());
+  spec.body = [](const ThreadContext& context) {
+    context.ready("here:1");
+    context.shutdown->AwaitRequest(absl::InfiniteDuration());
     return absl::CancelledError("stopped by request");
   };
   return spec;
@@ -71,6 +73,28 @@ TEST(ProcessThreadsTest, SignalsEndOneThread) {
   EXPECT_TRUE(threads.running(0));
   EXPECT_EQ(threads.running_count(), 1);
   // The destructor ends the other.
+}
+
+TEST(ProcessThreadsTest, PassesWarningsOnAndWakesItsOwner) {
+  std::atomic<int> wakes{0};
+  ProcessThreads threads([&wakes] { ++wakes; });
+  ProcessSpec spec;
+  // With a log, the exit is like that of a process.
+  spec.log_path = "/logs/worker-0.log";
+  spec.body = [](const ThreadContext& context) {
+    context.warn("the first");
+    context.warn("the second");
+    return absl::InvalidArgumentError("no data");
+  };
+  ASSERT_TRUE(threads.Start(spec).ok());
+  const ProcessExit exit = AwaitExit(&threads);
+  EXPECT_GE(wakes, 1);
+  EXPECT_THAT(threads.TakeWarnings(0),
+              testing::ElementsAre("the first", "the second"));
+  EXPECT_THAT(threads.TakeWarnings(0), testing::IsEmpty());
+  EXPECT_EQ(exit.status, absl::OkStatus());
+  EXPECT_TRUE(exit.exited_with(kExitUsage));
+  EXPECT_EQ(exit.reason, "failed: no data");
 }
 
 TEST(ProcessThreadsTest, WakeEndsTheNextWait) {
