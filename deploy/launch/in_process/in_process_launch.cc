@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/status_macros.h"
 #include "common/os/logger.h"
 #include "common/os/process.h"
 #include "deploy/flags/exit_code.h"
@@ -22,10 +21,10 @@
 namespace tributary {
 namespace {
 
-absl::StatusOr<LogOptions> LogOf(const JobLaunch& launch, const char* role,
-                                 int number) {
+LogOptions LogOf(const JobLaunch& launch, const char* role, int number) {
   LogOptions log;
-  TRIBUTARY_ASSIGN_OR_RETURN(log.level, ParseLogLevel(launch.log.level));
+  // The flag was checked.
+  log.level = ParseLogLevel(launch.log.level).value_or(LogLevel::kInfo);
   log.json = launch.log.format == "json";
   log.role = role;
   log.rank = number;
@@ -68,34 +67,41 @@ WorkerOptions WorkerOf(const JobLaunch& launch, const DeviceName& device,
 
 }  // namespace
 
-JobEnd RunInProcess(const JobLaunch& launch, const InProcessDevices& devices,
-                    const TrainingSources& sources, SignalQueue* signals,
-                    ProgressDisplay* display) {
-  const absl::StatusOr<LogOptions> checked = LogOf(launch, "server", 0);
-  if (!checked.ok()) return {checked.status(), kExitUsage};
-  InProcessNetwork network(UsableCores());
+JobRunnerOptions InProcessRunnerOptions(const JobLaunch& launch,
+                                        const InProcessDevices& devices,
+                                        const TrainingSources& sources,
+                                        InProcessNetwork* network) {
   JobRunnerOptions options = JobRunnerOptions::ForThreads();
   options.servers = launch.servers;
   options.workers = static_cast<int>(launch.workers.most + launch.spares);
   if (launch.workers.fewest < launch.workers.most) {
     options.fewest_workers = static_cast<int>(launch.workers.fewest);
   }
-  options.connect = [&network](const std::string&) {
-    return network.ConnectRunner();
+  options.connect = [network](const std::string&) {
+    return network->ConnectRunner();
   };
-  options.server = [&](int shard, const std::string&) {
-    return InProcessServer(&network, ServerOf(launch, devices, shard),
-                           *LogOf(launch, "server", shard));
+  options.server = [&launch, &devices, network](int shard, const std::string&) {
+    return InProcessServer(network, ServerOf(launch, devices, shard),
+                           LogOf(launch, "server", shard));
   };
-  options.worker = [&](int rank, const std::string&) {
+  options.worker = [&launch, &devices, &sources, network](int rank,
+                                                          const std::string&) {
     return InProcessWorker(
-        &network, WorkerOf(launch, devices.workers[rank], sources, rank),
-        *LogOf(launch, "worker", rank));
+        network, WorkerOf(launch, devices.workers[rank], sources, rank),
+        LogOf(launch, "worker", rank));
   };
+  return options;
+}
+
+JobEnd RunInProcess(const JobLaunch& launch, const InProcessDevices& devices,
+                    const TrainingSources& sources, SignalQueue* signals,
+                    ProgressDisplay* display) {
+  InProcessNetwork network(UsableCores());
   ProcessThreads threads([signals] { signals->Wake(); });
   int first = 0;
   return RunShown(
-      std::move(options), &threads, launch.output,
+      InProcessRunnerOptions(launch, devices, sources, &network), &threads,
+      launch.output,
       [signals, &first](absl::Duration longest) {
         const int signal = signals->Wait(longest);
         if (signal != 0 && first != 0 && EndsImmediately(first, signal)) {

@@ -8,6 +8,7 @@
 #include "common/update/block_pass.h"
 #include "common/update/chunk_pass.h"
 #include "deploy/flags/signal_queue.h"
+#include "deploy/launch/in_process/in_process_network.h"
 #include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/job/job_runner.h"
 #include "deploy/launch/job/progress_display.h"
@@ -25,6 +26,14 @@ struct InProcessDevices {
   std::string server = "cpu";
   ChunkPassMaker make_passes = &MakeBlockPasses;
 };
+
+// Returns options for a job in this process, whose members `network` connects.
+// The caller sets the callbacks, and runs the job with a ProcessThreads. All
+// arguments must outlive the job.
+JobRunnerOptions InProcessRunnerOptions(const JobLaunch& launch,
+                                        const InProcessDevices& devices,
+                                        const TrainingSources& sources,
+                                        InProcessNetwork* network);
 
 // Does what RunJob does, without child processes and sockets. Fields of
 // `launch` that describe processes, addresses and credentials are not used. A

@@ -8,9 +8,13 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/os/process.h"
 #include "common/os/temporary_directory.h"
 #include "deploy/flags/run_files.h"
+#include "deploy/launch/in_process/in_process_launch.h"
+#include "deploy/launch/in_process/in_process_network.h"
 #include "deploy/launch/job/job_launch.h"
+#include "deploy/launch/job/process_threads.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -61,6 +65,20 @@ class CpuWatch {
   Sample end_;
 };
 
+// Runs the job in this process.
+absl::Status RunThreads(const JobLaunch& launch, SignalQueue* signals) {
+  InProcessDevices devices;
+  devices.workers.assign(static_cast<size_t>(launch.workers.most),
+                         DeviceName{DeviceName::Kind::kCpu});
+  const TrainingSources sources;
+  InProcessNetwork network(UsableCores());
+  ProcessThreads threads([signals] { signals->Wake(); });
+  JobRunnerOptions options =
+      InProcessRunnerOptions(launch, devices, sources, &network);
+  options.fewest_workers = options.workers;
+  return JobRunner(std::move(options), &threads).Wait(signals).status;
+}
+
 }  // namespace
 
 absl::optional<double> CpuSecondsOf(pid_t pid) {
@@ -74,13 +92,20 @@ absl::optional<double> CpuSecondsOf(pid_t pid) {
          1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-absl::StatusOr<BenchRun> RunBenchJob(JobLaunch launch, SignalQueue* signals) {
+absl::StatusOr<BenchRun> RunBenchJob(JobLaunch launch, SignalQueue* signals,
+                                     bool in_process) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<TemporaryDirectory> directory,
       TemporaryDirectory::Create());
   launch.output = directory->path();
   launch.log.level = "warning";
   TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(launch));
+  BenchRun run;
+  if (in_process) {
+    TRIBUTARY_RETURN_IF_ERROR(RunThreads(launch, signals));
+    TRIBUTARY_ASSIGN_OR_RETURN(run.summary, ReadRunSummary(launch.output));
+    return run;
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(JobRunnerOptions options,
                              MakeRunnerOptions(launch));
   options.fewest_workers = options.workers;  // Fewer would be another result.
@@ -95,7 +120,6 @@ absl::StatusOr<BenchRun> RunBenchJob(JobLaunch launch, SignalQueue* signals) {
   JobRunner runner(std::move(options));
   running = &runner;
   TRIBUTARY_RETURN_IF_ERROR(runner.Wait(signals).status);
-  BenchRun run;
   TRIBUTARY_ASSIGN_OR_RETURN(run.summary, ReadRunSummary(launch.output));
   watch.Tell(&run);
   return run;

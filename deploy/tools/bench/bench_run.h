@@ -29,8 +29,11 @@ struct BenchRun {
 // Runs the job on this machine, in a temporary folder and with a log of
 // warnings only, and blocks until the job is done. Returns Cancelled if a
 // signal ended the job. Other errors state which process or file failed, and
-// the reason. `signals` must have been created with `with_children` set.
-absl::StatusOr<BenchRun> RunBenchJob(JobLaunch launch, SignalQueue* signals);
+// the reason. `signals` must have been created with `with_children` set. If
+// `in_process` is true, the servers and workers are threads of this process and
+// compute on the CPU; the CPU times are then absent.
+absl::StatusOr<BenchRun> RunBenchJob(JobLaunch launch, SignalQueue* signals,
+                                     bool in_process = false);
 
 }  // namespace tributary
 

@@ -310,7 +310,8 @@ absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
 }
 
 absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
-                                             SignalQueue* signals) {
+                                             SignalQueue* signals,
+                                             bool in_process) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
   JobLaunch launch;
   launch.job = job;
@@ -318,8 +319,8 @@ absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
   launch.threads = load.threads;
   launch.server_device = load.server_device;
   launch.worker_device = FormatDeviceName(load.device);
-  TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,
-                             RunBenchJob(std::move(launch), signals));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const BenchRun run, RunBenchJob(std::move(launch), signals, in_process));
   const nlohmann::json step =
       run.summary.value("step_milliseconds", nlohmann::json::object());
   StepTiming timing;

@@ -44,9 +44,11 @@ absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
 // Runs one server and `load.workers` workers on loopback for `load.steps`
 // steps. The time of a step is the interval between the completions of two
 // consecutive steps at the coordinator. Returns the errors of BenchJob and
-// RunBenchJob. `signals` must have been created with `with_children` set.
+// RunBenchJob. `signals` must have been created with `with_children` set. If
+// `in_process` is true, they are threads of this process.
 absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
-                                             SignalQueue* signals);
+                                             SignalQueue* signals,
+                                             bool in_process = false);
 
 }  // namespace tributary
 

@@ -61,7 +61,9 @@ std::unique_ptr<CommandLine> MakeCommandLine(BenchStepFlags* flags) {
                   "single: one process. independent: --workers processes "
                   "without exchange. exchange: a server and the workers; also "
                   "reports exchange_cost_ms, the median step time minus that "
-                  "of independent processes, measured alternately.",
+                  "of independent processes, and, on the CPU, "
+                  "in_process_cost_ms, with server and workers in one "
+                  "process; all measured alternately.",
                   &flags->mode);
   line->AddInteger("workers", "Worker processes. Default 2.", 1, 64,
                    &flags->workers);
@@ -147,6 +149,9 @@ absl::StatusOr<nlohmann::ordered_json> Measure(const BenchStepFlags& flags,
   const double seconds = std::max(kMinSeconds, flags.seconds / kRounds);
   std::vector<StepTiming> apart;
   std::vector<StepTiming> together;
+  std::vector<StepTiming> in_process;
+  const bool on_cpu = flags.chosen.kind == DeviceName::Kind::kCpu &&
+                      flags.server_device == "cpu";
   for (int round = 0; round < kRounds; ++round) {
     TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming independent,
                                TimeIndependentSteps(load, seconds, &signals));
@@ -157,6 +162,11 @@ absl::StatusOr<nlohmann::ordered_json> Measure(const BenchStepFlags& flags,
     TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming exchange,
                                TimeExchangeSteps(load, &signals));
     together.push_back(exchange);
+    if (!on_cpu) continue;
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const StepTiming threads,
+        TimeExchangeSteps(load, &signals, /*in_process=*/true));
+    in_process.push_back(threads);
   }
   const StepTiming independent = MedianRound(apart);
   if (flags.mode == "independent") return Describe(flags, job, independent);
@@ -164,6 +174,11 @@ absl::StatusOr<nlohmann::ordered_json> Measure(const BenchStepFlags& flags,
   nlohmann::ordered_json result = Describe(flags, job, exchange);
   result["independent_median_ms"] = independent.median_ms;
   result["exchange_cost_ms"] = exchange.median_ms - independent.median_ms;
+  if (!in_process.empty()) {
+    const double median_ms = MedianRound(in_process).median_ms;
+    result["in_process_median_ms"] = median_ms;
+    result["in_process_cost_ms"] = median_ms - independent.median_ms;
+  }
   return result;
 }
 
