@@ -28,9 +28,8 @@ absl::Status ReplicaService::Fetch(const std::string& address,
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
-ReplicaService::Keep(
-    std::unique_ptr<ReplicaSessions::KeepSession> (ReplicaSessions::*make)(
-        ServerStream<JournalAnswer>*)) {
+ReplicaService::Keep(std::unique_ptr<ReplicaSessions::KeepSession> (
+    ReplicaSessions::*make)(ServerStream<JournalAnswer>*)) {
   auto* stream = new GrpcServerStream<JournalMessage, JournalAnswer>(calls_);
   stream->Start((sessions_.*make)(stream), kDefaultLimits.handshake_timeout);
   return stream;
