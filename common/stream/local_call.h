@@ -25,8 +25,8 @@ namespace tributary {
 // the tasks and the LocalCalls that count the call share its ownership.
 //
 // The end of a call goes one way: first the server's queue ends (Close, Cancel
-// or CancelAll), and the client's session is told; then the client's queue
-// ends, and the server's session is told and destroyed.
+// or LocalCalls::ShutDown), and the client's session is told; then the client's
+// queue ends, and the server's session is told and destroyed.
 template <typename In, typename Out>
 class LocalCall final : public LocalCalls::Call,
                         public std::enable_shared_from_this<LocalCall<In, Out>>,

@@ -17,17 +17,20 @@ void InProcessRunnerClient::Poll() {
 }
 
 void InProcessRunnerClient::Report(JobEvent event) {
-  if (waiting_.size() < kMaxWaiting) waiting_.push_back(std::move(event));
+  if (waiting_.size() < kMaxWaiting) {
+    // No other process reports events to this coordinator.
+    waiting_.emplace_back();
+    waiting_.back().set_id(next_id_++);
+    *waiting_.back().mutable_event() = std::move(event);
+  }
   SendWaiting();
 }
 
 void InProcessRunnerClient::SendWaiting() {
   const auto port = network_->FindServer(InProcessNetwork::kCoordinator);
   while (!waiting_.empty()) {
-    EventReport report;
-    *report.mutable_event() = waiting_.front();
     // Between two attempts there is no coordinator.
-    if (absl::IsUnavailable(port->Report(report))) return;
+    if (absl::IsUnavailable(port->Report(waiting_.front()))) return;
     waiting_.pop_front();
   }
 }

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_DEPLOY_LAUNCH_IN_PROCESS_IN_PROCESS_RUNNER_CLIENT_H_
 #define TRIBUTARY_DEPLOY_LAUNCH_IN_PROCESS_IN_PROCESS_RUNNER_CLIENT_H_
 
+#include <cstdint>
 #include <deque>
 
 #include "absl/time/time.h"
@@ -22,13 +23,14 @@ class InProcessRunnerClient final : public CoordinatorClient {
   void Report(JobEvent event) override;
 
  private:
-  // Sends the events that wait, as long as the coordinator takes them.
+  // Sends the reports that wait, as long as the coordinator takes them.
   void SendWaiting();
 
   InProcessNetwork* const network_;
   StatusReply latest_;
   absl::Time latest_asked_ = absl::InfinitePast();
-  std::deque<JobEvent> waiting_;
+  uint64_t next_id_ = 1;
+  std::deque<EventReport> waiting_;
 };
 
 }  // namespace tributary

@@ -16,6 +16,8 @@
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/flags/signal_queue.h"
+#include "deploy/launch/in_process/in_process_network.h"
+#include "deploy/launch/job/process_threads.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -164,6 +166,34 @@ TEST(InProcessLaunchTest, ASignalStopsTheJobAtACheckpointFromWhichItResumes) {
   EXPECT_TRUE(absl::IsCancelled(end.status)) << end.status;
   EXPECT_EQ(end.signal, SIGUSR1);
   EXPECT_EQ(end.exit_code, ExitCodeOfStop(SIGUSR1));
+}
+
+TEST(InProcessLaunchTest, TheEventsOfTheRunnerAreRecorded) {
+  Runs runs("mlp");
+  runs.Set("steps=2000");
+  JobLaunch launch = runs.Launch(/*workers=*/2, /*servers=*/1);
+  launch.workers.fewest = 1;
+  InProcessDevices devices;
+  devices.workers.assign(2, DeviceName{DeviceName::Kind::kCpu});
+  const TrainingSources sources;
+  InProcessNetwork network(/*threads=*/2);
+  ProcessThreads threads([&runs] { runs.signals()->Wake(); });
+  JobRunnerOptions options =
+      InProcessRunnerOptions(launch, devices, sources, &network);
+  options.worker = [make = options.worker](int rank, const std::string& to) {
+    ProcessSpec spec = make(rank, to);
+    if (rank == 1) {
+      spec.body = [](const ThreadContext&) {
+        return absl::InvalidArgumentError("no data");
+      };
+    }
+    return spec;
+  };
+  JobRunner runner(std::move(options), &threads);
+  const JobEnd end = runner.Wait(runs.signals());
+  EXPECT_TRUE(end.status.ok()) << end.status;
+  EXPECT_THAT(ReadWholeFile(launch.output + "/events.jsonl"),
+              HasSubstr("process_ended"));
 }
 
 TEST(InProcessLaunchTest, AWorkerThatCannotTakePartIsNamedWithItsLog) {
