@@ -99,10 +99,10 @@ struct ApplyOptions {
 // What one replica has computed.
 struct ReplicaOutput {
   int micro_batches = 0;  // Of the whole batch.
-  double loss = 0;        // Sum over samples (of texts, tokens).
   int64_t correct = 0;
   int64_t sample_count = 0;  // Samples (tokens) that count.
-  // The losses of the micro-batches, by number; they are added in this order.
+  // The sum of the losses of each micro-batch's samples (of texts, tokens), by
+  // number; Gather adds them in this order.
   std::vector<double> losses;
   // The sum of the gradients of the micro-batches below a node of the tree.
   struct NodeGradient {
