@@ -25,8 +25,13 @@ class LocalMeshGroup::Mesh final : public PeerMesh {
   std::unique_ptr<Transfer> Receive(int from, uint64_t tag, void* data,
                                     size_t bytes) override;
   void Abort() override {
-    absl::MutexLock lock(&group_->mu_);
-    aborted_ = true;
+    {
+      absl::MutexLock lock(&group_->mu_);
+      aborted_ = true;
+    }
+    // On a GPU that members share, the operations of the others must end before
+    // the memory of this one can be freed.
+    group_->Leave(rank_);
   }
 
  private:

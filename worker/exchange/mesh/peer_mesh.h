@@ -48,7 +48,7 @@ class PeerMesh {
                                             size_t bytes) = 0;
 
   // Makes all current and future calls of Transfer::Wait return. Other members
-  // are notified only when the mesh is destroyed.
+  // are notified now, or when the mesh is destroyed.
   virtual void Abort() = 0;
 };
 
