@@ -83,6 +83,7 @@ JobRunnerOptions JobRun::RunnerOptions() {
     return InProcessWorker(&network_, OptionsOfWorker(rank), QuietLog(),
                            std::move(run));
   };
+  runner.on_message = options_.on_message;
   runner.settle_timeout = kSettleTimeout;
   return runner;
 }

@@ -1,5 +1,6 @@
-/* The interface of tributary/worker.h for other languages: plain C, without
- * exceptions, C++ types or callbacks. python/tributary is a binding of it.
+/* The interface of tributary/worker.h and tributary/job.h for other languages:
+ * plain C, without exceptions or C++ types. python/tributary is a binding of
+ * it.
  *
  *   tributary_error error;
  *   tributary_worker* worker;
@@ -125,7 +126,7 @@ int32_t tributary_worker_connect(const char* coordinator,
                                  tributary_worker** worker,
                                  tributary_error* error);
 /* Leaves the job and frees everything that belongs to the worker. Blocks until
- * its connections are closed. */
+ * its connections are closed. Not for the worker of a tributary_run. */
 void tributary_worker_free(tributary_worker* worker);
 /* Sets `*job` to the result of Worker::job. */
 void tributary_worker_get_job(const tributary_worker* worker,
@@ -187,6 +188,58 @@ void tributary_piece_weights(tributary_piece* piece, const float** weights);
 /* Calls EvaluationPiece::Report. */
 void tributary_piece_report(tributary_piece* piece, double loss_sum,
                             int64_t correct, int64_t count);
+
+/* ---- A whole job in this process: tributary::Job. */
+
+typedef struct tributary_run tributary_run;
+
+/* The fields of Job::StepMetrics. */
+typedef struct tributary_step_metrics {
+  int64_t step;
+  double loss;
+  double learning_rate;
+  int64_t samples;
+  double seconds;
+} tributary_step_metrics;
+
+/* The fields of Job::Options. Strings and arrays may be null, which stands for
+ * empty; numbers that are 0 have the default of Job::Options. The callbacks may
+ * be null; each receives `context`.
+ *
+ * `worker` is Job::Options::worker. It is called on a thread for each worker,
+ * with a handle that is valid until it returns. It sets `*error`; a code other
+ * than 0 is the error with which the worker fails. `on_step` and `on_message`
+ * are the callbacks of Job::Options with these names. */
+typedef struct tributary_run_options {
+  const char* file;
+  const char* text;
+  const char* const* set;
+  size_t set_count;
+  const char* output_directory;
+  int32_t resume;
+  int32_t overwrite;
+  int32_t servers;
+  int32_t workers;
+  int32_t threads;
+  const char* const* devices;
+  size_t device_count;
+  void (*worker)(void* context, tributary_worker* worker,
+                 tributary_error* error);
+  void (*on_step)(void* context, const tributary_step_metrics* metrics);
+  void (*on_message)(void* context, const char* text);
+  void* context;
+} tributary_run_options;
+
+/* Returns a job that has not begun, which the caller must free. Copies the
+ * options, except `context`. */
+tributary_run* tributary_run_create(const tributary_run_options* options);
+/* Calls Job::Run. Call once. Returns 0, or the code of the error. The results
+ * are in the output directory. */
+int32_t tributary_run_train(tributary_run* run, tributary_error* error);
+/* Calls Job::Stop. May be called by any thread before tributary_run_free. */
+void tributary_run_stop(tributary_run* run);
+/* Must not be called while tributary_run_train is running. */
+void tributary_run_free(tributary_run* run);
 
 #ifdef __cplusplus
 } /* extern "C" */

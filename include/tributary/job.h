@@ -133,6 +133,11 @@ class Job {
     // Called once for each step; with local SGD, once for each exchange.
     std::function<void(const StepMetrics& metrics)> on_step;
     std::function<void(const Evaluation& evaluation)> on_evaluation;
+
+    // Called with one line for the user for each warning of a server or worker,
+    // and for each worker without which the job continues. Called by the thread
+    // that has called Run. Must not throw or block.
+    std::function<void(const std::string& text)> on_message;
   };
 
   explicit Job(Options options);

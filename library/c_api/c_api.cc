@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "deploy/flags/exit_code.h"
+#include "tributary/job.h"
 #include "tributary/worker.h"
 
 // What the handles point to. A handle belongs to its worker, whose number of
@@ -29,8 +31,12 @@ struct tributary_step {
   tributary_worker* worker;
   tributary::Step* item;
 };
+struct tributary_run {
+  tributary::Job job;
+};
 struct tributary_worker {
-  tributary::Worker worker;
+  std::optional<tributary::Worker> own;  // Empty in a tributary_run.
+  tributary::Worker* worker;
   int parameters = 0;
   tributary_step step = {};
   tributary_micro_batch micro_batch = {};
@@ -91,6 +97,52 @@ uint64_t RandomSeed(const tributary::MicroBatch& micro_batch) {
   return high << 32 | random.Bits();
 }
 
+std::string TextOf(const char* text) { return text == nullptr ? "" : text; }
+
+std::vector<std::string> TextsOf(const char* const* texts, size_t count) {
+  return texts == nullptr ? std::vector<std::string>()
+                          : std::vector<std::string>(texts, texts + count);
+}
+
+tributary::Job::Options JobOptions(const tributary_run_options& from) {
+  tributary::Job::Options to;
+  to.file = TextOf(from.file);
+  to.text = TextOf(from.text);
+  to.set = TextsOf(from.set, from.set_count);
+  to.output_directory = TextOf(from.output_directory);
+  to.resume = from.resume != 0;
+  to.overwrite = from.overwrite != 0;
+  if (from.servers != 0) to.servers = from.servers;
+  if (from.workers != 0) to.workers = from.workers;
+  to.threads = from.threads;
+  to.devices = TextsOf(from.devices, from.device_count);
+  void* const context = from.context;
+  if (from.worker != nullptr) {
+    to.worker = [call = from.worker, context](tributary::Worker* worker) {
+      tributary_worker handle{std::nullopt, worker};
+      tributary_error error = {};
+      call(context, &handle, &error);
+      return absl::Status(static_cast<absl::StatusCode>(error.code),
+                          error.message);
+    };
+  }
+  if (from.on_step != nullptr) {
+    to.on_step = [call = from.on_step,
+                  context](const tributary::Job::StepMetrics& metrics) {
+      const tributary_step_metrics values = {metrics.step, metrics.loss,
+                                             metrics.learning_rate,
+                                             metrics.samples, metrics.seconds};
+      call(context, &values);
+    };
+  }
+  if (from.on_message != nullptr) {
+    to.on_message = [call = from.on_message, context](const std::string& text) {
+      call(context, text.c_str());
+    };
+  }
+  return to;
+}
+
 }  // namespace
 
 int32_t tributary_c_api_version() { return TRIBUTARY_C_API_VERSION; }
@@ -101,7 +153,8 @@ int32_t tributary_worker_connect(const char* coordinator,
   EndProcessAtExit();
   absl::StatusOr<tributary::Worker> connected = Connect(coordinator);
   if (connected.ok()) {
-    *worker = new tributary_worker{*std::move(connected)};
+    *worker = new tributary_worker{*std::move(connected), nullptr};
+    (*worker)->worker = &*(*worker)->own;
   }
   return Report(connected.status(), error);
 }
@@ -110,7 +163,7 @@ void tributary_worker_free(tributary_worker* worker) { delete worker; }
 
 void tributary_worker_get_job(const tributary_worker* worker,
                               tributary_job* job) {
-  const tributary::JobInfo& info = worker->worker.job();
+  const tributary::JobInfo& info = worker->worker->job();
   *job = {info.name.c_str(), info.model.c_str(), info.config.c_str(),
           info.seed,         info.train_samples, info.evaluation_samples,
           info.fingerprint,  info.batch,         info.micro_batches};
@@ -118,12 +171,12 @@ void tributary_worker_get_job(const tributary_worker* worker,
 
 int32_t tributary_worker_use_gpu(tributary_worker* worker, int32_t gpu,
                                  tributary_error* error) {
-  return Report(worker->worker.UseGpu(gpu), error);
+  return Report(worker->worker->UseGpu(gpu), error);
 }
 
 int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
                                      tributary_error* error) {
-  return Report(worker->worker.PinForGpu(gpu), error);
+  return Report(worker->worker->PinForGpu(gpu), error);
 }
 
 int32_t tributary_worker_declare(tributary_worker* worker,
@@ -133,22 +186,22 @@ int32_t tributary_worker_declare(tributary_worker* worker,
   for (size_t i = 0; i < count; ++i) {
     declarations.push_back(Declaration(parameters[i]));
   }
-  const absl::Status declared = worker->worker.Declare(declarations);
+  const absl::Status declared = worker->worker->Declare(declarations);
   if (declared.ok()) worker->parameters = static_cast<int>(count);
   return Report(declared, error);
 }
 
 tributary_step* tributary_worker_next_step(tributary_worker* worker) {
-  worker->step = {worker, worker->worker.NextStep()};
+  worker->step = {worker, worker->worker->NextStep()};
   return worker->step.item == nullptr ? nullptr : &worker->step;
 }
 
 int32_t tributary_worker_status(const tributary_worker* worker,
                                 tributary_error* error) {
-  return Report(worker->worker.status(), error);
+  return Report(worker->worker->status(), error);
 }
 
-void tributary_worker_stop(tributary_worker* worker) { worker->worker.Stop(); }
+void tributary_worker_stop(tributary_worker* worker) { worker->worker->Stop(); }
 
 int64_t tributary_step_number(const tributary_step* step) {
   return step->item->number();
@@ -220,3 +273,16 @@ void tributary_piece_report(tributary_piece* piece, double loss_sum,
                             int64_t correct, int64_t count) {
   piece->item->Report(loss_sum, correct, count);
 }
+
+tributary_run* tributary_run_create(const tributary_run_options* options) {
+  EndProcessAtExit();
+  return new tributary_run{tributary::Job(JobOptions(*options))};
+}
+
+int32_t tributary_run_train(tributary_run* run, tributary_error* error) {
+  return Report(run->job.Run().status(), error);
+}
+
+void tributary_run_stop(tributary_run* run) { run->job.Stop(); }
+
+void tributary_run_free(tributary_run* run) { delete run; }

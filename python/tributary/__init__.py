@@ -30,6 +30,8 @@ The command that trains it:
 
     tributary train job.textproto --worker-command 'python3 worker.py' --workers 4
 
+In a notebook or a test, `train(..., in_process=True)` calls a function as worker instead.
+
 The weights have the same bits for any number of workers, even if workers are killed.
 `connect`, `Session`, `MicroBatch` and `EvaluationPiece` describe the loop,
 `DistributedDataParallel` modules of PyTorch, `Optimizer` its use in an existing loop,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import (POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64,
+from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64,
                     c_size_t, c_uint64, c_void_p)
 
 from .errors import CANCELLED, Error, Stopped
@@ -41,6 +41,26 @@ class PieceStruct(ctypes.Structure):
     _fields_ = [('begin', c_int64), ('end', c_int64)]
 
 
+class StepMetricsStruct(ctypes.Structure):
+    _fields_ = [('step', c_int64), ('loss', c_double), ('learning_rate', c_double),
+                ('samples', c_int64), ('seconds', c_double)]
+
+
+WORKER_CALLBACK = CFUNCTYPE(None, c_void_p, c_void_p, POINTER(ErrorStruct))
+STEP_CALLBACK = CFUNCTYPE(None, c_void_p, POINTER(StepMetricsStruct))
+MESSAGE_CALLBACK = CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class RunOptionsStruct(ctypes.Structure):
+    _fields_ = [('file', c_char_p), ('text', c_char_p), ('set', POINTER(c_char_p)),
+                ('set_count', c_size_t), ('output_directory', c_char_p),
+                ('resume', c_int32), ('overwrite', c_int32), ('servers', c_int32),
+                ('workers', c_int32), ('threads', c_int32),
+                ('devices', POINTER(c_char_p)), ('device_count', c_size_t),
+                ('worker', WORKER_CALLBACK), ('on_step', STEP_CALLBACK),
+                ('on_message', MESSAGE_CALLBACK), ('context', c_void_p)]
+
+
 _FUNCTIONS = {
     'c_api_version': (c_int32, []),
     'worker_connect': (c_int32, [c_char_p, POINTER(c_void_p), POINTER(ErrorStruct)]),
@@ -63,6 +83,10 @@ _FUNCTIONS = {
     'micro_batch_finish': (None, [c_void_p, c_double]),
     'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),
     'piece_report': (None, [c_void_p, c_double, c_int64, c_int64]),
+    'run_create': (c_void_p, [POINTER(RunOptionsStruct)]),
+    'run_train': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
+    'run_stop': (None, [c_void_p]),
+    'run_free': (None, [c_void_p]),
 }
 
 

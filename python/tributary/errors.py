@@ -5,6 +5,7 @@ from __future__ import annotations
 # Numbers of absl::StatusCode and gRPC, which the native library reports.
 OK = 0
 CANCELLED = 1
+UNKNOWN = 2
 INVALID_ARGUMENT = 3
 NOT_FOUND = 5
 OUT_OF_RANGE = 11

@@ -8,11 +8,11 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from . import _native
+from . import _in_process, _native
 from .errors import NOT_FOUND, Error, JobFailed
 
 if TYPE_CHECKING:
@@ -27,28 +27,87 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike], *,
           worker_command: Union[str, Sequence[str], None] = None,
           workers: Optional[int] = None, servers: Optional[int] = None,
           settings: Optional[Mapping[str, Any]] = None,
-          arguments: Sequence[str] = ()) -> dict[str, Any]:
-    """Trains a job on this machine, with the program `tributary train`.
+          arguments: Sequence[str] = (), in_process: bool = False,
+          worker: Optional[Callable[[], None]] = None,
+          devices: Sequence[str] = (),
+          on_step: Optional[Callable[[dict[str, Any]], None]] = None
+          ) -> dict[str, Any]:
+    """Trains a job on this machine.
 
-    Returns when the job has ended; its progress goes to stderr.
+    Starts the program `tributary train`, whose progress goes to stderr, or, with
+    `in_process`, trains in this process: without child processes and sockets, with
+    threads as servers and workers, also in a notebook and under pytest. Returns when
+    the job has ended.
+
+    Threads of Python compute concurrently only while they are in code that releases
+    the interpreter's lock, as most operations of PyTorch and NumPy do. They have one
+    generator of random numbers: if the worker function draws any, for example for
+    dropout, the workers compute one micro-batch at a time.
 
     Args:
-        job: path of the job file.
+        job: path of the job file; with `in_process`, a text with several lines is the
+            job itself.
         output: the run folder, which must be new or empty.
         worker_command: starts a worker: a shell command, or its arguments. A path
             that ends in '.py' alone is run with this Python. Default: the workers
-            of Tributary, for its own models.
-        workers, servers: numbers of processes; default: 2 and 1.
+            of Tributary, for its own models. Not with `in_process`.
+        workers, servers: numbers of processes or threads; default: 2 and 1.
         settings: fields of the job to change, such as {'steps': 100}.
-        arguments: further arguments; `tributary train --help` lists them.
+        arguments: further arguments; `tributary train --help` lists them. Not with
+            `in_process`.
+        in_process: whether to train in this process.
+        worker: with `in_process`, what each worker does: a function that does what the
+            program of `worker_command` would do, beginning with `tributary.connect()`.
+            It is called on a thread for each worker, so it must not change objects
+            that others use. Default: as for `worker_command`.
+        devices: with `in_process` and without `worker`, the device of each worker,
+            such as ['cuda:0', 'cuda:1'].
+        on_step: with `in_process`, called on another thread after each step, with
+            {'step', 'loss', 'learning_rate', 'samples', 'seconds'}. An exception ends
+            the job.
 
     Returns:
         The run's summary.json; docs/metrics.md describes it.
 
     Raises:
-        JobFailed: with the error of the job.
+        JobFailed: with the error of the job. With `in_process`, the exception of the
+            worker function, if one was raised, is its cause.
     """
-    command = [_native.program(), 'train', os.fspath(job), '--output', os.fspath(output)]
+    if in_process:
+        _train_in_process(os.fspath(job), os.fspath(output), worker_command, workers,
+                          servers, settings, arguments, worker, devices, on_step)
+    elif worker is not None or devices or on_step is not None:
+        raise Error('worker, devices and on_step need in_process=True')
+    else:
+        _train_in_processes(os.fspath(job), os.fspath(output), worker_command, workers,
+                            servers, settings, arguments)
+    with open(os.path.join(output, 'summary.json'), encoding='utf-8') as file:
+        return json.load(file)
+
+
+def _train_in_process(job: str, output: str, worker_command: Any, workers: Optional[int],
+                      servers: Optional[int], settings: Optional[Mapping[str, Any]],
+                      arguments: Sequence[str], worker: Optional[Callable],
+                      devices: Sequence[str], on_step: Optional[Callable]) -> None:
+    if worker_command is not None or arguments:
+        raise Error('worker_command and arguments are for processes: pass a function as '
+                    'worker, or leave in_process out')
+    if isinstance(devices, str):
+        raise Error(f'devices is {devices!r}, expected a list of names')
+    if devices and (worker is not None or workers not in (None, len(devices))):
+        raise Error('devices names the device of each worker of Tributary: leave out '
+                    'worker and workers')
+    if os.path.isdir(output) and os.listdir(output):
+        raise Error(f'{output} is not empty; choose another output, or remove it')
+    _in_process.train(job, output, worker, workers or len(devices) or 2, servers or 1,
+                      devices, settings or {}, on_step)
+
+
+def _train_in_processes(job: str, output: str, worker_command: Any,
+                        workers: Optional[int], servers: Optional[int],
+                        settings: Optional[Mapping[str, Any]],
+                        arguments: Sequence[str]) -> None:
+    command = [_native.program(), 'train', job, '--output', output]
     if worker_command is not None:
         if not isinstance(worker_command, str):
             worker_command = shlex.join(worker_command)
@@ -69,8 +128,6 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike], *,
                 error = line[len('error: '):].strip()
     if process.returncode != 0:
         raise JobFailed(error, process.returncode)
-    with open(os.path.join(output, 'summary.json'), encoding='utf-8') as file:
-        return json.load(file)
 
 
 def read_metrics(run: Union[str, os.PathLike]) -> dict[str, np.ndarray]:

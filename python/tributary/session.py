@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any, Iterator, Optional, Sequence
 
 import numpy as np
 
-from . import _native, _process, _random, _sampling
+from . import _in_process, _native, _process, _random, _sampling
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch, Spans
 
@@ -108,12 +109,12 @@ class Step:
             if not handle:
                 break
             batch = MicroBatch(session, self, handle, info)
-            _random.seed_generators(batch.seed)
             session._begin(batch)
-            try:
-                yield batch
-            finally:
-                session._end_copies()
+            with session._random_numbers_of(batch):
+                try:
+                    yield batch
+                finally:
+                    session._end_copies()
             session._end(batch)
 
     @property
@@ -150,8 +151,10 @@ class Session:
         parameters: the parameters, in the order in which they were declared.
     """
 
-    def __init__(self, coordinator: Optional[str]):
+    def __init__(self, coordinator: Optional[str],
+                 thread: Optional[_in_process.WorkerThread] = None):
         self._library = _native.library()
+        self._thread = thread  # Of a job in this process.
         self._lock = threading.Lock()  # Keeps close and stop apart.
         self._process = os.getpid()
         self._step: Optional[Step] = None
@@ -160,6 +163,15 @@ class Session:
         self._on_gpu = False
         self.parameters: list[Parameter] = []
         self._handle: Optional[int] = None
+        self._handle = self._connect(coordinator) if thread is None else thread.handle
+        self.job = self._read_job()
+        # What a program should do that ends before the job.
+        self._remedy = ('iterate over the session until the loop ends, or leave the job '
+                        'with session.close()')
+        if thread is None:
+            atexit.register(self.close)
+
+    def _connect(self, coordinator: Optional[str]) -> int:
         handle, error = ctypes.c_void_p(), _native.ErrorStruct()
         address = coordinator.encode() if coordinator else None
         # On another thread, because Ctrl-C can end only waits of Python itself.
@@ -170,12 +182,7 @@ class Session:
         connecting.join()
         if error.code:
             raise _native.error_of(error)
-        self._handle = handle.value
-        self.job = self._read_job()
-        # What a program should do that ends before the job.
-        self._remedy = ('iterate over the session until the loop ends, or leave the job '
-                        'with session.close()')
-        atexit.register(self.close)
+        return handle.value
 
     def _read_job(self) -> Job:
         job = _native.JobStruct()
@@ -269,6 +276,8 @@ class Session:
         if not self.parameters:
             raise Error('no parameters are declared: create a '
                         'DistributedDataParallel, or call session.declare')
+        if self._thread is not None and self._thread.generators is not None:
+            self._thread.generators.leave()
         while True:
             handle = self._library.worker_next_step(self._open())
             if not handle:
@@ -298,7 +307,8 @@ class Session:
                 try:
                     self._end_copies()
                 finally:
-                    self._library.worker_free(handle)
+                    if self._thread is None:
+                        self._library.worker_free(handle)
 
     def __enter__(self) -> 'Session':
         return self
@@ -322,6 +332,18 @@ class Session:
                         'inside the loop over the session')
         return True
 
+    @contextlib.contextmanager
+    def _random_numbers_of(self, batch: MicroBatch) -> Iterator[None]:
+        """Makes the random numbers that `batch` draws follow from its seed."""
+        if self._thread is None or self._thread.generators is None:
+            _random.seed_generators(batch.seed)
+            yield
+            return
+        # Workers wait for the weights at the same time.
+        batch._open('weights')
+        with self._thread.generators.micro_batch(batch.seed):
+            yield
+
     def _begin(self, item) -> None:
         self._item = item
 
@@ -341,6 +363,8 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
 
     `tributary train JOB --worker-command 'python3 worker.py'` starts the program for
     each worker. With torchrun, Slurm or Open MPI, start it like `tributary worker`.
+    In the worker function of `tributary.train(..., in_process=True)`, returns the
+    session of the function's thread.
 
     Seeds the generators of `random`, NumPy and PyTorch with the job's seed, so
     that a module that is created afterwards has the same initial values in every
@@ -359,9 +383,13 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
         Error: if the program was not started as a worker, or no server answers
             within a minute.
     """
+    thread = _in_process.current_worker()
+    if thread is not None:
+        return _connect_thread(thread, threads, deterministic)
     if coordinator is None and not any(os.environ.get(name) for name in _LAUNCHERS):
         raise Error('this program was not started as a worker of a job: start it with '
-                    "`tributary train JOB --worker-command 'python3 PROGRAM'`, or pass "
+                    "`tributary train JOB --worker-command 'python3 PROGRAM'`, pass it "
+                    'to `tributary.train(..., in_process=True)` as a function, or pass '
                     'coordinator="HOST:PORT" to connect')
     session = Session(coordinator)
     _process.report_uncaught_errors()
@@ -370,3 +398,16 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
     _random.prepare_torch(threads, deterministic)
     _random.seed_generators(session.job.seed)
     return session
+
+
+def _connect_thread(thread: _in_process.WorkerThread, threads: int,
+                    deterministic: bool) -> Session:
+    if thread.session is not None:
+        raise Error('the worker function has called tributary.connect() twice')
+    # Until the loop begins, so that all modules have the same initial values.
+    if thread.generators is not None:
+        thread.generators.enter()
+    thread.session = Session(None, thread)
+    _random.prepare_torch(threads, deterministic)
+    _random.seed_generators(thread.session.job.seed)
+    return thread.session

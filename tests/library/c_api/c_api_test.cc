@@ -2,6 +2,7 @@
 #include "tributary/c_api.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,6 +89,80 @@ TEST_F(CApiTest, AForgottenGradientIsAnError) {
   EXPECT_THAT(errors_[0].message, HasSubstr("parameter w has no gradient"));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("parameter w has no gradient"));
+}
+
+// What the callbacks of a tributary_run receive.
+struct Seen {
+  enum mistake mistake = NO_MISTAKE;
+  int64_t steps = 0;
+  std::string messages;
+};
+
+void Compute(void* context, tributary_worker* worker, tributary_error* error) {
+  compute_c_worker(worker, static_cast<Seen*>(context)->mistake, error);
+}
+
+void OnStep(void* context, const tributary_step_metrics* metrics) {
+  EXPECT_EQ(metrics->step, ++static_cast<Seen*>(context)->steps);
+}
+
+void OnMessage(void* context, const char* text) {
+  static_cast<Seen*>(context)->messages += text;
+}
+
+class CApiRunTest : public CApiTest {
+ protected:
+  tributary_error Train(int workers) {
+    output_ = Directory() + "/run";
+    const char* set[] = {"steps=9"};
+    tributary_run_options options = {};
+    options.text = kJob;
+    options.set = set;
+    options.set_count = 1;
+    options.output_directory = output_.c_str();
+    options.workers = workers;
+    options.worker = &Compute;
+    options.on_step = &OnStep;
+    options.on_message = &OnMessage;
+    options.context = &seen_;
+    tributary_run* const run = tributary_run_create(&options);
+    tributary_error error;
+    EXPECT_EQ(tributary_run_train(run, &error), error.code);
+    tributary_run_free(run);
+    return error;
+  }
+  nlohmann::json Summary() const {
+    return nlohmann::json::parse(std::ifstream(output_ + "/summary.json"));
+  }
+
+  std::string output_;
+  Seen seen_;
+};
+
+TEST_F(CApiRunTest, TrainsWithAFunctionAsWorker) {
+  EXPECT_STREQ(Train(1).message, "");
+  EXPECT_EQ(seen_.steps, 9);
+  EXPECT_EQ(seen_.messages, "");
+  const nlohmann::json one = Summary();
+  seen_ = Seen();
+  EXPECT_STREQ(Train(3).message, "");
+  EXPECT_EQ(Summary()["weights_sha256"], one["weights_sha256"]);
+}
+
+TEST_F(CApiRunTest, TheErrorOfTheFunctionIsThatOfTheJob) {
+  seen_.mistake = NO_SHAPE;
+  const tributary_error error = Train(2);
+  EXPECT_EQ(error.code, static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(error.message, HasSubstr("parameter w"));
+}
+
+TEST(CApiRunOptionsTest, WithoutAJobIsAnError) {
+  const tributary_run_options options = {};
+  tributary_run* const run = tributary_run_create(&options);
+  tributary_run_stop(run);
+  tributary_error error;
+  EXPECT_NE(tributary_run_train(run, &error), 0);
+  tributary_run_free(run);
 }
 
 TEST(CApiConnectTest, ReturnsTheErrorOfAWrongAddress) {

@@ -57,31 +57,33 @@ static int declare(tributary_worker* worker, enum mistake mistake,
   return tributary_worker_declare(worker, parameters, PARAMETERS, error);
 }
 
-int run_c_worker(const char* coordinator, enum mistake mistake,
-                 tributary_error* error) {
-  tributary_worker* worker;
-  if (tributary_worker_connect(coordinator, &worker, error) != 0) {
-    return error->code;
-  }
+int compute_c_worker(tributary_worker* worker, enum mistake mistake,
+                     tributary_error* error) {
   tributary_job job;
   tributary_worker_get_job(worker, &job);
   /* Without a GPU, returns FailedPrecondition, and the job goes on. */
   enum { FAILED_PRECONDITION = 9 };
   if (tributary_worker_pin_for_gpu(worker, /*gpu=*/0, error) != 0 &&
       error->code != FAILED_PRECONDITION) {
-    tributary_worker_free(worker);
-    return -1;
-  }
-  if (declare(worker, mistake, error) != 0 || job.train_samples != 40) {
-    tributary_worker_free(worker);
     return error->code;
   }
+  if (declare(worker, mistake, error) != 0) return error->code;
+  if (job.train_samples != 40) return -1;
   tributary_step* step;
   while ((step = tributary_worker_next_step(worker)) != NULL) {
     if (tributary_step_number(step) >= 0) train_step(step, mistake);
     evaluate(step);
   }
-  tributary_worker_status(worker, error);
+  return tributary_worker_status(worker, error);
+}
+
+int run_c_worker(const char* coordinator, enum mistake mistake,
+                 tributary_error* error) {
+  tributary_worker* worker;
+  if (tributary_worker_connect(coordinator, &worker, error) != 0) {
+    return error->code;
+  }
+  const int code = compute_c_worker(worker, mistake, error);
   tributary_worker_free(worker);
-  return error->code;
+  return code;
 }

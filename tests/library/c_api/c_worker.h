@@ -17,6 +17,10 @@ enum mistake { NO_MISTAKE, NO_SHAPE, NO_GRADIENT };
 int run_c_worker(const char* coordinator, enum mistake mistake,
                  tributary_error* error);
 
+/* The same, with a worker that has joined the job. */
+int compute_c_worker(tributary_worker* worker, enum mistake mistake,
+                     tributary_error* error);
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
