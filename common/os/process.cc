@@ -89,6 +89,32 @@ std::optional<int64_t> LeftInGroup(const std::string& folder) {
   return std::max<int64_t>(0, limit - used + unused_files);
 }
 
+std::optional<int64_t> LimitOfGroup(const std::string& folder) {
+  int64_t limit = 0;
+  if (!absl::SimpleAtoi(Contents(folder + "/memory.max"), &limit)) {
+    return std::nullopt;
+  }
+  return limit;
+}
+
+// Returns the smaller of `bytes` and the least value of `of_group` for the
+// cgroup v2 groups of `membership` and their ancestors.
+std::optional<int64_t> LeastOfGroups(
+    std::optional<int64_t> bytes, const std::string& mount,
+    absl::string_view membership,
+    std::optional<int64_t> (*of_group)(const std::string& folder)) {
+  for (absl::string_view group : absl::StrSplit(membership, '\n')) {
+    if (!absl::ConsumePrefix(&group, "0::")) continue;
+    for (;;) {
+      absl::ConsumeSuffix(&group, "/");
+      bytes = Smaller(bytes, of_group(absl::StrCat(mount, group)));
+      if (group.empty()) break;
+      group = group.substr(0, group.rfind('/'));
+    }
+  }
+  return bytes;
+}
+
 int AllowedCores() {
   cpu_set_t set;
   // The set holds 1,024 cores; for larger machines the standard library counts
@@ -110,6 +136,11 @@ int64_t PeakMemoryBytes() {
 
 int64_t MemoryBytes() {
   return FieldOf(Contents("/proc/self/status"), "VmRSS:").value_or(0) * 1024;
+}
+
+int64_t ProportionalMemoryBytes() {
+  return FieldOf(Contents("/proc/self/smaps_rollup"), "Pss:").value_or(0) *
+         1024;
 }
 
 int64_t MaxMemoryMappings() {
@@ -196,16 +227,15 @@ std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
                                        absl::string_view membership) {
   std::optional<int64_t> available = FieldOf(meminfo, "MemAvailable:");
   if (available.has_value()) *available *= 1024;
-  for (absl::string_view group : absl::StrSplit(membership, '\n')) {
-    if (!absl::ConsumePrefix(&group, "0::")) continue;
-    for (;;) {
-      absl::ConsumeSuffix(&group, "/");
-      available = Smaller(available, LeftInGroup(absl::StrCat(mount, group)));
-      if (group.empty()) break;
-      group = group.substr(0, group.rfind('/'));
-    }
-  }
-  return available;
+  return LeastOfGroups(available, mount, membership, &LeftInGroup);
+}
+
+std::optional<int64_t> MemoryLimitBytes() {
+  std::optional<int64_t> total =
+      FieldOf(Contents("/proc/meminfo"), "MemTotal:");
+  if (total.has_value()) *total *= 1024;
+  return LeastOfGroups(total, "/sys/fs/cgroup", Contents("/proc/self/cgroup"),
+                       &LimitOfGroup);
 }
 
 }  // namespace tributary

@@ -18,6 +18,11 @@ int64_t PeakMemoryBytes();
 // Returns the resident set size in bytes; 0 if unknown.
 int64_t MemoryBytes();
 
+// Returns the part of the machine's memory that this process uses, where memory
+// that processes share is divided evenly among them; 0 if unknown. Takes time
+// in proportion to the resident memory: about 10 ms per GB.
+int64_t ProportionalMemoryBytes();
+
 // Returns the CPU time (user and system) of all threads of this process so far,
 // in seconds; 0 if unknown.
 double CpuSeconds();
@@ -50,6 +55,10 @@ std::optional<double> CpuQuota(const std::string& mount,
 // limits of the machine and of its control group; nullopt if unknown. Unused
 // page cache counts as available.
 std::optional<int64_t> AvailableMemoryBytes();
+
+// Returns the memory in bytes that this process could allocate if the machine,
+// and the others in its control group, used none; nullopt if unknown.
+std::optional<int64_t> MemoryLimitBytes();
 
 // Like AvailableMemoryBytes, but reads the given text of /proc/meminfo, and the
 // cgroup v2 hierarchy that `mount` and `membership` describe as in CpuQuota.

@@ -54,6 +54,17 @@ StepBreakdown::Total WaitsOf(int rank,
   return found == totals.end() ? StepBreakdown::Total() : found->second;
 }
 
+nlohmann::ordered_json AccountJson(const MemoryAccount& account) {
+  return {{"weights", account.weights()},
+          {"optimizer", account.optimizer()},
+          {"gradients", account.gradients()},
+          {"activations", account.activations()},
+          {"workspace", account.workspace()},
+          {"data", account.data()},
+          {"copies", account.copies()},
+          {"program", account.program()}};
+}
+
 nlohmann::ordered_json ProcessJson(const ProcessReport& process,
                                    const std::optional<JobProgress>& progress) {
   const ProcessStatistics& s = process.statistics;
@@ -70,6 +81,15 @@ nlohmann::ordered_json ProcessJson(const ProcessReport& process,
   if (s.shared_bytes_sent() + s.shared_bytes_received() > 0) {
     json["shared_bytes_sent"] = s.shared_bytes_sent();
     json["shared_bytes_received"] = s.shared_bytes_received();
+  }
+  if (s.proportional_memory_bytes() > 0) {
+    json["proportional_memory_bytes"] = s.proportional_memory_bytes();
+  }
+  if (s.has_memory_account()) {
+    json["memory_account"] = AccountJson(s.memory_account());
+  }
+  if (s.has_device_account()) {
+    json["device_account"] = AccountJson(s.device_account());
   }
   if (process.role != "worker") return json;
   json["compute_seconds"] = s.compute_seconds();

@@ -10,6 +10,7 @@
 #include "common/metrics/traffic.h"
 #include "common/os/process.h"
 #include "common/parameters/arena_layout.h"
+#include "common/plan/memory_account.h"
 #include "server/checkpoint/manifest.h"
 
 namespace tributary {
@@ -219,6 +220,7 @@ absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
       "exchange gradients with each other"));
   absl::MutexLock lock(&mu_);
   servers_ = configure.servers();
+  job_ = configure.job();
   state_names_ = optimizer->slot_names();
   layout_ = std::move(layout);
   return absl::OkStatus();
@@ -363,8 +365,29 @@ ProcessStatistics LocalServer::Statistics() const {
   }
   statistics.set_peak_memory_bytes(PeakMemoryBytes());
   statistics.set_memory_bytes(MemoryBytes());
+  statistics.set_proportional_memory_bytes(memory_.Peak());
+  statistics.set_memory_limit_bytes(MemoryLimitBytes().value_or(0));
   statistics.set_cpu_seconds(CpuSeconds());
+  *statistics.mutable_memory_account() =
+      Account(statistics.shared_bytes_received() > 0);
   return statistics;
+}
+
+MemoryAccount LocalServer::Account(bool shares_memory) const {
+  absl::MutexLock lock(&mu_);
+  if (engine_ == nullptr && !layout_.has_value()) return MemoryAccount();
+  int64_t elements = 0;
+  if (engine_ == nullptr) {
+    elements = layout_->arena_elements();
+  } else {
+    for (const int chunk : engine_->chunk_numbers()) {
+      elements += engine_->layout().ChunkSize(chunk);
+    }
+  }
+  // More gradients wait for the others only if workers are not equally fast.
+  constexpr int kWorkers = 2;
+  return ServerMemory({engine_ == nullptr ? job_ : engine_->job(), elements,
+                       kWorkers, shares_memory});
 }
 
 }  // namespace tributary

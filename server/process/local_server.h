@@ -18,6 +18,7 @@
 #include "common/base/executor.h"
 #include "common/metrics/metrics_page.h"
 #include "common/os/file_system.h"
+#include "common/os/memory_meter.h"
 #include "common/parameters/arena_layout.h"
 #include "common/trace/trace_sender.h"
 #include "common/update/block_pass.h"
@@ -126,6 +127,9 @@ class LocalServer {
   // Writes to disk the state that workers of an all-reduce have sent to this
   // server.
   void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the memory that this server needs; nothing until the Configure
+  // order has been executed.
+  MemoryAccount Account(bool shares_memory) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns what this server writes to checkpoints.
   ShardFiles Files() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -142,11 +146,13 @@ class LocalServer {
   std::unique_ptr<UpdateTrace> engine_trace_;
   std::unique_ptr<UpdateEngine> engine_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
-  // The layout of the model. Set only in an all-reduce, in which the server has
-  // no engine.
+  // The job and the layout of the model. Set only in an all-reduce, in which
+  // the server has no engine.
+  JobSpec job_ ABSL_GUARDED_BY(mu_);
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
 
+  mutable MemoryMeter memory_;
   Replicator replicator_;
   SnapshotWriter snapshots_;
 

@@ -70,6 +70,9 @@ class Device {
   virtual std::optional<int64_t> AvailableMemoryBytes() const {
     return std::nullopt;
   }
+  // Returns the bytes of host memory that operations have taken so far for
+  // their temporary data. May be called by any thread.
+  virtual int64_t workspace_bytes() const { return 0; }
   // Copies host memory to the device. The memory at `from` may be changed once
   // the call has returned.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;

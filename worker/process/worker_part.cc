@@ -1,5 +1,6 @@
 #include "worker/process/worker_part.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,21 +10,14 @@
 #include "common/job/exchange_traits.h"
 #include "common/os/logger.h"
 #include "common/os/process.h"
+#include "common/plan/memory_account.h"
 #include "worker/process/gpu_meter.h"
 #include "worker/process/worker_metrics.h"
 #include "worker/training/trainer.h"
+#include "worker/training/worker_account.h"
 
 namespace tributary {
 namespace {
-
-ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
-  ProcessStatistics statistics = trainer.Progress().statistics();
-  exchange.FillStatistics(&statistics);
-  statistics.set_peak_memory_bytes(PeakMemoryBytes());
-  statistics.set_memory_bytes(MemoryBytes());
-  statistics.set_cpu_seconds(CpuSeconds());
-  return statistics;
-}
 
 // Returns null if the job traces no steps.
 std::unique_ptr<TraceSender> MakeTrace(const JobSpec& job,
@@ -49,7 +43,9 @@ WorkerPart::WorkerPart(const WorkerOptions& options, const Admission& admission,
       membership_(membership),
       beat_(beat),
       stay_(stay),
-      trace_(MakeTrace(admission.job(), membership)) {}
+      trace_(MakeTrace(admission.job(), membership)),
+      micro_batches_(
+          static_cast<int>(admission.job().batch().micro_batches())) {}
 
 WorkerPart::~WorkerPart() { membership_->SetReading(nullptr); }
 
@@ -59,6 +55,35 @@ void WorkerPart::Beat(const char* phase) {
     report.mutable_heartbeat()->set_phase(phase);
     membership_->Send(report);
   });
+}
+
+ProcessStatistics WorkerPart::Statistics(const Trainer& trainer,
+                                         const Exchange& exchange) {
+  ProcessStatistics statistics = trainer.Progress().statistics();
+  exchange.FillStatistics(&statistics);
+  statistics.set_peak_memory_bytes(PeakMemoryBytes());
+  statistics.set_memory_bytes(MemoryBytes());
+  statistics.set_proportional_memory_bytes(memory_.Peak());
+  statistics.set_memory_limit_bytes(MemoryLimitBytes().value_or(0));
+  statistics.set_cpu_seconds(CpuSeconds());
+  const auto all = static_cast<int>(admission_.job().batch().micro_batches());
+  WorkerShare share;
+  share.micro_batches = micro_batches_;
+  // In an all-reduce, the members agree on their micro-batches.
+  if (setup_->traits().fixed_members && statistics.steps() > 0) {
+    share.micro_batches = static_cast<int>(
+        std::max<int64_t>(1, statistics.leaves() / statistics.steps()));
+  }
+  share.workers = (all + share.micro_batches - 1) / share.micro_batches;
+  share.shares_memory =
+      SharesMemory(admission_.job(), SharedPart::kWeights) &&
+      statistics.shared_bytes_sent() + statistics.shared_bytes_received() > 0;
+  const WorkerAccount account = AccountOf(*setup_, trainer.runner(), share);
+  *statistics.mutable_memory_account() = account.host;
+  if (account.device.has_value()) {
+    *statistics.mutable_device_account() = *account.device;
+  }
+  return statistics;
 }
 
 void WorkerPart::CheckDevices() {
@@ -75,7 +100,11 @@ absl::Status WorkerPart::Train(WorkState* state, Exchange* exchange,
     membership_->SetSave(nullptr);
     membership_->SetDeal(nullptr);
   };
-  membership_->SetDeal([exchange, parts](const Deal& deal) {
+  membership_->SetDeal([this, exchange, parts](const Deal& deal) {
+    if (!setup_->traits().whole_batches &&
+        deal.leaf_end() > deal.leaf_begin()) {
+      micro_batches_ = deal.leaf_end() - deal.leaf_begin();
+    }
     if (parts.stages != nullptr) parts.stages->on_deal(deal);
     exchange->ShowAssignment(deal);
   });

@@ -3,11 +3,13 @@
 #ifndef TRIBUTARY_WORKER_PROCESS_WORKER_PART_H_
 #define TRIBUTARY_WORKER_PROCESS_WORKER_PART_H_
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/pulse.h"
+#include "common/os/memory_meter.h"
 #include "common/trace/trace_recorder.h"
 #include "common/trace/trace_sender.h"
 #include "proto/rendezvous.pb.h"
@@ -59,6 +61,9 @@ class WorkerPart {
                      const ComputedParts& parts = {});
 
  private:
+  ProcessStatistics Statistics(const Trainer& trainer,
+                               const Exchange& exchange);
+
   const WorkerOptions& options_;
   const Admission& admission_;
   TrainingSetup* const setup_;
@@ -67,7 +72,9 @@ class WorkerPart {
   StayFacts* const stay_;
   const std::unique_ptr<TraceSender> trace_;  // Null if no step is traced.
   bool trace_begun_ = false;
-  bool notified_ = false;  // The first step has been announced.
+  MemoryMeter memory_;
+  std::atomic<int> micro_batches_;  // Of the newest assignment.
+  bool notified_ = false;           // The first step has been announced.
   std::unique_ptr<Pulse> pulse_;
 };
 

@@ -153,7 +153,7 @@ absl::Status TakePart(const WorkerOptions& options,
         "memory suffices for %s at a time, of %d bytes each, not for --threads "
         "%d; the result stays the same",
         Counted(setup->threads(), "micro-batch", "micro-batches"),
-        setup->thread_bytes(), options.threads);
+        setup->thread_memory().total(), options.threads);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       NcclLibrary* const nccl,

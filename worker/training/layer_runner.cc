@@ -136,6 +136,17 @@ LayerMemory LayerRunner::MemoryFor(const LayerwiseModel& model,
   return memory;
 }
 
+MemoryAccount LayerRunner::Memory(int micro_batches,
+                                  bool /*shares_memory*/) const {
+  const LayerMemory needed =
+      MemoryFor(model_, tools_.setup->layout(), micro_batches);
+  MemoryAccount memory;
+  memory.set_weights(needed.weights);
+  memory.set_gradients(needed.gradients);
+  memory.set_activations(needed.activations);
+  return memory;
+}
+
 absl::Status LayerRunner::Initialize() {
   const ArenaLayout& layout = tools_.setup->layout();
   const Buffer arena = tools_.exchange->TakeArena();

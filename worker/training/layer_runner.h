@@ -37,6 +37,8 @@ class LayerRunner final : public TaskRunner {
   absl::Status Train(const Task& task, StepGradients* step) override;
   absl::Status Evaluate(const Task& task) override;
 
+  MemoryAccount Memory(int micro_batches, bool shares_memory) const override;
+
   // Returns the memory that a step of `micro_batches` micro-batches needs.
   static LayerMemory MemoryFor(const LayerwiseModel& model,
                                const ArenaLayout& layout, int micro_batches);

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/plan/memory_account.h"
 #include "common/text/counted.h"
 
 namespace tributary {
@@ -17,13 +17,6 @@ constexpr int64_t kWorkingBytes = int64_t{256} << 20;
 
 int64_t PieceSamples(int64_t micro_batch_samples) {
   return std::max(micro_batch_samples, kLeastEvaluationBatch);
-}
-
-std::string FormatBytes(int64_t bytes) {
-  const double value = static_cast<double>(bytes);
-  if (bytes >= 1000000000) return absl::StrFormat("%.1f GB", value / 1e9);
-  if (bytes >= 1000000) return absl::StrFormat("%.1f MB", value / 1e6);
-  return Counted(bytes, "byte");
 }
 
 }  // namespace
@@ -91,15 +84,15 @@ std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
   if (most > micro_batch) absl::StrAppend(&text, ", and evaluating ", most);
   absl::StrAppend(&text, ": ");
   if (needed.weights > 0) {
-    absl::StrAppend(&text, "weights ", FormatBytes(needed.weights), ", ");
+    absl::StrAppend(&text, "weights ", FormatMemory(needed.weights), ", ");
   }
-  absl::StrAppend(&text, "gradients ", FormatBytes(needed.gradients),
-                  ", activations ", FormatBytes(needed.activations));
+  absl::StrAppend(&text, "gradients ", FormatMemory(needed.gradients),
+                  ", activations ", FormatMemory(needed.activations));
   if (needed.working > 0) {
-    absl::StrAppend(&text, ", working memory ", FormatBytes(needed.working));
+    absl::StrAppend(&text, ", working memory ", FormatMemory(needed.working));
   }
-  absl::StrAppend(&text, ", in total ", FormatBytes(needed.total()), "; ",
-                  FormatBytes(available), " are free. ");
+  absl::StrAppend(&text, ", in total ", FormatMemory(needed.total()), "; ",
+                  FormatMemory(available), " are free. ");
   const absl::StatusOr<int64_t> fits =
       FindMicroBatches(inputs, count, available, device);
   if (fits.ok() && *fits > 0) {

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
+#include "common/plan/memory_account.h"
 #include "worker/data/batch.h"
 #include "worker/nn/step_observer.h"
 #include "worker/training/evaluator.h"
@@ -63,6 +64,34 @@ int StageRunner::Slots(const PipelinePlace& place, PipelineSchedule schedule,
   const StageLimits limits =
       TraitsOf(schedule).limits({place.workers, place.worker, micro_batches});
   return std::min(limits.in_flight + limits.delayed, micro_batches);
+}
+
+MemoryAccount StageRunner::Memory(int micro_batches, bool shares_memory) const {
+  const ArenaLayout& layout = options_.setup->layout();
+  const auto chunk_bytes = [&layout](const StageSplit::Range& chunks) {
+    int64_t bytes = 0;
+    for (int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+      bytes += layout.ChunkSize(static_cast<int>(chunk)) *
+               static_cast<int64_t>(sizeof(float));
+    }
+    return bytes;
+  };
+  int64_t read = 0;
+  int64_t written = 0;
+  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
+    const StageSplit::Stage& stage = part_.split->stages[s];
+    for (const auto& chunks : stage.read_chunks) read += chunk_bytes(chunks);
+    written += chunk_bytes(stage.chunks);
+  }
+  const int slots =
+      Slots({static_cast<int>(part_.split->stages.size()), part_.begin_stage},
+            part_.schedule, micro_batches);
+  MemoryAccount memory;
+  if (!shares_memory) memory.set_weights(2 * read);
+  // Micro-batches in flight take gradient arenas like threads.
+  memory.set_gradients(GradientArenas(micro_batches, slots) * written);
+  memory.set_activations(model_.structure().plan.BytesOf(slots));
+  return memory;
 }
 
 absl::Status StageRunner::Train(const Task& task, StepGradients* step) {

@@ -74,6 +74,7 @@ class StageRunner final : public TaskRunner {
   absl::Status Evaluate(const Task& task) override;
   int64_t generation() const override { return part_.generation; }
   bool reads_batches() const override { return model_.reads_batches(); }
+  MemoryAccount Memory(int micro_batches, bool shares_memory) const override;
 
   // Returns the number of micro-batches that the worker holds at a time when it
   // trains `micro_batches` micro-batches a step.

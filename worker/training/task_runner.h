@@ -46,6 +46,10 @@ class TaskRunner {
   virtual int64_t generation() const { return 0; }
   // True if the worker reads the batches of training data.
   virtual bool reads_batches() const { return true; }
+  // Returns the memory for the weights, gradients and activations of a step
+  // with this number of micro-batches. Weights in memory that a server shares
+  // are counted there. Thread-safe.
+  virtual MemoryAccount Memory(int micro_batches, bool shares_memory) const = 0;
 };
 
 }  // namespace tributary

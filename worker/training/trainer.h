@@ -67,6 +67,9 @@ class Trainer {
 
   // Returns the current activity and the trainer's statistics.
   Heartbeat Progress() const;
+  // Returns null if the worker computes whole micro-batches one after the
+  // other.
+  const TaskRunner* runner() const { return runner_.get(); }
 
  private:
   // Pins the host memory of the weights; see TrainingSetup::pin.
@@ -112,7 +115,6 @@ class Trainer {
   TrainingBatches batches_;
   ComputeThreads threads_;
   Evaluator evaluator_;
-  // Null if the worker computes whole micro-batches one after the other.
   std::unique_ptr<TaskRunner> runner_;
   bool warned_of_captures_ = false;
   std::vector<std::shared_ptr<void>> pinned_;  // Keeps the weights pinned.

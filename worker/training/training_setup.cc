@@ -135,7 +135,9 @@ ComputeThreadItems TrainingSetup::Distribute(std::vector<int64_t> items) const {
 }
 
 absl::Status TrainingSetup::Open(const TrainingSources& sources) {
+  const int64_t before = MemoryBytes();
   absl::StatusOr<std::unique_ptr<DataSet>> data = sources.open_data(job_);
+  data_bytes_ = std::max<int64_t>(0, MemoryBytes() - before);
   if (absl::IsNotFound(data.status())) {
     return absl::NotFoundError(absl::StrCat(
         data.status().message(),
@@ -201,8 +203,9 @@ absl::Status TrainingSetup::CheckMemory(int thread, const Device& device,
   // error.
   const std::optional<int64_t> available =
       device.has_own_memory() ? device.AvailableMemoryBytes() : host_bytes;
-  const int64_t needed =
-      device.has_own_memory() ? thread_bytes() : (thread + 1) * thread_bytes();
+  const int64_t needed = device.has_own_memory()
+                             ? thread_memory().total()
+                             : (thread + 1) * thread_memory().total();
   if (!available.has_value() || needed <= *available) return absl::OkStatus();
   return absl::ResourceExhaustedError(ExplainMicroBatchMemory(
       MemoryInputs(), micro_batch_memory_, *available, device));

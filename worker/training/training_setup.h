@@ -85,8 +85,11 @@ class TrainingSetup {
   // Releases compute threads, and their memory, until `count` (at least one)
   // remain. No thread may be computing.
   void KeepThreads(int count);
-  // Returns the memory that one compute thread needs, in bytes.
-  int64_t thread_bytes() const { return micro_batch_memory_.total(); }
+  // Returns the memory that one compute thread needs. Nothing if the worker
+  // computes parts of the model.
+  const MicroBatchMemory& thread_memory() const { return micro_batch_memory_; }
+  // Returns the host memory that the data take, in bytes.
+  int64_t data_bytes() const { return data_bytes_; }
   Device* device(int thread) const { return threads_[thread].device.get(); }
   Model* model(int thread) const { return threads_[thread].model.get(); }
   // Returns the thread's buffers for weights and gradients in device memory.
@@ -172,6 +175,7 @@ class TrainingSetup {
   PinMemory pin_for_models_;
   bool queues_micro_batches_ = false;
   std::unique_ptr<DataSet> data_;
+  int64_t data_bytes_ = 0;
   std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<ArenaLayout> layout_;
   ParameterTable table_;

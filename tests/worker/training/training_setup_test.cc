@@ -91,7 +91,7 @@ TEST(TrainingSetupTest, ReportsTheFactsThatTheJobStatesOfExternalData) {
   EXPECT_EQ(facts.evaluation_pieces(), 3);
   EXPECT_EQ(facts.unit(), "ratings");
   EXPECT_EQ(facts.fingerprint(), 7u);
-  EXPECT_EQ((*setup)->thread_bytes(), 1064);
+  EXPECT_EQ((*setup)->thread_memory().total(), 1064);
 }
 
 TEST(TrainingSetupTest, RefusesAModelThatTheProgramDoesNotHave) {

@@ -36,6 +36,11 @@ class CpuDevice final : public Device {
   absl::StatusOr<Memory> Allocate(size_t bytes) override {
     return cpu::AllocateHostMemory(bytes);
   }
+  int64_t workspace_bytes() const override {
+    int64_t bytes = context_.scratch.bytes();
+    for (const cpu::Scratch& slot : context_.slots) bytes += slot.bytes();
+    return bytes;
+  }
   void CopyFromHost(void* to, const void* from, size_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }

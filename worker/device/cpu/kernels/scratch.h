@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_SCRATCH_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_SCRATCH_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "worker/device/device.h"
@@ -9,7 +10,8 @@
 namespace tributary::cpu {
 
 // A block of memory that grows to the largest requested size and never shrinks,
-// so that steps after the first do not allocate memory. Not thread-safe.
+// so that steps after the first do not allocate memory. Not thread-safe, except
+// bytes.
 class Scratch {
  public:
   // Returns at least `count` floats, aligned to 64 bytes, with unspecified
@@ -18,9 +20,12 @@ class Scratch {
   // error.
   float* Floats(int64_t count);
 
+  // Returns the size of the block.
+  int64_t bytes() const { return capacity_ * int64_t{sizeof(float)}; }
+
  private:
   Device::Memory memory_{nullptr, [](void*) {}};
-  int64_t capacity_ = 0;
+  std::atomic<int64_t> capacity_ = 0;
 };
 
 }  // namespace tributary::cpu
