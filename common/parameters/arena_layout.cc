@@ -163,6 +163,12 @@ int64_t ArenaLayout::ChunkSize(int chunk) const {
   return std::min(chunk_elements_, arena_elements_ - ChunkBegin(chunk));
 }
 
+int64_t ArenaLayout::ElementsOf(const std::vector<int>& chunks) const {
+  int64_t elements = 0;
+  for (const int chunk : chunks) elements += ChunkSize(chunk);
+  return elements;
+}
+
 const Parameter& ArenaLayout::ParameterAt(int64_t element) const {
   const auto after = std::upper_bound(
       parameters_.begin(), parameters_.end(), element,

@@ -81,6 +81,8 @@ class ArenaLayout {
   // Returns the number of elements of chunk number `chunk`: chunk_elements(),
   // or possibly less for the last chunk.
   int64_t ChunkSize(int chunk) const;
+  // Returns the number of elements of these chunks together.
+  int64_t ElementsOf(const std::vector<int>& chunks) const;
   // Returns the parameter that contains `element` (an offset in the arena), or
   // the last parameter before `element` if `element` is in an alignment gap.
   const Parameter& ParameterAt(int64_t element) const;

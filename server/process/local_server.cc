@@ -8,7 +8,6 @@
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/metrics/traffic.h"
-#include "common/os/process.h"
 #include "common/parameters/arena_layout.h"
 #include "common/plan/memory_account.h"
 #include "server/checkpoint/manifest.h"
@@ -27,6 +26,20 @@ std::unique_ptr<TraceSender> MakeTrace(
   // The clock of server 0 is the coordinator's.
   if (shard == 0) send.probe = nullptr;
   return std::make_unique<TraceSender>(*steps, std::move(send));
+}
+
+// Sets the memory that the server needs, as soon as its job is known.
+void SetAccount(const UpdateEngine* engine, const JobSpec& job,
+                const std::optional<ArenaLayout>& layout,
+                ProcessStatistics* statistics) {
+  if (engine == nullptr && !layout.has_value()) return;
+  // Gradients of more workers wait only if workers are not equally fast.
+  constexpr int kWorkers = 2;
+  *statistics->mutable_memory_account() = ServerMemory(
+      {engine != nullptr ? engine->job() : job,
+       engine != nullptr ? engine->layout().ElementsOf(engine->chunk_numbers())
+                         : layout->arena_elements(),
+       kWorkers, statistics->shared_bytes_received() > 0});
 }
 
 }  // namespace
@@ -363,31 +376,10 @@ ProcessStatistics LocalServer::Statistics() const {
     statistics.set_shared_bytes_sent(traffic.shared_memory->sent);
     statistics.set_shared_bytes_received(traffic.shared_memory->received);
   }
-  statistics.set_peak_memory_bytes(PeakMemoryBytes());
-  statistics.set_memory_bytes(MemoryBytes());
-  statistics.set_proportional_memory_bytes(memory_.Peak());
-  statistics.set_memory_limit_bytes(MemoryLimitBytes().value_or(0));
-  statistics.set_cpu_seconds(CpuSeconds());
-  *statistics.mutable_memory_account() =
-      Account(statistics.shared_bytes_received() > 0);
-  return statistics;
-}
-
-MemoryAccount LocalServer::Account(bool shares_memory) const {
+  meter_.Fill(&statistics);
   absl::MutexLock lock(&mu_);
-  if (engine_ == nullptr && !layout_.has_value()) return MemoryAccount();
-  int64_t elements = 0;
-  if (engine_ == nullptr) {
-    elements = layout_->arena_elements();
-  } else {
-    for (const int chunk : engine_->chunk_numbers()) {
-      elements += engine_->layout().ChunkSize(chunk);
-    }
-  }
-  // More gradients wait for the others only if workers are not equally fast.
-  constexpr int kWorkers = 2;
-  return ServerMemory({engine_ == nullptr ? job_ : engine_->job(), elements,
-                       kWorkers, shares_memory});
+  SetAccount(engine_.get(), job_, layout_, &statistics);
+  return statistics;
 }
 
 }  // namespace tributary

@@ -17,8 +17,8 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
 #include "common/metrics/metrics_page.h"
+#include "common/metrics/process_meter.h"
 #include "common/os/file_system.h"
-#include "common/os/memory_meter.h"
 #include "common/parameters/arena_layout.h"
 #include "common/trace/trace_sender.h"
 #include "common/update/block_pass.h"
@@ -77,7 +77,7 @@ class LocalServer {
   // UpdateEngine::CompleteVersion or, without an engine, -1.
   ServerReport Heartbeat() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the statistics of this server for the job's status and summary.
-  ProcessStatistics Statistics() const;
+  ProcessStatistics Statistics() const ABSL_LOCKS_EXCLUDED(mu_);
 
   // With output.trace, sends clock probes and trace records to the coordinator.
   // Call it several times a second. No effect in other jobs.
@@ -127,9 +127,6 @@ class LocalServer {
   // Writes to disk the state that workers of an all-reduce have sent to this
   // server.
   void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the memory that this server needs; nothing until the Configure
-  // order has been executed.
-  MemoryAccount Account(bool shares_memory) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns what this server writes to checkpoints.
   ShardFiles Files() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -152,7 +149,7 @@ class LocalServer {
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
 
-  mutable MemoryMeter memory_;
+  const ProcessMeter meter_;
   Replicator replicator_;
   SnapshotWriter snapshots_;
 

@@ -216,7 +216,7 @@ absl::Status PipelinePart::Compute(
   network.end = split_.stages[computed.end_stage - 1].end;
   network.recompute = setup_.job().parallel().recompute();
   network.separate_weights = TraitsOf(schedule_).splits_backward;
-  network.in_flight = StageRunner::Slots(
+  network.in_flight = SlotsOf(
       {static_cast<int>(split_.stages.size()), computed.begin_stage}, schedule_,
       static_cast<int>(setup_.job().batch().micro_batches()));
   TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, setup_.BuildGraph());

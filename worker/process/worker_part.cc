@@ -9,7 +9,6 @@
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/os/logger.h"
-#include "common/os/process.h"
 #include "common/plan/memory_account.h"
 #include "worker/process/gpu_meter.h"
 #include "worker/process/worker_metrics.h"
@@ -61,11 +60,7 @@ ProcessStatistics WorkerPart::Statistics(const Trainer& trainer,
                                          const Exchange& exchange) {
   ProcessStatistics statistics = trainer.Progress().statistics();
   exchange.FillStatistics(&statistics);
-  statistics.set_peak_memory_bytes(PeakMemoryBytes());
-  statistics.set_memory_bytes(MemoryBytes());
-  statistics.set_proportional_memory_bytes(memory_.Peak());
-  statistics.set_memory_limit_bytes(MemoryLimitBytes().value_or(0));
-  statistics.set_cpu_seconds(CpuSeconds());
+  meter_.Fill(&statistics);
   const auto all = static_cast<int>(admission_.job().batch().micro_batches());
   WorkerShare share;
   share.micro_batches = micro_batches_;

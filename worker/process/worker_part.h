@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/pulse.h"
-#include "common/os/memory_meter.h"
+#include "common/metrics/process_meter.h"
 #include "common/trace/trace_recorder.h"
 #include "common/trace/trace_sender.h"
 #include "proto/rendezvous.pb.h"
@@ -72,7 +72,7 @@ class WorkerPart {
   StayFacts* const stay_;
   const std::unique_ptr<TraceSender> trace_;  // Null if no step is traced.
   bool trace_begun_ = false;
-  MemoryMeter memory_;
+  const ProcessMeter meter_;
   std::atomic<int> micro_batches_;  // Of the newest assignment.
   bool notified_ = false;           // The first step has been announced.
   std::unique_ptr<Pulse> pulse_;

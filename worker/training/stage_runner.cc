@@ -21,6 +21,33 @@ namespace {
 
 absl::Status GivenUp() { return absl::AbortedError("the task was given up"); }
 
+MemoryAccount MemoryOf(const StagePart& part, const ArenaLayout& layout,
+                       int micro_batches, bool shares_memory) {
+  const auto bytes_of = [&layout](const StageSplit::Range& chunks) {
+    int64_t elements = 0;
+    for (int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+      elements += layout.ChunkSize(static_cast<int>(chunk));
+    }
+    return elements * static_cast<int64_t>(sizeof(float));
+  };
+  int64_t read = 0;
+  int64_t written = 0;
+  for (int s = part.begin_stage; s < part.end_stage; ++s) {
+    const StageSplit::Stage& stage = part.split->stages[s];
+    for (const auto& chunks : stage.read_chunks) read += bytes_of(chunks);
+    written += bytes_of(stage.chunks);
+  }
+  const int slots =
+      SlotsOf({static_cast<int>(part.split->stages.size()), part.begin_stage},
+              part.schedule, micro_batches);
+  MemoryAccount memory;
+  if (!shares_memory) memory.set_weights(2 * read);
+  // Micro-batches in flight take gradient arenas like threads.
+  memory.set_gradients(GradientArenas(micro_batches, slots) * written);
+  memory.set_activations(part.model->structure().plan.BytesOf(slots));
+  return memory;
+}
+
 }  // namespace
 
 StageRunner::StageRunner(Options options)
@@ -59,39 +86,16 @@ absl::Status StageRunner::Initialize() {
   return absl::OkStatus();
 }
 
-int StageRunner::Slots(const PipelinePlace& place, PipelineSchedule schedule,
-                       int micro_batches) {
+int SlotsOf(const PipelinePlace& place, PipelineSchedule schedule,
+            int micro_batches) {
   const StageLimits limits =
       TraitsOf(schedule).limits({place.workers, place.worker, micro_batches});
   return std::min(limits.in_flight + limits.delayed, micro_batches);
 }
 
 MemoryAccount StageRunner::Memory(int micro_batches, bool shares_memory) const {
-  const ArenaLayout& layout = options_.setup->layout();
-  const auto chunk_bytes = [&layout](const StageSplit::Range& chunks) {
-    int64_t bytes = 0;
-    for (int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
-      bytes += layout.ChunkSize(static_cast<int>(chunk)) *
-               static_cast<int64_t>(sizeof(float));
-    }
-    return bytes;
-  };
-  int64_t read = 0;
-  int64_t written = 0;
-  for (int s = part_.begin_stage; s < part_.end_stage; ++s) {
-    const StageSplit::Stage& stage = part_.split->stages[s];
-    for (const auto& chunks : stage.read_chunks) read += chunk_bytes(chunks);
-    written += chunk_bytes(stage.chunks);
-  }
-  const int slots =
-      Slots({static_cast<int>(part_.split->stages.size()), part_.begin_stage},
-            part_.schedule, micro_batches);
-  MemoryAccount memory;
-  if (!shares_memory) memory.set_weights(2 * read);
-  // Micro-batches in flight take gradient arenas like threads.
-  memory.set_gradients(GradientArenas(micro_batches, slots) * written);
-  memory.set_activations(model_.structure().plan.BytesOf(slots));
-  return memory;
+  return MemoryOf(part_, options_.setup->layout(), micro_batches,
+                  shares_memory);
 }
 
 absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
@@ -99,7 +103,7 @@ absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
   const int count = static_cast<int>(task.items.size());
   model_.RenewWeights();
   TRIBUTARY_RETURN_IF_ERROR(
-      model_.AddSlots(Slots(place, part_.schedule, count)));
+      model_.AddSlots(SlotsOf(place, part_.schedule, count)));
   const TaskWeights weights(task, options_.state, *options_.exchange,
                             /*device=*/nullptr, options_.compute);
   // Schedules count the micro-batches with samples from 0.
@@ -125,7 +129,7 @@ absl::Status StageRunner::Train(const Task& task, StepGradients* step) {
     }
     TRIBUTARY_RETURN_IF_ERROR(ComputeEmpty(&item, weights, step));
   }
-  slots_ = Slots(place, part_.schedule, count);
+  slots_ = SlotsOf(place, part_.schedule, count);
   free_slots_.clear();
   for (int slot = slots_ - 1; slot >= 0; --slot) free_slots_.push_back(slot);
   waiting_.clear();

@@ -53,6 +53,11 @@ struct StagePart {
   StageTransfers* transfers = nullptr;
 };
 
+// Returns the number of micro-batches that a worker holds at a time when it
+// trains `micro_batches` micro-batches a step.
+int SlotsOf(const PipelinePlace& place, PipelineSchedule schedule,
+            int micro_batches);
+
 // Computes the micro-batches of tasks through the worker's stages, in the order
 // of the job's schedule (see common/pipeline). Passes values, their gradients
 // and parts of the gradients of weights to the workers of other stages. Used by
@@ -75,11 +80,6 @@ class StageRunner final : public TaskRunner {
   int64_t generation() const override { return part_.generation; }
   bool reads_batches() const override { return model_.reads_batches(); }
   MemoryAccount Memory(int micro_batches, bool shares_memory) const override;
-
-  // Returns the number of micro-batches that the worker holds at a time when it
-  // trains `micro_batches` micro-batches a step.
-  static int Slots(const PipelinePlace& place, PipelineSchedule schedule,
-                   int micro_batches);
 
  private:
   // A micro-batch in flight.

@@ -269,7 +269,7 @@ class StageRunnerTest : public testing::TestWithParam<Case> {
       network.end = split.stages[part.end_stage - 1].end;
       network.recompute = c.recompute;
       network.separate_weights = TraitsOf(c.schedule).splits_backward;
-      network.in_flight = StageRunner::Slots(place, c.schedule, end - begin);
+      network.in_flight = SlotsOf(place, c.schedule, end - begin);
       auto model =
           StageModel::Create(BuildOf(setup), setup.data().info(),
                              std::max<int64_t>(job.batch().global() / kLeaves,
