@@ -75,39 +75,63 @@ std::optional<int64_t> FieldOf(absl::string_view text, absl::string_view name) {
   return std::nullopt;
 }
 
-// Returns the memory that the group may still allocate; none if it has no
-// limit.
-std::optional<int64_t> LeftInGroup(const std::string& folder) {
-  int64_t limit = 0;
-  int64_t used = 0;
-  if (!absl::SimpleAtoi(Contents(folder + "/memory.max"), &limit) ||
-      !absl::SimpleAtoi(Contents(folder + "/memory.current"), &used)) {
-    return std::nullopt;
-  }
-  const int64_t unused_files =
-      FieldOf(Contents(folder + "/memory.stat"), "inactive_file ").value_or(0);
-  return std::max<int64_t>(0, limit - used + unused_files);
-}
+// The files of a control group's memory, of cgroup v2 and v1.
+struct MemoryFiles {
+  const char* limit;
+  const char* used;
+  const char* unused_files;  // The name in memory.stat, and a space.
+};
+constexpr MemoryFiles kMemoryFilesV2 = {"/memory.max", "/memory.current",
+                                        "inactive_file "};
+constexpr MemoryFiles kMemoryFilesV1 = {
+    "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file "};
 
-std::optional<int64_t> LimitOfGroup(const std::string& folder) {
+// Returns the limit of the group, or what of it is left; none if it has no
+// limit. Version 1 states a limit near 2^63 if there is none.
+std::optional<int64_t> LimitOfGroup(const std::string& folder,
+                                    const MemoryFiles& files) {
   int64_t limit = 0;
-  if (!absl::SimpleAtoi(Contents(folder + "/memory.max"), &limit)) {
+  if (!absl::SimpleAtoi(Contents(folder + files.limit), &limit) ||
+      limit >= int64_t{1} << 62) {
     return std::nullopt;
   }
   return limit;
 }
+std::optional<int64_t> LeftInGroup(const std::string& folder,
+                                   const MemoryFiles& files) {
+  const std::optional<int64_t> limit = LimitOfGroup(folder, files);
+  int64_t used = 0;
+  if (!limit.has_value() ||
+      !absl::SimpleAtoi(Contents(folder + files.used), &used)) {
+    return std::nullopt;
+  }
+  const int64_t unused_files =
+      FieldOf(Contents(folder + "/memory.stat"), files.unused_files)
+          .value_or(0);
+  return std::max<int64_t>(0, *limit - used + unused_files);
+}
 
 // Returns the smaller of `bytes` and the least value of `of_group` for the
-// cgroup v2 groups of `membership` and their ancestors.
+// groups of `membership` and their ancestors.
 std::optional<int64_t> LeastOfGroups(
     std::optional<int64_t> bytes, const std::string& mount,
     absl::string_view membership,
-    std::optional<int64_t> (*of_group)(const std::string& folder)) {
-  for (absl::string_view group : absl::StrSplit(membership, '\n')) {
-    if (!absl::ConsumePrefix(&group, "0::")) continue;
+    std::optional<int64_t> (*of_group)(const std::string& folder,
+                                       const MemoryFiles& files)) {
+  // Lines have the form "hierarchy:controllers:path"; version 2 has no
+  // controllers.
+  for (const absl::string_view line : absl::StrSplit(membership, '\n')) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const bool v2 = parts[1].empty();
+    if (!v2 && parts[1] != "memory") continue;
+    const std::string root = v2 ? mount : mount + "/memory";
+    absl::string_view group = parts[2];
     for (;;) {
       absl::ConsumeSuffix(&group, "/");
-      bytes = Smaller(bytes, of_group(absl::StrCat(mount, group)));
+      bytes = Smaller(bytes, of_group(absl::StrCat(root, group),
+                                      v2 ? kMemoryFilesV2 : kMemoryFilesV1));
       if (group.empty()) break;
       group = group.substr(0, group.rfind('/'));
     }
@@ -228,6 +252,14 @@ std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
   std::optional<int64_t> available = FieldOf(meminfo, "MemAvailable:");
   if (available.has_value()) *available *= 1024;
   return LeastOfGroups(available, mount, membership, &LeftInGroup);
+}
+
+std::optional<int64_t> AddressSpaceLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(limit.rlim_cur);
 }
 
 std::optional<int64_t> MemoryLimitBytes() {

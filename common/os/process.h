@@ -60,8 +60,13 @@ std::optional<int64_t> AvailableMemoryBytes();
 // and the others in its control group, used none; nullopt if unknown.
 std::optional<int64_t> MemoryLimitBytes();
 
+// Returns the limit of this process's address space, in bytes (ulimit -v);
+// nullopt if there is none.
+std::optional<int64_t> AddressSpaceLimit();
+
 // Like AvailableMemoryBytes, but reads the given text of /proc/meminfo, and the
-// cgroup v2 hierarchy that `mount` and `membership` describe as in CpuQuota.
+// control groups that `mount` and `membership` describe as in CpuQuota, of
+// cgroup v2 or v1.
 std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
                                        const std::string& mount,
                                        absl::string_view membership);

@@ -34,18 +34,6 @@ int64_t BytesOf(int64_t elements) {
   return elements * static_cast<int64_t>(sizeof(float));
 }
 
-std::vector<std::pair<const char*, int64_t>> PartsOf(
-    const MemoryAccount& account) {
-  return {{"weights", account.weights()},
-          {"optimizer", account.optimizer()},
-          {"gradients", account.gradients()},
-          {"activations", account.activations()},
-          {"workspace", account.workspace()},
-          {"data", account.data()},
-          {"checkpoint", account.copies()},
-          {"program", account.program()}};
-}
-
 }  // namespace
 
 int64_t GradientArenas(int64_t micro_batches, int threads) {
@@ -132,9 +120,21 @@ MemoryAccount WorkerMemory(const WorkerLoad& load) {
   return account;
 }
 
+std::vector<std::pair<const char*, int64_t>> MemoryParts(
+    const MemoryAccount& account) {
+  return {{"weights", account.weights()},
+          {"optimizer", account.optimizer()},
+          {"gradients", account.gradients()},
+          {"activations", account.activations()},
+          {"workspace", account.workspace()},
+          {"data", account.data()},
+          {"copies", account.copies()},
+          {"program", account.program()}};
+}
+
 int64_t TotalBytes(const MemoryAccount& account) {
   int64_t total = 0;
-  for (const auto& [name, bytes] : PartsOf(account)) total += bytes;
+  for (const auto& [name, bytes] : MemoryParts(account)) total += bytes;
   return total;
 }
 
@@ -150,7 +150,7 @@ void Add(const MemoryAccount& from, MemoryAccount* to) {
 }
 
 std::string DescribeMemory(const MemoryAccount& account) {
-  std::vector<std::pair<const char*, int64_t>> parts = PartsOf(account);
+  std::vector<std::pair<const char*, int64_t>> parts = MemoryParts(account);
   std::stable_sort(
       parts.begin(), parts.end(),
       [](const auto& a, const auto& b) { return a.second > b.second; });

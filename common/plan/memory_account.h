@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "proto/job.pb.h"
@@ -58,6 +60,9 @@ int64_t GradientArenas(int64_t micro_batches, int threads);
 enum class SharedPart { kGradients, kWeights };
 bool SharesMemory(const JobSpec& job, SharedPart part);
 
+// Returns the fields of the account with their names.
+std::vector<std::pair<const char*, int64_t>> MemoryParts(
+    const MemoryAccount& account);
 int64_t TotalBytes(const MemoryAccount& account);
 void Add(const MemoryAccount& from, MemoryAccount* to);
 // Returns the parts that are not 0, largest first, such as "gradients 302.0 MB,

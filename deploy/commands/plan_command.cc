@@ -15,6 +15,7 @@
 #include "common/job/rounds.h"
 #include "common/os/process.h"
 #include "common/plan/bandwidth.h"
+#include "common/plan/memory_account.h"
 #include "deploy/commands/server_command.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
@@ -29,6 +30,7 @@
 #include "nlohmann/json.hpp"
 #include "worker/training/training_setup.h"
 #include "worker/training/training_sources.h"
+#include "worker/training/worker_account.h"
 
 namespace tributary {
 namespace {
@@ -166,7 +168,18 @@ absl::Status Measure(const CommandLine& line, const PlanFlags& flags,
     inputs->micro_batch = EvenProfile(1e-3 * flags.compute_ms / Turns(*inputs),
                                       inputs->chunk_elements);
   }
-  return MeasurePass(setup->layout(), inputs->workers, inputs);
+  // Processes on hosts of their own share no memory.
+  const ArenaLayout& layout = setup->layout();
+  inputs->server_memory =
+      ServerMemory({inputs->job, layout.arena_elements() / inputs->servers,
+                    inputs->workers, /*shares_memory=*/false});
+  WorkerShare share;
+  share.micro_batches = static_cast<int>(
+      StepsAtOnce(inputs->job, inputs->workers) > 1 ? micro_batches : useful);
+  share.workers = inputs->workers;
+  share.shares_memory = false;
+  inputs->worker_memory = AccountOf(*setup, /*runner=*/nullptr, share).host;
+  return MeasurePass(layout, inputs->workers, inputs);
 }
 
 // Measures the layers of a pipeline.

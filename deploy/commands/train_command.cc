@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -66,6 +67,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
            "Train with workers of your own."},
           {"train JOB.textproto --in-process --devices cuda:0,cuda:1",
            "Train in this process, with one worker on each GPU."},
+          {"train JOB.textproto --fit",
+           "Train with as little a change of the job as memory allows."},
           {"train --resume runs/mine",
            "Resume that run from its latest checkpoint."},
           {"train JOB.textproto --print-config",
@@ -101,6 +104,13 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
                 "With --in-process: the device of each worker, such as cpu,cpu "
                 "or cuda:0,cuda:1.",
                 &flags->devices);
+  line->AddSwitch(
+      "fit",
+      "Change the job so that it fits into the memory that is free on this "
+      "machine, as little as possible: with more micro-batches, recomputed "
+      "activations, fewer threads and workers, sharded weights or bfloat16. "
+      "Prints the flags that choose the same.",
+      &flags->fit);
   line->AddText("worker-command", "COMMAND",
                 "Start COMMAND, a program and its arguments with the shell's "
                 "quoting, for each worker instead of 'tributary worker'. It "
@@ -282,8 +292,8 @@ int ShowFinishedRun(const JobLaunch& plan, int64_t steps) {
 }
 
 int Train(const TrainFlags& flags, const TrainPlan& all,
-          const std::string& worker_remark, const TrainingSources& sources,
-          const Environment& environment) {
+          const std::vector<std::string>& remarks,
+          const TrainingSources& sources, const Environment& environment) {
   JobLaunch plan = all.launch;
   if (!flags.launch.resume.empty()) {
     const std::optional<ResumePoint> finished =
@@ -308,9 +318,7 @@ int Train(const TrainFlags& flags, const TrainPlan& all,
   {
     ProgressDisplay display(STDERR_FILENO, style,
                             plan.job.output().log_every_steps());
-    if (!worker_remark.empty()) {
-      display.Message(absl::StrCat("warning: ", worker_remark));
-    }
+    for (const std::string& remark : remarks) display.Message(remark);
     const int64_t traced = plan.job.output().trace().end_step();
     if (plan.job.has_steps() && traced > plan.job.steps()) {
       display.Message(absl::StrCat("warning: the last step to trace is ",
@@ -389,15 +397,15 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
     flags.launch.resume = kResumeAuto;
     flags.overwrite = false;  // It applied to what the first run found.
   }
-  std::string worker_remark;
+  std::vector<std::string> remarks;
   const absl::StatusOr<TrainPlan> plan =
-      MakeTrainPlan(*line, flags, *allocation, sources, &worker_remark);
+      MakeTrainPlan(*line, flags, *allocation, sources, &remarks);
   if (!plan.ok()) return ReportError(plan.status());
   if (flags.print_config) {
     PrintConfig(*line, flags, plan->launch);
     return kExitDone;
   }
-  return Train(flags, *plan, worker_remark, sources, environment);
+  return Train(flags, *plan, remarks, sources, environment);
 }
 
 }  // namespace tributary

@@ -10,9 +10,12 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/os/process.h"
+#include "common/plan/memory_account.h"
 #include "common/text/counted.h"
 #include "deploy/commands/server_command.h"
 #include "deploy/flags/device_flag.h"
@@ -20,6 +23,7 @@
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/thread_counts.h"
 #include "deploy/flags/worker_count.h"
+#include "deploy/launch/plan/memory_fit.h"
 #include "deploy/launch/plan/micro_batches.h"
 #include "deploy/launch/slurm/slurm_placement.h"
 #include "worker/device/cuda/cuda_device.h"
@@ -155,15 +159,15 @@ bool StandBy(const JobSpec& job, int64_t workers, int64_t spares) {
 // Limits the number of workers to those that can compute, and rejects spares
 // that would compute.
 absl::Status FitWorkers(const CommandLine& line, const TrainFlags& flags,
-                        JobLaunch* plan, std::string* remark) {
+                        JobLaunch* plan, std::vector<std::string>* remarks) {
   const int64_t most = MostComputing(plan->job);
   if (plan->workers.most > most) {
     if (!flags.workers.empty()) {
-      *remark = absl::StrCat(
-          line.OriginOf("workers"), " ", flags.workers, ": ",
+      remarks->push_back(absl::StrCat(
+          "warning: ", line.OriginOf("workers"), " ", flags.workers, ": ",
           WhoCanCompute(plan->job), ", so no more are started; raise ",
           "batch.micro_batches to use more, or add --spares N for "
-          "workers that stand by");
+          "workers that stand by"));
     }
     plan->workers.most = most;
     plan->workers.fewest = std::min(plan->workers.fewest, most);
@@ -232,6 +236,59 @@ absl::StatusOr<std::vector<DeviceName>> ChooseInProcessDevices(
   return devices;
 }
 
+// Makes the job and its processes fit into the memory of this machine.
+absl::Status Fit(const TrainFlags& flags, bool on_cluster,
+                 const DeviceName& device, const TrainingSources& sources,
+                 JobLaunch* plan, std::vector<std::string>* remarks) {
+  if (on_cluster || !plan->worker_command.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--fit knows only the memory of this machine, and models of "
+        "Tributary; leave it out ",
+        on_cluster ? "in an allocation of Slurm" : "with --worker-command"));
+  }
+  const absl::StatusOr<JobSpec> recorded =
+      LoadJob(absl::StrCat(plan->job.output().directory(), "/job.textproto"));
+  if (!flags.launch.resume.empty() && recorded.ok()) {
+    // What the first run has chosen decides the result.
+    *plan->job.mutable_batch() = recorded->batch();
+    *plan->job.mutable_evaluation() = recorded->evaluation();
+    *plan->job.mutable_parallel() = recorded->parallel();
+    plan->job.set_precision(recorded->precision());
+    return absl::OkStatus();
+  }
+  const absl::Cleanup leave = [&device] {
+    if (device.kind == DeviceName::Kind::kCuda) LeaveCuda(device.ordinal);
+  };
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> made,
+                             CreateDevice(device, PrecisionOf(plan->job)));
+  FitInputs inputs;
+  inputs.job = plan->job;
+  inputs.workers = plan->workers.most + plan->spares;
+  inputs.servers = plan->servers;
+  inputs.threads = plan->threads;
+  inputs.one_process = flags.in_process;
+  inputs.devices = flags.device == FormatDeviceName(device)
+                       ? 1
+                       : CountCudaDevices().value_or(1);
+  inputs.host_bytes = AvailableMemoryBytes();
+  inputs.process_bytes = AddressSpaceLimit();
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobFit fit,
+                             FitJob(inputs, made.get(), sources));
+  plan->job = fit.job;
+  plan->threads = fit.threads;
+  if (fit.workers != inputs.workers) {
+    plan->workers.most = plan->workers.fewest = fit.workers;
+    plan->spares = 0;
+  }
+  remarks->push_back(absl::StrCat(
+      "fit: needs ", FormatMemory(fit.needed_bytes), " of ",
+      FormatMemory(fit.available_bytes),
+      fit.changes.empty()
+          ? " without a change"
+          : absl::StrCat(" with ", absl::StrJoin(fit.changes, " "))));
+  return absl::OkStatus();
+}
+
 absl::Status CheckMetricsListen(const JobLaunch& plan, bool on_cluster) {
   if (plan.metrics_listen.empty()) return absl::OkStatus();
   if (on_cluster) {
@@ -257,7 +314,7 @@ absl::Status CheckMetricsListen(const JobLaunch& plan, bool on_cluster) {
 absl::StatusOr<TrainPlan> MakeTrainPlan(
     const CommandLine& line, const TrainFlags& flags,
     const absl::optional<Allocation>& allocation,
-    const TrainingSources& sources, std::string* remark_of_workers) {
+    const TrainingSources& sources, std::vector<std::string>* remarks) {
   TRIBUTARY_RETURN_IF_ERROR(CheckInProcess(line, flags, allocation));
   JobSource source = flags.source;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
@@ -293,11 +350,15 @@ absl::StatusOr<TrainPlan> MakeTrainPlan(
       ReadWorkers(line, flags, allocation, &plan.workers));
   TRIBUTARY_RETURN_IF_ERROR(
       FindMicroBatchesOf(flags, plan.workers.most, device, sources, &plan.job));
-  TRIBUTARY_RETURN_IF_ERROR(FitWorkers(line, flags, &plan, remark_of_workers));
+  TRIBUTARY_RETURN_IF_ERROR(FitWorkers(line, flags, &plan, remarks));
   plan.servers = static_cast<int>(std::max<int64_t>(1, flags.servers));
   plan.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
                                    : DefaultWorkerThreads(
                                          plan.job, plan.workers.most, device);
+  if (flags.fit) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Fit(flags, allocation.has_value(), device, sources, &plan, remarks));
+  }
   plan.output = plan.job.output().directory();
   if (plan.output.empty()) {
     plan.output = FreshOutputDirectory(plan.job.name());

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
@@ -36,6 +37,7 @@ struct TrainFlags {
   std::string server_device;
   bool in_process = false;
   std::string devices;
+  bool fit = false;
   int64_t log_every = 0;
   std::string trace_steps;
   std::string output;
@@ -56,15 +58,15 @@ struct TrainPlan {
 };
 
 // Reads the job and chooses the devices, the numbers of processes and threads,
-// and the output folder. `flags` are the values that `line` has parsed. If
-// fewer workers are started than requested, `*remark` receives one line that
-// says so; otherwise it is empty. Returns the errors of the functions that read
-// the job and the credentials, and InvalidArgument, naming the flags, if flags
-// contradict each other.
+// and the output folder. `flags` are the values that `line` has parsed. Adds a
+// line to `*remarks` for each choice that the user should know: if fewer
+// workers are started than requested, and what --fit has changed. Returns the
+// errors of the functions that read the job and the credentials, and
+// InvalidArgument, naming the flags, if flags contradict each other.
 absl::StatusOr<TrainPlan> MakeTrainPlan(
     const CommandLine& line, const TrainFlags& flags,
     const absl::optional<Allocation>& allocation,
-    const TrainingSources& sources, std::string* remark);
+    const TrainingSources& sources, std::vector<std::string>* remarks);
 
 }  // namespace tributary
 

@@ -12,6 +12,7 @@
 #include "common/base/latency_histogram.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/job.h"
+#include "common/plan/memory_account.h"
 #include "nlohmann/json.hpp"
 #include "server/progress/step_breakdown.h"
 
@@ -55,14 +56,9 @@ StepBreakdown::Total WaitsOf(int rank,
 }
 
 nlohmann::ordered_json AccountJson(const MemoryAccount& account) {
-  return {{"weights", account.weights()},
-          {"optimizer", account.optimizer()},
-          {"gradients", account.gradients()},
-          {"activations", account.activations()},
-          {"workspace", account.workspace()},
-          {"data", account.data()},
-          {"copies", account.copies()},
-          {"program", account.program()}};
+  nlohmann::ordered_json json;
+  for (const auto& [name, bytes] : MemoryParts(account)) json[name] = bytes;
+  return json;
 }
 
 nlohmann::ordered_json ProcessJson(const ProcessReport& process,

@@ -18,6 +18,8 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
+#include "common/plan/memory_notice.h"
+#include "common/text/escape.h"
 #include "deploy/flags/environment.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/run_files.h"
@@ -246,9 +248,14 @@ JobEnd RunShown(JobRunnerOptions options, ProcessControl* processes,
                 const std::function<int(absl::Duration)>& next_signal,
                 ProgressDisplay* display) {
   StatusReply newest;
-  options.on_tick = [&newest, display](const StatusReply& status) {
+  MemoryNotice memory;
+  options.on_tick = [&newest, &memory, display](const StatusReply& status) {
     newest = status;
     display->ShowStages(status);
+    for (const std::string& line : memory.Update(status)) {
+      // Names of hosts come from peers.
+      display->Message(EscapeForTerminal(line));
+    }
     display->Update(status, absl::Now());
   };
   options.on_message = [display](const std::string& text) {

@@ -15,6 +15,7 @@
 #include "common/numerics/half.h"
 #include "common/plan/bandwidth.h"
 #include "common/plan/exchange_traffic.h"
+#include "common/plan/memory_account.h"
 #include "common/plan/payload_bytes.h"
 #include "common/text/counted.h"
 #include "deploy/launch/plan/plan_units.h"
@@ -347,6 +348,19 @@ std::string Advice(PlanInputs inputs) {
   return absl::StrCat("To get faster: ", absl::StrJoin(ways, "; with "), ".");
 }
 
+// Returns a line on the memory of each process of a kind.
+std::string MemoryLine(const char* kind, const MemoryAccount& account) {
+  return absl::StrCat("memory of each ", kind, ": ",
+                      FormatMemory(TotalBytes(account)), " (",
+                      DescribeMemory(account), ")\n");
+}
+
+nlohmann::ordered_json MemoryJson(const MemoryAccount& account) {
+  nlohmann::ordered_json json;
+  for (const auto& [name, bytes] : MemoryParts(account)) json[name] = bytes;
+  return json;
+}
+
 }  // namespace
 
 int64_t StepsPerRound(const JobSpec& job) {
@@ -419,7 +433,9 @@ std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
                           PlanMilliseconds(row.link_seconds),
                           PlanMilliseconds(row.step_seconds), row.bottleneck);
   }
-  absl::StrAppend(&text, "\n", plan.advice, "\n");
+  absl::StrAppend(&text, "\n", plan.advice, "\n\n",
+                  MemoryLine("server", inputs.server_memory),
+                  MemoryLine("worker", inputs.worker_memory));
   return text;
 }
 
@@ -450,6 +466,8 @@ nlohmann::ordered_json PlanJson(const PlanInputs& inputs,
                     {"bottleneck", row.bottleneck}});
   }
   json["placements"] = std::move(rows);
+  json["server_memory"] = MemoryJson(inputs.server_memory);
+  json["worker_memory"] = MemoryJson(inputs.worker_memory);
   json["advice"] = plan.advice;
   return json;
 }

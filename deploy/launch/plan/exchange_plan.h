@@ -11,6 +11,7 @@
 #include "common/plan/step_model.h"
 #include "nlohmann/json_fwd.hpp"
 #include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 
@@ -39,6 +40,9 @@ struct PlanInputs {
   int server_threads = 1;
   // Number of cores of each host, which the processes on the host share.
   int cores = 1;
+  // Memory of each server and of each worker, on hosts of their own.
+  MemoryAccount server_memory;
+  MemoryAccount worker_memory;
   // For a job on one host: CPU time per byte that is sent through a local
   // socket; 0 if the processes use shared memory.
   double socket_seconds_per_byte = 0;

@@ -117,8 +117,22 @@ TEST_F(CpuQuotaTest, TheLeastMemoryOnTheWayIsWhatIsAvailable) {
   EXPECT_EQ(AvailableMemory("", mount_, "1:cpu:/a\n"), std::nullopt);
 }
 
+TEST_F(CpuQuotaTest, MemoryOfVersionOneIsLimitedToo) {
+  const std::string membership = "9:name=systemd:/\n4:memory:/x/y\n0::/\n";
+  EXPECT_EQ(AvailableMemory("", mount_, membership), std::nullopt);
+  Write("/memory", "memory.limit_in_bytes", "9223372036854771712\n");
+  Write("/memory", "memory.usage_in_bytes", "700000\n");
+  EXPECT_EQ(AvailableMemory("", mount_, membership), std::nullopt);
+  Write("/memory/x", "memory.limit_in_bytes", "500000\n");
+  Write("/memory/x", "memory.usage_in_bytes", "300000\n");
+  Write("/memory/x", "memory.stat", "total_inactive_file 50000\n");
+  EXPECT_EQ(AvailableMemory("", mount_, membership), 250000);
+}
+
 TEST(ProcessTest, SomeMemoryIsAvailable) {
   EXPECT_GT(AvailableMemoryBytes().value_or(1), 0);
+  EXPECT_GE(MemoryLimitBytes().value_or(1), 1);
+  EXPECT_GT(ProportionalMemoryBytes(), 0);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace tributary {
 // A link to an inbox of this process: of a worker that computes two neighboring
 // stages and sends to itself, or of another worker of a test. Thread-safe, like
 // StageLink.
-class LocalStageLink final : public StageLink {
+class LocalStageLink : public StageLink {
  public:
   // A link from the worker with the incarnation `sender`. `plan` and `inbox`
   // must outlive the link; `plan` must also outlive its transfers.

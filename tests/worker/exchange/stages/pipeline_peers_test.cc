@@ -1,5 +1,6 @@
 #include "worker/exchange/stages/pipeline_peers.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,19 @@ PipelinePeer PeerOf(int64_t incarnation, int stage_begin, int stage_end) {
   return peer;
 }
 
+// Counts links until they have been destroyed.
+struct Counted {
+  explicit Counted(std::atomic<int>* links) : count(*links) { ++count; }
+  ~Counted() { --count; }
+  std::atomic<int>& count;
+};
+// The base that is declared first is destroyed last.
+struct CountedLink : Counted, LocalStageLink {
+  CountedLink(std::atomic<int>* links, const TransferPlan* plan, int64_t sender,
+              TransferInbox* inbox)
+      : Counted(links), LocalStageLink(plan, sender, inbox) {}
+};
+
 // Workers of one process, which reach each other without a network.
 class PipelinePeersTest : public testing::Test {
  protected:
@@ -53,7 +67,8 @@ class PipelinePeersTest : public testing::Test {
           admitted = to.admission->Check(hello);
         }
         if (!admitted.ok()) return admitted;
-        return std::make_unique<LocalStageLink>(&plan_, incarnation, to.inbox);
+        return std::make_unique<CountedLink>(&links_, &plan_, incarnation,
+                                             to.inbox);
       };
       workers_[incarnation] = std::make_unique<PipelinePeers>(&plan_, options);
     }
@@ -64,6 +79,8 @@ class PipelinePeersTest : public testing::Test {
     for (auto& [incarnation, worker] : workers_) {
       worker->BeginEpoch(/*epoch=*/1000, /*first_step=*/0, /*peers=*/{});
     }
+    // Other threads close them.
+    while (links_ > 0) std::this_thread::yield();
   }
 
   void Begin(int64_t epoch, const std::vector<PipelinePeer>& peers,
@@ -89,6 +106,7 @@ class PipelinePeersTest : public testing::Test {
       4);
   absl::Duration patience_ = absl::InfiniteDuration();
   int64_t lost_ = 0;
+  std::atomic<int> links_ = 0;
   std::map<int64_t, std::unique_ptr<PipelinePeers>> workers_;
 };
 
