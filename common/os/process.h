@@ -15,6 +15,10 @@ namespace tributary {
 // Returns the peak resident set size in bytes; 0 if unknown.
 int64_t PeakMemoryBytes();
 
+// Makes PeakMemoryBytes begin again with the present size, where the system
+// allows it.
+void ResetPeakMemory();
+
 // Returns the resident set size in bytes; 0 if unknown.
 int64_t MemoryBytes();
 
@@ -26,6 +30,9 @@ int64_t ProportionalMemoryBytes();
 // Returns the CPU time (user and system) of all threads of this process so far,
 // in seconds; 0 if unknown.
 double CpuSeconds();
+
+// Returns the CPU time of the calling thread so far, in seconds; 0 if unknown.
+double ThreadCpuSeconds();
 
 // Returns the number of memory mappings that a process may have; 65530, the
 // default of Linux, if unknown.

@@ -76,11 +76,12 @@ MemoryAccount ServerMemory(const ServerLoad& load) {
   if (load.job.exchange().has_compression()) account.set_weights(4 * weights);
   account.set_optimizer(state - weights);
   if (!load.shares_memory) {
-    // A version in memory of its own need not be copied. With sharded weights,
-    // the gradients of few chunks are under way.
+    // A version in memory of its own need not be copied. Those of one worker
+    // wait for those of the others; with sharded weights, those of one worker
+    // alone are the gradients of few chunks.
     account.set_copies(state - weights);
     account.set_gradients(load.job.parallel().sharded_weights()
-                              ? weights / 4
+                              ? (load.workers - 1) * weights + weights / 4
                               : std::max(load.workers - 1, 1) * weights);
   }
   if (load.job.recovery().journal()) {

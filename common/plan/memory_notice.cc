@@ -14,7 +14,7 @@ struct HostUse {
   MemoryAccount needs;
   int64_t used = 0;
   int64_t limit = 0;
-  std::set<int64_t> pids;
+  std::map<int64_t, int> members;  // By process id.
 };
 
 // Returns nothing until all processes have said what they need.
@@ -28,11 +28,12 @@ std::map<std::string, HostUse> UseByHost(const StatusReply& status) {
     }
     HostUse& host = hosts[process.host()];
     MemoryAccount needs = statistics.memory_account();
-    // Threads of one process share it, and report the same use.
-    const bool first = host.pids.insert(process.pid()).second;
-    if (!first) needs.clear_program();
+    // Threads of one process share it, and report the same use. The process is
+    // also what starts them, which takes as much again.
+    const int members = ++host.members[process.pid()];
+    if (members > 2) needs.clear_program();
     Add(needs, &host.needs);
-    if (first) host.used += statistics.proportional_memory_bytes();
+    if (members == 1) host.used += statistics.proportional_memory_bytes();
     host.limit = std::max(host.limit, statistics.memory_limit_bytes());
   }
   return hosts;

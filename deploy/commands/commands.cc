@@ -82,7 +82,7 @@ const std::vector<Command>& Commands() {
       {"checkpoint", "list, verify and compare checkpoints",
        WithoutSources(&RunCheckpointCommand)},
       {"compare", "train a job with every exchange and compare them",
-       WithoutSources(&RunCompareCommand)},
+       &RunCompareCommand},
       {"devices", "list the devices of this machine and their processes",
        WithoutSources(&RunDevicesCommand)},
       {"plan", "predict the step time of a job on a cluster", &RunPlanCommand},

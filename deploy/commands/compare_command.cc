@@ -142,9 +142,11 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
 
 // Prints the results that matter without opening the report.
 void PrintResults(const Comparison& comparison, const std::string& folder) {
-  std::printf("\n%s%s\n%s/compare.svg\n%s/compare.md\n",
-              ComparisonTable(comparison).c_str(),
-              BubbleLines(comparison).c_str(), folder.c_str(), folder.c_str());
+  std::printf(
+      "\n%s%s\n%s/compare.svg\n%s/compare.md\n",
+      ComparisonTable(comparison).c_str(),
+      absl::StrCat(BubbleLines(comparison), PrimaryLines(comparison)).c_str(),
+      folder.c_str(), folder.c_str());
   std::fflush(stdout);
   for (const LeftOutExchange& left : comparison.left_out) {
     std::fprintf(stderr, "%s was left out: %s\n", left.name.c_str(),
@@ -165,7 +167,8 @@ int ReportFailures(const Comparison& comparison, int exit_code) {
 }  // namespace
 
 int RunCompareCommand(const std::vector<std::string>& arguments,
-                      const Environment& environment) {
+                      const Environment& environment,
+                      const TrainingSources& sources) {
   CompareFlags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
@@ -173,6 +176,7 @@ int RunCompareCommand(const std::vector<std::string>& arguments,
   }
   absl::StatusOr<ComparisonOptions> options = MakeOptions(*line, flags);
   if (!options.ok()) return ReportError(options.status());
+  options->sources = sources;
   options->progress = ChooseProgressStyle(
       flags.quiet, /*json=*/false, isatty(STDERR_FILENO) != 0, environment);
   SignalQueue signals(/*with_children=*/true);

@@ -26,7 +26,8 @@ int RunCheckpointCommand(const std::vector<std::string>& arguments,
 // `tributary compare`: trains one job once with each way to exchange gradients,
 // such as `synchronous` or `all_reduce`, and compares the results.
 int RunCompareCommand(const std::vector<std::string>& arguments,
-                      const Environment& environment);
+                      const Environment& environment,
+                      const TrainingSources& sources);
 
 // `tributary conformance`: checks that a worker, written in any language,
 // follows the protocol.

@@ -98,6 +98,7 @@ nlohmann::ordered_json ProcessJson(const ProcessReport& process,
   json["waited_for_seconds"] = waits.waited_for_seconds;
   json["evaluation_seconds"] = s.evaluation_seconds();
   json["leaves"] = s.leaves();
+  json["leaf_cpu_seconds"] = s.leaf_cpu_seconds();
   json["steps"] = s.steps();
   return json;
 }

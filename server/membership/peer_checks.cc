@@ -127,7 +127,8 @@ absl::Status CheckStatistics(const ProcessStatistics& statistics) {
       {"cpu_seconds", statistics.cpu_seconds()},
       {"forward_seconds", statistics.forward_seconds()},
       {"backward_seconds", statistics.backward_seconds()},
-      {"leaf_seconds", statistics.leaf_seconds()}};
+      {"leaf_seconds", statistics.leaf_seconds()},
+      {"leaf_cpu_seconds", statistics.leaf_cpu_seconds()}};
   for (const auto& [name, seconds] : times) {
     if (std::isfinite(seconds)) continue;
     return absl::InvalidArgumentError(absl::StrCat(

@@ -113,6 +113,12 @@ extern "C" {
 // exit before they have been joined. Races are reported as ever.
 const char* __tsan_default_options() { return "report_thread_leaks=0"; }
 
+// The end of a call of a generic service: the library's own code, which is not
+// instrumented, decides that the last callback has ended.
+const char* __tsan_default_suppressions() {
+  return "race:ServerCallbackReaderWriterImpl::~ServerCallbackReaderWriterImpl";
+}
+
 // Libraries linked with -Bsymbolic-functions (Ubuntu's) call grpc_cq_begin_op
 // past us.
 grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops,

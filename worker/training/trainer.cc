@@ -7,6 +7,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/os/process.h"
 #include "common/text/counted.h"
 #include "worker/exchange/leaf_gradients.h"
 #include "worker/exchange/task_weights.h"
@@ -175,10 +176,12 @@ absl::Status Trainer::Train(const Task& task) {
   const auto work = [&](int thread, int64_t item) -> absl::Status {
     ComputeThread* const compute = threads_.thread(thread);
     const absl::Duration before = compute->MicroBatchTime();
+    const double cpu = ThreadCpuSeconds();
     TRIBUTARY_RETURN_IF_ERROR((this->*train)(
         task, thread, static_cast<int>(item), &items, step.get()));
     compute->Switch(Activity::kIdle);
-    threads_.times()->CountMicroBatch(compute->MicroBatchTime() - before);
+    threads_.times()->CountMicroBatch(compute->MicroBatchTime() - before,
+                                      ThreadCpuSeconds() - cpu);
     return absl::OkStatus();
   };
   TRIBUTARY_RETURN_IF_ERROR(threads_.Run(task.version, &items, work));

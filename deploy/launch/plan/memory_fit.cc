@@ -299,9 +299,9 @@ absl::StatusOr<HostMemory> PlanHostMemory(const FitInputs& inputs,
   }
   for (int i = 0; i < inputs.servers; ++i) Add(memory.server, &memory.all);
   for (int64_t i = 0; i < inputs.workers; ++i) Add(memory.worker, &memory.all);
-  memory.all.set_program(inputs.one_process
-                             ? memory.worker.program()
-                             : memory.all.program() + kLauncherBytes);
+  memory.all.set_program(kLauncherBytes + (inputs.one_process
+                                               ? memory.worker.program()
+                                               : memory.all.program()));
   return memory;
 }
 

@@ -27,7 +27,7 @@ absl::optional<double> Number(const Json& object, const char* key) {
   return found->get<double>();
 }
 
-Json Member(const Json& object, const char* key) {
+Json FieldOf(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? Json() : *found;
 }
@@ -46,7 +46,58 @@ ProcessFigures ReadProcess(const Json& process, double steps) {
   figures.bytes_received =
       Number(process, "bytes_received").value_or(0) / steps;
   figures.peak_memory_bytes = Number(process, "peak_memory_bytes").value_or(0);
+  figures.cpu_seconds = Number(process, "cpu_seconds").value_or(0);
   return figures;
+}
+
+// Returns true if all servers and workers were threads of one process.
+bool IsOneProcess(const Json& processes) {
+  const auto same = [&processes](const Json& process) {
+    return FieldOf(process, "pid") == FieldOf(processes[0], "pid") &&
+           Word(process, "host") == Word(processes[0], "host");
+  };
+  return processes.size() > 1 && Number(processes[0], "pid").has_value() &&
+         std::all_of(processes.begin(), processes.end(), same);
+}
+
+// Divides what one process has used among the devices of its workers. Device 0
+// is the primary, which the servers belong to. Memory is divided in proportion
+// to the accounts of servers and workers. A worker has used the CPU time of its
+// micro-batches and the time of its evaluations, and the servers the rest.
+std::vector<ProcessFigures> DivideAmongDevices(const Json& processes,
+                                               double steps) {
+  const ProcessFigures whole = ReadProcess(processes[0], steps);
+  std::vector<ProcessFigures> devices(1);
+  double accounts = 0;
+  double other_cpu = 0;
+  for (const Json& process : processes) {
+    const bool worker = Word(process, "role") == "worker";
+    const ProcessFigures own = ReadProcess(process, steps);
+    const auto rank = static_cast<size_t>(worker ? own.rank : 0);
+    if (devices.size() <= rank) devices.resize(rank + 1);
+    ProcessFigures& device = devices[rank];
+    device.bytes_sent += own.bytes_sent;
+    device.bytes_received += own.bytes_received;
+    const Json account = FieldOf(process, "memory_account");
+    for (const auto& [name, bytes] : account.items()) {
+      if (name == "program" || !bytes.is_number()) continue;
+      device.peak_memory_bytes += bytes.get<double>();
+      accounts += bytes.get<double>();
+    }
+    if (!worker || rank == 0) continue;
+    device.cpu_seconds = Number(process, "leaf_cpu_seconds").value_or(0) +
+                         Number(process, "evaluation_seconds").value_or(0);
+    other_cpu += device.cpu_seconds;
+  }
+  for (size_t i = 0; i < devices.size(); ++i) {
+    devices[i].role = "device";
+    devices[i].rank = static_cast<int>(i);
+    if (accounts > 0) {
+      devices[i].peak_memory_bytes *= whole.peak_memory_bytes / accounts;
+    }
+  }
+  devices[0].cpu_seconds = std::max(0.0, whole.cpu_seconds - other_cpu);
+  return devices;
 }
 
 // Averages over the workers, in milliseconds per step of the job. In
@@ -96,7 +147,7 @@ double RunFigures::total_bytes_sent() const {
 absl::StatusOr<RunFigures> ReadRunFigures(const Json& json,
                                           absl::Span<const LossPoint> losses) {
   const double steps = Number(json, "steps").value_or(0);
-  const Json processes = Member(json, "processes");
+  const Json processes = FieldOf(json, "processes");
   if (steps < 1 || !processes.is_array()) {
     return absl::DataLossError("summary.json has no complete steps");
   }
@@ -124,12 +175,17 @@ absl::StatusOr<RunFigures> ReadRunFigures(const Json& json,
   figures.other_ms =
       std::max(0.0, figures.step_ms - figures.compute_ms - figures.data_ms -
                         figures.exchange_ms - figures.waiting_ms.value_or(0));
-  figures.predicted_ms = Number(Member(json, "predicted"), "step_milliseconds");
+  figures.predicted_ms =
+      Number(FieldOf(json, "predicted"), "step_milliseconds");
   figures.final_loss = Number(json, "final_loss").value_or(kNan);
-  const Json evaluation = Member(json, "evaluation");
+  const Json evaluation = FieldOf(json, "evaluation");
   figures.evaluation_loss = Number(evaluation, "loss");
   figures.evaluation_accuracy = Number(evaluation, "accuracy");
   figures.weights_sha256 = Word(json, "weights_sha256");
+  if (IsOneProcess(processes)) {
+    figures.processes = DivideAmongDevices(processes, steps);
+    return figures;
+  }
   for (const Json& process : processes) {
     if (!process.is_object()) continue;
     figures.processes.push_back(ReadProcess(process, steps));

@@ -27,7 +27,9 @@ struct LossPoint {
 };
 
 struct ProcessFigures {
-  std::string role;  // "server" or "worker".
+  // "server" or "worker" or, for a run in one process, "device": what its
+  // worker needs, and device 0 also what the servers need.
+  std::string role;
   int rank = 0;
   // Bytes sent and received per step: the bytes of the whole run, including its
   // start and the evaluation, divided by the number of steps.
@@ -36,6 +38,7 @@ struct ProcessFigures {
   // Peak memory in bytes. Includes all shared memory that the process uses, so
   // memory that several processes share is counted in each of them.
   double peak_memory_bytes = 0;
+  double cpu_seconds = 0;  // Of the whole run.
 
   // Returns the role and the rank of the process, such as "worker 1".
   std::string Name() const;
@@ -69,7 +72,8 @@ struct RunFigures {
   absl::optional<double> evaluation_loss;
   absl::optional<double> evaluation_accuracy;
   std::string weights_sha256;
-  std::vector<ProcessFigures> processes;  // Servers, then workers, by rank.
+  // Servers, then workers, by rank; or devices.
+  std::vector<ProcessFigures> processes;
 
   // Return the peak memory, and the bytes sent per step, of all processes
   // together.

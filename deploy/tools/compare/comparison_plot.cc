@@ -76,7 +76,7 @@ std::string Short(double value) {
 }
 
 // Returns the reason why there is no bar; empty if there is one.
-std::string Outcome(const ComparedRun& run) {
+std::string ResultOf(const ComparedRun& run) {
   return run.state == ComparedRun::State::kDone ? "" : StateName(run.state);
 }
 
@@ -118,7 +118,7 @@ BarChart TimeChart(const Comparison& comparison) {
   for (const ComparedRun& run : comparison.runs) {
     BarChart::Bar bar;
     bar.label = run.name;
-    bar.end = Outcome(run);
+    bar.end = ResultOf(run);
     if (run.figures.has_value()) {
       const RunFigures& f = *run.figures;
       const auto add = [&](const char* name, double value, const char* color) {
@@ -161,7 +161,7 @@ BarChart ProcessChart(const Comparison& comparison, const std::string& title,
   for (const ComparedRun& run : comparison.runs) {
     BarChart::Bar bar;
     bar.label = run.name;
-    bar.end = Outcome(run);
+    bar.end = ResultOf(run);
     if (run.figures.has_value()) {
       double sum = 0;
       for (const ProcessFigures& process : run.figures->processes) {

@@ -157,6 +157,15 @@ std::string Notes(const Comparison& comparison) {
                       "over TCP, as between hosts.");
     }
   }
+  if (FindDone(comparison, "data_parallel") != nullptr) {
+    absl::StrAppend(
+        &notes,
+        "\n- data_parallel: servers and workers are threads of one process, "
+        "and each worker has a device. As in PyTorch's DataParallel, device 0 "
+        "is the primary, which also adds the gradients and runs the optimizer. "
+        "The memory of the process is divided in proportion to what its "
+        "servers and workers need.");
+  }
   if (FindDone(comparison, "asynchronous") != nullptr) {
     absl::StrAppend(
         &notes,
@@ -168,13 +177,14 @@ std::string Notes(const Comparison& comparison) {
 
 std::string ProcessTable(const Comparison& comparison) {
   std::vector<Row> rows = {{"exchange", "process", "sent, MB per step",
-                            "received, MB per step", "memory, MB"}};
+                            "received, MB per step", "memory, MB", "CPU, s"}};
   for (const ComparedRun& run : comparison.runs) {
     if (!run.figures.has_value()) continue;
     for (const ProcessFigures& process : run.figures->processes) {
       rows.push_back({run.name, process.Name(), Megabytes(process.bytes_sent),
                       Megabytes(process.bytes_received),
-                      Megabytes(process.peak_memory_bytes)});
+                      Megabytes(process.peak_memory_bytes),
+                      Number(process.cpu_seconds, /*decimals=*/2)});
     }
   }
   return rows.size() == 1 ? std::string() : Table(rows, 2);
@@ -228,7 +238,8 @@ nlohmann::ordered_json FiguresJson(const RunFigures& figures) {
                          {"rank", process.rank},
                          {"bytes_sent_per_step", process.bytes_sent},
                          {"bytes_received_per_step", process.bytes_received},
-                         {"peak_memory_bytes", process.peak_memory_bytes}});
+                         {"peak_memory_bytes", process.peak_memory_bytes},
+                         {"cpu_seconds", process.cpu_seconds}});
   }
   return {{"steps", figures.steps},
           {"seconds", figures.seconds},
@@ -297,14 +308,33 @@ std::string BubbleLines(const Comparison& comparison) {
   return lines;
 }
 
+std::string PrimaryLines(const Comparison& comparison) {
+  const ComparedRun* const run = FindDone(comparison, "data_parallel");
+  if (run == nullptr || run->figures->processes.size() < 2) return "";
+  const std::vector<ProcessFigures>& devices = run->figures->processes;
+  ProcessFigures other;
+  for (size_t i = 1; i < devices.size(); ++i) {
+    other.peak_memory_bytes =
+        std::max(other.peak_memory_bytes, devices[i].peak_memory_bytes);
+    other.cpu_seconds = std::max(other.cpu_seconds, devices[i].cpu_seconds);
+  }
+  if (other.peak_memory_bytes <= 0 || other.cpu_seconds <= 0) return "";
+  return absl::StrFormat(
+      "data_parallel: the primary, device 0, needs %.1f times the memory and "
+      "%.1f times the CPU time of another device.\n",
+      devices[0].peak_memory_bytes / other.peak_memory_bytes,
+      devices[0].cpu_seconds / other.cpu_seconds);
+}
+
 std::string ComparisonMarkdown(const Comparison& comparison) {
   std::string text = absl::StrCat(
       "# ", Plain(comparison.job), " under ",
       Counted(comparison.runs.size(), "exchange"), "\n\n", Setting(comparison),
       ".\n\n![Loss, time, memory and bytes of each run]", "(compare.svg)\n\n",
       ComparisonTable(comparison), "\n", Notes(comparison));
-  const std::string bubbles = BubbleLines(comparison);
-  if (!bubbles.empty()) absl::StrAppend(&text, "\n", bubbles);
+  const std::string lines =
+      absl::StrCat(BubbleLines(comparison), PrimaryLines(comparison));
+  if (!lines.empty()) absl::StrAppend(&text, "\n", lines);
   const std::string missing = NotRun(comparison);
   if (!missing.empty()) absl::StrAppend(&text, "\n## Not run\n\n", missing);
   const std::string processes = ProcessTable(comparison);

@@ -18,6 +18,10 @@ std::string ComparisonTable(const Comparison& comparison);
 // Returns a line on the bubble of each pipeline that is done.
 std::string BubbleLines(const Comparison& comparison);
 
+// Returns a line on what the primary of a run in one process carries, compared
+// with the other devices. Returns an empty string without such a run.
+std::string PrimaryLines(const Comparison& comparison);
+
 // Returns the whole report of a comparison in Markdown: the picture, the table
 // with notes, processes, hosts, and the exchanges that did not run.
 std::string ComparisonMarkdown(const Comparison& comparison);

@@ -15,10 +15,12 @@
 #include "common/job/rounds.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
+#include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/output_directory.h"
 #include "deploy/flags/run_files.h"
 #include "deploy/flags/thread_counts.h"
+#include "deploy/launch/in_process/in_process_launch.h"
 #include "deploy/launch/job/job_launch.h"
 #include "deploy/launch/plan/exchange_plan.h"
 #include "deploy/launch/plan/local_timing.h"
@@ -77,7 +79,9 @@ class Comparer {
       run.name = variant.name;
       run.servers = variant.servers;
       run.transport =
-          TransportName(variant.job, options.worker_device != "cpu");
+          variant.in_process
+              ? "one process"
+              : TransportName(variant.job, options.worker_device != "cpu");
       run.folder = variant.name;
       comparison.runs.push_back(std::move(run));
     }
@@ -128,14 +132,16 @@ class Comparer {
     const absl::StatusOr<std::string> metrics = ReadFile(
         absl::StrCat(launch.output, "/metrics.jsonl"), kMaxMetricsBytes);
     if (metrics.ok()) run.losses = ReadLosses(*metrics);
-    if (ended.status.ok()) ended.status = ReadRun(launch, &run);
+    if (ended.status.ok()) {
+      ended.status = ReadRun(launch, variant.in_process, &run);
+    }
     // Removes the model, because the models of all runs together could fill the
     // disk.
     std::error_code ignored;
     std::filesystem::remove_all(launch.output + "/final", ignored);
     if (ended.status.ok()) {
       run.state = ComparedRun::State::kDone;
-      DescribeHostsAfter(launch);
+      if (!variant.in_process) DescribeHostsAfter(launch);
     } else if (absl::IsCancelled(ended.status)) {
       run.state = ComparedRun::State::kStopped;
     } else {
@@ -158,15 +164,43 @@ class Comparer {
           launch.servers > 1 ? absl::StrCat(", ", launch.servers, " servers")
                              : ""));
     }
-    return RunJob(launch, signals_, &display);
+    if (!options_.variants.variants[number].in_process) {
+      return RunJob(launch, signals_, &display);
+    }
+    const absl::StatusOr<InProcessDevices> devices = ChooseDevices(launch);
+    if (!devices.ok()) return {devices.status(), kExitUsage};
+    ResetPeakMemory();
+    cpu_before_ = CpuSeconds();
+    return RunInProcess(launch, *devices, options_.sources, signals_, &display);
   }
 
-  static absl::Status ReadRun(const JobLaunch& launch, ComparedRun* run) {
-    TRIBUTARY_RETURN_IF_ERROR(AddPrediction(launch));
+  // A device for each worker. Servers use the CPU.
+  absl::StatusOr<InProcessDevices> ChooseDevices(const JobLaunch& launch) {
+    InProcessDevices devices;
+    const Gpus gpus = MachineGpus();
+    for (int64_t rank = 0; rank < launch.workers.most; ++rank) {
+      std::string remark;
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          const DeviceName device,
+          ChooseDevice(options_.worker_device, rank, gpus, &remark));
+      devices.workers.push_back(device);
+    }
+    return devices;
+  }
+
+  absl::Status ReadRun(const JobLaunch& launch, bool in_process,
+                       ComparedRun* run) {
+    // The prediction is for processes.
+    if (!in_process) TRIBUTARY_RETURN_IF_ERROR(AddPrediction(launch));
     TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::ordered_json summary,
                                ReadRunSummary(launch.output));
     TRIBUTARY_ASSIGN_OR_RETURN(run->figures,
                                ReadRunFigures(summary, run->losses));
+    if (in_process && !run->figures->processes.empty()) {
+      // The statistics are those of this process.
+      double& cpu = run->figures->processes[0].cpu_seconds;
+      cpu = std::max(0.0, cpu - cpu_before_);
+    }
     if (launch.job.parallel().has_pipeline()) {
       const PipelineShape shape =
           PipelineShapeOf(launch.job, static_cast<int>(launch.workers.most));
@@ -207,6 +241,7 @@ class Comparer {
   absl::optional<ExchangePlan> plan_;
   // True while all failed runs ended with kExitUsage.
   bool only_wrong_usage_ = true;
+  double cpu_before_ = 0;  // Of this process, before the run in it.
   ComparisonResult result_;
 };
 

@@ -11,6 +11,7 @@
 #include "deploy/tools/compare/comparison.h"
 #include "deploy/tools/compare/exchange_variants.h"
 #include "proto/job.pb.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 
@@ -22,7 +23,8 @@ struct ComparisonOptions {
   int threads = 1;                    // Compute threads of each worker.
   std::string server_device = "cpu";  // Not used by all-reduce.
   std::string worker_device = "cpu";
-  std::string output;  // Folder in which each run has a folder of its own.
+  TrainingSources sources;  // Of runs in this process.
+  std::string output;       // Folder in which each run has a folder of its own.
   bool overwrite = false;
   ProgressStyle progress = ProgressStyle::kNone;
 };

@@ -20,6 +20,7 @@ constexpr char kSynchronous[] = "synchronous";
 constexpr char kSynchronousSharded[] = "synchronous_sharded";
 constexpr char kAllReduce[] = "all_reduce";
 constexpr char kAllReduceSharded[] = "all_reduce_sharded";
+constexpr char kDataParallel[] = "data_parallel";
 constexpr char kPipeline[] = "pipeline";
 
 // The consistency modes, whose fields have the names of the exchanges.
@@ -41,6 +42,7 @@ absl::StatusOr<ExchangeVariant> MakeVariant(const JobSpec& job,
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateJob(variant.job));
   variant.job = ResolveJob(std::move(variant.job));
+  variant.in_process = name == kDataParallel;
   if (name == kSynchronousSharded) {
     if (servers < 2) {
       return absl::InvalidArgumentError("it needs --servers 2 or more");
@@ -64,7 +66,8 @@ const std::vector<std::string>& ExchangeNames() {
       all->push_back(modes->field(i)->name());
       if (all->back() == kSynchronous) all->push_back(kSynchronousSharded);
     }
-    all->insert(all->end(), {kAllReduce, kAllReduceSharded, kPipeline});
+    all->insert(all->end(),
+                {kAllReduce, kAllReduceSharded, kDataParallel, kPipeline});
     return all;
   }();
   return *names;
@@ -82,7 +85,8 @@ void SetExchange(const std::string& name, ExchangeSpec* exchange) {
   ParameterServerSpec* server = exchange->mutable_parameter_server();
   server->set_chunk_bytes(chunk_bytes);
   ConsistencySpec* consistency = server->mutable_consistency();
-  const bool synchronous = name == kSynchronousSharded || name == kPipeline;
+  const bool synchronous =
+      name == kSynchronousSharded || name == kDataParallel || name == kPipeline;
   const std::string mode = synchronous ? kSynchronous : name;
   const google::protobuf::FieldDescriptor* const field =
       ConsistencySpec::descriptor()->FindFieldByName(mode);

@@ -18,6 +18,8 @@ struct ExchangeVariant {
   // only the variant `pipeline` has.
   JobSpec job;
   int servers = 1;
+  // True if all servers and workers are threads of one process.
+  bool in_process = false;
 };
 
 // An exchange (one of ExchangeNames) that is not compared, because the job does
@@ -35,7 +37,8 @@ struct ExchangeVariants {
 // Returns the names of all ways to exchange gradients: the modes of
 // ConsistencySpec in proto/job.proto, all_reduce, synchronous_sharded
 // (synchronous with several servers), all_reduce_sharded (all_reduce with
-// shard_optimizer) and pipeline (synchronous with parallel.pipeline).
+// shard_optimizer), data_parallel (synchronous in one process, as PyTorch's
+// DataParallel) and pipeline (synchronous with parallel.pipeline).
 const std::vector<std::string>& ExchangeNames();
 
 // Selects the exchange `name`, one of ExchangeNames, in `*exchange`. Keeps the

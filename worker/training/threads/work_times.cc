@@ -13,10 +13,11 @@ WorkTimes::WorkTimes(const Rounds* rounds,
   }
 }
 
-void WorkTimes::CountMicroBatch(absl::Duration taken) {
+void WorkTimes::CountMicroBatch(absl::Duration taken, double cpu_seconds) {
   absl::MutexLock lock(&mu_);
   ++micro_batches_;
   micro_batch_time_ += taken;
+  micro_batch_cpu_seconds_ += cpu_seconds;
 }
 
 void WorkTimes::BeginTask(const Task& task, absl::Duration waited) {
@@ -78,6 +79,7 @@ Heartbeat WorkTimes::Progress() const {
   statistics->set_evaluation_seconds(seconds(Activity::kEvaluate));
   statistics->set_leaves(micro_batches_);
   statistics->set_leaf_seconds(absl::ToDoubleSeconds(micro_batch_time_));
+  statistics->set_leaf_cpu_seconds(micro_batch_cpu_seconds_);
   statistics->set_steps(steps_);
   return heartbeat;
 }

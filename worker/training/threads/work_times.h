@@ -37,8 +37,10 @@ class WorkTimes {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the task, which took `taken`. All compute threads must be idle.
   void EndTask(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
-  // Counts a micro-batch whose computation took `taken`.
-  void CountMicroBatch(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
+  // Counts a micro-batch whose computation took `taken`, and so much time of
+  // the CPU.
+  void CountMicroBatch(absl::Duration taken, double cpu_seconds)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns a heartbeat with the step, the phase and the statistics. The caller
   // sets the fields that this class does not know.
@@ -63,6 +65,7 @@ class WorkTimes {
   Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;
   TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
   absl::Duration micro_batch_time_ ABSL_GUARDED_BY(mu_);
+  double micro_batch_cpu_seconds_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t micro_batches_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
   // Newest round whose steps are included in steps_.

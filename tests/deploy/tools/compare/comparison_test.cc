@@ -59,6 +59,33 @@ TEST(ReadRunFiguresTest, TakesTheMeanOfTheWorkers) {
   EXPECT_EQ(figures->total_memory(), 10000);
 }
 
+TEST(ReadRunFiguresTest, DividesOneProcessAmongDevices) {
+  const auto figures = ReadRunFigures(ParseOrderedJson(R"({
+    "steps": 10, "seconds": 1, "processes": [
+      {"role": "server", "rank": 0, "pid": 7, "host": "a", "cpu_seconds": 10,
+       "bytes_sent": 100, "peak_memory_bytes": 1200,
+       "memory_account": {"weights": 200, "optimizer": 100, "program": 999}},
+      {"role": "worker", "rank": 0, "pid": 7, "host": "a", "cpu_seconds": 10,
+       "bytes_sent": 50, "peak_memory_bytes": 1200, "leaf_cpu_seconds": 3,
+       "memory_account": {"gradients": 150, "program": 999}},
+      {"role": "worker", "rank": 1, "pid": 7, "host": "a", "cpu_seconds": 10,
+       "bytes_sent": 50, "peak_memory_bytes": 1200, "leaf_cpu_seconds": 4,
+       "memory_account": {"gradients": 150, "program": 999}}]})"),
+                                      {});
+  ASSERT_TRUE(figures.ok()) << figures.status();
+  ASSERT_EQ(figures->processes.size(), 2u);
+  const ProcessFigures& primary = figures->processes[0];
+  EXPECT_EQ(primary.Name(), "device 0");
+  EXPECT_EQ(primary.bytes_sent, 15);
+  EXPECT_EQ(primary.peak_memory_bytes, 900);
+  EXPECT_EQ(primary.cpu_seconds, 6);
+  const ProcessFigures& other = figures->processes[1];
+  EXPECT_EQ(other.Name(), "device 1");
+  EXPECT_EQ(other.peak_memory_bytes, 300);
+  EXPECT_EQ(other.cpu_seconds, 4);
+  EXPECT_EQ(figures->total_memory(), 1200);
+}
+
 TEST(ReadRunFiguresTest, AnAllReduceDoesNotKnowItsWaiting) {
   std::string summary = kSummary;
   summary.replace(summary.find("parameter_server"), 16, "all_reduce");

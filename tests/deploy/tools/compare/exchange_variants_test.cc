@@ -106,8 +106,9 @@ TEST(ExchangeVariantsTest, SaysWhyItLeavesSomeOut) {
       MakeExchangeVariants(Job("exchange { wire_dtype: BFLOAT16 }"), {},
                            /*servers=*/1, /*workers=*/2);
   ASSERT_TRUE(halves.ok()) << halves.status();
-  EXPECT_THAT(Names(*halves), ElementsAre("synchronous", "stale_synchronous",
-                                          "asynchronous", "local_steps"));
+  EXPECT_THAT(Names(*halves),
+              ElementsAre("synchronous", "stale_synchronous", "asynchronous",
+                          "local_steps", "data_parallel"));
   ASSERT_EQ(halves->left_out.size(), 3u);
   EXPECT_EQ(halves->left_out[0].name, "synchronous_sharded");
   EXPECT_THAT(halves->left_out[0].reason, HasSubstr("--servers 2"));
@@ -119,7 +120,8 @@ TEST(ExchangeVariantsTest, SaysWhyItLeavesSomeOut) {
                            /*servers=*/2, /*workers=*/2);
   ASSERT_TRUE(compressed.ok()) << compressed.status();
   EXPECT_THAT(Names(*compressed),
-              ElementsAre("synchronous", "synchronous_sharded", "local_steps"));
+              ElementsAre("synchronous", "synchronous_sharded", "local_steps",
+                          "data_parallel"));
 
   const auto replicas = MakeExchangeVariants(Job("recovery { journal: true }"),
                                              {}, /*servers=*/2, /*workers=*/2);

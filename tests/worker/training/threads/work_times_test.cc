@@ -112,7 +112,7 @@ TEST_F(WorkTimesTest, CountsMicroBatchesFromAnyThread) {
   WorkTimes times(&rounds, clock_, /*threads=*/2);
   const auto count = [&] {
     for (int i = 0; i < 500; ++i) {
-      times.CountMicroBatch(absl::Milliseconds(250));
+      times.CountMicroBatch(absl::Milliseconds(250), 0.125);
     }
   };
   std::thread other(count);
@@ -120,6 +120,7 @@ TEST_F(WorkTimesTest, CountsMicroBatchesFromAnyThread) {
   other.join();
   EXPECT_EQ(times.Progress().statistics().leaves(), 1000);
   EXPECT_DOUBLE_EQ(times.Progress().statistics().leaf_seconds(), 250);
+  EXPECT_DOUBLE_EQ(times.Progress().statistics().leaf_cpu_seconds(), 125);
 }
 
 }  // namespace
