@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "deploy/commands/machine_load.h"
 #include "deploy/flags/environment.h"
 #include "worker/device/cuda/libraries/nvml.h"
 
@@ -19,6 +20,8 @@ struct MachineDevices {
   int cores = 1;  // Number of cores that this process may use.
   // Free memory of the host; nullopt if unknown.
   std::optional<int64_t> free_memory_bytes;
+  // What the machine and the processes of jobs do.
+  MachineReading load;
   // OK if CUDA can use at least one GPU; otherwise an error that states why it
   // cannot.
   absl::Status cuda;
@@ -32,9 +35,9 @@ struct MachineDevices {
   std::function<std::string(int64_t pid)> process_name;
 };
 
-// Formats one line for the CPU, one for each GPU, and one for each process on a
-// GPU. The line of a device begins with its name for --device, or with "-" for
-// a GPU that CUDA does not list.
+// Formats one line for the CPU, one for each process of a job, one for each
+// GPU, and one for each process on a GPU. The line of a device begins with its
+// name for --device, or with "-" for a GPU that CUDA does not list.
 std::string FormatDevices(const MachineDevices& devices);
 
 // Runs `tributary devices` with the arguments after the command's name. Returns

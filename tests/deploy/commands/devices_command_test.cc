@@ -47,6 +47,26 @@ TEST(Devices, ListsGpusAndWhoUsesThem) {
             "0000:86:00.0\n");
 }
 
+TEST(Devices, ListsProcessesOfJobsAndTemperatures) {
+  MachineDevices devices = Machine();
+  devices.load.busy_percent = 75;
+  devices.load.degrees = 48;
+  devices.load.processes = {{12, "tributary server", 3000000000, 40},
+                            {13, "python3 worker.py", 1500000000, {}}};
+  devices.cuda_bus_ids = {"0000:3b:00.0"};
+  devices.gpus = {Gpu("0000:3b:00.0")};
+  devices.gpus[0].degrees = 61;
+  EXPECT_EQ(FormatDevices(devices),
+            "device                   memory   busy  \n"
+            "cpu                64.0 GB free   75 %  16 cores, 48 C\n"
+            "                         3.0 GB   40 %  process 12: tributary "
+            "server\n"
+            "                         1.5 GB         process 13: python3 "
+            "worker.py\n"
+            "cuda:0      12.3 GB of 150.0 GB      -  NVIDIA H200, "
+            "0000:3b:00.0, 61 C\n");
+}
+
 TEST(Devices, SaysWhyThereIsNoGpu) {
   MachineDevices devices = Machine();
   devices.cores = 1;

@@ -38,6 +38,16 @@ def run(*arguments):
                           capture_output=True, cwd=FOLDER)
 
 
+def peak_memory(*arguments):
+    """Returns the largest resident memory of a command, in bytes."""
+    with subprocess.Popen([TRIBUTARY, *arguments], cwd=FOLDER,
+                          stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0, arguments
+    return 1024 * usage.ru_maxrss
+
+
 def train(name, job, *flags):
     with open(path(name + '.textproto'), 'w', encoding='utf-8') as file:
         file.write(job + TAIL)
@@ -435,6 +445,27 @@ class InferenceTest(unittest.TestCase):
             self.assertIn(file + ': ', result.stdout)
             flip(file)
         self.assertEqual(run('checkpoint', 'verify', 'whole').returncode, 0)
+
+    def test_trained_models_need_no_gradients_and_no_optimizer(self):
+        rows = np.random.default_rng(5).normal(size=(64, 32))
+        for name in ('wide.train.csv', 'wide.test.csv'):
+            write_table(name, rows, (rows.sum(axis=1) > 0).astype(int))
+        train('wide', 'name: "wide"\nmodel { mlp { hidden: 2048 hidden: 2048 } }\n'
+              'data { csv { train: "wide.train.csv" test: "wide.test.csv" } }\n')
+        train('writer', 'name: "writer"\nmodel { gpt { width: 512 heads: 4 layers: 2 } }\n'
+              'data { text { path: "wide.train.csv" } }\n')
+        write_table('wide.csv', rows, [None] * len(rows))
+        programs = peak_memory('devices')
+        for run_folder, commands in {
+                'wide': [('evaluate', 'wide'), ('predict', 'wide', '--data', 'wide.csv')],
+                'writer': [('sample', 'writer', '--prompt', '1', '--bytes', '10')]}.items():
+            weights = sum(array.nbytes for array in read_weights(run_folder).values())
+            self.assertGreater(weights, 10e6)
+            for command in commands:
+                with self.subTest(command):
+                    # The weights, and their file while it is read. A gradient and the
+                    # optimizer's state would be three times as much again.
+                    self.assertLess(peak_memory(*command) - programs, 3 * weights)
 
     def test_wrong_inputs(self):
         with open(path('narrow.csv'), 'w', encoding='utf-8') as file:

@@ -32,6 +32,7 @@ absl::StatusOr<Nvml> Bind() {
       {"nvmlDeviceGetPciInfo_v3", &nvml.DeviceGetPciInfo},
       {"nvmlDeviceGetMemoryInfo", &nvml.DeviceGetMemoryInfo},
       {"nvmlDeviceGetUtilizationRates", &nvml.DeviceGetUtilizationRates},
+      {"nvmlDeviceGetTemperature", &nvml.DeviceGetTemperature},
       {"nvmlDeviceGetComputeRunningProcesses_v3",
        &nvml.DeviceGetComputeRunningProcesses},
   }));
@@ -87,6 +88,10 @@ GpuReport ReadGpu(const Nvml& nvml, Nvml::Gpu gpu) {
   Nvml::Utilization utilization = {};
   if (nvml.DeviceGetUtilizationRates(gpu, &utilization) == kNvmlSuccess) {
     report.utilization_percent = static_cast<int>(utilization.gpu);
+  }
+  unsigned degrees = 0;
+  if (nvml.DeviceGetTemperature(gpu, /*sensor=*/0, &degrees) == kNvmlSuccess) {
+    report.degrees = static_cast<int>(degrees);
   }
   report.processes = ReadProcesses(nvml, gpu);
   return report;

@@ -28,6 +28,7 @@ struct GpuReport {
   // Utilization: the percentage of time during which the GPU computed, over
   // about the last second. nullopt if the driver does not report it.
   std::optional<int> utilization_percent;
+  std::optional<int> degrees;  // Celsius; nullopt if the driver does not tell.
   std::vector<GpuProcess> processes;  // Processes that compute on the GPU.
 };
 
@@ -62,6 +63,8 @@ struct Nvml {
   int (*DeviceGetPciInfo)(Gpu gpu, PciInfo* info);
   int (*DeviceGetMemoryInfo)(Gpu gpu, Memory* memory);
   int (*DeviceGetUtilizationRates)(Gpu gpu, Utilization* utilization);
+  // The only sensor is number 0.
+  int (*DeviceGetTemperature)(Gpu gpu, int sensor, unsigned* degrees);
   // On entry, *count is the capacity of `processes`; on return, it is the
   // number of processes.
   int (*DeviceGetComputeRunningProcesses)(Gpu gpu, unsigned* count,

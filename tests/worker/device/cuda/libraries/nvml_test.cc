@@ -66,6 +66,10 @@ Nvml NvmlFunctions() {
     *rates = {80, 20};
     return nvml_driver.tells_little ? kNotSupported : kNvmlSuccess;
   };
+  nvml.DeviceGetTemperature = [](Nvml::Gpu, int, unsigned* degrees) {
+    *degrees = 61;
+    return nvml_driver.tells_little ? kNotSupported : kNvmlSuccess;
+  };
   nvml.DeviceGetComputeRunningProcesses = [](Nvml::Gpu, unsigned* count,
                                              Nvml::Process* processes) {
     const unsigned room = *count;
@@ -96,6 +100,7 @@ TEST_F(NvmlTest, ReadsWhatTheDriverTells) {
   EXPECT_EQ(gpu.memory_bytes, 1000);
   EXPECT_EQ(gpu.used_bytes, 600);
   EXPECT_EQ(gpu.utilization_percent, 80);
+  EXPECT_EQ(gpu.degrees, 61);
   ASSERT_EQ(gpu.processes.size(), 2u);
   EXPECT_EQ(gpu.processes[0].pid, 10);
   EXPECT_EQ(gpu.processes[0].memory_bytes, 500);
