@@ -43,13 +43,14 @@ class MachineLoadTest : public testing::Test {
 TEST_F(MachineLoadTest, ComputesUseBetweenReadings) {
   MachineLoad load(root_);
   WriteCpu(100, 300);
-  WriteProcess(12, std::string("/usr/bin/tributary\0worker\0--rank", 32), 50);
+  WriteProcess(4000012, std::string("/usr/bin/tributary\0worker\0--rank", 32),
+               50);
   const MachineReading first = load.Read(now_);
   EXPECT_FALSE(first.busy_percent.has_value());
   ASSERT_EQ(first.processes.size(), 1u);
   EXPECT_FALSE(first.processes[0].cpu_percent.has_value());
   WriteCpu(175, 325);
-  WriteProcess(12, std::string("/usr/bin/tributary\0worker\0--rank", 32),
+  WriteProcess(4000012, std::string("/usr/bin/tributary\0worker\0--rank", 32),
                50 + 3 * static_cast<int>(sysconf(_SC_CLK_TCK)));
   const MachineReading second = load.Read(now_ + absl::Seconds(2));
   EXPECT_EQ(second.busy_percent, 75);
@@ -61,13 +62,13 @@ TEST_F(MachineLoadTest, ComputesUseBetweenReadings) {
 
 TEST_F(MachineLoadTest, KnowsWorkersOfOtherPrograms) {
   MachineLoad load(root_);
-  WriteProcess(7, std::string("python3\0mine.py", 15), 1);
-  WriteProcess(8, std::string("python3\0other.py", 16), 1);
-  Write("/proc/7/environ",
+  WriteProcess(4000007, std::string("python3\0mine.py", 15), 1);
+  WriteProcess(4000008, std::string("python3\0other.py", 16), 1);
+  Write("/proc/4000007/environ",
         std::string("HOME=/\0TRIBUTARY_COORDINATOR=a:1\0", 34));
   const MachineReading reading = load.Read(now_);
   ASSERT_EQ(reading.processes.size(), 1u);
-  EXPECT_EQ(reading.processes[0].pid, 7);
+  EXPECT_EQ(reading.processes[0].pid, 4000007);
   EXPECT_EQ(reading.processes[0].name, "python3 mine.py");
 }
 
