@@ -21,8 +21,8 @@ namespace {
 // processes of a host share.
 constexpr int64_t kProgramBytes = 16 << 20;
 
-// Copies of its state that a server with in-memory replicas holds: the newest
-// two of its own, which are being sent, and of the state of another server.
+// Copies of the state of a server that in-memory replicas take, its own that
+// are being sent and those of another server. Measured.
 constexpr int kReplicaCopies = 4;
 
 int SlotsOf(const OptimizerSpec& spec) {

@@ -15,7 +15,6 @@
 #include "common/job/rounds.h"
 #include "common/os/process.h"
 #include "common/plan/bandwidth.h"
-#include "common/plan/memory_account.h"
 #include "deploy/commands/server_command.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
@@ -23,6 +22,7 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/launch/plan/exchange_plan.h"
 #include "deploy/launch/plan/local_timing.h"
+#include "deploy/launch/plan/memory_fit.h"
 #include "deploy/launch/plan/pipeline_inputs.h"
 #include "deploy/launch/plan/pipeline_plan.h"
 #include "deploy/launch/plan/pipeline_report.h"
@@ -30,7 +30,6 @@
 #include "nlohmann/json.hpp"
 #include "worker/training/training_setup.h"
 #include "worker/training/training_sources.h"
-#include "worker/training/worker_account.h"
 
 namespace tributary {
 namespace {
@@ -168,18 +167,20 @@ absl::Status Measure(const CommandLine& line, const PlanFlags& flags,
     inputs->micro_batch = EvenProfile(1e-3 * flags.compute_ms / Turns(*inputs),
                                       inputs->chunk_elements);
   }
-  // Processes on hosts of their own share no memory.
-  const ArenaLayout& layout = setup->layout();
-  inputs->server_memory =
-      ServerMemory({inputs->job, layout.arena_elements() / inputs->servers,
-                    inputs->workers, /*shares_memory=*/false});
-  WorkerShare share;
-  share.micro_batches = static_cast<int>(
-      StepsAtOnce(inputs->job, inputs->workers) > 1 ? micro_batches : useful);
-  share.workers = inputs->workers;
-  share.shares_memory = false;
-  inputs->worker_memory = AccountOf(*setup, /*runner=*/nullptr, share).host;
-  return MeasurePass(layout, inputs->workers, inputs);
+  FitInputs hosts;
+  hosts.job = inputs->job;
+  hosts.workers = inputs->workers;
+  hosts.servers = inputs->servers;
+  hosts.threads = inputs->threads;
+  hosts.one_host = false;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const HostMemory memory,
+      PlanHostMemory(hosts, setup->data().info(), setup->data_bytes(),
+                     setup->facts().evaluation_pieces() > 0,
+                     setup->device(/*thread=*/0), sources));
+  inputs->server_memory = memory.server;
+  inputs->worker_memory = memory.worker;
+  return MeasurePass(setup->layout(), inputs->workers, inputs);
 }
 
 // Measures the layers of a pipeline.

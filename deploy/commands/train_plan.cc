@@ -246,15 +246,17 @@ absl::Status Fit(const TrainFlags& flags, bool on_cluster,
         "Tributary; leave it out ",
         on_cluster ? "in an allocation of Slurm" : "with --worker-command"));
   }
-  const absl::StatusOr<JobSpec> recorded =
-      LoadJob(absl::StrCat(plan->job.output().directory(), "/job.textproto"));
-  if (!flags.launch.resume.empty() && recorded.ok()) {
-    // What the first run has chosen decides the result.
-    *plan->job.mutable_batch() = recorded->batch();
-    *plan->job.mutable_evaluation() = recorded->evaluation();
-    *plan->job.mutable_parallel() = recorded->parallel();
-    plan->job.set_precision(recorded->precision());
-    return absl::OkStatus();
+  if (!flags.launch.resume.empty()) {
+    // What the first run has chosen decides the result. The numbers of threads
+    // and workers do not, and are chosen again.
+    const absl::StatusOr<JobSpec> recorded =
+        LoadJob(absl::StrCat(plan->job.output().directory(), "/job.textproto"));
+    if (recorded.ok()) {
+      *plan->job.mutable_batch() = recorded->batch();
+      *plan->job.mutable_evaluation() = recorded->evaluation();
+      *plan->job.mutable_parallel() = recorded->parallel();
+      plan->job.set_precision(recorded->precision());
+    }
   }
   const absl::Cleanup leave = [&device] {
     if (device.kind == DeviceName::Kind::kCuda) LeaveCuda(device.ordinal);
@@ -267,6 +269,7 @@ absl::Status Fit(const TrainFlags& flags, bool on_cluster,
   inputs.servers = plan->servers;
   inputs.threads = plan->threads;
   inputs.one_process = flags.in_process;
+  inputs.fixed_workers = !flags.devices.empty();
   inputs.devices = flags.device == FormatDeviceName(device)
                        ? 1
                        : CountCudaDevices().value_or(1);

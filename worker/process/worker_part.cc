@@ -43,6 +43,7 @@ WorkerPart::WorkerPart(const WorkerOptions& options, const Admission& admission,
       beat_(beat),
       stay_(stay),
       trace_(MakeTrace(admission.job(), membership)),
+      threads_(setup->threads()),
       micro_batches_(
           static_cast<int>(admission.job().batch().micro_batches())) {}
 
@@ -64,6 +65,7 @@ ProcessStatistics WorkerPart::Statistics(const Trainer& trainer,
   const auto all = static_cast<int>(admission_.job().batch().micro_batches());
   WorkerShare share;
   share.micro_batches = micro_batches_;
+  share.threads = threads_;
   // In an all-reduce, the members agree on their micro-batches.
   if (setup_->traits().fixed_members && statistics.steps() > 0) {
     share.micro_batches = static_cast<int>(

@@ -73,6 +73,7 @@ class WorkerPart {
   const std::unique_ptr<TraceSender> trace_;  // Null if no step is traced.
   bool trace_begun_ = false;
   const ProcessMeter meter_;
+  const int threads_;               // At the start.
   std::atomic<int> micro_batches_;  // Of the newest assignment.
   bool notified_ = false;           // The first step has been announced.
   std::unique_ptr<Pulse> pulse_;

@@ -11,7 +11,7 @@ WorkerAccount AccountOf(const TrainingSetup& setup, const TaskRunner* runner,
   WorkerLoad load = {setup.job()};
   load.elements = setup.layout().arena_elements();
   load.workers = share.workers;
-  load.threads = setup.threads();
+  load.threads = share.threads;
   load.micro_batches = share.micro_batches;
   load.shares_memory = share.shares_memory;
   load.activation_bytes = own_memory ? 0 : thread.activations;
@@ -27,7 +27,7 @@ WorkerAccount AccountOf(const TrainingSetup& setup, const TaskRunner* runner,
     account.host.set_activations(parts.activations());
   }
   if (!own_memory) return account;
-  const int threads = setup.threads();
+  const int threads = share.threads;
   MemoryAccount& device = account.device.emplace();
   device.set_weights(threads * thread.weights);
   device.set_gradients(threads * thread.gradients);

@@ -19,13 +19,15 @@ struct WorkerAccount {
 // What a worker does in a step.
 struct WorkerShare {
   int micro_batches = 1;
+  // Compute threads; those of the setup may be released at any time.
+  int threads = 1;
   int workers = 1;
   // True if the worker reads the weights in memory that a server shares.
   bool shares_memory = true;
 };
 
 // Returns the memory that the worker of `setup` needs at most. `runner` is
-// Trainer::runner.
+// Trainer::runner. May be called by any thread.
 WorkerAccount AccountOf(const TrainingSetup& setup, const TaskRunner* runner,
                         const WorkerShare& share);
 

@@ -144,7 +144,8 @@ class Fitter {
     std::vector<std::pair<int64_t, int>> processes = {
         {inputs_.workers, inputs_.threads}};
     if (inputs_.threads > 1) processes.push_back({inputs_.workers, 1});
-    if (inputs_.workers > 1 && !inputs_.job.parallel().has_pipeline() &&
+    if (inputs_.workers > 1 && !inputs_.fixed_workers &&
+        !inputs_.job.parallel().has_pipeline() &&
         ResolveExchange(inputs_.job).kind != ExchangeKind::kAsynchronous) {
       processes.push_back({1, 1});
     }
@@ -268,7 +269,8 @@ absl::StatusOr<HostMemory> PlanHostMemory(const FitInputs& inputs,
   memory.server =
       ServerMemory({job, (elements + inputs.servers - 1) / inputs.servers,
                     static_cast<int>(inputs.workers),
-                    SharesMemory(job, SharedPart::kGradients) && !sharded});
+                    inputs.one_host && !sharded &&
+                        SharesMemory(job, SharedPart::kGradients)});
   WorkerLoad load = {job};
   load.elements = elements;
   load.workers = static_cast<int>(inputs.workers);
@@ -277,7 +279,8 @@ absl::StatusOr<HostMemory> PlanHostMemory(const FitInputs& inputs,
       traits.whole_batches
           ? micro_batches
           : (micro_batches + inputs.workers - 1) / inputs.workers;
-  load.shares_memory = SharesMemory(job, SharedPart::kWeights);
+  load.shares_memory =
+      inputs.one_host && SharesMemory(job, SharedPart::kWeights);
   load.data_bytes = data_bytes;
   if (!device->has_own_memory()) {
     load.activation_bytes = model.activation_bytes;

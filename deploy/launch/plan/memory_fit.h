@@ -17,13 +17,15 @@
 
 namespace tributary {
 
-// A job and its processes on one machine.
+// A job and its processes.
 struct FitInputs {
   JobSpec job;  // The resolved job.
   int64_t workers = 1;
   int servers = 1;
-  int threads = 1;           // Compute threads of each worker.
-  bool one_process = false;  // All of them are threads of one process.
+  int threads = 1;             // Compute threads of each worker.
+  bool one_host = true;        // False: each process has a host of its own.
+  bool one_process = false;    // All of them are threads of one process.
+  bool fixed_workers = false;  // The user has named a device for each worker.
   // The number of devices of the same kind as the one that is passed, which
   // the workers share. Not used for CPUs.
   int64_t devices = 1;
