@@ -68,7 +68,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
           {"train JOB.textproto --in-process --devices cuda:0,cuda:1",
            "Train in this process, with one worker on each GPU."},
           {"train JOB.textproto --fit",
-           "Train with as little a change of the job as memory allows."},
+           "Change the job as little as possible so that it fits into memory."},
           {"train --resume runs/mine",
            "Resume that run from its latest checkpoint."},
           {"train JOB.textproto --print-config",
@@ -106,8 +106,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(TrainFlags* flags) {
                 &flags->devices);
   line->AddSwitch(
       "fit",
-      "Change the job so that it fits into the memory that is free on this "
-      "machine, as little as possible: with more micro-batches, recomputed "
+      "Change the job as little as possible so that it fits into the memory "
+      "that is free on this machine: with more micro-batches, recomputed "
       "activations, fewer threads and workers, sharded weights or bfloat16. "
       "Prints the flags that choose the same.",
       &flags->fit);

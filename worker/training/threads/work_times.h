@@ -37,8 +37,8 @@ class WorkTimes {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the task, which took `taken`. All compute threads must be idle.
   void EndTask(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
-  // Counts a micro-batch whose computation took `taken`, and so much time of
-  // the CPU.
+  // Counts a micro-batch whose computation took `taken`, and `cpu_seconds` of
+  // CPU time.
   void CountMicroBatch(absl::Duration taken, double cpu_seconds)
       ABSL_LOCKS_EXCLUDED(mu_);
 
