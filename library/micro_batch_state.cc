@@ -147,11 +147,27 @@ void MicroBatchState::SetSampleCount(int64_t count) {
   }
 }
 
+void MicroBatchState::SetLearningRate(double rate) {
+  if (!Open("SetLearningRate")) return;
+  if (backward_) {
+    Refuse(
+        "SetLearningRate was called after Ready or Add; the learning rate is "
+        "sent with the gradients, so call it before");
+  } else {
+    learning_rate_ = rate;
+  }
+}
+
 void MicroBatchState::BeginBackward() {
   if (std::exchange(backward_, true) || aborted_) return;
   aborted_ = !work_->weights->Await(0, layout_->arena_elements());
   if (aborted_) return;
   if (sample_count_ >= 0) work_->gradients->SetSampleCount(sample_count_);
+  if (learning_rate_.has_value()) {
+    const absl::Status stated =
+        work_->gradients->SetLearningRate(*learning_rate_);
+    if (!stated.ok()) Refuse(stated.message());
+  }
   work_->observer->OnPhase(StepObserver::Phase::kBackward);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class MicroBatchState {
   absl::Span<float> gradient(int parameter);
   void* gpu_stream() const { return gpu_stream_; }
   void SetSampleCount(int64_t count);
+  void SetLearningRate(double rate);
   void Ready(int parameter);
   void Add(int parameter, absl::Span<const float> values);
   void Finish(double loss_sum);
@@ -96,6 +98,8 @@ class MicroBatchState {
   bool backward_ = false;  // True once Ready or Add was called.
   // Argument of SetSampleCount; -1 if it was not called.
   int64_t sample_count_ = -1;
+  // Argument of SetLearningRate; absent if it was not called.
+  std::optional<double> learning_rate_;
   // True for each parameter whose weights have arrived.
   std::vector<bool> arrived_;
   std::vector<bool> ready_;  // True for each parameter whose gradient is ready.

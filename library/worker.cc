@@ -75,6 +75,7 @@ void* MicroBatch::gpu_stream() const { return state_->gpu_stream(); }
 void MicroBatch::SetSampleCount(int64_t count) {
   state_->SetSampleCount(count);
 }
+void MicroBatch::SetLearningRate(double rate) { state_->SetLearningRate(rate); }
 void MicroBatch::Ready(int parameter) { state_->Ready(parameter); }
 void MicroBatch::Add(int parameter, absl::Span<const float> values) {
   state_->Add(parameter, values);
@@ -153,6 +154,12 @@ absl::Status Worker::Declare(
     const std::vector<ParameterDeclaration>& parameters) {
   return session_->Declare(parameters);
 }
+void Worker::KeepLastWeights() { session_->KeepLastWeights(); }
+absl::Span<const float> Worker::LastWeights(int parameter) const {
+  return session_->LastWeights(parameter);
+}
+int Worker::rank() const { return session_->rank(); }
+int Worker::workers() const { return session_->workers(); }
 Step* Worker::NextStep() { return session_->NextStep(); }
 absl::Status Worker::status() const { return session_->status(); }
 void Worker::Stop() { session_->Stop(); }

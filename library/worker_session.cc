@@ -1,5 +1,6 @@
 #include "library/worker_session.h"
 
+#include <google/protobuf/util/json_util.h>
 #include <sys/mman.h>
 
 #include <string>
@@ -50,6 +51,10 @@ JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
   info.fingerprint = data.fingerprint();
   info.batch = job.batch().global();
   info.micro_batches = static_cast<int>(job.batch().micro_batches());
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  // It can fail only for messages of types that a job does not contain.
+  (void)google::protobuf::util::MessageToJsonString(job, &info.spec, options);
   return info;
 }
 
@@ -65,6 +70,10 @@ WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
   // A wait of NCCL's operations for other workers must not delay the program's
   // own operations; see CheckHardwareQueues.
   process.load_nccl = nullptr;
+  process.on_admitted = [this](int rank, int workers) {
+    rank_ = rank;
+    workers_ = workers;
+  };
   process.log = log_.get();
   thread_ = Thread([this, process = std::move(process)] {
     const absl::Status end = RunWorker(process, &shutdown_);
@@ -104,6 +113,10 @@ TrainingSources WorkerSession::Sources() {
   sources.queues_micro_batches = true;
   sources.pin = [this](void* memory, size_t bytes) {
     return Pin(memory, bytes);
+  };
+  sources.on_last_weights = [this](absl::Span<const float> weights) {
+    if (!keeps_last_weights_) return;
+    last_weights_.assign(weights.begin(), weights.end());
   };
   // The program's memory is not known.
   sources.plan_model = [](const ModelSpec&, const DataInfo&, int64_t,
@@ -244,6 +257,16 @@ Work* WorkerSession::AwaitWorkOfStep(bool evaluates) {
   }
   item_taken_ = true;
   return work;
+}
+
+absl::Span<const float> WorkerSession::LastWeights(int parameter) const {
+  const auto& places = declared_->layout().parameters();
+  if (!ended() || last_weights_.empty() || parameter < 0 ||
+      parameter >= static_cast<int>(places.size())) {
+    return {};
+  }
+  return absl::MakeConstSpan(last_weights_)
+      .subspan(places[parameter].offset, places[parameter].size);
 }
 
 absl::Status WorkerSession::status() const {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/shutdown.h"
 #include "common/base/thread.h"
@@ -50,6 +51,10 @@ class WorkerSession {
   absl::Status UseGpu(int gpu);
   absl::Status PinForGpu(int gpu);
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
+  void KeepLastWeights() { keeps_last_weights_ = true; }
+  absl::Span<const float> LastWeights(int parameter) const;
+  int rank() const { return rank_; }
+  int workers() const { return workers_; }
   Step* NextStep();
   int64_t step_number() const { return step_number_; }
   MicroBatch* NextMicroBatch();
@@ -98,6 +103,13 @@ class WorkerSession {
   std::optional<int> gpu_;
   PinMemory pin_for_gpu_;
   std::atomic<bool> warned_of_pinning_ = false;
+  // Set by the threads of RunWorker.
+  std::atomic<int> rank_ = 0;
+  std::atomic<int> workers_ = 1;
+  std::atomic<bool> keeps_last_weights_ = false;
+  // The arena of the job's last weights, if it is kept. Set by the threads of
+  // RunWorker, and read by the program's thread after handover_.ended().
+  std::vector<float> last_weights_;
 
   // The fields below are used by the program's thread only.
   JobInfo job_;

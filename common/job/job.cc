@@ -1,10 +1,13 @@
 #include "common/job/job.h"
 
 #include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -41,12 +44,28 @@ int64_t DefaultMicroBatches(int64_t global_batch) {
   return count;
 }
 
+// A job in JSON: the names of fields are those of job.proto.
+absl::StatusOr<JobSpec> ParseJson(absl::string_view text,
+                                  absl::string_view file_name) {
+  JobSpec job;
+  const auto parsed =
+      google::protobuf::util::JsonStringToMessage(std::string(text), &job);
+  if (parsed.ok()) return job;
+  std::string message(parsed.message());
+  message.resize(message.find_last_not_of(" \n.") + 1);
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return absl::InvalidArgumentError(absl::StrCat(file_name, ": ", message));
+}
+
 }  // namespace
 
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
                                  absl::string_view file_name) {
   // The UTF-8 byte order mark, which some editors write.
   absl::ConsumePrefix(&text, "\xEF\xBB\xBF");
+  if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) {
+    return ParseJson(text, file_name);
+  }
   FirstError errors(text);
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);

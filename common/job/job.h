@@ -20,7 +20,8 @@
 
 namespace tributary {
 
-// Parses protobuf text. Returns InvalidArgument if `text` is malformed; the
+// Parses protobuf text or, if it begins with a brace, JSON with the names of
+// the .proto file. Returns InvalidArgument if `text` is malformed; the
 // message begins with `file_name` and, if the error has a position, line and
 // column: "job.textproto:12:5: ...". Does not validate the job, so that
 // overrides can be applied first.

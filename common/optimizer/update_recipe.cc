@@ -17,14 +17,15 @@ float GradientScale(int64_t sample_count, double clip_norm, double norm) {
   return static_cast<float>(mean * (clip_norm / (norm + 1e-6)));
 }
 
-UpdateStep UpdateRecipe::At(int64_t number, int64_t sample_count,
-                            double norm) const {
+UpdateStep UpdateRecipe::At(int64_t number, int64_t sample_count, double norm,
+                            const std::optional<double>& learning_rate) const {
   const int64_t divisor = std::max<int64_t>(sample_count, 1);
   UpdateStep step;
   step.gradient_scale = GradientScale(divisor, job_.clip_norm(), norm);
   step.statistics_scale =
       static_cast<float>(statistics_rate_ / static_cast<double>(divisor));
-  step.learning_rate = LearningRateAt(job_, steps_, number);
+  step.learning_rate =
+      learning_rate.value_or(LearningRateAt(job_, steps_, number));
   step.number = number;
   return step;
 }

@@ -4,6 +4,7 @@
 #define TRIBUTARY_COMMON_OPTIMIZER_UPDATE_RECIPE_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
@@ -31,8 +32,11 @@ class UpdateRecipe {
   // Returns the parameters of the update of step `number`, counted from 0, for
   // a batch of `sample_count` samples or tokens; a `sample_count` of 0 counts
   // as 1. `norm` is the norm of the mean gradient, which is used only if the
-  // job clips gradients.
-  UpdateStep At(int64_t number, int64_t sample_count, double norm) const;
+  // job clips gradients. `learning_rate` takes the place of the rate of the
+  // job's schedule, if it is present.
+  UpdateStep At(
+      int64_t number, int64_t sample_count, double norm,
+      const std::optional<double>& learning_rate = std::nullopt) const;
 
   // Returns true if the job skips a step whose gradient has this norm:
   // on_nonfinite is SKIP, and the norm is infinite or NaN. A skipped step

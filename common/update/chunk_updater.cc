@@ -135,7 +135,8 @@ const ChunkPass::Arguments& ChunkUpdater::BeginUpdate(double norm) {
   }
   ChunkPass::Arguments& pass = run_.arguments;
   pass.sum = &update_.sum;
-  pass.step = settings_.recipe->At(version, update_.sum.sample_count(), norm);
+  pass.step = settings_.recipe->At(version, update_.sum.sample_count(), norm,
+                                   stated_rate());
   pass.step.learning_rate /= update_.learning_rate_divisor;
   pass.next = &next;
   pass.streams = settings_.streams;

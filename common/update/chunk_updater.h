@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
+#include "common/optimizer/stated_rates.h"
 #include "common/optimizer/update_recipe.h"
 #include "common/parameters/memory_view.h"
 #include "common/parameters/snapshot.h"
@@ -63,6 +64,8 @@ class ChunkUpdater {
     int slots = 0;             // Number of the optimizer's slots.
     int64_t attempt = 1;
     const UpdateRecipe* recipe = nullptr;
+    // The rates that workers state; null if they cannot.
+    const StatedRates* rates = nullptr;
     BufferPool* buffers = nullptr;  // With room for any chunk.
     BufferPool* halves = nullptr;   // Half the size, for weights as 16 bits.
     bool shares_device = false;     // True if ChunkPasses::share is not null.
@@ -85,6 +88,11 @@ class ChunkUpdater {
   // Returns the update of the current step. Constant from the call that ends
   // kCollecting until Publish.
   const ChunkUpdate& update() const { return update_; }
+  // Returns the learning rate that workers have stated for the current step.
+  std::optional<double> stated_rate() const {
+    if (settings_.rates == nullptr) return std::nullopt;
+    return settings_.rates->Of(update_.step);
+  }
   State state() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the newest version, or -1 if the chunk has no weights yet.
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);

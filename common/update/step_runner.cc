@@ -119,6 +119,9 @@ void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
     if (nonfinite.has_value()) {
       *open.sums.add_nonfinite() = *std::move(nonfinite);
     }
+    if (const std::optional<double> rate = chunk.stated_rate()) {
+      open.sums.set_learning_rate(*rate);
+    }
     if (chunk.number() == 0) {
       open.sums.set_loss_sum(sum.loss_sum());
       open.sums.set_nonfinite_loss_contributor(

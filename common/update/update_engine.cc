@@ -92,6 +92,7 @@ ChunkUpdater::Settings UpdateEngine::ChunkSettings() {
   settings.slots = optimizer_->slots();
   settings.attempt = options_.attempt;
   settings.recipe = &recipe_;
+  settings.rates = &rates_;
   settings.buffers = memory_.buffers();
   settings.halves = memory_.halves();
   settings.shares_device = memory_.device_share() != nullptr;
@@ -180,6 +181,13 @@ void UpdateEngine::Revoke(int64_t incarnation) {
 absl::Status UpdateEngine::AddContribution(int number, NodeSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   TRIBUTARY_RETURN_IF_ERROR(check_.Check(number, sum));
+  if (sum.learning_rate.has_value()) {
+    if (traits_.local_sgd) {
+      return absl::InvalidArgumentError(
+          "learning_rate in consistency mode local_steps");
+    }
+    TRIBUTARY_RETURN_IF_ERROR(rates_.Add(sum.step, *sum.learning_rate));
+  }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   ChunkUpdater* const chunk = dense_.Find(number);
   TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,

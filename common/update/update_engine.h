@@ -240,6 +240,7 @@ class UpdateEngine {
   // Chunks of dense parameters: all chunks, in the order of chunk_numbers_.
   ChunkGroup dense_;
   UpdateMemory memory_;
+  StatedRates rates_;
   ChunkUpdater::Settings settings_;
   StepRunner runner_;
 

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. Every incompatible change increments it. */
-#define TRIBUTARY_C_API_VERSION 2
+#define TRIBUTARY_C_API_VERSION 3
 
 /* Handles. A worker is valid until tributary_worker_free. A step is valid until
  * the next call of tributary_worker_next_step. A micro-batch or a piece is
@@ -71,6 +71,7 @@ typedef struct tributary_job {
   uint64_t fingerprint;
   int64_t batch;
   int64_t micro_batches;
+  const char* spec;
 } tributary_job;
 
 /* Values of tributary_parameter.group. They equal the values of
@@ -142,6 +143,16 @@ int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
 int32_t tributary_worker_declare(tributary_worker* worker,
                                  const tributary_parameter* parameters,
                                  size_t count, tributary_error* error);
+/* These functions call Worker::rank, Worker::workers and
+ * Worker::KeepLastWeights. */
+int32_t tributary_worker_rank(const tributary_worker* worker);
+int32_t tributary_worker_workers(const tributary_worker* worker);
+void tributary_worker_keep_last_weights(tributary_worker* worker);
+/* Writes the address of the last weights of each parameter (see
+ * Worker::LastWeights) to `weights`, an array with one element for each
+ * parameter. Returns 1, or 0 if there are none. */
+int32_t tributary_worker_last_weights(const tributary_worker* worker,
+                                      const float** weights);
 /* Calls Worker::NextStep. Returns null when the job has ended for this
  * worker. */
 tributary_step* tributary_worker_next_step(tributary_worker* worker);
@@ -173,10 +184,12 @@ int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
 /* Returns MicroBatch::gpu_stream. */
 void* tributary_micro_batch_gpu_stream(
     const tributary_micro_batch* micro_batch);
-/* These functions call MicroBatch::SetSampleCount, MicroBatch::Ready and
- * MicroBatch::Finish. */
+/* These functions call MicroBatch::SetSampleCount,
+ * MicroBatch::SetLearningRate, MicroBatch::Ready and MicroBatch::Finish. */
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count);
+void tributary_micro_batch_set_learning_rate(tributary_micro_batch* micro_batch,
+                                             double rate);
 void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
                                  int32_t parameter);
 void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,

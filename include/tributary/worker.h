@@ -102,6 +102,9 @@ struct JobInfo {
   // which a batch is divided.
   int64_t batch = 0;
   int micro_batches = 0;
+  // The job (JobSpec in proto/job.proto, without default values) as JSON, with
+  // the names of the .proto file.
+  std::string spec;
 };
 
 // One micro-batch: some samples, the weights, and memory for the gradients. The
@@ -144,6 +147,11 @@ class MicroBatch {
   // do. The servers divide the sum of the gradients of a step by the sum of the
   // counts of its micro-batches. Call it before the first Ready or Add.
   void SetSampleCount(int64_t count);
+  // States the learning rate of the step, at least 0, which takes the place of
+  // that of the job's schedule. Programs that state it must do so in all
+  // micro-batches of a step, with the same rate in all workers. Call it before
+  // the first Ready or Add. Not in consistency mode `local_steps`.
+  void SetLearningRate(double rate);
   // States that gradient(parameter) is final. The program must not write to it
   // afterwards. Gradients are sent from the last parameter to the first, so
   // gradients that become ready in this order are sent while the program
@@ -334,6 +342,22 @@ class Worker {
   // invalid declaration, after which Declare may be called again, and
   // FailedPrecondition after an earlier success.
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
+
+  // Makes the worker keep the weights that the job ends with for LastWeights,
+  // in memory of their size. Must be called before NextStep.
+  void KeepLastWeights();
+  // After NextStep has returned null and status() is OK: returns a parameter's
+  // values after the last step of the job, in host memory. Valid as long as
+  // this object. Returns an empty span if KeepLastWeights was not called, or if
+  // the job ended before this worker received its weights.
+  absl::Span<const float> LastWeights(int parameter) const;
+
+  // Returns the worker's number in the job, from 0, which it keeps for as long
+  // as it takes part. Another worker may get the number of a lost worker.
+  int rank() const;
+  // Returns the number of workers with which the job has begun. Others may have
+  // joined or left.
+  int workers() const;
 
   // Blocks until there is work and returns it. The result is valid until the
   // next call. Returns null when the job has ended for this worker; status()

@@ -166,7 +166,8 @@ void tributary_worker_get_job(const tributary_worker* worker,
   const tributary::JobInfo& info = worker->worker->job();
   *job = {info.name.c_str(), info.model.c_str(), info.config.c_str(),
           info.seed,         info.train_samples, info.evaluation_samples,
-          info.fingerprint,  info.batch,         info.micro_batches};
+          info.fingerprint,  info.batch,         info.micro_batches,
+          info.spec.c_str()};
 }
 
 int32_t tributary_worker_use_gpu(tributary_worker* worker, int32_t gpu,
@@ -189,6 +190,27 @@ int32_t tributary_worker_declare(tributary_worker* worker,
   const absl::Status declared = worker->worker->Declare(declarations);
   if (declared.ok()) worker->parameters = static_cast<int>(count);
   return Report(declared, error);
+}
+
+int32_t tributary_worker_rank(const tributary_worker* worker) {
+  return worker->worker->rank();
+}
+
+int32_t tributary_worker_workers(const tributary_worker* worker) {
+  return worker->worker->workers();
+}
+
+void tributary_worker_keep_last_weights(tributary_worker* worker) {
+  worker->worker->KeepLastWeights();
+}
+
+int32_t tributary_worker_last_weights(const tributary_worker* worker,
+                                      const float** weights) {
+  for (int i = 0; i < worker->parameters; ++i) {
+    weights[i] = worker->worker->LastWeights(i).data();
+    if (weights[i] == nullptr) return 0;
+  }
+  return 1;
 }
 
 tributary_step* tributary_worker_next_step(tributary_worker* worker) {
@@ -251,6 +273,11 @@ void* tributary_micro_batch_gpu_stream(
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count) {
   micro_batch->item->SetSampleCount(count);
+}
+
+void tributary_micro_batch_set_learning_rate(
+    tributary_micro_batch* micro_batch, double rate) {
+  micro_batch->item->SetLearningRate(rate);
 }
 
 void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,

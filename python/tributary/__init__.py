@@ -47,22 +47,24 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import Error, JobFailed, Stopped
 from .items import EvaluationPiece, MicroBatch
+from .launch import launch
 from .runs import load, read_metrics, train
 from .session import Job, Parameter, Session, Step, connect
 
 if TYPE_CHECKING:
     from .distributed import DistributedDataParallel
-    from .loading import MicroBatchDataset, MicroBatchSampler
+    from .loading import EpochLoader, MicroBatchDataset, MicroBatchSampler
     from .optimizer import Optimizer
 
-__all__ = ['DistributedDataParallel', 'Error', 'EvaluationPiece', 'Job', 'JobFailed',
-           'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler', 'Optimizer',
-           'Parameter', 'Session', 'Step', 'Stopped', 'connect', 'load', 'read_metrics',
-           'train']
+__all__ = ['DistributedDataParallel', 'EpochLoader', 'Error', 'EvaluationPiece', 'Job',
+           'JobFailed', 'MicroBatch', 'MicroBatchDataset', 'MicroBatchSampler',
+           'Optimizer', 'Parameter', 'Session', 'Step', 'Stopped', 'connect', 'launch',
+           'load', 'read_metrics', 'train']
 
 # The modules of the names that need PyTorch.
-_WITH_TORCH = {'DistributedDataParallel': 'distributed', 'MicroBatchDataset': 'loading',
-               'MicroBatchSampler': 'loading', 'Optimizer': 'optimizer'}
+_WITH_TORCH = {'DistributedDataParallel': 'distributed', 'EpochLoader': 'loading',
+               'MicroBatchDataset': 'loading', 'MicroBatchSampler': 'loading',
+               'Optimizer': 'optimizer'}
 
 
 def __dir__() -> list[str]:

@@ -62,6 +62,13 @@ class CudaBackend:
         return torch.as_tensor(_native.GpuArray(address, (size,)), device=device)
 
 
+def _copy_scaled(gradient: torch.Tensor, to: torch.Tensor, scale: float) -> None:
+    if scale == 1:
+        to.copy_(gradient)
+    else:
+        torch.mul(gradient, scale, out=to)
+
+
 class HostCopies:
     """Copies the weights to a module on the CPU, and gradients from it. The classes
     below have the same methods for a module on a GPU. Use one thread at a time."""
@@ -79,12 +86,12 @@ class HostCopies:
         `cancel`."""
         to.copy_(weights)
 
-    def send(self, gradient: torch.Tensor, to: torch.Tensor,
+    def send(self, gradient: torch.Tensor, to: torch.Tensor, scale: float,
              done: Callable[[], None]) -> None:
-        """Starts to copy a gradient, which the current stream computes, to the
-        library's memory `to`. Calls `done` when the library may read it: now, in a
-        later call of `send`, or in `finish`."""
-        to.copy_(gradient)
+        """Starts to copy a gradient, which the current stream computes, times `scale`
+        to the library's memory `to`. Calls `done` when the library may read it: now, in
+        a later call of `send`, or in `finish`."""
+        _copy_scaled(gradient, to, scale)
         done()
 
     def read(self, loss: torch.Tensor) -> Callable[[], float]:
@@ -158,9 +165,9 @@ class GpuCopies(_CudaCopies):
             self._backend.order(self._library_stream,
                                 self._backend.current_stream(self._device))
 
-    def send(self, gradient: torch.Tensor, to: torch.Tensor,
+    def send(self, gradient: torch.Tensor, to: torch.Tensor, scale: float,
              done: Callable[[], None]) -> None:
-        to.copy_(gradient)
+        _copy_scaled(gradient, to, scale)
         self._backend.order(self._library_stream,
                             self._backend.current_stream(self._device))
         done()
@@ -181,8 +188,10 @@ class PinnedCopies(_CudaCopies):
         self._copying: collections.deque[tuple[Any, Callable[[], None]]] = \
             collections.deque()
 
-    def send(self, gradient: torch.Tensor, to: torch.Tensor,
+    def send(self, gradient: torch.Tensor, to: torch.Tensor, scale: float,
              done: Callable[[], None]) -> None:
+        if scale != 1:
+            gradient = gradient * scale
         self._backend.order(self._stream, self._backend.current_stream(self._device))
         self._copying.append((self._backend.copy(self._stream, to, gradient), done))
         while self._copying and self._copying[0][0].query():

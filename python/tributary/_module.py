@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
-from . import _device_copies
+from . import _device_copies, _native
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Parameter, Session
@@ -52,7 +52,12 @@ class ModuleWorker:
         self._loaded_place: Optional[tuple[Any, int]] = None
         self._sent: set[int] = set()
         self._gradients: list[torch.Tensor] = []  # Those of the library.
+        session._library.worker_keep_last_weights(session._open())
         session._model = self
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Returns the tensors of the session's parameters."""
+        return list(self._tensors)
 
     def _hook(self, number: int, parameter: torch.nn.Parameter):
         """Calls _on_gradient when backward has accumulated the gradient. The node
@@ -116,6 +121,17 @@ class ModuleWorker:
         if evaluates:
             self._copies.finish()
 
+    def load_last_weights(self) -> None:
+        """Brings the weights with which the job has ended into the module."""
+        addresses = self.session._spans.weights
+        if not self._library.worker_last_weights(self.session._open(), addresses):
+            return
+        with torch.no_grad():
+            for address, tensor in zip(addresses, self._tensors):
+                values = _native.view(address, tuple(tensor.shape), writable=True)
+                tensor.data.copy_(torch.from_numpy(values))
+        self._states = self._current_states()
+
     def _attach(self, offsets: list[int], arena: torch.Tensor) -> None:
         """Makes the module's tensors views of one tensor, which is laid out like the
         library's weights, so that one copy loads all."""
@@ -142,13 +158,13 @@ class ModuleWorker:
 
     # ---- Gradients.
 
-    def _send(self, number: int, gradient: torch.Tensor) -> None:
-        """Sends a gradient, which is on the module's device."""
+    def _send(self, number: int, gradient: torch.Tensor, scale: float = 1) -> None:
+        """Sends a gradient, which is on the module's device, times `scale`."""
         if gradient.is_sparse:
             gradient = gradient.to_dense()
         self._sent.add(number)
         handle = self._batch._handle
-        self._copies.send(gradient, self._gradients[number],
+        self._copies.send(gradient, self._gradients[number], scale,
                           lambda: self._library.micro_batch_ready(handle, number))
 
     def _on_gradient(self, number: int) -> None:
@@ -174,9 +190,10 @@ class ModuleWorker:
             buffer.data.copy_(weight)
             self._send(number, difference * (count / _STATISTICS_RATE))
 
-    def contribute(self, batch: MicroBatch, loss: float, count: Optional[int]) -> None:
-        """Sends the gradients that the parameters have, of the mean over `count`
-        samples, and ends the micro-batch."""
+    def contribute(self, batch: MicroBatch, loss: Optional[float], count: Optional[int],
+                   scale: float = 1) -> None:
+        """Sends the gradients that the parameters have, times `scale`: that of the mean
+        over `count` samples. Ends the micro-batch, whose mean loss is `loss`."""
         batch._open('step')
         self._check_states(batch)
         samples = self._state_count(batch, count)
@@ -189,8 +206,8 @@ class ModuleWorker:
                     if tensor.grad is None:
                         self._send_zeros(number)
                     else:
-                        self._send(number, tensor.grad * samples)
-        batch.finish(loss * samples)
+                        self._send(number, tensor.grad, samples * scale)
+        batch.finish(None if loss is None else loss * samples)
 
     @contextlib.contextmanager
     def _sending(self, batch: MicroBatch) -> Iterator[None]:

@@ -10,7 +10,7 @@ from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_i
 
 from .errors import CANCELLED, Error, Stopped
 
-API_VERSION = 2
+API_VERSION = 3
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), '_native')
 
 
@@ -22,7 +22,7 @@ class JobStruct(ctypes.Structure):
     _fields_ = [('name', c_char_p), ('model', c_char_p), ('config', c_char_p),
                 ('seed', c_uint64), ('train_samples', c_int64),
                 ('evaluation_samples', c_int64), ('fingerprint', c_uint64),
-                ('batch', c_int64), ('micro_batches', c_int64)]
+                ('batch', c_int64), ('micro_batches', c_int64), ('spec', c_char_p)]
 
 
 class ParameterStruct(ctypes.Structure):
@@ -70,6 +70,10 @@ _FUNCTIONS = {
     'worker_pin_for_gpu': (c_int32, [c_void_p, c_int32, POINTER(ErrorStruct)]),
     'worker_declare': (c_int32, [c_void_p, POINTER(ParameterStruct), c_size_t,
                                  POINTER(ErrorStruct)]),
+    'worker_rank': (c_int32, [c_void_p]),
+    'worker_workers': (c_int32, [c_void_p]),
+    'worker_keep_last_weights': (None, [c_void_p]),
+    'worker_last_weights': (c_int32, [c_void_p, POINTER(c_void_p)]),
     'worker_next_step': (c_void_p, [c_void_p]),
     'worker_status': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
     'worker_stop': (None, [c_void_p]),
@@ -79,6 +83,7 @@ _FUNCTIONS = {
     'micro_batch_spans': (c_int32, [c_void_p, POINTER(c_void_p), POINTER(c_void_p)]),
     'micro_batch_gpu_stream': (c_void_p, [c_void_p]),
     'micro_batch_set_sample_count': (None, [c_void_p, c_int64]),
+    'micro_batch_set_learning_rate': (None, [c_void_p, c_double]),
     'micro_batch_ready': (None, [c_void_p, c_int32]),
     'micro_batch_finish': (None, [c_void_p, c_double]),
     'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),

@@ -143,6 +143,13 @@ class MicroBatch(_Item):
         self._open('set_sample_count')
         self._library.micro_batch_set_sample_count(self._handle, count)
 
+    def set_learning_rate(self, rate: float) -> None:
+        """States the learning rate of the step, which takes the place of that of the
+        job's schedule. All workers must state the same rate for a step. Call it before
+        the first `ready`."""
+        self._open('set_learning_rate')
+        self._library.micro_batch_set_learning_rate(self._handle, rate)
+
     def ready(self, parameter: int) -> None:
         """States that the gradient of the parameter with this number is complete.
         Gradients leave from the last parameter to the first, while the program
@@ -150,12 +157,13 @@ class MicroBatch(_Item):
         self._open('ready')
         self._library.micro_batch_ready(self._handle, parameter)
 
-    def finish(self, loss_sum: float) -> None:
+    def finish(self, loss_sum: Optional[float] = None) -> None:
         """Ends the micro-batch, with the sum of its samples' losses. All gradients
         must be ready."""
         self._open('finish')
         self._ended = True
-        self._library.micro_batch_finish(self._handle, float(loss_sum))
+        self._library.micro_batch_finish(self._handle,
+                                         0.0 if loss_sum is None else float(loss_sum))
 
     def backward(self, loss: 'torch.Tensor', *, count: Optional[int] = None,
                  reduction: str = 'mean') -> float:

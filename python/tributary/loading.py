@@ -6,6 +6,7 @@ import itertools
 from collections import deque
 from typing import Any, Callable, Iterator, Optional, Sequence
 
+import numpy as np
 import torch.utils.data
 
 from . import _random
@@ -167,14 +168,16 @@ class MicroBatchDataset(_Ahead, torch.utils.data.IterableDataset):
         self._dataset = dataset
         self._collate = collate or torch.utils.data.default_collate
 
+    def _read(self, indices: np.ndarray) -> Any:
+        return self._collate([self._dataset[int(index)] for index in indices])
+
     def __iter__(self) -> Iterator[Any]:
         process = torch.utils.data.get_worker_info()
         first, processes = (process.id, process.num_workers) if process else (0, 1)
         # DataLoader takes one item of each process in turn.
         for step, number in itertools.islice(self._keys(), first, None, processes):
             _random.seed_generators(self._job.random_seed(step, number))
-            yield self._collate([self._dataset[int(index)]
-                                 for index in self._job.indices(step, number)])
+            yield self._read(self._job.indices(step, number))
 
     def _check(self, loader: Any) -> None:
         if getattr(loader, 'dataset', None) is not self or loader.batch_size is not None:
@@ -183,3 +186,112 @@ class MicroBatchDataset(_Ahead, torch.utils.data.IterableDataset):
         if loader.persistent_workers:
             raise Error('the loader has persistent_workers=True, but processes that are '
                         'not started again do not know other micro-batches; leave it out')
+
+
+class _Parts(MicroBatchDataset):
+    """Each of whose items is the list of the parts of one micro-batch."""
+
+    def __init__(self, dataset: Any, session: Session,
+                 collate: Optional[Callable[[list], Any]], size: int):
+        super().__init__(dataset, session, collate)
+        self._size = size
+
+    def _read(self, indices: np.ndarray) -> list[Any]:
+        return [super(_Parts, self)._read(indices[begin:begin + self._size])
+                for begin in range(0, len(indices), self._size)]
+
+
+class _JobOrder:
+    """Takes the place of a `DistributedSampler`: the job orders the samples."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Does nothing: each epoch of the job has an order of its own."""
+
+
+class EpochLoader:
+    """Reads the samples of the micro-batches that the job assigns to this worker, for a
+    loop with `tributary.Optimizer`. `Session.loader` makes it of a `DataLoader`:
+
+        loader = session.loader(DataLoader(dataset, batch_size=32, shuffle=True))
+        for epoch in range(epochs):
+            for x, y in loader:
+                ...
+                optimizer.step()
+
+    Each iteration is an epoch of the job: over all workers, each sample is read once,
+    also if workers are lost or join. In a worker that joins late, the iterations for
+    the epochs before are empty. Each item is the samples of one micro-batch or, if
+    `batch_size` of the `DataLoader` is smaller, a part of them: call `optimizer.step`
+    after the last part. The job decides the order of the samples; processes of the
+    loader read ahead, and random augmentation has the same bits for any number of
+    workers and processes.
+
+    Attributes:
+        loader: the `DataLoader` that reads.
+        dataset: the data set.
+        batch_size: samples of an item.
+        sampler: has a `set_epoch` that does nothing.
+
+    Args:
+        loader: a `DataLoader` of a map-style data set with the training samples of the
+            job, without a sampler of its own. Its data set, `batch_size`, `collate_fn`
+            and options of its processes are used.
+        session: what `connect` has returned.
+    """
+
+    def __init__(self, loader: torch.utils.data.DataLoader, session: Session):
+        data = torch.utils.data
+        job = session.job
+        if isinstance(loader.dataset, data.IterableDataset):
+            raise Error('session.loader needs a map-style data set, with __getitem__ and '
+                        '__len__; for others, use the loop over the session')
+        if loader.batch_size is None or not isinstance(
+                loader.sampler, (data.RandomSampler, data.SequentialSampler,
+                                 data.DistributedSampler)):
+            raise Error('the job chooses the samples: give the DataLoader a batch_size, '
+                        'and no sampler or batch_sampler')
+        if len(loader.dataset) != job.train_samples:
+            raise Error(f'the data set has {len(loader.dataset)} samples, but the job '
+                        f'has train_samples: {job.train_samples}')
+        whole = job.batch // job.micro_batches
+        self.dataset = loader.dataset
+        self.batch_size = min(loader.batch_size, whole)
+        self.sampler = _JobOrder()
+        self._session = session
+        self._parts = -(-whole // self.batch_size)
+        self._samples = _Parts(loader.dataset, session, loader.collate_fn,
+                               self.batch_size)
+        options = {}
+        if loader.num_workers > 0:
+            options = {'prefetch_factor': loader.prefetch_factor,
+                       'multiprocessing_context': loader.multiprocessing_context}
+        self.loader = data.DataLoader(
+            self._samples, batch_size=None, num_workers=loader.num_workers,
+            pin_memory=loader.pin_memory, timeout=loader.timeout,
+            worker_init_fn=loader.worker_init_fn, **options)
+        self._epoch = 0
+
+    def __len__(self) -> int:
+        """Number of items of an epoch for each of as many workers as micro-batches."""
+        return self._session.job.steps_per_epoch * self._parts
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        loop = self._session._loop
+        if loop is None:
+            raise Error('create the tributary.Optimizer before the loop over the loader')
+        while loop._batch is not None and loop._batch.epoch <= epoch:
+            batch = loop._batch
+            parts = self._samples._load(batch, self.loader)
+            for number, part in enumerate(parts):
+                # The loader, or an evaluation, may have used the generators.
+                if number == 0:
+                    _random.seed_generators(batch.seed)
+                yield part
+                if loop._batch is not batch and number + 1 < len(parts):
+                    raise Error(f'{batch}: optimizer.step() was called after '
+                                f'{number + 1} of its {len(parts)} parts; call it after '
+                                'the last one, or give the DataLoader a batch_size of '
+                                f'{len(batch.indices)}')
+            if loop._batch is batch:
+                raise Error(f'{batch}: call optimizer.step() after its samples, once')

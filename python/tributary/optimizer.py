@@ -2,52 +2,65 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import threading
 from typing import Any, Callable, Iterator, Optional
 
 import torch
 
+from . import _schedulers
 from ._module import ModuleWorker, NoDecay, ParameterGroups
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Session, connect
 
+# The optimizer of the loop of each thread: `optimizer`.
+_thread = threading.local()
 
-class Optimizer:
+
+class Optimizer(torch.optim.Optimizer):
     """Takes the place of an optimizer of `torch.optim` in an existing loop:
 
         session = tributary.connect()
         model = make_model()
         optimizer = tributary.Optimizer(model, session)
-        while not optimizer.done:
+        loader = session.loader(DataLoader(dataset, batch_size=32, shuffle=True))
+        for epoch in range(epochs):
             for x, y in loader:
                 optimizer.zero_grad()
                 loss = loss_fn(model(x), y)
                 loss.backward()
-                optimizer.step(loss=loss)
+                optimizer.step()
 
-    Each call of `step` gives the gradients to the servers as one micro-batch of the
-    job, waits until the next micro-batch is assigned to this worker, and brings its
-    weights into the module. The servers run the optimizer, with the rule and the
-    schedule of the job file, when they have all micro-batches of a step. So with one
-    worker and `micro_batches: 1`, each call is a step; with more micro-batches, or
-    fewer workers, a step takes several calls.
+    Each call of `step` gives the gradients that the parameters have to the servers, as
+    one micro-batch of the job, waits until the next micro-batch is assigned to this
+    worker, and brings its weights into the module. The servers run the optimizer, with
+    the rule of the job file, when they have all micro-batches of a step. So with as many
+    workers as micro-batches, each call is a step; with fewer workers, a step takes
+    several calls. After the last step, the module has the job's last weights.
 
-    The promise is looser than that of `DistributedDataParallel`. Each micro-batch
-    counts exactly once in its step, whatever fails, and all workers compute a step from
-    the same weights. But the loop chooses the samples, so the result depends on the
-    number of workers, on their speed and on failures, and is not reproducible; give
-    workers different samples, for example by shuffling. A micro-batch that is computed
-    again after a failure may have other samples, and `epochs` of the job are only
-    a number of steps.
+    With `session.loader`, the samples of a step, and therefore the weights, have the
+    same bits for any number of workers, also if workers are killed. A loop that chooses
+    its samples itself keeps that each micro-batch counts exactly once in its step, and
+    that all workers compute a step from the same weights, but its result depends on the
+    number of workers.
 
-    - All samples of the loop's batch have the same weight. The batch should have
-      `session.job.batch // session.job.micro_batches` samples.
-    - The gradients are those that the parameters have when `step` is called, so the
-      loop may clip them or add up several; to clip the gradient of the whole step, use
-      `clip_norm` of the job. They leave when `step` is called, not during backward.
-    - After the job's end, `done` is true, and `step` does nothing. A program that ends
-      before has failed.
-    - Schedulers and gradient scalers of PyTorch cannot be used with it.
+    It is a `torch.optim.Optimizer`:
+
+    - `param_groups` have the learning rate `lr`: that of the job, times the factor of
+      the group. Schedulers of `torch.optim.lr_scheduler`, or the program, may change it,
+      for all groups in proportion; each step uses the rate that its workers have. A
+      scheduler that is stepped after each `step` counts the steps of the job, also in a
+      worker that joins later. The job must then have no `schedule` of its own. Other
+      options are those of the job.
+    - `state` is empty: the servers have it.
+    - `GradScaler` works, if the job has `on_nonfinite: SKIP`.
+    - Gradients may be added up over several calls of `backward`, clipped or changed
+      before `step`. `clip_norm` of the job clips the gradient of the whole step.
+
+    After the job's end, `done` is true, and `step` does nothing. A program that ends
+    before has failed.
 
     Attributes:
         session: the session.
@@ -61,57 +74,97 @@ class Optimizer:
         session: what `connect` has returned; default: `connect()`.
         no_decay, parameter_groups, gpu_memory: as for `DistributedDataParallel`.
         evaluate: computes and reports one `EvaluationPiece`. It is called with the
-            module in evaluation mode, and without gradients. Needed only if the job
+            module in evaluation mode, and without gradients. Needed if the job
             evaluates.
     """
+
+    # GradScaler then leaves it to `step` to unscale the gradients.
+    _step_supports_amp_scaling = True
 
     def __init__(self, module: torch.nn.Module, session: Optional[Session] = None, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
                  gpu_memory: bool = True,
                  evaluate: Optional[Callable[[EvaluationPiece], None]] = None):
+        if not isinstance(module, torch.nn.Module):
+            raise Error('tributary.Optimizer needs the module itself, not its '
+                        'parameters: tributary.Optimizer(module, session)')
         self.session = connect() if session is None else session
+        if self.session.job.evaluates and evaluate is None:
+            raise Error('the job evaluates, but the program does not: pass evaluate=... '
+                        'to tributary.Optimizer, or set evaluation { disabled: true } '
+                        'in the job')
         self.session._remedy = 'repeat the loop until the done of Optimizer is true'
         self._module, self._evaluate = module, evaluate
         self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups,
                                     gpu_memory)
+        super().__init__(*_groups(self._worker, self.session))
+        self._options = [_options_of(group) for group in self.param_groups]
+        self._rates = _StatedRates(self)
+        self._losses: list[torch.Tensor] = []
+        self._scheduler_steps = _schedulers.SchedulerSteps()
+        _thread.optimizer = self
+        _record_losses()
         self._batches = self._micro_batches()
         self._batch: Optional[MicroBatch] = None
+        self.session._loop = self
         self._advance()
 
     @property
     def done(self) -> bool:
         return self._batch is None
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Removes the gradients of the module's parameters."""
-        self._module.zero_grad(set_to_none)
-
     def step(self, closure: Optional[Callable[[], torch.Tensor]] = None, *,
-             loss: Any = None, count: Optional[int] = None) -> Any:
+             loss: Any = None, count: Optional[int] = None, **scaled: Any) -> Any:
         """Gives the gradients to the servers, and waits for the next weights.
 
         Args:
             closure: computes the gradients and returns the loss, as in `torch.optim`.
             loss: the mean loss of the samples, a number or a tensor with one element,
-                for the metrics of the job. Without it, they contain 0.
+                for the metrics of the job. Default: the sum of what `backward` was
+                called for since the last `step`.
             count: the number of losses in the mean, if it differs from the number of
-                samples of a micro-batch; see `MicroBatch.backward`.
+                samples of the micro-batch; see `MicroBatch.backward`.
 
         Returns:
-            The loss.
+            The loss that was passed or that `closure` has returned.
 
         Raises:
             Error: if the job or this worker has failed, and `Stopped` if it was
                 stopped.
         """
+        scaler = scaled.pop('grad_scaler', None)
+        if scaled:
+            raise TypeError(f'step() got an unexpected argument {next(iter(scaled))!r}')
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if self._batch is not None:
-            self._worker.contribute(self._batch, 0.0 if loss is None else float(loss),
-                                    count)
-            self._advance()
+        losses, self._losses = self._losses, []
+        if self._batch is None:
+            return loss
+        scale = self._gradient_scale(scaler)
+        value = float(loss) if loss is not None else \
+            float(sum(losses)) * scale if losses else None
+        batch = self._batch
+        self._scheduler_steps.before(batch)
+        self._rates.state(batch)
+        self._worker.contribute(batch, value, count, scale)
+        self._advance()
+        self._scheduler_steps.after(batch, self._batch)
         return loss
+
+    def _gradient_scale(self, scaler: Any) -> float:
+        """Returns by what the gradients, and the losses, must be multiplied."""
+        found = getattr(self, 'found_inf', None)
+        grad_scale = getattr(self, 'grad_scale', None)
+        if scaler is not None:  # Of PyTorch before 2.0.
+            found = sum(scaler._check_inf_per_device(self).values())
+            grad_scale = scaler._get_scale_async()
+        if found is not None and float(found) > 0 and \
+                self.session.job.spec.get('on_nonfinite') != 'SKIP':
+            raise Error('GradScaler has found a gradient that is not finite: set '
+                        'on_nonfinite: SKIP in the job, so that all workers skip the '
+                        'step')
+        return 1.0 if grad_scale is None else 1.0 / float(grad_scale)
 
     def _advance(self) -> None:
         self._batch = None  # If there is an error.
@@ -127,9 +180,100 @@ class Optimizer:
 
     def _compute(self, piece: EvaluationPiece) -> None:
         if self._evaluate is None:
-            raise Error(f'{piece}: the job evaluates, but the program does not: pass '
-                        'evaluate=... to tributary.Optimizer, or leave '
-                        'evaluation_samples out of the job')
+            raise Error(f'{piece}: pass evaluate=... to tributary.Optimizer')
         self._worker.load_weights()
         with self._worker.evaluation_mode():
             self._evaluate(piece)
+
+
+class _StatedRates:
+    """The learning rates of the steps, once the program has changed any."""
+
+    def __init__(self, optimizer: Optimizer):
+        self._optimizer = optimizer
+        self._initial = [float(group['lr']) for group in optimizer.param_groups]
+        self._changed = False
+        # Of the steps that this worker has computed: a step that is computed again,
+        # because a server was lost, has the same rate.
+        self._stated: dict[int, float] = {}
+
+    def state(self, batch: MicroBatch) -> None:
+        """States the rate of the micro-batch's step, if it is not that of the job."""
+        rate = self._stated.get(batch.step)
+        if rate is None:
+            if self._optimizer._scheduler_steps.unknown(batch):
+                return  # The other workers know.
+            rate = self._current()
+            if rate is None:
+                return
+            self._stated[batch.step] = rate
+            self._stated.pop(batch.step - 100000, None)
+        batch.set_learning_rate(rate)
+
+    def _current(self) -> Optional[float]:
+        groups, options = self._optimizer.param_groups, self._optimizer._options
+        rates = [float(group['lr']) for group in groups]
+        for group, before in zip(groups, options):
+            if _options_of(group) != before:
+                raise Error('the program has changed options of param_groups other than '
+                            'lr, which are those of the job')
+        if rates == self._initial and not self._changed:
+            return None
+        self._changed = True
+        schedule = self._optimizer.session.job.spec.get('schedule', {})
+        if schedule.get('decay', 'CONSTANT') != 'CONSTANT' or \
+                int(schedule.get('warmup_steps', 0)):
+            raise Error('the program changes the learning rate, but the job has a '
+                        'schedule: remove one of them')
+        ratio = rates[0] / self._initial[0]
+        if any(not math.isclose(rate, ratio * initial, rel_tol=1e-6, abs_tol=1e-30)
+               for rate, initial in zip(rates, self._initial)):
+            raise Error('the learning rates of param_groups have not changed in '
+                        'proportion; servers have one schedule for all groups')
+        return ratio * _rate_of(self._optimizer.session)
+
+
+def _options_of(group: dict[str, Any]) -> tuple[Any, ...]:
+    """Returns what a program must not change."""
+    return tuple(group.get(name) for name in ('weight_decay', 'no_decay'))
+
+
+def _rule_of(session: Session) -> dict[str, Any]:
+    """Returns the options of the job's optimizer."""
+    return next((options for options in session.job.spec['optimizer'].values()
+                 if isinstance(options, dict)), {})
+
+
+def _rate_of(session: Session) -> float:
+    return float(_rule_of(session).get('learning_rate', 0.0))
+
+
+def _groups(worker: ModuleWorker, session: Session
+            ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Returns groups of parameters that have the same options, and the defaults. The
+    group with the job's own learning rate is the first."""
+    rate, decay = _rate_of(session), float(_rule_of(session).get('weight_decay', 0.0))
+    groups: dict[tuple[float, bool], list[torch.nn.Parameter]] = {}
+    for parameter, tensor in zip(session.parameters, worker.tensors()):
+        if parameter.group != 'statistics':
+            key = (parameter.learning_rate_factor, parameter.group == 'decay')
+            groups.setdefault(key, []).append(tensor)
+    ordered = sorted(groups.items(), key=lambda item: item[0][0] != 1)
+    return ([{'params': tensors, 'lr': rate * factor, 'weight_decay': decay if decays
+              else 0.0} for (factor, decays), tensors in ordered],
+            {'lr': rate, 'weight_decay': decay})
+
+
+@functools.lru_cache(maxsize=None)
+def _record_losses() -> None:
+    """Makes `backward` tell the loop's optimizer of the loss, for the metrics."""
+    original = torch.Tensor.backward
+
+    @functools.wraps(original)
+    def backward(self: torch.Tensor, *arguments: Any, **keywords: Any) -> None:
+        optimizer = getattr(_thread, 'optimizer', None)
+        if optimizer is not None and self.numel() == 1 and not optimizer.done:
+            optimizer._losses.append(self.detach())
+        original(self, *arguments, **keywords)
+
+    torch.Tensor.backward = backward

@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -23,7 +24,7 @@ _DTYPES = {'F64': np.float64, 'F32': np.float32, 'F16': np.float16, 'I64': np.in
            'BOOL': np.bool_}
 
 
-def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike], *,
+def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike, None] = None, *,
           worker_command: Union[str, Sequence[str], None] = None,
           workers: Optional[int] = None, servers: Optional[int] = None,
           settings: Optional[Mapping[str, Any]] = None,
@@ -47,7 +48,8 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike], *,
     Args:
         job: path of the job file; with `in_process`, a text with several lines is the
             job itself.
-        output: the run folder, which must be new or empty.
+        output: the run folder, which must be new or empty. Default: a new folder in
+            `runs`.
         worker_command: starts a worker: a shell command, or its arguments. A path
             that ends in '.py' alone is run with this Python. Default: the workers
             of Tributary, for its own models. Not with `in_process`.
@@ -73,6 +75,7 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike], *,
         JobFailed: with the error of the job. With `in_process`, the exception of the
             worker function, if one was raised, is its cause.
     """
+    output = os.fspath(output) if output is not None else _new_folder(os.fspath(job))
     if in_process:
         _train_in_process(os.fspath(job), os.fspath(output), worker_command, workers,
                           servers, settings, arguments, worker, devices, on_step)
@@ -83,6 +86,11 @@ def train(job: Union[str, os.PathLike], output: Union[str, os.PathLike], *,
                             servers, settings, arguments)
     with open(os.path.join(output, 'summary.json'), encoding='utf-8') as file:
         return json.load(file)
+
+
+def _new_folder(job: str) -> str:
+    name = 'job' if '\n' in job else os.path.splitext(os.path.basename(job))[0]
+    return os.path.join('runs', f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
 
 
 def _train_in_process(job: str, output: str, worker_command: Any, workers: Optional[int],
@@ -115,7 +123,7 @@ def _train_in_processes(job: str, output: str, worker_command: Any,
             worker_command = shlex.join([sys.executable, worker_command])
         command += ['--worker-command', worker_command]
     for flag, value in (('--workers', workers), ('--servers', servers)):
-        if value is not None:
+        if value is not None and flag not in arguments:
             command += [flag, str(value)]
     for path, value in (settings or {}).items():
         command += ['--set', f'{path}={value}']

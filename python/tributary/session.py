@@ -6,16 +6,22 @@ import atexit
 import contextlib
 import ctypes
 import json
+import math
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Iterator, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Sequence
 
 import numpy as np
 
 from . import _in_process, _native, _process, _random, _sampling
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch, Spans
+
+if TYPE_CHECKING:
+    import torch.utils.data
+
+    from .loading import EpochLoader
 
 _GROUPS = {'decay': 1, 'no_decay': 2, 'statistics': 3}
 
@@ -37,6 +43,7 @@ class Job:
         fingerprint: `data.external.fingerprint`, a number for the data.
         batch: samples in the batch of a step.
         micro_batches: parts into which a batch is divided.
+        spec: the job as a dict, without default values: the fields of the job file.
     """
     name: str
     model: str
@@ -47,6 +54,25 @@ class Job:
     fingerprint: int
     batch: int
     micro_batches: int
+    spec: dict[str, Any]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of steps of an epoch, the last of which may have a smaller batch."""
+        return (self.train_samples - 1) // self.batch + 1
+
+    @property
+    def steps(self) -> int:
+        """Number of steps of the job, unless it stops early."""
+        if 'steps' in self.spec:
+            return int(self.spec['steps'])
+        return max(1, math.ceil(float(self.spec['epochs']) * self.steps_per_epoch))
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether the job evaluates its model."""
+        return self.evaluation_samples > 0 and \
+            not self.spec.get('evaluation', {}).get('disabled', False)
 
     def indices(self, step: int, micro_batch: int) -> np.ndarray:
         """Returns the numbers of the samples of any micro-batch, int64, as in
@@ -82,6 +108,10 @@ class Parameter:
     initial: np.ndarray
     group: str = 'decay'
     learning_rate_factor: float = 1.0
+
+
+# What the last `connect` of this process has returned.
+_process_session: Optional['Session'] = None
 
 
 class Step:
@@ -159,8 +189,9 @@ class Session:
         self._process = os.getpid()
         self._step: Optional[Step] = None
         self._item = None
-        self._model = self._spans = None
+        self._model = self._spans = self._loop = None
         self._on_gpu = False
+        self._launched = False  # By `launch`, so that `connect` returns it again.
         self.parameters: list[Parameter] = []
         self._handle: Optional[int] = None
         self._handle = self._connect(coordinator) if thread is None else thread.handle
@@ -189,7 +220,31 @@ class Session:
         self._library.worker_get_job(self._handle, ctypes.byref(job))
         return Job(job.name.decode(), job.model.decode(), json.loads(job.config or '{}'),
                    job.seed, job.train_samples, job.evaluation_samples, job.fingerprint,
-                   job.batch, job.micro_batches)
+                   job.batch, job.micro_batches, json.loads(job.spec or '{}'))
+
+    @property
+    def rank(self) -> int:
+        """Number of this worker, from 0. It keeps its rank as long as it takes part, and
+        another worker may get the rank of a lost worker."""
+        return self._library.worker_rank(self._open()) if self._handle else self._rank
+
+    @property
+    def world_size(self) -> int:
+        """Number of workers with which the job has begun; others may have joined or
+        left. Nothing that decides weights should depend on it."""
+        return self._library.worker_workers(self._open()) if self._handle \
+            else self._world_size
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the worker with rank 0, which prints and writes files."""
+        return self.rank == 0
+
+    def loader(self, loader: 'torch.utils.data.DataLoader') -> 'EpochLoader':
+        """Makes a `DataLoader` of an existing loop read the samples that the job assigns
+        to this worker; see `EpochLoader`. Use it with `tributary.Optimizer`."""
+        from .loading import EpochLoader
+        return EpochLoader(loader, self)
 
     def use_gpu(self, gpu: int) -> None:
         """Places weights and gradients in the memory of the GPU with this number (in
@@ -287,6 +342,8 @@ class Session:
             self._step = None
         error = _native.ErrorStruct()
         self._library.worker_status(self._open(), ctypes.byref(error))
+        if not error.code and self._model is not None:
+            self._model.load_last_weights()
         self.close()
         if error.code:
             raise _native.error_of(error)
@@ -301,6 +358,8 @@ class Session:
     def close(self) -> None:
         """Leaves the job. Waits until the connections are closed."""
         with self._lock:
+            if self._handle is not None:
+                self._rank, self._world_size = self.rank, self.world_size
             handle, self._handle = self._handle, None
             # A forked process has a copy of the session, but not its threads.
             if handle is not None and os.getpid() == self._process:
@@ -383,7 +442,11 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
         Error: if the program was not started as a worker, or no server answers
             within a minute.
     """
+    global _process_session
     thread = _in_process.current_worker()
+    launched = _process_session if thread is None else thread.session
+    if launched is not None and launched._launched and launched._is_open():
+        return launched
     if thread is not None:
         return _connect_thread(thread, threads, deterministic)
     if coordinator is None and not any(os.environ.get(name) for name in _LAUNCHERS):
@@ -391,7 +454,7 @@ def connect(coordinator: Optional[str] = None, *, threads: int = 1,
                     "`tributary train JOB --worker-command 'python3 PROGRAM'`, pass it "
                     'to `tributary.train(..., in_process=True)` as a function, or pass '
                     'coordinator="HOST:PORT" to connect')
-    session = Session(coordinator)
+    session = _process_session = Session(coordinator)
     _process.report_uncaught_errors()
     _process.report_early_end(session._is_open, lambda: session._remedy)
     _process.stop_on_signals(session.stop)

@@ -93,6 +93,7 @@ CoordinatorOrder AdmissionOrder(
   admission->set_job_id(JobId(options.job));
   admission->set_lease_ms(absl::ToInt64Milliseconds(options.lease));
   admission->set_attempt(options.attempt);
+  admission->set_workers(options.expected_workers);
   admission->set_secret(
       MemberSecrets(options.secret_key).OfMember(member.incarnation));
   return order;

@@ -116,6 +116,7 @@ GradientNorm JobProgress::Close(int64_t round, const RoundSums::Round& sums,
   norm.set_step(round);
   norm.set_norm(MeanGradientNorm(sums.squares, sums.sample_count));
   total_sample_count_ += sums.sample_count;
+  stated_rate_ = sums.learning_rate;
   if (sums.nonfinite.has_value()) {
     nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), *sums.nonfinite};
     if (job_.on_nonfinite() == JobSpec::SKIP) {
@@ -166,8 +167,8 @@ void JobProgress::EmitTraining(absl::Time now) {
           : last_loss_;
   recent_.set_loss(loss);
   recent_.set_gradient_norm(last_norm_);
-  recent_.set_learning_rate(
-      LearningRateAt(job_, facts_.steps(), completed_steps() - 1));
+  recent_.set_learning_rate(stated_rate_.value_or(
+      LearningRateAt(job_, facts_.steps(), completed_steps() - 1)));
   recent_.set_samples_per_second(static_cast<double>(window_.sample_count) /
                                  seconds);
   recent_.set_seconds(absl::ToDoubleSeconds(now - begin_));

@@ -177,6 +177,8 @@ class JobProgress {
   int64_t skipped_steps_ = 0;
   double last_loss_ = 0;
   double last_norm_ = 0;
+  // The rate that the workers have stated for the newest round.
+  std::optional<double> stated_rate_;
   int64_t total_sample_count_ = 0;
   absl::Duration trained_before_;
   absl::Time begin_;

@@ -47,6 +47,9 @@ absl::StatusOr<std::optional<RoundSums::Round>> RoundSums::Add(
       open.sums.nonfinite = place;
     }
   }
+  if (sums.has_learning_rate()) {
+    open.sums.learning_rate = sums.learning_rate();
+  }
   if (shard == 0) {
     open.sums.sample_count = sums.weight();
     open.sums.loss_sum = sums.loss_sum();

@@ -28,6 +28,8 @@ class RoundSums {
     // order of the backward pass.
     std::optional<StepSums::Nonfinite> nonfinite;
     int64_t nonfinite_loss_contributor = 0;
+    // The learning rate that the workers have stated; absent: none.
+    std::optional<double> learning_rate;
   };
 
   // The job has the rounds below `rounds`. The model has `chunks` chunks,

@@ -267,6 +267,7 @@ absl::Status ExchangeSession::AddContribution(
   sum.contributor = incarnation_;
   sum.base_version = c.base_version();
   sum.gradient_norm = c.gradient_norm();
+  if (c.has_learning_rate()) sum.learning_rate = c.learning_rate();
   sum.sender = id();
   return engine_->AddContribution(c.chunk(), std::move(sum));
 }

@@ -8,7 +8,9 @@ Exchange::Exchange(const JobSpec& job, const ArenaLayout* layout) {
   plan_.layout = layout;
   plan_.tree_leaves = static_cast<int>(job.batch().micro_batches());
   plan_.dtype = job.exchange().wire_dtype();
-  plan_.awaits_norm = ResolveExchange(job).contributions_await_norm;
+  const ExchangeTraits traits = ResolveExchange(job);
+  plan_.awaits_norm = traits.contributions_await_norm;
+  if (!traits.local_sgd) plan_.rates = &rates_;
 }
 
 std::unique_ptr<StepGradients> Exchange::Begin(

@@ -112,7 +112,13 @@ class Exchange {
 
   const ArenaLayout& layout() const { return *plan_.layout; }
 
+ protected:
+  // The learning rates that the program has stated for the steps whose sums are
+  // pushed.
+  const StatedRates& rates() const { return rates_; }
+
  private:
+  StatedRates rates_;
   StepGradients::Plan plan_;
 };
 

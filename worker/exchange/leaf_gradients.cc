@@ -43,6 +43,10 @@ void LeafGradients::SetSampleCount(int64_t sample_count) {
   if (sums_ != nullptr) sums_->SetSampleCount(sample_count);
 }
 
+absl::Status LeafGradients::SetLearningRate(double rate) {
+  return step_->SetLearningRate(rate);
+}
+
 void LeafGradients::Ready(int64_t begin) {
   if (device_ == nullptr) {
     while (last_chunk_ > first_chunk_ &&

@@ -36,6 +36,7 @@ class LeafGradients final : public GradientSink {
                 int64_t begin_chunk = 0, int64_t end_chunk = -1);
 
   void SetSampleCount(int64_t sample_count) override;
+  absl::Status SetLearningRate(double rate) override;
   // Passes on the chunks whose gradients are final and, on a device with its
   // own memory, have been copied to the exchange's arena. Leaves the first
   // chunk to Finish, because chunk 0 carries the loss.

@@ -42,6 +42,15 @@ StepGradients::StepGradients(const Plan& plan, int64_t step,
   }
 }
 
+absl::Status StepGradients::SetLearningRate(double rate) const {
+  if (plan_.rates == nullptr) {
+    return absl::InvalidArgumentError(
+        "consistency mode local_steps has the learning rate of the job's "
+        "schedule; the program cannot state one");
+  }
+  return plan_.rates->Add(step_, rate);
+}
+
 void StepGradients::Ready(NodeChunk sum) {
   const int chunk = sum.chunk;
   while (plan_.adds && tops_.count(sum.node) == 0) {

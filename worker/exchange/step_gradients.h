@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/numerics/half.h"
+#include "common/optimizer/stated_rates.h"
 #include "common/parameters/arena_layout.h"
 #include "worker/device/copies.h"
 #include "worker/device/reduction_stream.h"
@@ -76,6 +78,9 @@ class StepGradients {
     // FLOAT32. The device may then still have to add when a sum is sent: see
     // NodeChunk::ready.
     ReductionStream* device = nullptr;
+    // Receives the learning rates that the program states, which the senders
+    // read. Null if it cannot state any.
+    StatedRates* rates = nullptr;
   };
   // Returns the sender of a chunk.
   using Senders = std::function<GradientSender*(int chunk)>;
@@ -88,6 +93,10 @@ class StepGradients {
   StepGradients(const Plan& plan, int64_t step,
                 const std::vector<int64_t>& micro_batches, Senders senders);
 
+  // States the learning rate of the step. Call it before Ready. Returns
+  // InvalidArgument if the job does not permit it, or if the program has stated
+  // another one.
+  absl::Status SetLearningRate(double rate) const;
   // Takes the final gradients of one chunk for a leaf of the reduction tree, or
   // for a node whose leaves have been added up and rounded in the same way (see
   // DeviceSums). This object may modify the arena.

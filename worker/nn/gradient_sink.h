@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+
 namespace tributary {
 
 // An arena, a buffer for the gradients of the whole model, and what becomes of
@@ -26,6 +28,12 @@ class GradientSink {
   // leave samples out of the loss.
   virtual void SetSampleCount(int64_t sample_count) {
     sample_count_ = sample_count;
+  }
+  // States the learning rate of the step, which takes the place of that of the
+  // job's schedule. Called at most once, before the first Ready. Returns
+  // InvalidArgument if another rate was stated for the step.
+  virtual absl::Status SetLearningRate(double /*rate*/) {
+    return absl::OkStatus();
   }
   // Called when the gradients from element `begin` to the end of the arena are
   // final: operations queued from now on may read them. On devices that run

@@ -125,6 +125,9 @@ absl::Status TakePart(const WorkerOptions& options,
                              membership->AwaitAdmission());
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W2"));
   if (options.on_joined) options.on_joined(true);
+  if (options.on_admitted) {
+    options.on_admitted(admission.rank(), admission.workers());
+  }
   options.log->SetRank(admission.rank());
   options.log->Info("admitted as rank %d", admission.rank());
   const absl::Duration beat =

@@ -65,6 +65,10 @@ struct WorkerOptions {
   // Called with true when the coordinator has admitted the worker, and with
   // false when the worker no longer takes part. Must not block. May be null.
   std::function<void(bool)> on_joined;
+  // Called with Admission.rank and Admission.workers whenever the coordinator
+  // has admitted the worker, before the job's data are opened. Must not block.
+  // May be null.
+  std::function<void(int rank, int workers)> on_admitted;
   // Maximum interval between heartbeats; a short lease shortens it. At the end
   // of a step, a heartbeat is sent if half of the interval has passed since the
   // previous one.

@@ -179,6 +179,7 @@ bool WorkState::Decide(Task* task) const {
   // The coordinator may read it only then.
   if (finished_) {
     task->kind = Task::Kind::kFinish;
+    task->version = last_version_;
     return CompleteVersion() == last_version_;
   }
   if (initialize_) {

@@ -93,11 +93,30 @@ absl::Status Trainer::Run() {
         TRIBUTARY_RETURN_IF_ERROR(Compute(task));
         break;
       case Task::Kind::kFinish:
-        return absl::OkStatus();
+        return GiveLastWeights(task.version);
       case Task::Kind::kFail:
         return state_->status();
     }
   }
+}
+
+absl::Status Trainer::GiveLastWeights(int64_t version) {
+  const auto& give = setup_->on_last_weights();
+  if (give == nullptr) return absl::OkStatus();
+  const auto elements = static_cast<size_t>(setup_->layout().arena_elements());
+  const MemoryView shared = exchange_->DeviceWeights(version);
+  const float* const weights =
+      shared.empty() ? state_->Weights(version) : shared.values;
+  if (shared.empty() && exchange_->device() == nullptr) {
+    give({weights, elements});
+    return absl::OkStatus();
+  }
+  std::vector<float> copy(elements);
+  TRIBUTARY_RETURN_IF_ERROR(
+      setup_->device(/*thread=*/0)
+          ->CopyToHost(copy.data(), weights, elements * sizeof(float)));
+  give(copy);
+  return absl::OkStatus();
 }
 
 void Trainer::PinWeights() {

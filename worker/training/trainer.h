@@ -74,6 +74,8 @@ class Trainer {
  private:
   // Pins the host memory of the weights; see TrainingSetup::pin.
   void PinWeights();
+  // Passes the last weights to TrainingSources::on_last_weights.
+  absl::Status GiveLastWeights(int64_t version);
   // Initializes the weights (version 0) and sends them to the servers.
   absl::Status Initialize();
   // Runs a task that trains or evaluates.

@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   setup->plan_model_ = sources.plan_model;
   setup->build_graph_ = sources.build_graph;
   setup->pin_for_models_ = sources.pin;
+  setup->on_last_weights_ = sources.on_last_weights;
   if (sources.queues_micro_batches &&
       (job.model().has_initial_weights() || job.optimizer().group_size() > 0)) {
     return absl::InvalidArgumentError(absl::StrCat(

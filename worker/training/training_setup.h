@@ -113,6 +113,10 @@ class TrainingSetup {
   // memory, a function that pins host arenas for the device. May return null.
   // This object must outlive the function's calls.
   PinMemory pin() const;
+  // Returns TrainingSources::on_last_weights.
+  const std::function<void(absl::Span<const float>)>& on_last_weights() const {
+    return on_last_weights_;
+  }
   // Writes version 0 of the weights to `arena`, a host arena with the layout
   // layout(): the model's initial values, or those of the files that the job
   // names. Returns the errors of LoadInitialWeights. May block on the disk.
@@ -173,6 +177,7 @@ class TrainingSetup {
   std::function<absl::StatusOr<Graph>(const ModelSpec&, const DataInfo&)>
       build_graph_;
   PinMemory pin_for_models_;
+  std::function<void(absl::Span<const float>)> on_last_weights_;
   bool queues_micro_batches_ = false;
   std::unique_ptr<DataSet> data_;
   int64_t data_bytes_ = 0;

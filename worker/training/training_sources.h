@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
 #include "proto/job.pb.h"
 #include "worker/data/data_registry.h"
@@ -42,6 +43,9 @@ struct TrainingSources {
   // in order for one thread of the user's program, which computes them. These
   // models call StepObserver::DeviceBusy when a micro-batch is in the queue.
   bool queues_micro_batches = false;
+  // Called with the arena of the job's last weights, in host memory, when the
+  // job is done. May be null.
+  std::function<void(absl::Span<const float> weights)> on_last_weights;
   // Pins the host memory of weights and gradients that are copied to and from a
   // GPU. May be null: the memory is then pinned if the worker's device has its
   // own memory.

@@ -31,6 +31,8 @@ struct NodeSum {
   // `asynchronous`.
   int64_t base_version = 0;
   double gradient_norm = 0;
+  // The learning rate that the worker states for the step; absent: none.
+  std::optional<double> learning_rate;
   // WeightsSubscriber::id of the session with the worker that sent the
   // contribution; 0 if there is none. In mode `asynchronous`, the outcome goes
   // to this session.

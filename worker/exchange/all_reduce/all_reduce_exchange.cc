@@ -261,13 +261,14 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   absl::ReleasableMutexLock lock(&mu_);
   Own& own = own_[step];
   if (own.sample_counts.emplace(sum.node, sum.sample_count).second) {
-    own.sample_count += sum.sample_count;
+    own.share.sample_count += sum.sample_count;
     if (own.sample_counts.size() == nodes_[rank].size()) {
+      own.share.learning_rate = rates().Of(step).value_or(-1);
       for (int member = 0; member < mesh_->size(); ++member) {
         if (member == rank) continue;
         own.sends.push_back(
-            Send(member, AllReduceTag(AllReduceKind::kSampleCount, step, 0, 0),
-                 &own.sample_count, sizeof(own.sample_count)));
+            Send(member, AllReduceTag(AllReduceKind::kShare, step, 0, 0),
+                 &own.share, sizeof(own.share)));
       }
     }
   }

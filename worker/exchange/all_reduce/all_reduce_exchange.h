@@ -61,6 +61,14 @@ namespace tributary {
 // updates and forwards chunks. New weights are written to the WeightsSink chunk
 // by chunk. Steps follow each other without waiting for the coordinator, to
 // which member 0 reports each step.
+// What a member tells the others about its part of a step's batch. Sent as it
+// is.
+struct MemberShare {
+  int64_t sample_count = 0;
+  // The learning rate that the member's program has stated; negative: none.
+  double learning_rate = -1;
+};
+
 class AllReduceExchange final : public Exchange, private GradientSender {
  public:
   struct Options {
@@ -149,10 +157,10 @@ class AllReduceExchange final : public Exchange, private GradientSender {
 
   // The results that this member itself has computed for a step.
   struct Own {
+    MemberShare share;  // Complete once all nodes have a sample count.
     // Gradient sums, indexed by chunk and by node of the reduction tree.
     std::map<int, std::map<int, NodeChunk>> chunks;
     std::map<int, int64_t> sample_counts;  // Indexed by node.
-    int64_t sample_count = 0;              // Sum over all nodes.
     std::map<int, double> losses;          // Indexed by node.
     std::vector<Transfer> sends;           // Transfers that send these results.
     int pushing = 0;  // Number of calls of Push in progress for this step.

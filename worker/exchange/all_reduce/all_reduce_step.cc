@@ -1,11 +1,11 @@
 #include "worker/exchange/all_reduce/all_reduce_step.h"
 
-#include <numeric>
 #include <utility>
 
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/optimizer/stated_rates.h"
 #include "common/parameters/gradient_squares.h"
 
 namespace tributary {
@@ -60,21 +60,21 @@ absl::Status AllReduceStep::Work() {
   if (exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(UpdateGated());
   TRIBUTARY_RETURN_IF_ERROR(EndWrites(/*wait=*/true));
   // A member that updates no chunk has not waited for the counts yet.
-  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
+  TRIBUTARY_RETURN_IF_ERROR(AwaitShares());
   TRIBUTARY_RETURN_IF_ERROR(Report());
   return AwaitSends();
 }
 
 void AllReduceStep::ReceiveParts() {
   const ArenaLayout& layout = *exchange_.layout_;
-  sample_counts_.resize(size_);
+  shares_.resize(size_);
   square_sums_.resize(size_);
   for (int member = 0; member < size_; ++member) {
     square_sums_[member].resize(layout.ChunksOf(member, size_).size());
     if (member == rank_) continue;
-    sample_count_transfers_.push_back(exchange_.Receive(
-        member, AllReduceTag(AllReduceKind::kSampleCount, number_, 0, 0),
-        &sample_counts_[member], sizeof(sample_counts_[member])));
+    share_transfers_.push_back(exchange_.Receive(
+        member, AllReduceTag(AllReduceKind::kShare, number_, 0, 0),
+        &shares_[member], sizeof(shares_[member])));
     if (rank_ == 0 || exchange_.gated_) {
       square_sum_transfers_.push_back(exchange_.Receive(
           member, AllReduceTag(AllReduceKind::kSquareSums, number_, 0, 0),
@@ -162,17 +162,23 @@ absl::StatusOr<TreeSum> AllReduceStep::AwaitGradient(int chunk) {
       /*whole=*/!exchange_.sharded_ || exchange_.gated_);
 }
 
-absl::Status AllReduceStep::AwaitSampleCount() {
+absl::Status AllReduceStep::AwaitShares() {
   if (sample_count_ >= 0) return absl::OkStatus();
-  TRIBUTARY_RETURN_IF_ERROR(Await(&sample_count_transfers_));
+  TRIBUTARY_RETURN_IF_ERROR(Await(&share_transfers_));
   {
     // All own nodes are counted: AwaitGradient has seen all of them or, in a
     // member without chunks, the owners have reduced every chunk from them.
     absl::MutexLock lock(&exchange_.mu_);
-    sample_counts_[rank_] = exchange_.own_[number_].sample_count;
+    shares_[rank_] = exchange_.own_[number_].share;
   }
-  sample_count_ =
-      std::accumulate(sample_counts_.begin(), sample_counts_.end(), int64_t{0});
+  sample_count_ = 0;
+  StatedRates rates;
+  for (const MemberShare& share : shares_) {
+    sample_count_ += share.sample_count;
+    if (share.learning_rate < 0) continue;
+    TRIBUTARY_RETURN_IF_ERROR(rates.Add(number_, share.learning_rate));
+  }
+  learning_rate_ = rates.Of(number_);
   return absl::OkStatus();
 }
 
@@ -192,7 +198,7 @@ absl::Status AllReduceStep::Reduce(int chunk) {
 
 absl::Status AllReduceStep::Update(
     const std::vector<std::pair<int, const TreeSum*>>& gradients) {
-  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
+  TRIBUTARY_RETURN_IF_ERROR(AwaitShares());
   const absl::Time begin = MonotonicNow();
   std::vector<MemberOptimizer::WeightsUpdate> updates;
   for (const auto& [chunk, gradient] : gradients) {
@@ -205,7 +211,8 @@ absl::Status AllReduceStep::Update(
     }
     updates.push_back({chunk, gradient, Weights(chunk), to});
   }
-  exchange_.optimizer_->Update({number_, sample_count_, norm_}, updates);
+  exchange_.optimizer_->Update({number_, sample_count_, norm_, learning_rate_},
+                               updates);
   const std::shared_ptr<Event> updated = exchange_.optimizer_->Record();
   for (const MemberOptimizer::WeightsUpdate& update : updates) {
     const int chunk = update.chunk;
@@ -296,7 +303,7 @@ absl::Status AllReduceStep::SendSquareSums() {
 absl::Status AllReduceStep::UpdateGated() {
   TRIBUTARY_RETURN_IF_ERROR(SendSquareSums());
   TRIBUTARY_RETURN_IF_ERROR(Await(&square_sum_transfers_));
-  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
+  TRIBUTARY_RETURN_IF_ERROR(AwaitShares());
   double squares = 0;
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
     squares += SquareSumOf(chunk).value;
@@ -335,6 +342,7 @@ absl::Status AllReduceStep::Report() {
   StepSums sums;
   sums.set_step(number_);
   sums.set_weight(sample_count_);
+  if (learning_rate_.has_value()) sums.set_learning_rate(*learning_rate_);
   ChunkAggregator losses(exchange_.tree_leaves_, ExchangeSpec::FLOAT32);
   for (const auto& [node, loss] : losses_) {
     NodeSum part;

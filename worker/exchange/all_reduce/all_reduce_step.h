@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,8 @@ enum class AllReduceKind : uint64_t {
   // The gradient sum of a chunk over all members or, with shard_optimizer, the
   // chunk's new weights.
   kReduced,
-  kSampleCount,  // int64: number of samples in a member's part of the batch.
-  kLoss,         // double: loss of a node, sent to member 0.
+  kShare,  // A MemberShare.
+  kLoss,   // double: loss of a node, sent to member 0.
   // The MemberOptimizer::SquareSum of each chunk that the sender reduces.
   kSquareSums,
 };
@@ -99,7 +100,7 @@ class AllReduceStep {
   // Waits for the gradient sums of all members for the chunk, and adds them in
   // the order of the reduction tree; see MemberOptimizer::AddUp.
   absl::StatusOr<TreeSum> AwaitGradient(int chunk);
-  absl::Status AwaitSampleCount();
+  absl::Status AwaitShares();
   // Waits for the sums of squares of the chunks that this member
   // reduces, and sends them to the members that need them.
   absl::Status SendSquareSums();
@@ -156,9 +157,11 @@ class AllReduceStep {
   std::map<int, Gathered> gathered_;        // Indexed by chunk.
   std::vector<Transfer> sends_;
 
-  std::vector<int64_t> sample_counts_;  // Indexed by member.
-  std::vector<Transfer> sample_count_transfers_;
+  std::vector<MemberShare> shares_;  // Indexed by member.
+  std::vector<Transfer> share_transfers_;
   int64_t sample_count_ = -1;  // Sum over all members; -1 if not known yet.
+  // The rate that members have stated. Known if the sample count is.
+  std::optional<double> learning_rate_;
   // Sums of the losses, by node of the reduction tree. Filled by member 0 only.
   std::map<int, double> losses_;
   std::vector<Transfer> loss_transfers_;

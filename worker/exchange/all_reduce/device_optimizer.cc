@@ -64,9 +64,9 @@ void DeviceOptimizer::Update(const Step& step,
     queued.push_back({update.chunk, Whole(*update.gradient), update.weights,
                       update.new_weights});
   }
-  stream_.Update(
-      optimizer_->At(recipe_.At(step.number, step.sample_count, step.norm)),
-      queued);
+  stream_.Update(optimizer_->At(recipe_.At(step.number, step.sample_count,
+                                           step.norm, step.learning_rate)),
+                 queued);
 }
 
 absl::Status DeviceOptimizer::CopyState(const float* weights,

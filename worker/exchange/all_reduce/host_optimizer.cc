@@ -72,7 +72,8 @@ void HostOptimizer::Update(const Step& step,
     next.values = Borrowed(update.new_weights);
     ChunkPass::Arguments pass;
     pass.sum = update.gradient;
-    pass.step = recipe_.At(step.number, step.sample_count, step.norm);
+    pass.step = recipe_.At(step.number, step.sample_count, step.norm,
+                           step.learning_rate);
     pass.next = &next;
     pass.skip = recipe_.Skips(step.norm);
     const auto sum = square_sums_.find(update.chunk);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -72,6 +73,8 @@ class MemberOptimizer {
     // Norm of the mean gradient. Used by jobs that clip gradients or skip steps
     // with gradients that are not finite.
     double norm = 0;
+    // The rate that the program has stated; absent: that of the job's schedule.
+    std::optional<double> learning_rate = std::nullopt;
   };
   // The gradient from which the next weights of a chunk are computed, and where
   // its weights are.

@@ -56,6 +56,7 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
                                         : options.chunk_end) {
   parts_.chunks = options.chunks;
   parts_.fetches = options.fetches;
+  parts_.rates = &rates();
   if (options.fetches) chunk_arenas_ = std::make_unique<ChunkArenas>(layout);
   parts_.first_chunk = options.chunk_begin;
   if (options.servers.size() == 1) parts_.map_device = options.map_device;

@@ -126,6 +126,9 @@ void ServerConnection::Send(int64_t step, NodeChunk sum) {
   if (sum.chunk == 0) contribution.set_loss_sum(sum.loss_sum);
   contribution.set_base_version(parts_->sink->BaseVersion(sum.chunk));
   contribution.set_gradient_norm(sum.gradient_norm);
+  if (const std::optional<double> rate = parts_->rates->Of(step)) {
+    contribution.set_learning_rate(*rate);
+  }
   const int64_t begin = parts_->layout->ChunkBegin(sum.chunk);
   int64_t offset = OffsetOf(sum.arena);
   if (parts_->on_device && offset < 0) {

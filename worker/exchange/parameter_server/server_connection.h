@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
+#include "common/optimizer/stated_rates.h"
 #include "common/os/shared_memory.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/chunk_ranges.h"
@@ -63,6 +64,8 @@ struct ExchangeParts {
   ReceivedWeights weights;
   ChunkLatency latency;
   std::unique_ptr<ExchangeTrace> trace;  // Null if no step is traced.
+  // The learning rates that the program states.
+  const StatedRates* rates = nullptr;
   // Shared memory for gradients. Null if no server can map it.
   std::shared_ptr<SharedMemory> memory;
   // Maps the memory of the server's GPU. Null if this worker does not use such

@@ -1,0 +1,121 @@
+"""Makes the learning rate schedulers of PyTorch count the steps of a job.
+
+A loop steps its scheduler either after each call of `Optimizer.step`, or less often, for
+example after each epoch. In the first case, the number of calls depends on the worker: it
+may compute several micro-batches of a step, join late, or leave steps to others. So a
+call then steps the scheduler as often as needed for the job's next step. In all other
+cases, a call does what PyTorch does.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any, Iterator, Optional
+
+from torch.optim import lr_scheduler
+
+from .items import MicroBatch
+
+_BASE = getattr(lr_scheduler, 'LRScheduler', None) or lr_scheduler._LRScheduler
+
+
+class SchedulerSteps:
+    """What the schedulers of one optimizer have counted."""
+
+    def __init__(self) -> None:
+        # Calls by scheduler, and the schedulers that are stepped after each step.
+        self._calls: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._each_step: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._contributions = 0
+        self._next: Optional[int] = None  # The number of the job's next step.
+        self._in_epoch = False  # Whether the next step is of the same epoch.
+        self._inside = False  # A scheduler that steps others counts once.
+
+    def add(self, scheduler: Any) -> None:
+        """A scheduler was created."""
+        self._calls.setdefault(scheduler, 0)
+
+    def unknown(self, batch: MicroBatch) -> bool:
+        """Returns whether the rate of the micro-batch's step is not known here: this
+        worker has joined in the first epoch, and has not seen how its loop steps the
+        schedulers."""
+        return self._contributions == 0 and batch.step > 0 and batch.epoch == 0 and \
+            any(calls == 0 for calls in self._calls.values())
+
+    def before(self, batch: MicroBatch) -> None:
+        """A micro-batch is about to be contributed."""
+        if self._contributions > 0 or batch.epoch == 0:
+            return
+        # A loop that steps them after each epoch has done so in the epochs before.
+        parts = {id(part) for scheduler in self._calls
+                 for part in getattr(scheduler, '_schedulers', ())}
+        for scheduler in [s for s, calls in self._calls.items()
+                          if calls == 0 and id(s) not in parts]:
+            self._each_step.add(scheduler)
+            self._step(scheduler, batch.step)
+
+    def after(self, batch: MicroBatch, following: Optional[MicroBatch]) -> None:
+        """A micro-batch was contributed; `following` is the next one, if there is one."""
+        self._contributions += 1
+        self._next = batch.step + 1 if following is None else following.step
+        self._in_epoch = following is not None and following.epoch == batch.epoch
+
+    def call(self, scheduler: Any, step: Any) -> Any:
+        """The program has called `scheduler.step`; `step()` does what PyTorch does."""
+        if self._inside:
+            return step()
+        self.add(scheduler)
+        if self._contributions == 1 and self._in_epoch:
+            self._each_step.add(scheduler)
+        if scheduler not in self._each_step:
+            self._calls[scheduler] += 1
+            return self._outer(step)
+        for _ in range(self._next - self._calls[scheduler]):
+            self._calls[scheduler] += 1
+            self._outer(step)
+
+    def _step(self, scheduler: Any, count: int) -> None:
+        for _ in range(count):
+            self._calls[scheduler] += 1
+            self._outer(functools.partial(_original(scheduler), scheduler))
+
+    def _outer(self, step: Any) -> Any:
+        self._inside = True
+        try:
+            return step()
+        finally:
+            self._inside = False
+
+
+def _original(scheduler: Any) -> Any:
+    return getattr(type(scheduler).step, '__wrapped__', type(scheduler).step)
+
+
+def _classes(base: type) -> Iterator[type]:
+    yield base
+    for derived in base.__subclasses__():
+        yield from _classes(derived)
+
+
+def _count(cls: type) -> None:
+    original = cls.step
+
+    @functools.wraps(original)
+    def step(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        counted = getattr(getattr(self, 'optimizer', None), '_scheduler_steps', None)
+        call = functools.partial(original, self, *arguments, **keywords)
+        if counted is None or arguments or keywords:
+            return call()
+        # Schedulers step themselves while they are created, except those of schedulers.
+        if getattr(self, '_step_count', 0) == 0 and not hasattr(self, '_schedulers'):
+            counted.add(self)
+            return call()
+        return counted.call(self, call)
+
+    cls.step = step
+
+
+for _class in list(_classes(_BASE)):
+    if 'step' in vars(_class):
+        _count(_class)
