@@ -287,6 +287,11 @@ absl::Span<const float> PieceState::weights(int parameter) {
   return {zeros_.data(), size_t(at.size)};
 }
 
+void PieceState::AddMetric(const std::string& name, double sum, double count) {
+  if (work_ == nullptr) Refuse("AddMetric was called after Report");
+  metrics_.push_back({name, sum, count});
+}
+
 void PieceState::Report(double loss_sum, int64_t correct, int64_t count) {
   if (work_ == nullptr) Refuse("Report was called twice");
   if (work_ == nullptr) return;
@@ -294,7 +299,7 @@ void PieceState::Report(double loss_sum, int64_t correct, int64_t count) {
     Refuse(absl::StrCat("Report with ", correct, " correct of ", count,
                         ": expected 0 <= correct <= count"));
   }
-  work_->result = {loss_sum, correct, count};
+  work_->result = {loss_sum, correct, count, std::move(metrics_)};
   work_ = nullptr;
   done_(status_);
 }

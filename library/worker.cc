@@ -88,6 +88,10 @@ int64_t EvaluationPiece::end() const { return state_->end(); }
 absl::Span<const float> EvaluationPiece::weights(int parameter) {
   return state_->weights(parameter);
 }
+void EvaluationPiece::AddMetric(const std::string& name, double sum,
+                                double count) {
+  state_->AddMetric(name, sum, count);
+}
 void EvaluationPiece::Report(double loss_sum, int64_t correct, int64_t count) {
   state_->Report(loss_sum, correct, count);
 }

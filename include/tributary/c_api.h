@@ -198,7 +198,10 @@ void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
 /* Writes the address of the weights of each parameter to `weights`, an array
  * with one element for each parameter. Does not block. */
 void tributary_piece_weights(tributary_piece* piece, const float** weights);
-/* Calls EvaluationPiece::Report. */
+/* These functions call EvaluationPiece::AddMetric and
+ * EvaluationPiece::Report. */
+void tributary_piece_add_metric(tributary_piece* piece, const char* name,
+                                double sum, double count);
 void tributary_piece_report(tributary_piece* piece, double loss_sum,
                             int64_t correct, int64_t count);
 

@@ -186,6 +186,11 @@ class EvaluationPiece {
   int64_t begin() const;
   int64_t end() const;
   absl::Span<const float> weights(int parameter);
+  // Adds a further result of the evaluation, whose value is the sum of all
+  // `sum`, in the order of the pieces, divided by the sum of all `count`. At
+  // most 64 results, with different names: a letter or underscore, then letters,
+  // digits and underscores, at most 64 in all. Call it before Report.
+  void AddMetric(const std::string& name, double sum, double count);
   // Ends the piece. `loss_sum` is the sum of the losses, `correct` is the
   // number of correct predictions (0 for models without classes), and `count`
   // is the number of samples (tokens) that count.

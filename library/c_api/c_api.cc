@@ -296,6 +296,11 @@ void tributary_piece_weights(tributary_piece* piece, const float** weights) {
   }
 }
 
+void tributary_piece_add_metric(tributary_piece* piece, const char* name,
+                                double sum, double count) {
+  piece->item->AddMetric(name, sum, count);
+}
+
 void tributary_piece_report(tributary_piece* piece, double loss_sum,
                             int64_t correct, int64_t count) {
   piece->item->Report(loss_sum, correct, count);

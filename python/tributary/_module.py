@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import sys
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -22,20 +24,24 @@ _MOST_BUFFERS = 64
 
 NoDecay = Union[str, Iterable[torch.nn.Parameter]]
 ParameterGroups = Sequence[Mapping[str, Any]]
+Buffers = Mapping[str, str]
 
 
 class ModuleWorker:
     """The part of a module in a job. Declares the module's parameters."""
 
     def __init__(self, module: torch.nn.Module, session: Session, no_decay: NoDecay,
-                 parameter_groups: ParameterGroups, gpu_memory: bool):
+                 parameter_groups: ParameterGroups, gpu_memory: bool,
+                 buffers: Buffers = {}):
         self.module, self.session = module, session
         self._library = session._library
         if session.parameters:
             raise Error('the session has parameters already; wrap one module, which '
                         'may contain others')
-        tensors = _tensors_of(module)
+        self._averaged = _averaged_buffers(module, buffers)
+        tensors = _tensors_of(module, self._averaged)
         _check(module, tensors)
+        self._local_buffers = _local_buffers(module, tensors, buffers)
         self._names = list(tensors)
         self._tensors = list(tensors.values())
         self._trained = [isinstance(tensor, torch.nn.Parameter)
@@ -46,6 +52,8 @@ class ModuleWorker:
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
+        # Tensors of other types than float32, and their values in _flat.
+        self._converted: list[tuple[torch.Tensor, torch.Tensor]] = []
         self._views: dict[int, list[torch.Tensor]] = {}
         self._states = self._current_states()
         self._loaded_item = self._batch = None
@@ -103,7 +111,7 @@ class ModuleWorker:
         if last is not None and place is not None and \
                 last[0] is place[0] and last[1] < place[1]:
             return
-        now = _tensors_of(self.module)
+        now = _tensors_of(self.module, self._averaged)
         if any(a is not b for a, b in zip(now.values(), self._tensors)) or \
                 len(now) != len(self._tensors):
             raise Error('the module has other parameters than when it was wrapped; '
@@ -117,6 +125,8 @@ class ModuleWorker:
         self._copies.begin(item)
         with torch.no_grad():
             self._copies.load(self._flat, arena)
+            for tensor, values in self._converted:
+                tensor.data.copy_(values)
         # The program may report a result that does not depend on the copy.
         if evaluates:
             self._copies.finish()
@@ -141,7 +151,11 @@ class ModuleWorker:
                             'wrapped; load weights before')
         self._flat = torch.empty_like(arena, device=self._tensors[0].device)
         for offset, tensor in zip(offsets, self._tensors):
-            tensor.data = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
+            values = self._flat[offset:offset + tensor.numel()].view(tensor.shape)
+            if tensor.dtype == torch.float32:
+                tensor.data = values
+            else:
+                self._converted.append((tensor, values))
         self._states = self._current_states()
 
     @contextlib.contextmanager
@@ -162,6 +176,7 @@ class ModuleWorker:
         """Sends a gradient, which is on the module's device, times `scale`."""
         if gradient.is_sparse:
             gradient = gradient.to_dense()
+        gradient = gradient.float()
         self._sent.add(number)
         handle = self._batch._handle
         self._copies.send(gradient, self._gradients[number], scale,
@@ -177,15 +192,28 @@ class ModuleWorker:
         parameter.grad = None
         self._send(number, gradient)
 
+    def _warn_of_local_buffers(self) -> None:
+        """Says which buffers forward changes in each worker on its own."""
+        changed = [name for name, (buffer, version) in self._local_buffers.items()
+                   if buffer._version != version]
+        self._local_buffers = {}
+        if changed and self.session.is_main:
+            print(f"warning: forward changes the buffer{'s' if len(changed) > 1 else ''} "
+                  f"{', '.join(changed)}, of which each worker has its own values: pass "
+                  f"buffers={{{changed[0]!r}: 'average'}}, or 'local' if this is right",
+                  file=sys.stderr, flush=True)
+
     def _send_statistics(self, count: int) -> None:
         """Gives the servers, which subtract a part of the mean, what makes the new
         weight the mean of what the micro-batches have made of it."""
+        if self._local_buffers:
+            self._warn_of_local_buffers()
         weights = self._views_of(self._batch._spans.weights)
         for number, buffer in enumerate(self._tensors):
             if self._trained[number]:
                 continue
             weight = weights[number].to(buffer.device)
-            difference = weight - buffer.detach()
+            difference = weight - buffer.detach().float()
             # Not counted as a change, since backward does not read the values.
             buffer.data.copy_(weight)
             self._send(number, difference * (count / _STATISTICS_RATE))
@@ -297,9 +325,41 @@ class ModuleWorker:
         return value
 
 
-def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Returns the trained parameters and the running statistics by their names in the
-    state dict, each once, in the order of their modules."""
+def _declared_as(name: str, buffers: Buffers) -> Optional[str]:
+    return next((kind for pattern, kind in buffers.items()
+                 if fnmatch.fnmatchcase(name, pattern)), None)
+
+
+def _averaged_buffers(module: torch.nn.Module, buffers: Buffers) -> frozenset[str]:
+    """Returns the names of the buffers that `buffers` declares as averaged."""
+    names = dict(module.named_buffers())
+    for pattern, kind in buffers.items():
+        if kind not in ('average', 'local'):
+            raise Error(f"buffers[{pattern!r}] is {kind!r}, expected 'average' or 'local'")
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            raise Error(f'buffers[{pattern!r}]: the module has no such buffer')
+    averaged = [name for name in names if _declared_as(name, buffers) == 'average']
+    for name in averaged:
+        if not names[name].is_floating_point():
+            raise Error(f'buffer {name} has dtype {names[name].dtype}, of which there is no '
+                        "average: declare it as 'local'")
+    return frozenset(averaged)
+
+
+def _local_buffers(module: torch.nn.Module, tensors: dict[str, torch.Tensor],
+                   buffers: Buffers) -> dict[str, tuple[torch.Tensor, int]]:
+    """Returns the buffers about which nothing is declared, and their versions."""
+    return {name: (buffer, buffer._version) for name, buffer in module.named_buffers()
+            if name not in tensors and _declared_as(name, buffers) is None
+            # Batch norm counts calls, which nothing reads with a momentum.
+            and not name.endswith('num_batches_tracked')}
+
+
+def _tensors_of(module: torch.nn.Module,
+                averaged: frozenset[str] = frozenset()) -> dict[str, torch.Tensor]:
+    """Returns the trained parameters, the running statistics and the buffers
+    `averaged` by their names in the state dict, each once, in the order of their
+    modules."""
     tensors: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
     for prefix, child in module.named_modules():
@@ -308,6 +368,10 @@ def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
         if isinstance(child, _NormBase) and child.running_mean is not None:
             own += [('running_mean', child.running_mean),
                     ('running_var', child.running_var)]
+        if averaged:
+            own += [(name, buffer) for name, buffer
+                    in child.named_buffers(recurse=False)
+                    if (f'{prefix}.{name}' if prefix else name) in averaged]
         for name, tensor in own:
             if id(tensor) not in seen:
                 seen.add(id(tensor))
@@ -320,9 +384,9 @@ def _check(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
         raise Error('the module has no parameter with requires_grad=True')
     device = next(iter(tensors.values())).device
     for name, tensor in tensors.items():
-        if tensor.dtype != torch.float32:
-            raise Error(f'parameter {name} has dtype {tensor.dtype}, expected '
-                        'torch.float32; use torch.autocast for another precision')
+        if not tensor.is_floating_point():
+            raise Error(f'parameter {name} has dtype {tensor.dtype}, expected a '
+                        'floating-point type')
         if tensor.device != device:
             raise Error(f'parameter {name} is on {tensor.device}, but others are on '
                         f'{device}: a worker has one device')
@@ -334,7 +398,7 @@ def _check(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def _initial(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().cpu().contiguous().numpy()
+    return tensor.detach().cpu().float().contiguous().numpy()
 
 
 def _declarations(tensors: dict[str, torch.Tensor], no_decay: NoDecay,

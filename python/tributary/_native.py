@@ -87,6 +87,7 @@ _FUNCTIONS = {
     'micro_batch_ready': (None, [c_void_p, c_int32]),
     'micro_batch_finish': (None, [c_void_p, c_double]),
     'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),
+    'piece_add_metric': (None, [c_void_p, c_char_p, c_double, c_double]),
     'piece_report': (None, [c_void_p, c_double, c_int64, c_int64]),
     'run_create': (c_void_p, [POINTER(RunOptionsStruct)]),
     'run_train': (c_int32, [c_void_p, POINTER(ErrorStruct)]),

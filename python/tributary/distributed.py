@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._module import ModuleWorker, NoDecay, ParameterGroups
+from ._module import Buffers, ModuleWorker, NoDecay, ParameterGroups
 from .items import EvaluationPiece
 from .session import Session
 
@@ -31,13 +31,14 @@ class DistributedDataParallel(torch.nn.Module):
     the rule. Use `tributary.load` for the result, since the module holds only the
     weights of the step that this worker has computed last.
 
-    - Parameters are float32, on one device. Those with `requires_grad=False` do not
+    - Parameters are on one device. Those of other types than float32 are converted
+      from and to the float32 weights of the servers. Those with `requires_grad=False` do not
       take part and keep their values. Tied parameters count once. A parameter that
       the loss does not reach has a gradient of zeros.
     - Parameters should be registered in the order in which forward uses them, so
       that gradients of the last ones leave first.
     - The running statistics of batch norm are averaged over the micro-batches of a
-      step. Other buffers must be equal in every worker; they are not exchanged.
+      step. See `buffers` for others.
     - In an evaluation, the module is in evaluation mode, and without gradients.
 
     Args:
@@ -54,6 +55,10 @@ class DistributedDataParallel(torch.nn.Module):
         gpu_memory: whether the worker may keep weights and gradients in the memory of
             the module's GPU, which needs at least twice the memory of the parameters.
             Otherwise, each step copies them from and to host memory.
+        buffers: how buffers are treated that forward changes, besides those of batch
+            norm, which are averaged: 'average', as the running statistics of batch norm,
+            or 'local', each worker for itself, by their names or patterns of names with
+            `*`. A buffer that changes without being declared is local, with a warning.
 
     Raises:
         Error: for a module that cannot be trained, naming the parameter.
@@ -61,12 +66,12 @@ class DistributedDataParallel(torch.nn.Module):
 
     def __init__(self, module: torch.nn.Module, session: Session, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
-                 gpu_memory: bool = True):
+                 gpu_memory: bool = True, buffers: Buffers = {}):
         super().__init__()
         self.module = module
         # Not attributes, because torch.nn.Module would register the tensors again.
         self._worker = ModuleWorker(module, session, no_decay, parameter_groups,
-                                    gpu_memory)
+                                    gpu_memory, buffers)
         module.register_forward_pre_hook(lambda *_: self._worker.load_weights())
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:

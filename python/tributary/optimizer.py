@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, Optional
 import torch
 
 from . import _schedulers
-from ._module import ModuleWorker, NoDecay, ParameterGroups
+from ._module import Buffers, ModuleWorker, NoDecay, ParameterGroups
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Session, connect
@@ -72,7 +72,8 @@ class Optimizer(torch.optim.Optimizer):
             With `all_reduce`, a worker whose initial weights differ from those of
             the first worker ends with an error.
         session: what `connect` has returned; default: `connect()`.
-        no_decay, parameter_groups, gpu_memory: as for `DistributedDataParallel`.
+        no_decay, parameter_groups, gpu_memory, buffers: as for
+            `DistributedDataParallel`.
         evaluate: computes and reports one `EvaluationPiece`. It is called with the
             module in evaluation mode, and without gradients. Needed if the job
             evaluates.
@@ -83,7 +84,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def __init__(self, module: torch.nn.Module, session: Optional[Session] = None, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
-                 gpu_memory: bool = True,
+                 gpu_memory: bool = True, buffers: Buffers = {},
                  evaluate: Optional[Callable[[EvaluationPiece], None]] = None):
         if not isinstance(module, torch.nn.Module):
             raise Error('tributary.Optimizer needs the module itself, not its '
@@ -96,7 +97,7 @@ class Optimizer(torch.optim.Optimizer):
         self.session._remedy = 'repeat the loop until the done of Optimizer is true'
         self._module, self._evaluate = module, evaluate
         self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups,
-                                    gpu_memory)
+                                    gpu_memory, buffers)
         super().__init__(*_groups(self._worker, self.session))
         self._options = [_options_of(group) for group in self.param_groups]
         self._rates = _StatedRates(self)
@@ -187,18 +188,27 @@ class Optimizer(torch.optim.Optimizer):
 
 
 class _StatedRates:
-    """The learning rates of the steps, once the program has changed any."""
+    """The learning rates of the steps, which are those of `param_groups`."""
 
     def __init__(self, optimizer: Optimizer):
         self._optimizer = optimizer
         self._initial = [float(group['lr']) for group in optimizer.param_groups]
-        self._changed = False
+        spec = optimizer.session.job.spec
+        schedule = spec.get('schedule', {})
+        # Why the program has no rate of its own.
+        self._fixed = ''
+        if schedule.get('decay', 'CONSTANT') != 'CONSTANT' or \
+                int(schedule.get('warmup_steps', 0)):
+            self._fixed = 'the job has a schedule: remove one of them'
+        elif 'local_steps' in spec.get('exchange', {}).get(
+                'parameter_server', {}).get('consistency', {}):
+            self._fixed = 'in mode local_steps, the job has the only schedule'
         # Of the steps that this worker has computed: a step that is computed again,
         # because a server was lost, has the same rate.
         self._stated: dict[int, float] = {}
 
     def state(self, batch: MicroBatch) -> None:
-        """States the rate of the micro-batch's step, if it is not that of the job."""
+        """States the rate of the micro-batch's step."""
         rate = self._stated.get(batch.step)
         if rate is None:
             if self._optimizer._scheduler_steps.unknown(batch):
@@ -217,14 +227,10 @@ class _StatedRates:
             if _options_of(group) != before:
                 raise Error('the program has changed options of param_groups other than '
                             'lr, which are those of the job')
-        if rates == self._initial and not self._changed:
+        if self._fixed and rates == self._initial:
             return None
-        self._changed = True
-        schedule = self._optimizer.session.job.spec.get('schedule', {})
-        if schedule.get('decay', 'CONSTANT') != 'CONSTANT' or \
-                int(schedule.get('warmup_steps', 0)):
-            raise Error('the program changes the learning rate, but the job has a '
-                        'schedule: remove one of them')
+        if self._fixed:
+            raise Error(f'the program changes the learning rate, but {self._fixed}')
         ratio = rates[0] / self._initial[0]
         if any(not math.isclose(rate, ratio * initial, rel_tol=1e-6, abs_tol=1e-30)
                for rate, initial in zip(rates, self._initial)):

@@ -191,6 +191,7 @@ class Session:
         self._item = None
         self._model = self._spans = self._loop = None
         self._on_gpu = False
+        self._rank, self._world_size = 0, 1  # Once it is closed.
         self._launched = False  # By `launch`, so that `connect` returns it again.
         self.parameters: list[Parameter] = []
         self._handle: Optional[int] = None

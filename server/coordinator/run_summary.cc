@@ -134,6 +134,9 @@ std::string SummaryJson(const Attempt& attempt,
       if (job.model().loss() == ModelSpec::CROSS_ENTROPY) {
         summary["evaluation"]["accuracy"] = evaluation.accuracy;
       }
+      for (const auto& [name, value] : evaluation.metrics) {
+        summary["evaluation"][name] = value;
+      }
     }
     const EvaluationHistory& history = evaluations.history();
     if (history.best_result().has_value()) {

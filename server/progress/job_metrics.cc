@@ -54,6 +54,14 @@ void AddProgress(const StatusReply& status, MetricsPage* page) {
                    "Fraction of held-out samples that are classified correctly "
                    "in the newest evaluation.",
                    status.evaluation_accuracy());
+    const std::map<std::string, double> metrics(
+        status.evaluation_metric().begin(), status.evaluation_metric().end());
+    if (!metrics.empty()) {
+      page->BeginGauge("tributary_evaluation_metric",
+                       "Further results of the newest evaluation.");
+    }
+    for (const auto& [name, value] : metrics)
+      page->Add(value, {{"name", name}});
   }
 }
 

@@ -217,6 +217,9 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
       {"evaluation_loss", evaluation.loss},
       {"evaluation_accuracy", evaluation.accuracy},
       {"seconds", absl::ToDoubleSeconds(now - begin_)}};
+  for (const auto& [name, value] : evaluation.metrics) {
+    line[absl::StrCat("evaluation_", name)] = value;
+  }
   if (evaluations_.best_version().has_value()) line["best"] = true;
   const std::string& stop_reason = evaluations_.stop_reason();
   if (!stop_reason.empty()) line["stop_reason"] = stop_reason;
@@ -283,6 +286,8 @@ void JobProgress::FillStatus(StatusReply* reply) const {
   if (evaluation.has_value()) {
     reply->set_evaluation_loss(evaluation->loss);
     reply->set_evaluation_accuracy(evaluation->accuracy);
+    reply->mutable_evaluation_metric()->insert(evaluation->metrics.begin(),
+                                               evaluation->metrics.end());
   }
 }
 

@@ -173,7 +173,7 @@ class MistakesTest(support.JobTest):
 
     def test_a_module_that_cannot_be_wrapped_is_named(self):
         self.check('wrapped twice', 'parameters already')
-        self.check('dtype', '3.weight', 'torch.float64')
+        self.check('dtype', '3.weight', 'torch.complex64')
         self.check('momentum', '1 has momentum=None')
         self.check('frozen', 'requires_grad=True')
 
@@ -194,6 +194,42 @@ class MistakesTest(support.JobTest):
         self.assertIn('Traceback (most recent call last)', self.log('exception'))
         error = self.check('other hook', 'a hook has seen a mistake of the program')
         self.assertEqual(error.exit_code, 1)
+
+
+@support.needs_torch
+class TypesAndBuffersTest(support.JobTest):
+
+    def run_job(self, run, workers=2, **config):
+        job = self.write_job(run, support.external_job(
+            config, samples=16, more='optimizer { sgd { learning_rate: 0.1 } } '
+            'batch { global: 8 micro_batches: 4 } steps: 12'))
+        self.train(run, job, os.path.join(support.WORKERS, 'types_and_buffers.py'), workers)
+        return tributary.load(os.path.join(self.folder, run))
+
+    def test_parameters_of_other_types_have_float32_weights_on_the_servers(self):
+        expected = self.run_job('float32')
+        for dtype, tolerance in (('float64', 1e-5), ('bfloat16', 0.05)):
+            with self.subTest(dtype=dtype):
+                weights = self.run_job(dtype, dtype=dtype)
+                for name, values in weights.items():
+                    self.assertEqual(values.dtype, np.float32)
+                    np.testing.assert_allclose(values, expected[name], atol=tolerance)
+                np.testing.assert_array_equal(
+                    self.run_job(dtype + ' 1', workers=1, dtype=dtype)['second.weight'],
+                    weights['second.weight'])
+
+    def test_declared_buffers_are_averaged_like_statistics(self):
+        weights = self.run_job('average', buffers={'se*': 'average'})
+        # The mean of the inputs 0 to 15, divided by 8, after twelve steps.
+        self.assertAlmostEqual(weights['seen'][0], 7.5 / 8, delta=0.3)
+        self.assertNotIn('scale', weights)
+        self.assertNotIn('warning', self.log('average'))
+
+    def test_a_buffer_that_changes_undeclared_is_said(self):
+        self.assertNotIn('seen', self.run_job('undeclared'))
+        self.assertIn('warning: forward changes the buffer seen', self.log('undeclared'))
+        self.run_job('local', buffers={'seen': 'local'})
+        self.assertNotIn('warning', self.log('local'))
 
 
 if __name__ == '__main__':

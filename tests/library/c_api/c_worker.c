@@ -29,6 +29,7 @@ static void train_step(tributary_step* step, enum mistake mistake) {
     tributary_micro_batch_spans(micro_batch, weights, gradients);
     const double loss = train(&info, weights, gradients);
     tributary_micro_batch_set_sample_count(micro_batch, info.samples);
+    tributary_micro_batch_set_learning_rate(micro_batch, /*rate=*/0.125);
     tributary_micro_batch_ready(micro_batch, 1);
     if (mistake != NO_GRADIENT) tributary_micro_batch_ready(micro_batch, 0);
     tributary_micro_batch_finish(micro_batch, loss);
@@ -68,13 +69,20 @@ int compute_c_worker(tributary_worker* worker, enum mistake mistake,
     return error->code;
   }
   if (declare(worker, mistake, error) != 0) return error->code;
-  if (job.train_samples != 40) return -1;
+  if (job.train_samples != 40 || job.spec[0] != '{') return -1;
+  if (tributary_worker_rank(worker) >= tributary_worker_workers(worker)) {
+    return -1;
+  }
+  tributary_worker_keep_last_weights(worker);
   tributary_step* step;
   while ((step = tributary_worker_next_step(worker)) != NULL) {
     if (tributary_step_number(step) >= 0) train_step(step, mistake);
     evaluate(step);
   }
-  return tributary_worker_status(worker, error);
+  const float* last[PARAMETERS];
+  const int32_t kept = tributary_worker_last_weights(worker, last);
+  if (tributary_worker_status(worker, error) == 0 && !kept) error->code = -1;
+  return error->code;
 }
 
 int run_c_worker(const char* coordinator, enum mistake mistake,

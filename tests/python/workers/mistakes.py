@@ -40,7 +40,7 @@ def main():
     network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(),
                             nn.Linear(4, 2))
     if mistake == 'dtype':
-        network[3].double()
+        network[3].to(torch.complex64)
     if mistake == 'momentum':
         network[1].momentum = None
     if mistake == 'frozen':
