@@ -153,11 +153,13 @@ def platform_tag(paths):
 def licenses_of(files):
     """Returns the copyright files of the Debian packages of the libraries."""
     found = {}
-    for path in sorted(files.values()):
-        owner = shell('dpkg-query -S "$(realpath "$1")" "/usr$1" "$1" 2>/dev/null || true',
-                      path).split(':')[0].strip()
+    # One call, because each reads the lists of all packages.
+    names = [name for path in files.values()
+             for name in (os.path.realpath(path), '/usr' + path, path)]
+    owned = shell('dpkg-query -S "$@" 2>/dev/null || true', *names).splitlines()
+    for owner in sorted({line.split(':')[0] for line in owned}):
         copyright_file = pathlib.Path('/usr/share/doc', owner, 'copyright')
-        if owner and copyright_file.is_file():
+        if copyright_file.is_file():
             found[f'licenses/{owner}'] = copyright_file.read_bytes()
     found['licenses/tributary'] = (ROOT / 'LICENSE').read_bytes()
     return found
