@@ -104,9 +104,9 @@ class Library:
         try:
             library = ctypes.CDLL(path)
         except OSError as error:
-            raise Error(f'cannot load the native library: {error}; install the wheel '
-                        'that `./tributary wheel` builds on a system like this one') \
-                from error
+            raise Error(f'cannot load the native library: {error}; run `pip install '
+                        './python` in a clone, or install the wheel that `./tributary '
+                        'wheel` builds on a system like this one') from error
         for name, (result, arguments) in _FUNCTIONS.items():
             try:
                 function = getattr(library, 'tributary_' + name)
