@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> CreateRule(
     return Make("optimizer." #field, spec.field());
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_CREATE)
 #undef TRIBUTARY_CREATE
+    case OptimizerSpec::kProgram:
     case OptimizerSpec::RULE_NOT_SET:
       break;
   }
@@ -133,6 +134,7 @@ std::string OptimizerName(const OptimizerSpec& spec) {
     return #field;
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_NAME)
 #undef TRIBUTARY_NAME
+    case OptimizerSpec::kProgram:
     case OptimizerSpec::RULE_NOT_SET:
       break;
   }
@@ -146,6 +148,7 @@ double PeakLearningRate(const OptimizerSpec& spec) {
     return spec.field().learning_rate();
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_LEARNING_RATE)
 #undef TRIBUTARY_LEARNING_RATE
+    case OptimizerSpec::kProgram:
     case OptimizerSpec::RULE_NOT_SET:
       break;
   }
