@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<Optimizer>> CreateRule(
     return Make("optimizer." #field, spec.field());
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_CREATE)
 #undef TRIBUTARY_CREATE
-    default:
+    case OptimizerSpec::kProgram:
+    case OptimizerSpec::RULE_NOT_SET:
       break;
   }
   return Error("optimizer", "is required: set ", RuleNames());
@@ -133,7 +134,8 @@ std::string OptimizerName(const OptimizerSpec& spec) {
     return #field;
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_NAME)
 #undef TRIBUTARY_NAME
-    default:
+    case OptimizerSpec::kProgram:
+    case OptimizerSpec::RULE_NOT_SET:
       break;
   }
   return "";
@@ -146,7 +148,8 @@ double PeakLearningRate(const OptimizerSpec& spec) {
     return spec.field().learning_rate();
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_LEARNING_RATE)
 #undef TRIBUTARY_LEARNING_RATE
-    default:
+    case OptimizerSpec::kProgram:
+    case OptimizerSpec::RULE_NOT_SET:
       break;
   }
   return 0;
