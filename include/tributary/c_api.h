@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 /* The version of this interface. Every incompatible change increments it. */
-#define TRIBUTARY_C_API_VERSION 2
+#define TRIBUTARY_C_API_VERSION 3
 
 /* Handles. A worker is valid until tributary_worker_free. A step is valid until
  * the next call of tributary_worker_next_step. A micro-batch or a piece is
@@ -84,7 +84,7 @@ enum {
 /* The fields of tributary::ParameterDeclaration. `shape` points to `dimensions`
  * sizes. `initial` points to the initial values, whose number is the product of
  * the sizes; if it is null, the initial values are 0. If `learning_rate_factor`
- * is 0, the factor is 1. */
+ * is 0, the factor is 1. `aliases` points to `alias_count` names. */
 typedef struct tributary_parameter {
   const char* name;
   const int64_t* shape;
@@ -92,6 +92,8 @@ typedef struct tributary_parameter {
   int32_t group;
   const float* initial;
   float learning_rate_factor;
+  const char* const* aliases;
+  int32_t alias_count;
 } tributary_parameter;
 
 /* The properties of a tributary::MicroBatch. `indexes` points to `samples`

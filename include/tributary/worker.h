@@ -82,6 +82,9 @@ struct ParameterDeclaration {
   // 1000. Must be 1 for group kStatistics.
   float learning_rate_factor = 1;
 };
+  // Further names of the parameter, for a model that uses it in several places
+  // (tied weights). The final model contains the parameter under each name.
+  std::vector<std::string> aliases;
 
 // The properties of the job that a program needs before it declares its
 // parameters.

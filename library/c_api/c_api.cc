@@ -80,6 +80,7 @@ tributary::ParameterDeclaration Declaration(const tributary_parameter& from) {
     to.learning_rate_factor = from.learning_rate_factor;
   }
   int64_t size = 1;
+  to.aliases.assign(from.aliases, from.aliases + from.alias_count);
   for (const int64_t length : to.shape) size *= std::max<int64_t>(length, 0);
   if (from.initial == nullptr) return to;
   // Shared, because std::function copies what it holds.

@@ -42,7 +42,7 @@ class ModuleWorker:
                          for tensor in self._tensors]
         self._copies = _device_copies.copies_for(self._tensors[0].device, session,
                                                  gpu_memory)
-        session.declare(_declarations(tensors, no_decay, parameter_groups))
+        session.declare(_declarations(module, tensors, no_decay, parameter_groups))
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
@@ -320,11 +320,27 @@ def _initial(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().cpu().contiguous().numpy()
 
 
-def _declarations(tensors: dict[str, torch.Tensor], no_decay: NoDecay,
-                  parameter_groups: ParameterGroups) -> list[Parameter]:
+def _declarations(module: torch.nn.Module, tensors: dict[str, torch.Tensor],
+                  no_decay: NoDecay, parameter_groups: ParameterGroups
+                  ) -> list[Parameter]:
+    aliases = _aliases_of(module, tensors)
     exempt = _exempt(tensors, no_decay)
     factors: dict[int, float] = {}
     for number, group in enumerate(parameter_groups):
+def _aliases_of(module: torch.nn.Module, tensors: dict[str, torch.Tensor]
+                ) -> dict[str, tuple[str, ...]]:
+    """Returns the further names that the state dict has for the tensors."""
+    names: dict[int, list[str]] = {id(tensor): [] for tensor in tensors.values()}
+    for prefix, child in module.named_modules(remove_duplicate=False):
+        # named_parameters would leave out a name if the module has the tensor twice.
+        own = {**child._parameters, **child._buffers}
+        for name, tensor in own.items():
+            if id(tensor) in names:
+                names[id(tensor)].append(f'{prefix}.{name}' if prefix else name)
+    return {name: tuple(alias for alias in names[id(tensor)] if alias != name)
+            for name, tensor in tensors.items()}
+
+
         for tensor, factor, decays in _members(number, group, tensors):
             if id(tensor) in factors:
                 raise Error(f'parameter_groups[{number}] has a parameter of shape '
@@ -335,7 +351,7 @@ def _declarations(tensors: dict[str, torch.Tensor], no_decay: NoDecay,
     return [Parameter(name, _initial(tensor),
                       'statistics' if not isinstance(tensor, torch.nn.Parameter)
                       else 'no_decay' if id(tensor) in exempt else 'decay',
-                      factors.get(id(tensor), 1.0))
+                      factors.get(id(tensor), 1.0), aliases[name])
             for name, tensor in tensors.items()]
 
 

@@ -10,7 +10,7 @@ from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_i
 
 from .errors import CANCELLED, Error, Stopped
 
-API_VERSION = 2
+API_VERSION = 3
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), '_native')
 
 
@@ -28,7 +28,8 @@ class JobStruct(ctypes.Structure):
 class ParameterStruct(ctypes.Structure):
     _fields_ = [('name', c_char_p), ('shape', POINTER(c_int64)),
                 ('dimensions', c_int32), ('group', c_int32), ('initial', c_void_p),
-                ('learning_rate_factor', c_float)]
+                ('learning_rate_factor', c_float), ('aliases', POINTER(c_char_p)),
+                ('alias_count', c_int32)]
 
 
 class MicroBatchStruct(ctypes.Structure):

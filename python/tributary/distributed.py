@@ -32,8 +32,9 @@ class DistributedDataParallel(torch.nn.Module):
     weights of the step that this worker has computed last.
 
     - Parameters are float32, on one device. Those with `requires_grad=False` do not
-      take part and keep their values. Tied parameters count once. A parameter that
-      the loss does not reach has a gradient of zeros.
+      take part and keep their values. Tied parameters count once; the final model
+      contains them under each name. A parameter that the loss does not reach has a
+      gradient of zeros.
     - Parameters should be registered in the order in which forward uses them, so
       that gradients of the last ones leave first.
     - The running statistics of batch norm are averaged over the micro-batches of a

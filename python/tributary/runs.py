@@ -172,8 +172,10 @@ def load(run: Union[str, os.PathLike],
     Args:
         run: the run folder, or a safetensors file.
         module: a module like the one that was trained, into which the weights are
-            loaded. What the run does not contain, such as frozen parameters, keeps
-            its values.
+            loaded. The run contains the trained parameters, tied ones under each of
+            their names, and the running statistics of batch norm. All else in the
+            state dict keeps its values: frozen parameters, counters of batches, and
+            other buffers.
 
     Returns:
         The weights by name: tensors of PyTorch if `module` is given, otherwise NumPy
