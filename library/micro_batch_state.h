@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,7 @@ class MicroBatchState {
   void SetSampleCount(int64_t count);
   void Ready(int parameter);
   void Add(int parameter, absl::Span<const float> values);
-  void Finish(double loss_sum);
+  void Finish(std::optional<double> loss_sum);
   bool aborted() const { return aborted_; }
 
   // Ends the micro-batch. Called when the program requests the next item of

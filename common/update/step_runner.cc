@@ -120,7 +120,8 @@ void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
       *open.sums.add_nonfinite() = *std::move(nonfinite);
     }
     if (chunk.number() == 0) {
-      open.sums.set_loss_sum(sum.loss_sum());
+      const std::optional<double> loss_sum = sum.loss_sum().value();
+      if (loss_sum.has_value()) open.sums.set_loss_sum(*loss_sum);
       open.sums.set_nonfinite_loss_contributor(
           sum.nonfinite_loss_contributor());
     }

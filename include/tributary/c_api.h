@@ -176,7 +176,7 @@ int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
 void* tributary_micro_batch_gpu_stream(
     const tributary_micro_batch* micro_batch);
 /* These functions call MicroBatch::SetSampleCount, MicroBatch::Ready and
- * MicroBatch::Finish. */
+ * MicroBatch::Finish; the last one does so without a loss. */
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count);
 void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
@@ -185,6 +185,8 @@ void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
                                   double loss_sum);
 
 /* Writes the address of the weights of each parameter to `weights`, an array
+void tributary_micro_batch_finish_without_loss(
+    tributary_micro_batch* micro_batch);
  * with one element for each parameter. Does not block. */
 void tributary_piece_weights(tributary_piece* piece, const float** weights);
 /* Calls EvaluationPiece::Report. */

@@ -267,6 +267,11 @@ void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
 void tributary_piece_weights(tributary_piece* piece, const float** weights) {
   for (int i = 0; i < piece->worker->parameters; ++i) {
     weights[i] = piece->item->weights(i).data();
+void tributary_micro_batch_finish_without_loss(
+    tributary_micro_batch* micro_batch) {
+  micro_batch->item->Finish(std::nullopt);
+}
+
   }
 }
 

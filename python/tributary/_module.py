@@ -174,9 +174,10 @@ class ModuleWorker:
             buffer.data.copy_(weight)
             self._send(number, difference * (count / _STATISTICS_RATE))
 
-    def contribute(self, batch: MicroBatch, loss: float, count: Optional[int]) -> None:
+    def contribute(self, batch: MicroBatch, loss: Optional[float],
+                   count: Optional[int]) -> None:
         """Sends the gradients that the parameters have, of the mean over `count`
-        samples, and ends the micro-batch."""
+        samples, and ends the micro-batch. `loss` is None if it is not known."""
         batch._open('step')
         self._check_states(batch)
         samples = self._state_count(batch, count)
@@ -190,7 +191,7 @@ class ModuleWorker:
                         self._send_zeros(number)
                     else:
                         self._send(number, tensor.grad * samples)
-        batch.finish(loss * samples)
+        batch.finish(None if loss is None else loss * samples)
 
     @contextlib.contextmanager
     def _sending(self, batch: MicroBatch) -> Iterator[None]:

@@ -84,6 +84,7 @@ _FUNCTIONS = {
     'micro_batch_finish': (None, [c_void_p, c_double]),
     'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),
     'piece_report': (None, [c_void_p, c_double, c_int64, c_int64]),
+    'micro_batch_finish_without_loss': (None, [c_void_p]),
     'run_create': (c_void_p, [POINTER(RunOptionsStruct)]),
     'run_train': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
     'run_stop': (None, [c_void_p]),

@@ -49,6 +49,25 @@ class SessionTest(support.JobTest):
         two = self.train('two', self.job(), LINEAR, 2, settings=settings, servers=2)
         self.assertEqual(one['weights_sha256'], two['weights_sha256'])
 
+    def test_a_loss_that_nobody_reports_is_absent(self):
+        modes = {'servers': {}, 'all_reduce': {'exchange': '{all_reduce {}}'},
+                 'local_steps': {'exchange.parameter_server.consistency.local_steps.'
+                                 'inner_steps': 5}}
+        for mode, settings in modes.items():
+            with self.subTest(mode):
+                output = io.StringIO()
+                with contextlib.redirect_stderr(output):
+                    summary = self.train(mode, self.job(mistake='no loss'), LINEAR, 2,
+                                         settings=settings)
+                self.assertEqual(summary['steps'], 30)
+                self.assertNotIn('final_loss', summary)
+                self.assertLess(summary['evaluation']['loss'], 0.5)
+                metrics = tributary.read_metrics(os.path.join(self.folder, mode))
+                self.assertNotIn('loss', metrics)
+                self.assertIn('samples_per_second', metrics)
+                self.assertIn('step 30/30', output.getvalue())
+                self.assertNotIn('| loss', output.getvalue())
+
     def test_tls(self):
         folder = os.path.join(self.folder, 'tls')
         subprocess.run([_native.program(), 'certs', folder], check=True,

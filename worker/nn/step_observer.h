@@ -47,6 +47,8 @@ struct LossSums {
   // regression.
   int64_t correct = 0;
   int64_t sample_count = 0;  // Number of samples (tokens) that count.
+  // False if the program that computes the model has not reported `loss`.
+  bool has_loss = true;
 };
 
 }  // namespace tributary

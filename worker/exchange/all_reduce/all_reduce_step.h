@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
+#include "common/numerics/loss_sum.h"
 #include "common/update/aggregation/chunk_aggregator.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
 #include "worker/exchange/all_reduce/member_optimizer.h"
@@ -29,7 +30,7 @@ enum class AllReduceKind : uint64_t {
   // chunk's new weights.
   kReduced,
   kSampleCount,  // int64: number of samples in a member's part of the batch.
-  kLoss,         // double: loss of a node, sent to member 0.
+  kLoss,         // LossSum: loss of a node, sent to member 0.
   // The MemberOptimizer::SquareSum of each chunk that the sender reduces.
   kSquareSums,
 };
@@ -160,7 +161,7 @@ class AllReduceStep {
   std::vector<Transfer> sample_count_transfers_;
   int64_t sample_count_ = -1;  // Sum over all members; -1 if not known yet.
   // Sums of the losses, by node of the reduction tree. Filled by member 0 only.
-  std::map<int, double> losses_;
+  std::map<int, LossSum> losses_;
   std::vector<Transfer> loss_transfers_;
   // Indexed by member: the sums of squares of the chunks that the member
   // reduces, in ascending order of chunks.
