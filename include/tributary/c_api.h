@@ -117,6 +117,8 @@ typedef struct tributary_piece_info {
 
 /* Returns the TRIBUTARY_C_API_VERSION with which the library was built. */
 int32_t tributary_c_api_version(void);
+/* Returns the version of Tributary, such as "1.2.3". */
+const char* tributary_version(void);
 
 /* Calls Worker::Connect. `coordinator` is the address of server 0 as HOST:PORT.
  * All other options are read from the environment; so is the address if
@@ -183,10 +185,10 @@ void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
                                  int32_t parameter);
 void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
                                   double loss_sum);
-
-/* Writes the address of the weights of each parameter to `weights`, an array
 void tributary_micro_batch_finish_without_loss(
     tributary_micro_batch* micro_batch);
+
+/* Writes the address of the weights of each parameter to `weights`, an array
  * with one element for each parameter. Does not block. */
 void tributary_piece_weights(tributary_piece* piece, const float** weights);
 /* Calls EvaluationPiece::Report. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -34,6 +35,10 @@ class ModuleWorker:
         if session.parameters:
             raise Error('the session has parameters already; wrap one module, which '
                         'may contain others')
+        if not isinstance(module, torch.nn.Module):
+            raise Error(f'the first argument is a {type(module).__name__}, expected the '
+                        'module itself: pass net, not net.parameters(); the job states '
+                        'the optimizer')
         tensors = _tensors_of(module)
         _check(module, tensors)
         self._names = list(tensors)
@@ -50,6 +55,7 @@ class ModuleWorker:
         self._states = self._current_states()
         self._loaded_item = self._batch = None
         self._loaded_place: Optional[tuple[Any, int]] = None
+        self._knows_loss = False  # Whether a loss was checked for a scaler.
         self._sent: set[int] = set()
         self._gradients: list[torch.Tensor] = []  # Those of the library.
         session._model = self
@@ -253,6 +259,12 @@ class ModuleWorker:
         if self._loaded_item is not batch:
             refuse('the wrapped module was not called for it')
         self._check_states(batch)
+        if not self._knows_loss:
+            self._knows_loss = True  # The search takes long.
+            if _is_scaled(loss):
+                refuse('the loss is scaled by a GradScaler, which is not needed: the '
+                       'parameters are float32; call batch.backward(loss), and remove '
+                       'the scaler')
 
     def _backward(self, batch: MicroBatch, loss: torch.Tensor, count: Optional[int],
                   reduction: str) -> float:
@@ -281,6 +293,20 @@ class ModuleWorker:
         return value
 
 
+def _is_scaled(loss: torch.Tensor) -> bool:
+    """Returns whether the loss is what the scaler of mixed precision returns, its
+    product with the scaler's scale."""
+    scale = getattr(loss.grad_fn, '_saved_other', None)
+    if not isinstance(scale, torch.Tensor):
+        return False
+    kind = getattr(torch.amp, 'GradScaler', torch.cuda.amp.GradScaler)
+    # Not isinstance, which other objects may answer with code of their own.
+    scales = [getattr(scaler, '_scale', None) for scaler in gc.get_objects()
+              if issubclass(type(scaler), kind)]
+    return any(isinstance(known, torch.Tensor) and known.data_ptr() == scale.data_ptr()
+               for known in scales)
+
+
 def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Returns the trained parameters and the running statistics by their names in the
     state dict, each once, in the order of their modules."""
@@ -297,6 +323,20 @@ def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
                 seen.add(id(tensor))
                 tensors[f'{prefix}.{name}' if prefix else name] = tensor
     return tensors
+
+
+def _aliases_of(module: torch.nn.Module, tensors: dict[str, torch.Tensor]
+                ) -> dict[str, tuple[str, ...]]:
+    """Returns the further names that the state dict has for the tensors."""
+    names: dict[int, list[str]] = {id(tensor): [] for tensor in tensors.values()}
+    for prefix, child in module.named_modules(remove_duplicate=False):
+        # named_parameters would leave out a name if the module has the tensor twice.
+        own = {**child._parameters, **child._buffers}
+        for name, tensor in own.items():
+            if id(tensor) in names:
+                names[id(tensor)].append(f'{prefix}.{name}' if prefix else name)
+    return {name: tuple(alias for alias in names[id(tensor)] if alias != name)
+            for name, tensor in tensors.items()}
 
 
 def _check(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
@@ -328,20 +368,6 @@ def _declarations(module: torch.nn.Module, tensors: dict[str, torch.Tensor],
     exempt = _exempt(tensors, no_decay)
     factors: dict[int, float] = {}
     for number, group in enumerate(parameter_groups):
-def _aliases_of(module: torch.nn.Module, tensors: dict[str, torch.Tensor]
-                ) -> dict[str, tuple[str, ...]]:
-    """Returns the further names that the state dict has for the tensors."""
-    names: dict[int, list[str]] = {id(tensor): [] for tensor in tensors.values()}
-    for prefix, child in module.named_modules(remove_duplicate=False):
-        # named_parameters would leave out a name if the module has the tensor twice.
-        own = {**child._parameters, **child._buffers}
-        for name, tensor in own.items():
-            if id(tensor) in names:
-                names[id(tensor)].append(f'{prefix}.{name}' if prefix else name)
-    return {name: tuple(alias for alias in names[id(tensor)] if alias != name)
-            for name, tensor in tensors.items()}
-
-
         for tensor, factor, decays in _members(number, group, tensors):
             if id(tensor) in factors:
                 raise Error(f'parameter_groups[{number}] has a parameter of shape '

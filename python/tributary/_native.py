@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64,
                     c_size_t, c_uint64, c_void_p)
 
@@ -64,6 +65,7 @@ class RunOptionsStruct(ctypes.Structure):
 
 _FUNCTIONS = {
     'c_api_version': (c_int32, []),
+    'version': (c_char_p, []),
     'worker_connect': (c_int32, [c_char_p, POINTER(c_void_p), POINTER(ErrorStruct)]),
     'worker_free': (None, [c_void_p]),
     'worker_get_job': (None, [c_void_p, POINTER(JobStruct)]),
@@ -82,9 +84,9 @@ _FUNCTIONS = {
     'micro_batch_set_sample_count': (None, [c_void_p, c_int64]),
     'micro_batch_ready': (None, [c_void_p, c_int32]),
     'micro_batch_finish': (None, [c_void_p, c_double]),
+    'micro_batch_finish_without_loss': (None, [c_void_p]),
     'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),
     'piece_report': (None, [c_void_p, c_double, c_int64, c_int64]),
-    'micro_batch_finish_without_loss': (None, [c_void_p]),
     'run_create': (c_void_p, [POINTER(RunOptionsStruct)]),
     'run_train': (c_int32, [c_void_p, POINTER(ErrorStruct)]),
     'run_stop': (None, [c_void_p]),
@@ -133,8 +135,24 @@ def program() -> str:
     return os.path.join(_FOLDER, 'tributary')
 
 
+# What messages of the library call what this package calls otherwise.
+_CPLUSPLUS_NAMES = {
+    'Ready or Add': 'ready', 'Ready': 'ready', 'Finish': 'finish', 'Report': 'report',
+    'SetSampleCount': 'set_sample_count', 'Declare': 'declare',
+    'NextStep was called': 'the session was iterated', 'UseGpu': 'use_gpu',
+    'PinForGpu': 'pin_for_gpu', 'step->evaluation_pieces()': 'step.evaluation',
+    'step->micro_batches()': 'step.micro_batches'}
+_CPLUSPLUS_NAME = re.compile('|'.join(
+    r'(?<![\w"])' + re.escape(name) + r'(?!["\w])' for name in _CPLUSPLUS_NAMES))
+
+
+def in_python(message: str) -> str:
+    """Returns a message of the library with the names of this package."""
+    return _CPLUSPLUS_NAME.sub(lambda found: _CPLUSPLUS_NAMES[found[0]], message)
+
+
 def error_of(error: ErrorStruct) -> Error:
-    message = error.message.decode(errors='replace')
+    message = in_python(error.message.decode(errors='replace'))
     if error.code == CANCELLED:
         return Stopped(message)
     return Error(message, error.code)

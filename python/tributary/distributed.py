@@ -46,7 +46,8 @@ class DistributedDataParallel(torch.nn.Module):
         session: what `connect` has returned.
         no_decay: the parameters without weight decay: '1d' for those with at most
             one dimension (biases, and weights of norms), or parameters of the module.
-            Default: all have weight decay, as in torch.optim.
+            Default: all have weight decay, as in torch.optim (in models of Tributary,
+            only those with two or more dimensions have).
         parameter_groups: groups whose options differ from those of the job: dicts
             with `params`, one or more parameters of the module; optionally
             `learning_rate_factor`, by which the job's learning rate is multiplied for

@@ -179,6 +179,7 @@ class MistakesTest(support.JobTest):
         self.check('not called', 'was not called')
         self.check('twice', 'backward was called after the end')
         self.check('nan', 'the gradient of', 'from worker 0')
+        self.check('scaler', 'micro-batch', 'GradScaler')
 
     def test_a_change_of_the_module_is_named(self):
         self.check('optimizer', '0.weight', 'optimizer.step()')
@@ -195,6 +196,7 @@ class MistakesTest(support.JobTest):
         self.check('dtype', '3.weight', 'torch.float64')
         self.check('momentum', '1 has momentum=None')
         self.check('frozen', 'requires_grad=True')
+        self.check('parameters', 'a generator', 'not net.parameters()')
 
     def test_a_wrong_group_is_named(self):
         self.check('group option', "parameter_groups[0]", "['lr', 'params']",

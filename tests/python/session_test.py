@@ -191,6 +191,21 @@ class ItemTest(unittest.TestCase):
 
 class HelpTest(unittest.TestCase):
 
+    def test_has_the_version_of_the_program(self):
+        line = subprocess.run([_native.program(), '--version'], check=True,
+                              capture_output=True, text=True).stdout
+        self.assertEqual(tributary.__version__, line.split()[1])
+
+    def test_messages_have_the_names_of_this_package(self):
+        self.assertEqual(
+            _native.in_python('SetSampleCount was called after Ready or Add; x'),
+            'set_sample_count was called after ready; x')
+        self.assertEqual(_native.in_python('iterate over step->micro_batches()'),
+                         'iterate over step.micro_batches')
+        # Names of users.
+        self.assertEqual(_native.in_python('parameter "Report" of ReadyMade'),
+                         'parameter "Report" of ReadyMade')
+
     def test_describes_the_package(self):
         text = pydoc.plain(pydoc.render_doc(tributary))
         for words in ('class Session', 'class MicroBatch', 'connect(', 'read_metrics('):
