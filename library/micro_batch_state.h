@@ -47,7 +47,7 @@ class MicroBatchState {
   void SetLearningRate(double rate);
   void Ready(int parameter);
   void Add(int parameter, absl::Span<const float> values);
-  void Finish(double loss_sum);
+  void Finish(std::optional<double> loss_sum);
   bool aborted() const { return aborted_; }
 
   // Ends the micro-batch. Called when the program requests the next item of

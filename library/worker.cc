@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -80,7 +81,9 @@ void MicroBatch::Ready(int parameter) { state_->Ready(parameter); }
 void MicroBatch::Add(int parameter, absl::Span<const float> values) {
   state_->Add(parameter, values);
 }
-void MicroBatch::Finish(double loss_sum) { state_->Finish(loss_sum); }
+void MicroBatch::Finish(std::optional<double> loss_sum) {
+  state_->Finish(loss_sum);
+}
 bool MicroBatch::aborted() const { return state_->aborted(); }
 
 int64_t EvaluationPiece::begin() const { return state_->begin(); }

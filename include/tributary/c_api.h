@@ -85,7 +85,7 @@ enum {
 /* The fields of tributary::ParameterDeclaration. `shape` points to `dimensions`
  * sizes. `initial` points to the initial values, whose number is the product of
  * the sizes; if it is null, the initial values are 0. If `learning_rate_factor`
- * is 0, the factor is 1. */
+ * is 0, the factor is 1. `aliases` points to `alias_count` names. */
 typedef struct tributary_parameter {
   const char* name;
   const int64_t* shape;
@@ -93,6 +93,8 @@ typedef struct tributary_parameter {
   int32_t group;
   const float* initial;
   float learning_rate_factor;
+  const char* const* aliases;
+  int32_t alias_count;
 } tributary_parameter;
 
 /* The properties of a tributary::MicroBatch. `indexes` points to `samples`
@@ -116,6 +118,8 @@ typedef struct tributary_piece_info {
 
 /* Returns the TRIBUTARY_C_API_VERSION with which the library was built. */
 int32_t tributary_c_api_version(void);
+/* Returns the version of Tributary, such as "1.2.3". */
+const char* tributary_version(void);
 
 /* Calls Worker::Connect. `coordinator` is the address of server 0 as HOST:PORT.
  * All other options are read from the environment; so is the address if
@@ -185,7 +189,8 @@ int32_t tributary_micro_batch_spans(tributary_micro_batch* micro_batch,
 void* tributary_micro_batch_gpu_stream(
     const tributary_micro_batch* micro_batch);
 /* These functions call MicroBatch::SetSampleCount,
- * MicroBatch::SetLearningRate, MicroBatch::Ready and MicroBatch::Finish. */
+ * MicroBatch::SetLearningRate, MicroBatch::Ready and MicroBatch::Finish; the
+ * last one does so without a loss. */
 void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
                                             int64_t count);
 void tributary_micro_batch_set_learning_rate(tributary_micro_batch* micro_batch,
@@ -194,6 +199,8 @@ void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
                                  int32_t parameter);
 void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
                                   double loss_sum);
+void tributary_micro_batch_finish_without_loss(
+    tributary_micro_batch* micro_batch);
 
 /* Writes the address of the weights of each parameter to `weights`, an array
  * with one element for each parameter. Does not block. */

@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,6 +82,9 @@ struct ParameterDeclaration {
   // Factor of the job's learning rate for this parameter, above 0 and at most
   // 1000. Must be 1 for group kStatistics.
   float learning_rate_factor = 1;
+  // Further names of the parameter, for a model that uses it in several places
+  // (tied weights). The final model contains the parameter under each name.
+  std::vector<std::string> aliases;
 };
 
 // The properties of the job that a program needs before it declares its
@@ -160,9 +164,10 @@ class MicroBatch {
   // Copies `values`, which are in host memory, to gradient(parameter) and calls
   // Ready.
   void Add(int parameter, absl::Span<const float> values);
-  // Ends the micro-batch. `loss_sum` is the sum of the losses of its samples.
+  // Ends the micro-batch. `loss_sum` is the sum of the losses of its samples;
+  // nullopt if the program does not know it: metrics then lack the step's loss.
   // All parameters must be ready.
-  void Finish(double loss_sum);
+  void Finish(std::optional<double> loss_sum);
 
   // Returns true if the micro-batch was given up during a call of weights,
   // Ready or Add: its result is no longer needed, for example because other

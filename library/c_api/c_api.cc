@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/text/release.h"
 #include "deploy/flags/exit_code.h"
 #include "tributary/job.h"
 #include "tributary/worker.h"
@@ -79,6 +80,7 @@ tributary::ParameterDeclaration Declaration(const tributary_parameter& from) {
   if (from.learning_rate_factor != 0) {
     to.learning_rate_factor = from.learning_rate_factor;
   }
+  to.aliases.assign(from.aliases, from.aliases + from.alias_count);
   int64_t size = 1;
   for (const int64_t length : to.shape) size *= std::max<int64_t>(length, 0);
   if (from.initial == nullptr) return to;
@@ -146,6 +148,8 @@ tributary::Job::Options JobOptions(const tributary_run_options& from) {
 }  // namespace
 
 int32_t tributary_c_api_version() { return TRIBUTARY_C_API_VERSION; }
+
+const char* tributary_version() { return tributary::ReleaseName(); }
 
 int32_t tributary_worker_connect(const char* coordinator,
                                  tributary_worker** worker,
@@ -288,6 +292,11 @@ void tributary_micro_batch_ready(tributary_micro_batch* micro_batch,
 void tributary_micro_batch_finish(tributary_micro_batch* micro_batch,
                                   double loss_sum) {
   micro_batch->item->Finish(loss_sum);
+}
+
+void tributary_micro_batch_finish_without_loss(
+    tributary_micro_batch* micro_batch) {
+  micro_batch->item->Finish(std::nullopt);
 }
 
 void tributary_piece_weights(tributary_piece* piece, const float** weights) {

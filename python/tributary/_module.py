@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import gc
 import sys
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
@@ -38,6 +39,10 @@ class ModuleWorker:
         if session.parameters:
             raise Error('the session has parameters already; wrap one module, which '
                         'may contain others')
+        if not isinstance(module, torch.nn.Module):
+            raise Error(f'the first argument is a {type(module).__name__}, expected the '
+                        'module itself: pass net, not net.parameters(); the job states '
+                        'the optimizer')
         self._averaged = _averaged_buffers(module, buffers)
         tensors = _tensors_of(module, self._averaged)
         _check(module, tensors)
@@ -48,7 +53,7 @@ class ModuleWorker:
                          for tensor in self._tensors]
         self._copies = _device_copies.copies_for(self._tensors[0].device, session,
                                                  gpu_memory)
-        session.declare(_declarations(tensors, no_decay, parameter_groups))
+        session.declare(_declarations(module, tensors, no_decay, parameter_groups))
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
         self._flat: Optional[torch.Tensor] = None
@@ -58,6 +63,7 @@ class ModuleWorker:
         self._states = self._current_states()
         self._loaded_item = self._batch = None
         self._loaded_place: Optional[tuple[Any, int]] = None
+        self._knows_loss = False  # Whether a loss was checked for a scaler.
         self._sent: set[int] = set()
         self._gradients: list[torch.Tensor] = []  # Those of the library.
         session._library.worker_keep_last_weights(session._open())
@@ -221,7 +227,8 @@ class ModuleWorker:
     def contribute(self, batch: MicroBatch, loss: Optional[float], count: Optional[int],
                    scale: float = 1) -> None:
         """Sends the gradients that the parameters have, times `scale`: that of the mean
-        over `count` samples. Ends the micro-batch, whose mean loss is `loss`."""
+        over `count` samples. Ends the micro-batch, whose mean loss is `loss`, or None if
+        it is not known."""
         batch._open('step')
         self._check_states(batch)
         samples = self._state_count(batch, count)
@@ -297,6 +304,12 @@ class ModuleWorker:
         if self._loaded_item is not batch:
             refuse('the wrapped module was not called for it')
         self._check_states(batch)
+        if not self._knows_loss:
+            self._knows_loss = True  # The search takes long.
+            if _is_scaled(loss):
+                refuse('the loss is scaled by a GradScaler, which is not needed: the '
+                       'parameters are float32; call batch.backward(loss), and remove '
+                       'the scaler')
 
     def _backward(self, batch: MicroBatch, loss: torch.Tensor, count: Optional[int],
                   reduction: str) -> float:
@@ -355,6 +368,20 @@ def _local_buffers(module: torch.nn.Module, tensors: dict[str, torch.Tensor],
             and not name.endswith('num_batches_tracked')}
 
 
+def _is_scaled(loss: torch.Tensor) -> bool:
+    """Returns whether the loss is what the scaler of mixed precision returns, its
+    product with the scaler's scale."""
+    scale = getattr(loss.grad_fn, '_saved_other', None)
+    if not isinstance(scale, torch.Tensor):
+        return False
+    kind = getattr(torch.amp, 'GradScaler', torch.cuda.amp.GradScaler)
+    # Not isinstance, which other objects may answer with code of their own.
+    scales = [getattr(scaler, '_scale', None) for scaler in gc.get_objects()
+              if issubclass(type(scaler), kind)]
+    return any(isinstance(known, torch.Tensor) and known.data_ptr() == scale.data_ptr()
+               for known in scales)
+
+
 def _tensors_of(module: torch.nn.Module,
                 averaged: frozenset[str] = frozenset()) -> dict[str, torch.Tensor]:
     """Returns the trained parameters, the running statistics and the buffers
@@ -379,6 +406,20 @@ def _tensors_of(module: torch.nn.Module,
     return tensors
 
 
+def _aliases_of(module: torch.nn.Module, tensors: dict[str, torch.Tensor]
+                ) -> dict[str, tuple[str, ...]]:
+    """Returns the further names that the state dict has for the tensors."""
+    names: dict[int, list[str]] = {id(tensor): [] for tensor in tensors.values()}
+    for prefix, child in module.named_modules(remove_duplicate=False):
+        # named_parameters would leave out a name if the module has the tensor twice.
+        own = {**child._parameters, **child._buffers}
+        for name, tensor in own.items():
+            if id(tensor) in names:
+                names[id(tensor)].append(f'{prefix}.{name}' if prefix else name)
+    return {name: tuple(alias for alias in names[id(tensor)] if alias != name)
+            for name, tensor in tensors.items()}
+
+
 def _check(module: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
     if not any(isinstance(tensor, torch.nn.Parameter) for tensor in tensors.values()):
         raise Error('the module has no parameter with requires_grad=True')
@@ -401,8 +442,10 @@ def _initial(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().cpu().float().contiguous().numpy()
 
 
-def _declarations(tensors: dict[str, torch.Tensor], no_decay: NoDecay,
-                  parameter_groups: ParameterGroups) -> list[Parameter]:
+def _declarations(module: torch.nn.Module, tensors: dict[str, torch.Tensor],
+                  no_decay: NoDecay, parameter_groups: ParameterGroups
+                  ) -> list[Parameter]:
+    aliases = _aliases_of(module, tensors)
     exempt = _exempt(tensors, no_decay)
     factors: dict[int, float] = {}
     for number, group in enumerate(parameter_groups):
@@ -416,7 +459,7 @@ def _declarations(tensors: dict[str, torch.Tensor], no_decay: NoDecay,
     return [Parameter(name, _initial(tensor),
                       'statistics' if not isinstance(tensor, torch.nn.Parameter)
                       else 'no_decay' if id(tensor) in exempt else 'decay',
-                      factors.get(id(tensor), 1.0))
+                      factors.get(id(tensor), 1.0), aliases[name])
             for name, tensor in tensors.items()]
 
 

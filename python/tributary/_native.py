@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_float, c_int32, c_int64,
                     c_size_t, c_uint64, c_void_p)
 
@@ -28,7 +29,8 @@ class JobStruct(ctypes.Structure):
 class ParameterStruct(ctypes.Structure):
     _fields_ = [('name', c_char_p), ('shape', POINTER(c_int64)),
                 ('dimensions', c_int32), ('group', c_int32), ('initial', c_void_p),
-                ('learning_rate_factor', c_float)]
+                ('learning_rate_factor', c_float), ('aliases', POINTER(c_char_p)),
+                ('alias_count', c_int32)]
 
 
 class MicroBatchStruct(ctypes.Structure):
@@ -63,6 +65,7 @@ class RunOptionsStruct(ctypes.Structure):
 
 _FUNCTIONS = {
     'c_api_version': (c_int32, []),
+    'version': (c_char_p, []),
     'worker_connect': (c_int32, [c_char_p, POINTER(c_void_p), POINTER(ErrorStruct)]),
     'worker_free': (None, [c_void_p]),
     'worker_get_job': (None, [c_void_p, POINTER(JobStruct)]),
@@ -86,6 +89,7 @@ _FUNCTIONS = {
     'micro_batch_set_learning_rate': (None, [c_void_p, c_double]),
     'micro_batch_ready': (None, [c_void_p, c_int32]),
     'micro_batch_finish': (None, [c_void_p, c_double]),
+    'micro_batch_finish_without_loss': (None, [c_void_p]),
     'piece_weights': (None, [c_void_p, POINTER(c_void_p)]),
     'piece_add_metric': (None, [c_void_p, c_char_p, c_double, c_double]),
     'piece_report': (None, [c_void_p, c_double, c_int64, c_int64]),
@@ -137,8 +141,24 @@ def program() -> str:
     return os.path.join(_FOLDER, 'tributary')
 
 
+# What messages of the library call what this package calls otherwise.
+_CPLUSPLUS_NAMES = {
+    'Ready or Add': 'ready', 'Ready': 'ready', 'Finish': 'finish', 'Report': 'report',
+    'SetSampleCount': 'set_sample_count', 'Declare': 'declare',
+    'NextStep was called': 'the session was iterated', 'UseGpu': 'use_gpu',
+    'PinForGpu': 'pin_for_gpu', 'step->evaluation_pieces()': 'step.evaluation',
+    'step->micro_batches()': 'step.micro_batches'}
+_CPLUSPLUS_NAME = re.compile('|'.join(
+    r'(?<![\w"])' + re.escape(name) + r'(?!["\w])' for name in _CPLUSPLUS_NAMES))
+
+
+def in_python(message: str) -> str:
+    """Returns a message of the library with the names of this package."""
+    return _CPLUSPLUS_NAME.sub(lambda found: _CPLUSPLUS_NAMES[found[0]], message)
+
+
 def error_of(error: ErrorStruct) -> Error:
-    message = error.message.decode(errors='replace')
+    message = in_python(error.message.decode(errors='replace'))
     if error.code == CANCELLED:
         return Stopped(message)
     return Error(message, error.code)

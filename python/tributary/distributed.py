@@ -32,9 +32,10 @@ class DistributedDataParallel(torch.nn.Module):
     weights of the step that this worker has computed last.
 
     - Parameters are on one device. Those of other types than float32 are converted
-      from and to the float32 weights of the servers. Those with `requires_grad=False` do not
-      take part and keep their values. Tied parameters count once. A parameter that
-      the loss does not reach has a gradient of zeros.
+      from and to the float32 weights of the servers. Those with `requires_grad=False`
+      do not take part and keep their values. Tied parameters count once; the final
+      model contains them under each name. A parameter that the loss does not reach has
+      a gradient of zeros.
     - Parameters should be registered in the order in which forward uses them, so
       that gradients of the last ones leave first.
     - The running statistics of batch norm are averaged over the micro-batches of a
@@ -46,7 +47,8 @@ class DistributedDataParallel(torch.nn.Module):
         session: what `connect` has returned.
         no_decay: the parameters without weight decay: '1d' for those with at most
             one dimension (biases, and weights of norms), or parameters of the module.
-            Default: all have weight decay, as in torch.optim.
+            Default: all have weight decay, as in torch.optim (in models of Tributary,
+            only those with two or more dimensions have).
         parameter_groups: groups whose options differ from those of the job: dicts
             with `params`, one or more parameters of the module; optionally
             `learning_rate_factor`, by which the job's learning rate is multiplied for

@@ -160,11 +160,13 @@ class MicroBatch(_Item):
 
     def finish(self, loss_sum: Optional[float] = None) -> None:
         """Ends the micro-batch, with the sum of its samples' losses. All gradients
-        must be ready."""
+        must be ready. Without the sum, the metrics lack the loss of the step."""
         self._open('finish')
         self._ended = True
-        self._library.micro_batch_finish(self._handle,
-                                         0.0 if loss_sum is None else float(loss_sum))
+        if loss_sum is None:
+            self._library.micro_batch_finish_without_loss(self._handle)
+        else:
+            self._library.micro_batch_finish(self._handle, float(loss_sum))
 
     def backward(self, loss: 'torch.Tensor', *, count: Optional[int] = None,
                  reduction: str = 'mean') -> float:
@@ -191,7 +193,7 @@ class MicroBatch(_Item):
     def _check_ended(self) -> None:
         if not self._ended and not self.aborted:
             raise Error(f'{self}: it was not finished; call batch.backward(loss) once '
-                        'for each micro-batch')
+                        'for each micro-batch, or without PyTorch, batch.finish()')
 
 
 class EvaluationPiece(_Item):

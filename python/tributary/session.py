@@ -103,11 +103,14 @@ class Parameter:
             (weight - observed value), of which servers subtract a tenth of the mean.
         learning_rate_factor: the factor by which the job's learning rate is multiplied
             for this parameter, above 0 and at most 1000; 1 for 'statistics'.
+        aliases: further names of the parameter, for tied weights. The final model
+            contains the parameter under each name.
     """
     name: str
     initial: np.ndarray
     group: str = 'decay'
     learning_rate_factor: float = 1.0
+    aliases: tuple[str, ...] = ()
 
 
 # What the last `connect` of this process has returned.
@@ -320,6 +323,9 @@ class Session:
             struct.group = _GROUPS[parameter.group]
             struct.initial = values.ctypes.data
             struct.learning_rate_factor = parameter.learning_rate_factor
+            aliases = [alias.encode() for alias in parameter.aliases]
+            struct.aliases = (ctypes.c_char_p * len(aliases))(*aliases)
+            struct.alias_count = len(aliases)
         error = _native.ErrorStruct()
         if self._library.worker_declare(self._open(), structs, len(structs),
                                         ctypes.byref(error)):

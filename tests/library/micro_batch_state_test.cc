@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -149,6 +150,14 @@ TEST_F(MicroBatchStateTest, RequiresAllWeightsBeforeTheFirstGradientLeaves) {
   MicroBatchState state = Make();
   state.Ready(2);
   EXPECT_THAT(observer_.needed, ElementsAre(std::pair(0, 64)));
+}
+
+TEST_F(MicroBatchStateTest, AProgramNeedsNoLoss) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  state.Finish(std::nullopt);
+  EXPECT_THAT(ended_, ElementsAre(absl::OkStatus()));
+  EXPECT_FALSE(work_.result.has_loss);
 }
 
 TEST_F(MicroBatchStateTest, StatesTheSampleCountBeforeTheFirstGradient) {

@@ -110,6 +110,25 @@ class CurveTest(support.JobTest):
     def test_parameter_groups_are_those_of_pytorch_in_an_all_reduce(self):
         self.check('adamw', grouped=True, exchange='exchange { all_reduce {} }')
 
+    def test_tied_parameters_are_in_the_model_under_each_name(self):
+        import torch
+        self.check('sgd')
+        sys.path.insert(0, support.WORKERS)
+        import curve
+        network = curve.Net()
+        weights = tributary.load(os.path.join(self.folder, 'run'))
+        result = network.load_state_dict(
+            {name: torch.from_numpy(array) for name, array in weights.items()},
+            strict=False)
+        self.assertEqual(result.unexpected_keys, [])
+        self.assertEqual(result.missing_keys, ['frozen.weight', 'frozen.bias'])
+        np.testing.assert_array_equal(weights['embedding.weight'],
+                                      weights['output.weight'])
+        path = os.path.join(self.folder, 'run', 'final', 'model.safetensors')
+        with open(path, 'rb') as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), 'little')))
+        self.assertIn('frozen', header['__metadata__']['contents'])
+
     def test_parameter_groups_apply_to_local_steps_once(self):
         # With this outer optimizer, a round ends with the weights of its last step.
         self.curves('sgd', grouped=True, micro_batches=1, steps_of_round=4, exchange="""
@@ -160,6 +179,7 @@ class MistakesTest(support.JobTest):
         self.check('not called', 'was not called')
         self.check('twice', 'backward was called after the end')
         self.check('nan', 'the gradient of', 'from worker 0')
+        self.check('scaler', 'micro-batch', 'GradScaler')
 
     def test_a_change_of_the_module_is_named(self):
         self.check('optimizer', '0.weight', 'optimizer.step()')
@@ -176,6 +196,7 @@ class MistakesTest(support.JobTest):
         self.check('dtype', '3.weight', 'torch.complex64')
         self.check('momentum', '1 has momentum=None')
         self.check('frozen', 'requires_grad=True')
+        self.check('parameters', 'a generator', 'not net.parameters()')
 
     def test_a_wrong_group_is_named(self):
         self.check('group option', "parameter_groups[0]", "['lr', 'params']",

@@ -49,6 +49,8 @@ struct LossSums {
   // regression.
   int64_t correct = 0;
   int64_t sample_count = 0;  // Number of samples (tokens) that count.
+  // False if the program that computes the model has not reported `loss`.
+  bool has_loss = true;
   // A further result of an evaluation, whose value is sum / count.
   struct Metric {
     std::string name;

@@ -45,6 +45,8 @@ def main():
         network[1].momentum = None
     if mistake == 'frozen':
         network.requires_grad_(False)
+    if mistake == 'parameters':
+        network = network.parameters()
     model = tributary.DistributedDataParallel(
         network, session, parameter_groups=groups_of(mistake, network))
     if mistake == 'wrapped twice':
@@ -68,6 +70,11 @@ def main():
             if mistake == 'double':
                 x = x.to(network[0].weight.dtype)
             y = torch.from_numpy(batch.indices % 2)
+            if mistake == 'scaler':
+                # As scaler.scale does, which needs a GPU.
+                scaler = torch.cuda.amp.GradScaler()
+                scaler._scale = torch.full((), 65536.0)
+                batch.backward(loss_fn(model(x), y) * scaler._scale)
             if batch.step < 2:
                 batch.backward(loss_fn(model(x), y).mean())
                 continue

@@ -284,6 +284,37 @@ TEST_F(JobProgressTest, WritesALineOfMetricsPerWindowAndAtTheEnd) {
   EXPECT_TRUE(progress.finished());
 }
 
+TEST_F(JobProgressTest, ALossThatNobodyReportsIsAbsent) {
+  const auto unknown = [](int64_t step) {
+    StepSums sums = Sums(step);
+    sums.clear_loss_sum();
+    return sums;
+  };
+  JobProgress progress = Make(/*servers=*/1);
+  progress.Begin(At(0));
+  Step(&progress, unknown(0), 1);
+  Step(&progress, unknown(1), 2);
+  EXPECT_FALSE(Lines(&progress).at(0).contains("loss"));
+  EXPECT_FALSE(StatusOf(progress).has_loss());
+  EXPECT_EQ(progress.Totals().loss, std::nullopt);
+  EXPECT_FALSE(progress.Save().has_loss());
+  // The mean is that of the steps whose loss is known.
+  Step(&progress, unknown(2), 3);
+  Step(&progress, Sums(3, /*loss=*/5), 4);
+  const std::vector<nlohmann::json> lines = Lines(&progress);
+  EXPECT_EQ(lines.at(0)["loss"], 5);
+  EXPECT_EQ(lines.at(0)["samples"], 2 * kSamples);
+  EXPECT_EQ(StatusOf(progress).loss(), 5);
+  Evaluate(&progress, 4, 5);
+  Step(&progress, unknown(4), 6);
+  Step(&progress, unknown(5), 7);
+  EXPECT_FALSE(StatusOf(progress).has_loss());
+  EXPECT_EQ(progress.Totals().loss, 5);
+  JobProgress resumed = Make(/*servers=*/1);
+  resumed.Resume(6, progress.Save());
+  EXPECT_EQ(resumed.Totals().loss, 5);
+}
+
 TEST_F(JobProgressTest, EvaluatesVersionsThatAreDueFromAllPieces) {
   JobProgress progress = Make(/*servers=*/1);
   progress.Begin(At(0));

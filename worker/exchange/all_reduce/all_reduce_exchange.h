@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
 #include "common/base/thread.h"
+#include "common/numerics/loss_sum.h"
 #include "common/parameters/arena_layout.h"
 #include "common/parameters/reduction_tree.h"
 #include "common/parameters/snapshot.h"
@@ -161,7 +162,7 @@ class AllReduceExchange final : public Exchange, private GradientSender {
     // Gradient sums, indexed by chunk and by node of the reduction tree.
     std::map<int, std::map<int, NodeChunk>> chunks;
     std::map<int, int64_t> sample_counts;  // Indexed by node.
-    std::map<int, double> losses;          // Indexed by node.
+    std::map<int, LossSum> losses;         // Indexed by node.
     std::vector<Transfer> sends;           // Transfers that send these results.
     int pushing = 0;  // Number of calls of Push in progress for this step.
   };

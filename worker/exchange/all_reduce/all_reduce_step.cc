@@ -1,5 +1,6 @@
 #include "worker/exchange/all_reduce/all_reduce_step.h"
 
+#include <optional>
 #include <utility>
 
 #include "common/base/failpoint.h"
@@ -82,7 +83,7 @@ void AllReduceStep::ReceiveParts() {
     }
     for (const int node : exchange_.nodes_[member]) {
       if (rank_ == 0) {
-        double* const loss = &losses_[node];
+        LossSum* const loss = &losses_[node];
         loss_transfers_.push_back(exchange_.Receive(
             member, AllReduceTag(AllReduceKind::kLoss, number_, 0, node), loss,
             sizeof(*loss)));
@@ -350,7 +351,8 @@ absl::Status AllReduceStep::Report() {
     part.loss_sum = loss;
     losses.Add(std::move(part));
   }
-  sums.set_loss_sum(losses.Take().loss_sum());
+  const std::optional<double> loss_sum = losses.Take().loss_sum().value();
+  if (loss_sum.has_value()) sums.set_loss_sum(*loss_sum);
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
     const SquareSum& squares = SquareSumOf(chunk);
     sums.add_sum_of_squares(squares.value);
