@@ -301,7 +301,8 @@ void PieceState::Report(double loss_sum, int64_t correct, int64_t count) {
     Refuse(absl::StrCat("Report with ", correct, " correct of ", count,
                         ": expected 0 <= correct <= count"));
   }
-  work_->result = {loss_sum, correct, count, std::move(metrics_)};
+  work_->result = {loss_sum, correct, count, /*has_loss=*/true,
+                   std::move(metrics_)};
   work_ = nullptr;
   done_(status_);
 }

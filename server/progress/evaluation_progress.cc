@@ -109,9 +109,8 @@ absl::Status EvaluationProgress::CheckPiece(
     }
     return absl::InvalidArgumentError(absl::StrCat(
         "evaluation of version ", report.version(), ", piece ", report.piece(),
-        ": metric ", names.size() + 1, " has the name '",
-        metric.name().substr(0, kMostMetricName), "' and the count ",
-        metric.count(), ", expected at most ", kMostMetrics,
+        ": metric '", metric.name().substr(0, kMostMetricName),
+        "' has the count ", metric.count(), ", expected at most ", kMostMetrics,
         " names of letters, digits and underscores, each once and none of "
         "step, loss, accuracy, perplexity and seconds, and counts of at least "
         "0"));
