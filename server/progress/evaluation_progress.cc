@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
@@ -109,7 +110,7 @@ absl::Status EvaluationProgress::CheckPiece(
     }
     return absl::InvalidArgumentError(absl::StrCat(
         "evaluation of version ", report.version(), ", piece ", report.piece(),
-        ": metric '", metric.name().substr(0, kMostMetricName),
+        ": metric '", absl::CEscape(metric.name().substr(0, kMostMetricName)),
         "' has the count ", metric.count(), ", expected at most ", kMostMetrics,
         " names of letters, digits and underscores, each once and none of "
         "step, loss, accuracy, perplexity and seconds, and counts of at least "
