@@ -49,6 +49,7 @@ class WorkerSession {
   const JobInfo& job() const { return job_; }
   absl::Status UseGpu(int gpu);
   absl::Status PinForGpu(int gpu);
+  absl::Status SetRule(std::shared_ptr<ProgramRule> rule);
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
   Step* NextStep();
   int64_t step_number() const { return step_number_; }
@@ -95,6 +96,7 @@ class WorkerSession {
   // Set by the program's thread before its Answer to handover_, and read by the
   // threads of RunWorker after it. `gpu_` is the argument of UseGpu.
   // `pin_for_gpu_` is null until UseGpu or PinForGpu.
+  std::shared_ptr<ProgramRule> rule_;
   std::optional<int> gpu_;
   PinMemory pin_for_gpu_;
   std::atomic<bool> warned_of_pinning_ = false;

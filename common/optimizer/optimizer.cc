@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/optimizer/element_loops.h"
+#include "common/optimizer/mean_gradient.h"
 #include "common/parameters/arena_layout.h"
 
 namespace tributary {
@@ -64,7 +65,10 @@ absl::StatusOr<std::unique_ptr<Optimizer>> CreateRule(
     return Make("optimizer." #field, spec.field());
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_CREATE)
 #undef TRIBUTARY_CREATE
+    case OptimizerSpec::kProgram:
+      return MakeMeanGradient("optimizer.program", spec.program());
     case OptimizerSpec::RULE_NOT_SET:
+    default:
       break;
   }
   return Error("optimizer", "is required: set ", RuleNames());
@@ -133,7 +137,10 @@ std::string OptimizerName(const OptimizerSpec& spec) {
     return #field;
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_NAME)
 #undef TRIBUTARY_NAME
+    case OptimizerSpec::kProgram:
+      return "program";
     case OptimizerSpec::RULE_NOT_SET:
+    default:
       break;
   }
   return "";
@@ -146,7 +153,9 @@ double PeakLearningRate(const OptimizerSpec& spec) {
     return spec.field().learning_rate();
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_LEARNING_RATE)
 #undef TRIBUTARY_LEARNING_RATE
+    case OptimizerSpec::kProgram:
     case OptimizerSpec::RULE_NOT_SET:
+    default:
       break;
   }
   return 0;

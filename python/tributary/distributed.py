@@ -54,6 +54,17 @@ class DistributedDataParallel(torch.nn.Module):
         gpu_memory: whether the worker may keep weights and gradients in the memory of
             the module's GPU, which needs at least twice the memory of the parameters.
             Otherwise, each step copies them from and to host memory.
+        rule: the update rule of a job with `optimizer { program {} }`: an optimizer of
+            `torch.optim` over the module's parameters; an object of your own with its
+            methods `step`, `state_dict` and `load_state_dict`; or a sequence of an
+            optimizer and its schedulers. In each step, every worker sets the
+            parameters' `grad` to the mean gradient and calls `step` of each of them,
+            without gradients, on another thread, while the program waits for weights. So
+            the program must not call them. It must not depend on the worker, and keep
+            all that it remembers in its state, which consists of tensors, numbers,
+            strings, None, and lists, tuples and dicts of them. Random numbers that it
+            draws are the same in every worker. When the job has ended, the module
+            holds the last weights.
 
     Raises:
         Error: for a module that cannot be trained, naming the parameter.
@@ -61,12 +72,12 @@ class DistributedDataParallel(torch.nn.Module):
 
     def __init__(self, module: torch.nn.Module, session: Session, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
-                 gpu_memory: bool = True):
+                 gpu_memory: bool = True, rule: Any = None):
         super().__init__()
         self.module = module
         # Not attributes, because torch.nn.Module would register the tensors again.
         self._worker = ModuleWorker(module, session, no_decay, parameter_groups,
-                                    gpu_memory)
+                                    gpu_memory, rule)
         module.register_forward_pre_hook(lambda *_: self._worker.load_weights())
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:

@@ -63,17 +63,19 @@ class Optimizer:
         evaluate: computes and reports one `EvaluationPiece`. It is called with the
             module in evaluation mode, and without gradients. Needed only if the job
             evaluates.
+        rule: as for `DistributedDataParallel`.
     """
 
     def __init__(self, module: torch.nn.Module, session: Optional[Session] = None, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
                  gpu_memory: bool = True,
-                 evaluate: Optional[Callable[[EvaluationPiece], None]] = None):
+                 evaluate: Optional[Callable[[EvaluationPiece], None]] = None,
+                 rule: Any = None):
         self.session = connect() if session is None else session
         self.session._remedy = 'repeat the loop until the done of Optimizer is true'
         self._module, self._evaluate = module, evaluate
         self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups,
-                                    gpu_memory)
+                                    gpu_memory, rule)
         self._batches = self._micro_batches()
         self._batch: Optional[MicroBatch] = None
         self._advance()

@@ -160,6 +160,7 @@ class Session:
         self._step: Optional[Step] = None
         self._item = None
         self._model = self._spans = None
+        self._give_turn = None  # Lets the rule of the program run; see Turn.
         self._on_gpu = False
         self.parameters: list[Parameter] = []
         self._handle: Optional[int] = None
@@ -302,6 +303,10 @@ class Session:
         """Leaves the job. Waits until the connections are closed."""
         with self._lock:
             handle, self._handle = self._handle, None
+            if self._give_turn is not None and handle is not None:
+                # In this order, so that the rule's error is not that of the worker.
+                self._library.worker_stop(handle)
+                self._give_turn()
             # A forked process has a copy of the session, but not its threads.
             if handle is not None and os.getpid() == self._process:
                 try:
