@@ -157,6 +157,9 @@ Worker& Worker::operator=(Worker&&) noexcept = default;
 const JobInfo& Worker::job() const { return session_->job(); }
 absl::Status Worker::UseGpu(int gpu) { return session_->UseGpu(gpu); }
 absl::Status Worker::PinForGpu(int gpu) { return session_->PinForGpu(gpu); }
+absl::Status Worker::SetRule(std::shared_ptr<ProgramRule> rule) {
+  return session_->SetRule(std::move(rule));
+}
 absl::Status Worker::Declare(
     const std::vector<ParameterDeclaration>& parameters) {
   return session_->Declare(parameters);

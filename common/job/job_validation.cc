@@ -239,6 +239,9 @@ absl::Status ValidateJob(const JobSpec& original) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
   TRIBUTARY_RETURN_IF_ERROR(Optimizer::Create(job.optimizer()).status());
+  if (job.optimizer().has_program()) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidateProgramRule(job));
+  }
   // The final average is read from the last checkpoint, which has all state.
   if (job.optimizer().average_decay() > 0 && !TakesCheckpoints(job)) {
     return Error("optimizer.average_decay",

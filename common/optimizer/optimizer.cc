@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/optimizer/element_loops.h"
+#include "common/optimizer/mean_gradient.h"
 #include "common/parameters/arena_layout.h"
 
 namespace tributary {
@@ -65,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> CreateRule(
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_CREATE)
 #undef TRIBUTARY_CREATE
     case OptimizerSpec::kProgram:
+      return MakeMeanGradient("optimizer.program", spec.program());
     case OptimizerSpec::RULE_NOT_SET:
       break;
   }
@@ -135,6 +137,7 @@ std::string OptimizerName(const OptimizerSpec& spec) {
     TRIBUTARY_FOR_EACH_OPTIMIZER(TRIBUTARY_NAME)
 #undef TRIBUTARY_NAME
     case OptimizerSpec::kProgram:
+      return "program";
     case OptimizerSpec::RULE_NOT_SET:
       break;
   }

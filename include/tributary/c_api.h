@@ -116,6 +116,29 @@ typedef struct tributary_piece_info {
   int64_t end;
 } tributary_piece_info;
 
+/* The fields of tributary::ProgramRule::Update. The arrays have `parameters`
+ * elements. */
+typedef struct tributary_rule_update {
+  int64_t step;
+  size_t parameters;
+  const float* const* weights;
+  float* const* gradients;
+  float* const* new_weights;
+} tributary_rule_update;
+
+/* A tributary::ProgramRule. `load`, `apply` and `save` are its methods with
+ * these names; each receives `context`. `*error` is no error when they are
+ * called; a code other than 0 is the error with which the worker fails. */
+typedef struct tributary_rule {
+  void (*load)(void* context, const void* state, size_t bytes,
+               tributary_error* error);
+  void (*apply)(void* context, const tributary_rule_update* update,
+                tributary_error* error);
+  void (*save)(void* context, void* state, size_t bytes,
+               tributary_error* error);
+  void* context;
+} tributary_rule;
+
 /* Returns the TRIBUTARY_C_API_VERSION with which the library was built. */
 int32_t tributary_c_api_version(void);
 /* Returns the version of Tributary, such as "1.2.3". */
@@ -142,6 +165,12 @@ int32_t tributary_worker_use_gpu(tributary_worker* worker, int32_t gpu,
                                  tributary_error* error);
 int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
                                      tributary_error* error);
+/* Calls Worker::SetRule. Copies `rule`; its functions may be called until
+ * tributary_worker_free or, for the worker of a tributary_run,
+ * tributary_run_train returns. Returns 0 or the code of the error. */
+int32_t tributary_worker_set_rule(tributary_worker* worker,
+                                  const tributary_rule* rule,
+                                  tributary_error* error);
 /* Calls Worker::Declare. Copies the arguments. Returns 0 or the code of the
  * error. */
 int32_t tributary_worker_declare(tributary_worker* worker,

@@ -37,6 +37,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/optimizer/program_rule.h"
 #include "common/parameters/parameter_group.h"
 
 namespace tributary {
@@ -345,6 +346,12 @@ class Worker {
   // there is no GPU that CUDA can use, and NotFound if there is no GPU with
   // this number.
   absl::Status PinForGpu(int gpu);
+
+  // Sets the update rule of a job with `optimizer { program {} }`, which such a
+  // job requires of all its workers, and which other jobs must not have. The
+  // worker releases `rule` when it has left the job. Must be called before
+  // Declare. Returns FailedPrecondition after Declare.
+  absl::Status SetRule(std::shared_ptr<ProgramRule> rule);
 
   // Declares the model's parameters, in the order of forward. Must be called
   // successfully once, before NextStep. All workers of the job must declare the

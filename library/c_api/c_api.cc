@@ -46,6 +46,36 @@ struct tributary_worker {
 
 namespace {
 
+// Calls the functions of a tributary_rule.
+class CallbackRule final : public tributary::ProgramRule {
+ public:
+  explicit CallbackRule(const tributary_rule& rule) : rule_(rule) {}
+
+  absl::Status Load(absl::Span<const char> state) override {
+    return Call(rule_.load, state.data(), state.size());
+  }
+  absl::Status Apply(const Update& update) override {
+    const tributary_rule_update values = {
+        update.step, update.weights.size(), update.weights.data(),
+        update.gradients.data(), update.new_weights.data()};
+    return Call(rule_.apply, &values);
+  }
+  absl::Status Save(absl::Span<char> state) override {
+    return Call(rule_.save, state.data(), state.size());
+  }
+
+ private:
+  template <typename Function, typename... Arguments>
+  absl::Status Call(Function function, Arguments... arguments) {
+    tributary_error error = {};
+    function(rule_.context, arguments..., &error);
+    return absl::Status(static_cast<absl::StatusCode>(error.code),
+                        error.message);
+  }
+
+  const tributary_rule rule_;
+};
+
 int32_t Report(const absl::Status& status, tributary_error* error) {
   error->code = static_cast<int32_t>(status.code());
   const size_t length =
@@ -182,6 +212,13 @@ int32_t tributary_worker_use_gpu(tributary_worker* worker, int32_t gpu,
 int32_t tributary_worker_pin_for_gpu(tributary_worker* worker, int32_t gpu,
                                      tributary_error* error) {
   return Report(worker->worker->PinForGpu(gpu), error);
+}
+
+int32_t tributary_worker_set_rule(tributary_worker* worker,
+                                  const tributary_rule* rule,
+                                  tributary_error* error) {
+  return Report(worker->worker->SetRule(std::make_shared<CallbackRule>(*rule)),
+                error);
 }
 
 int32_t tributary_worker_declare(tributary_worker* worker,

@@ -13,6 +13,7 @@ import torch
 from torch.nn.modules.batchnorm import _NormBase
 
 from . import _device_copies, _native
+from ._rule import Rule
 from .errors import Error
 from .items import EvaluationPiece, MicroBatch
 from .session import Parameter, Session
@@ -33,7 +34,7 @@ class ModuleWorker:
 
     def __init__(self, module: torch.nn.Module, session: Session, no_decay: NoDecay,
                  parameter_groups: ParameterGroups, gpu_memory: bool,
-                 buffers: Buffers = {}):
+                 buffers: Buffers = {}, rule: Any = None):
         self.module, self.session = module, session
         self._library = session._library
         if session.parameters:
@@ -53,6 +54,11 @@ class ModuleWorker:
                          for tensor in self._tensors]
         self._copies = _device_copies.copies_for(self._tensors[0].device, session,
                                                  gpu_memory)
+        if rule is not None and (no_decay != () or parameter_groups != ()):
+            raise Error('no_decay and parameter_groups change the optimizer of the job, '
+                        'but the program has a rule of its own; use the parameter '
+                        'groups of the rule')
+        self._rule = None if rule is None else Rule(rule, self)
         session.declare(_declarations(module, tensors, no_decay, parameter_groups))
         self._accumulators = [self._hook(number, tensor) for number, tensor
                               in enumerate(self._tensors) if self._trained[number]]
@@ -230,7 +236,7 @@ class ModuleWorker:
         over `count` samples. Ends the micro-batch, whose mean loss is `loss`, or None if
         it is not known."""
         batch._open('step')
-        self._check_states(batch)
+        self.check_unchanged(batch)
         samples = self._state_count(batch, count)
         if not batch.aborted:
             with self._sending(batch), torch.no_grad():
@@ -280,12 +286,19 @@ class ModuleWorker:
             batch.set_sample_count(int(count))
         return int(count)
 
-    def _check_states(self, batch: MicroBatch) -> None:
+    def check_unchanged(self, when: MicroBatch | str) -> None:
+        """Raises if the program has changed a parameter."""
+        runs = 'servers run the optimizer of the job' if self._rule is None else \
+            'worker calls rule.step() itself'
         for name, before, now in zip(self._names, self._states, self._current_states()):
             if before != now:
-                raise Error(f'{batch}: the program has changed parameter {name}; the '
-                            'servers run the optimizer of the job, so remove '
-                            'optimizer.step() and other changes')
+                raise Error(f'{when}: the program has changed parameter {name}; the '
+                            f'{runs}, so remove optimizer.step() and other changes')
+
+    def weights_replaced(self) -> None:
+        """Must be called when the rule has replaced the weights of the module."""
+        self._states = self._current_states()
+        self._loaded_place = None
 
     def _check_backward(self, batch: MicroBatch, loss: Any, reduction: str) -> None:
         def refuse(message: str) -> None:
@@ -303,7 +316,7 @@ class ModuleWorker:
             refuse(f"reduction is {reduction!r}, expected 'mean' or 'sum'")
         if self._loaded_item is not batch:
             refuse('the wrapped module was not called for it')
-        self._check_states(batch)
+        self.check_unchanged(batch)
         if not self._knows_loss:
             self._knows_loss = True  # The search takes long.
             if _is_scaled(loss):

@@ -48,6 +48,22 @@ class StepMetricsStruct(ctypes.Structure):
                 ('samples', c_int64), ('seconds', c_double)]
 
 
+class RuleUpdateStruct(ctypes.Structure):
+    _fields_ = [('step', c_int64), ('parameters', c_size_t),
+                ('weights', POINTER(c_void_p)), ('gradients', POINTER(c_void_p)),
+                ('new_weights', POINTER(c_void_p))]
+
+
+RULE_STATE_CALLBACK = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t, POINTER(ErrorStruct))
+RULE_APPLY_CALLBACK = CFUNCTYPE(None, c_void_p, POINTER(RuleUpdateStruct),
+                                POINTER(ErrorStruct))
+
+
+class RuleStruct(ctypes.Structure):
+    _fields_ = [('load', RULE_STATE_CALLBACK), ('apply', RULE_APPLY_CALLBACK),
+                ('save', RULE_STATE_CALLBACK), ('context', c_void_p)]
+
+
 WORKER_CALLBACK = CFUNCTYPE(None, c_void_p, c_void_p, POINTER(ErrorStruct))
 STEP_CALLBACK = CFUNCTYPE(None, c_void_p, POINTER(StepMetricsStruct))
 MESSAGE_CALLBACK = CFUNCTYPE(None, c_void_p, c_char_p)
@@ -71,6 +87,7 @@ _FUNCTIONS = {
     'worker_get_job': (None, [c_void_p, POINTER(JobStruct)]),
     'worker_use_gpu': (c_int32, [c_void_p, c_int32, POINTER(ErrorStruct)]),
     'worker_pin_for_gpu': (c_int32, [c_void_p, c_int32, POINTER(ErrorStruct)]),
+    'worker_set_rule': (c_int32, [c_void_p, POINTER(RuleStruct), POINTER(ErrorStruct)]),
     'worker_declare': (c_int32, [c_void_p, POINTER(ParameterStruct), c_size_t,
                                  POINTER(ErrorStruct)]),
     'worker_rank': (c_int32, [c_void_p]),

@@ -61,6 +61,17 @@ class DistributedDataParallel(torch.nn.Module):
             norm, which are averaged: 'average', as the running statistics of batch norm,
             or 'local', each worker for itself, by their names or patterns of names with
             `*`. A buffer that changes without being declared is local, with a warning.
+        rule: the update rule of a job with `optimizer { program {} }`: an optimizer of
+            `torch.optim` over the module's parameters; an object of your own with its
+            methods `step`, `state_dict` and `load_state_dict`; or a sequence of an
+            optimizer and its schedulers. In each step, every worker sets the
+            parameters' `grad` to the mean gradient and calls `step` of each of them,
+            without gradients, on another thread, while the program waits for weights. So
+            the program must not call them. It must not depend on the worker, and keep
+            all that it remembers in its state, which consists of tensors, numbers,
+            strings, None, and lists, tuples and dicts of them. Random numbers that it
+            draws are the same in every worker. When the job has ended, the module
+            holds the last weights.
 
     Raises:
         Error: for a module that cannot be trained, naming the parameter.
@@ -68,12 +79,12 @@ class DistributedDataParallel(torch.nn.Module):
 
     def __init__(self, module: torch.nn.Module, session: Session, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
-                 gpu_memory: bool = True, buffers: Buffers = {}):
+                 gpu_memory: bool = True, buffers: Buffers = {}, rule: Any = None):
         super().__init__()
         self.module = module
         # Not attributes, because torch.nn.Module would register the tensors again.
         self._worker = ModuleWorker(module, session, no_decay, parameter_groups,
-                                    gpu_memory, buffers)
+                                    gpu_memory, buffers, rule)
         module.register_forward_pre_hook(lambda *_: self._worker.load_weights())
 
     def forward(self, *arguments: Any, **keywords: Any) -> Any:

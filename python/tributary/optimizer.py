@@ -54,7 +54,8 @@ class Optimizer(torch.optim.Optimizer):
       scheduler that is stepped after each `step` counts the steps of the job, also in a
       worker that joins later. The job must then have no `schedule` of its own. Other
       options are those of the job.
-    - `state` is empty: the servers have it.
+    - `state` is empty: the servers have it. With `rule`, `param_groups` and `state` are
+      those of the rule.
     - `GradScaler` works, if the job has `on_nonfinite: SKIP`.
     - Gradients may be added up over several calls of `backward`, clipped or changed
       before `step`. `clip_norm` of the job clips the gradient of the whole step.
@@ -77,6 +78,7 @@ class Optimizer(torch.optim.Optimizer):
         evaluate: computes and reports one `EvaluationPiece`. It is called with the
             module in evaluation mode, and without gradients. Needed if the job
             evaluates.
+        rule: as for `DistributedDataParallel`.
     """
 
     # GradScaler then leaves it to `step` to unscale the gradients.
@@ -85,10 +87,13 @@ class Optimizer(torch.optim.Optimizer):
     def __init__(self, module: torch.nn.Module, session: Optional[Session] = None, *,
                  no_decay: NoDecay = (), parameter_groups: ParameterGroups = (),
                  gpu_memory: bool = True, buffers: Buffers = {},
-                 evaluate: Optional[Callable[[EvaluationPiece], None]] = None):
+                 evaluate: Optional[Callable[[EvaluationPiece], None]] = None,
+                 rule: Any = None):
         if not isinstance(module, torch.nn.Module):
             raise Error('tributary.Optimizer needs the module itself, not its '
                         'parameters: tributary.Optimizer(module, session)')
+        self._rule: Optional[torch.optim.Optimizer] = None
+        self._own: dict[str, Any] = {}
         self.session = connect() if session is None else session
         if self.session.job.evaluates and evaluate is None:
             raise Error('the job evaluates, but the program does not: pass evaluate=... '
@@ -97,18 +102,42 @@ class Optimizer(torch.optim.Optimizer):
         self.session._remedy = 'repeat the loop until the done of Optimizer is true'
         self._module, self._evaluate = module, evaluate
         self._worker = ModuleWorker(module, self.session, no_decay, parameter_groups,
-                                    gpu_memory, buffers)
+                                    gpu_memory, buffers, rule)
         super().__init__(*_groups(self._worker, self.session))
+        self._scheduler_steps = _schedulers.SchedulerSteps()
+        self._use(rule[0] if isinstance(rule, (tuple, list)) else rule)
         self._options = [_options_of(group) for group in self.param_groups]
         self._rates = _StatedRates(self)
         self._losses: list[torch.Tensor] = []
-        self._scheduler_steps = _schedulers.SchedulerSteps()
         _thread.optimizer = self
         _record_losses()
         self._batches = self._micro_batches()
         self._batch: Optional[MicroBatch] = None
         self.session._loop = self
         self._advance()
+
+    def _use(self, rule: Any) -> None:
+        """Shows the groups and the state of the program's own optimizer."""
+        if isinstance(rule, torch.optim.Optimizer):
+            self._rule, self.defaults = rule, rule.defaults
+            rule._scheduler_steps = self._scheduler_steps
+
+    # Properties, because load_state_dict of the rule replaces its objects.
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self._own['param_groups'] if self._rule is None else self._rule.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self._own['param_groups'] = groups
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        return self._own['state'] if self._rule is None else self._rule.state
+
+    @state.setter
+    def state(self, state: dict[Any, Any]) -> None:
+        self._own['state'] = state
 
     @property
     def done(self) -> bool:
@@ -197,6 +226,7 @@ class _StatedRates:
         schedule = spec.get('schedule', {})
         # Why the program has no rate of its own.
         self._fixed = ''
+        self._states = 'program' not in spec['optimizer']
         if schedule.get('decay', 'CONSTANT') != 'CONSTANT' or \
                 int(schedule.get('warmup_steps', 0)):
             self._fixed = 'the job has a schedule: remove one of them'
@@ -209,6 +239,8 @@ class _StatedRates:
 
     def state(self, batch: MicroBatch) -> None:
         """States the rate of the micro-batch's step."""
+        if not self._states:
+            return  # The rule of the program has rates of its own.
         rate = self._stated.get(batch.step)
         if rate is None:
             if self._optimizer._scheduler_steps.unknown(batch):

@@ -193,6 +193,7 @@ class Session:
         self._step: Optional[Step] = None
         self._item = None
         self._model = self._spans = self._loop = None
+        self._give_turn = None  # Lets the rule of the program run; see Turn.
         self._on_gpu = False
         self._rank, self._world_size = 0, 1  # Once it is closed.
         self._launched = False  # By `launch`, so that `connect` returns it again.
@@ -368,6 +369,10 @@ class Session:
             if self._handle is not None:
                 self._rank, self._world_size = self.rank, self.world_size
             handle, self._handle = self._handle, None
+            if self._give_turn is not None and handle is not None:
+                # In this order, so that the rule's error is not that of the worker.
+                self._library.worker_stop(handle)
+                self._give_turn()
             # A forked process has a copy of the session, but not its threads.
             if handle is not None and os.getpid() == self._process:
                 try:

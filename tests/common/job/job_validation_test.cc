@@ -264,6 +264,32 @@ TEST(ValidateJobTest, NamesTheFieldOfTheSchedule) {
             "learning_rate: 0.1}}"});
 }
 
+TEST(ValidateJobTest, NamesTheFieldThatARuleOfTheProgramLacks) {
+  const std::string valid = "optimizer.program={}; exchange={all_reduce {}}";
+  ExpectAccepted(External,
+                 {valid, valid + "; clip_norm=1", valid + "; on_nonfinite=SKIP",
+                  valid + "; exchange.all_reduce.backend=GLOO",
+                  valid + "; optimizer.program.state_arrays=0"});
+  ExpectRefused({
+      {External, "optimizer.program={}",
+       "optimizer.program: needs exchange.all_reduce"},
+      {Mlp, valid, "optimizer.program: needs model.external"},
+      {External, valid + "; exchange.all_reduce.shard_optimizer=true",
+       "exchange.all_reduce.shard_optimizer: "},
+      {External, valid + "; exchange.all_reduce.backend=NCCL",
+       "exchange.all_reduce.backend: "},
+      {External, valid + "; schedule.warmup_steps=1", "schedule: "},
+      {External, valid + "; optimizer.average_decay=0.9",
+       "optimizer.average_decay: does not work with optimizer.program"},
+      {External, valid + "; optimizer.group=[{parameters: \"*\"}]",
+       "optimizer.group: "},
+      {External, valid + "; optimizer.program.state_arrays=65",
+       "optimizer.program.state_arrays: 65 "},
+      {External, valid + "; optimizer.program.state_arrays=-1",
+       "optimizer.program.state_arrays: -1 "},
+  });
+}
+
 TEST(ValidateJobTest, RefusesChoicesThatAreNone) {
   JobSpec job = Mlp();
   job.set_precision(JobSpec::PRECISION_UNSPECIFIED);

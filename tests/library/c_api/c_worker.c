@@ -1,6 +1,13 @@
 #include "tests/library/c_api/c_worker.h"
 
+#include <string.h>
+
 enum { SIZE = 3, PARAMETERS = 2 };
+
+/* The learning rate of the job, times the factors of the parameters. */
+static const float RATES[PARAMETERS] = {0.0625f, 0.03125f};
+
+static _Thread_local int64_t steps_of_rule;
 
 /* The loss of sample i is (w[i % SIZE] + b - target)^2 / 2. The target depends
  * on the seed of the micro-batch, as the noise of a program would. */
@@ -47,6 +54,48 @@ static void evaluate(tributary_step* step) {
   }
 }
 
+static void load_rule(void* context, const void* state, size_t bytes,
+                      tributary_error* error) {
+  (void)context;
+  (void)error;
+  /* The state is the number of steps that the rule has applied. */
+  if (bytes >= 1) steps_of_rule = *(const char*)state;
+}
+
+static void apply_rule(void* context, const tributary_rule_update* update,
+                       tributary_error* error) {
+  if (update->parameters != PARAMETERS || update->step != steps_of_rule++) {
+    error->code = 13;
+    strcpy(error->message, "the rule has another state");
+  }
+  if (context == NULL) {
+    error->code = 9;
+    strcpy(error->message, "the rule is wrong");
+  }
+  const int64_t sizes[PARAMETERS] = {SIZE, 1};
+  for (int p = 0; p < PARAMETERS; ++p) {
+    for (int64_t i = 0; i < sizes[p]; ++i) {
+      update->new_weights[p][i] =
+          update->weights[p][i] - RATES[p] * update->gradients[p][i];
+    }
+  }
+}
+
+static void save_rule(void* context, void* state, size_t bytes,
+                      tributary_error* error) {
+  (void)context;
+  (void)error;
+  if (bytes >= 1) *(char*)state = (char)steps_of_rule;
+}
+
+static int set_rule(tributary_worker* worker, enum mistake mistake,
+                    tributary_error* error) {
+  static int right;
+  const tributary_rule rule = {&load_rule, &apply_rule, &save_rule,
+                               mistake == OWN_RULE ? &right : NULL};
+  return tributary_worker_set_rule(worker, &rule, error);
+}
+
 static int declare(tributary_worker* worker, enum mistake mistake,
                    tributary_error* error) {
   const int64_t shape[] = {SIZE}, one[] = {1};
@@ -66,6 +115,10 @@ int compute_c_worker(tributary_worker* worker, enum mistake mistake,
   enum { FAILED_PRECONDITION = 9 };
   if (tributary_worker_pin_for_gpu(worker, /*gpu=*/0, error) != 0 &&
       error->code != FAILED_PRECONDITION) {
+    return error->code;
+  }
+  if ((mistake == OWN_RULE || mistake == WRONG_RULE) &&
+      set_rule(worker, mistake, error) != 0) {
     return error->code;
   }
   if (declare(worker, mistake, error) != 0) return error->code;

@@ -17,9 +17,6 @@ namespace {
 // cycle.
 constexpr int kLag = 2;
 
-// Number of chunks that a device updates in one launch once the norm is known.
-constexpr size_t kGroup = 16;
-
 // Returns the contribution of a node of the reduction tree to one chunk: the
 // chunk's elements begin at `values`, in the memory of `owner`.
 NodeSum PartAt(int node, float* values, const Buffer& owner) {
@@ -212,8 +209,8 @@ absl::Status AllReduceStep::Update(
     }
     updates.push_back({chunk, gradient, Weights(chunk), to});
   }
-  exchange_.optimizer_->Update({number_, sample_count_, norm_, learning_rate_},
-                               updates);
+  TRIBUTARY_RETURN_IF_ERROR(exchange_.optimizer_->Update(
+      {number_, sample_count_, norm_, learning_rate_}, updates));
   const std::shared_ptr<Event> updated = exchange_.optimizer_->Record();
   for (const MemberOptimizer::WeightsUpdate& update : updates) {
     const int chunk = update.chunk;
@@ -311,7 +308,7 @@ absl::Status AllReduceStep::UpdateGated() {
   }
   norm_ = MeanGradientNorm(squares, sample_count_);
   // Ascending order: the next forward pass starts with the first layers.
-  const size_t most = exchange_.device_ == nullptr ? 1 : kGroup;
+  const size_t most = exchange_.optimizer_->chunks_per_update();
   std::vector<std::pair<int, const TreeSum*>> group;
   for (const auto& [chunk, gradient] : reduced_) {
     group.emplace_back(chunk, &gradient);
