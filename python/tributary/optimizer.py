@@ -102,6 +102,7 @@ class Optimizer(torch.optim.Optimizer):
         self._rates = _StatedRates(self)
         self._losses: list[torch.Tensor] = []
         self._scheduler_steps = _schedulers.SchedulerSteps()
+        self._opt_called = True  # Schedulers count the steps of the job.
         _thread.optimizer = self
         _record_losses()
         self._batches = self._micro_batches()
@@ -151,6 +152,9 @@ class Optimizer(torch.optim.Optimizer):
         self._advance()
         self._scheduler_steps.after(batch, self._batch)
         return loss
+
+    # PyTorch's schedulers then do not wrap it, to see whether it was called.
+    step._wrapped_by_lr_sched = True
 
     def _gradient_scale(self, scaler: Any) -> float:
         """Returns by what the gradients, and the losses, must be multiplied."""
