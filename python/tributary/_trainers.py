@@ -112,13 +112,11 @@ def attach(scheduler: Any, ours: Optimizer) -> None:
 
 
 def position(ours: Optimizer) -> tuple[int, int]:
-    """Returns the number of the job's steps before the next one of this worker, and the
-    epoch of that one."""
-    batch, job = ours._batch, ours.session.job
-    if batch is not None:
-        return batch.step, batch.epoch
-    steps = ours._scheduler_steps.next or job.steps
-    return steps, -(-steps // job.steps_per_epoch)
+    """Returns the number of the next step, and its epoch."""
+    steps = ours.next_step
+    if ours.done:
+        return steps, -(-steps // ours.session.job.steps_per_epoch)
+    return steps, ours._batch.epoch
 
 
 def epoch_ends(ours: Optimizer, epoch: int) -> bool:
@@ -131,7 +129,7 @@ def check_resumed(ours: Optimizer, checkpoint: Any) -> None:
     if checkpoint is not None and position(ours)[0] == 0:
         raise Error(f'the checkpoint {checkpoint} cannot be resumed by a new job, whose '
                     'servers have the weights: resume the job, with `tributary train '
-                    '--resume`, or load only the weights, before the training')
+                    '--resume auto`, or load only the weights, before the training')
 
 
 def check_ended(ours: Optimizer, trainer: str) -> None:

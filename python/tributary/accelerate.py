@@ -128,6 +128,12 @@ class Accelerator(accelerate.Accelerator):
             _trainers.check_clipping(self.session, max_norm, 'clip_grad_norm_: max_norm')
         return super().clip_grad_norm_(parameters, float('inf'), norm_type)
 
+    def get_state_dict(self, model: torch.nn.Module, *arguments: Any, **keywords: Any
+                       ) -> dict[str, Any]:
+        # The parameters are views of one tensor, which Accelerate would take for tied.
+        return {name: value.clone() if isinstance(value, torch.Tensor) else value for
+                name, value in super().get_state_dict(model, *arguments, **keywords).items()}
+
     def save_state(self, *arguments: Any, **keywords: Any) -> Any:
         """Saves the state, in the main process."""
         if not self.is_main_process:

@@ -197,6 +197,7 @@ class _Strategy:
         trainer, ours = self.lightning_module.trainer, self._ours
         _trainers.check_resumed(ours, trainer.ckpt_path)
         step, epoch = _trainers.position(ours)
+        trainer.should_stop = ours.done  # This worker has joined after the last step.
         fit_loop = trainer.fit_loop
         for progress in (fit_loop.epoch_progress.current, fit_loop.epoch_progress.total):
             progress.ready = progress.started = progress.processed = epoch

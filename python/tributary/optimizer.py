@@ -114,6 +114,15 @@ class Optimizer(torch.optim.Optimizer):
     def done(self) -> bool:
         return self._batch is None
 
+    @property
+    def next_step(self) -> int:
+        """Number of the job's step, from 0, to which `step` gives its next micro-batch;
+        after the job's end, the number of its steps. Loops over steps read their
+        position here, since it also holds in a worker that joins later."""
+        if self._batch is not None:
+            return self._batch.step
+        return self._scheduler_steps.next or self.session.job.steps
+
     def step(self, closure: Optional[Callable[[], torch.Tensor]] = None, *,
              loss: Any = None, count: Optional[int] = None, **scaled: Any) -> Any:
         """Gives the gradients to the servers, and waits for the next weights.

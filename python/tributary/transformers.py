@@ -64,16 +64,26 @@ class _Counter(transformers.TrainerCallback):
 
     def __init__(self, trainer: Any):
         self._trainer = trainer
-        self._step = 0
+        self._step = self._calls = 0
+        self._loss: Any = None  # The sum of the losses before the step.
         self.advanced = True  # Whether the last call has completed a step.
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._step = state.global_step
 
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self.advanced:
+            self._loss, self._calls = self._trainer._tr_loss.clone(), 0
+
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         ours = self._trainer._ours
         step, _ = _trainers.position(ours)
-        self.advanced, self._step = step > self._step, step
+        steps, self._step = step - self._step, step
+        self.advanced = steps > 0
+        self._calls += 1
+        if self.advanced:  # Trainer divides the sum by the number of steps.
+            losses = self._trainer._tr_loss
+            losses.copy_(self._loss + (losses - self._loss) * (steps / self._calls))
         state.global_step = step
         state.epoch = step / ours.session.job.steps_per_epoch
         if _trainers.epoch_ends(ours, self._trainer._epoch):

@@ -54,7 +54,7 @@ class Regression(pl.LightningModule):
             [{'params': self.net[0].parameters()},
              {'params': self.net[3].parameters(), 'lr': 0.04}], lr=0.02, momentum=0.9)
         scheduler = self.config.get('scheduler')
-        if scheduler == 'cycle':
+        if scheduler == 'cosine':
             rule = torch.optim.lr_scheduler.CosineAnnealingLR(
                 optimizer, self.trainer.estimated_stepping_batches)
             return [optimizer], [{'scheduler': rule, 'interval': 'step'}]
@@ -81,6 +81,8 @@ class Record(pl.Callback):
             if not os.path.exists(marker):
                 open(marker, 'w', encoding='utf-8').close()
                 os.kill(os.getpid(), signal.SIGKILL)
+        if os.environ.get('STOP_AFTER') == str(trainer.global_step):
+            raise RuntimeError('stops')
 
     def on_validation_end(self, trainer, module):
         if not trainer.sanity_checking:
