@@ -36,8 +36,10 @@ class SchedulerSteps:
         self._placed: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def add(self, scheduler: Any) -> None:
-        """A scheduler was created."""
-        self._calls.setdefault(scheduler, 0)
+        """A scheduler was created. What those that monitor a metric do does not follow
+        from the step."""
+        if not isinstance(scheduler, lr_scheduler.ReduceLROnPlateau):
+            self._calls.setdefault(scheduler, 0)
 
     def place(self, scheduler: Any, calls: int, each_step: bool) -> None:
         """Makes the state of a scheduler that after `calls` calls, and states whether it

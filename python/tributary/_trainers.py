@@ -7,7 +7,9 @@ from typing import Any, Iterator, Optional
 
 import torch
 
+from . import _in_process
 from . import optimizer as _optimizer
+from . import session as _session
 from .errors import Error
 from .loading import EpochLoader
 from .optimizer import Optimizer
@@ -16,8 +18,8 @@ from .session import Session, connect
 
 def session_of_program() -> Session:
     """Returns the session of this process, and joins the job if there is none."""
-    from . import session as module
-    current = module._process_session
+    thread = _in_process.current_worker()
+    current = _session._process_session if thread is None else thread.session
     return current if current is not None and current._is_open() else connect()
 
 
@@ -130,6 +132,13 @@ def check_resumed(ours: Optimizer, checkpoint: Any) -> None:
         raise Error(f'the checkpoint {checkpoint} cannot be resumed by a new job, whose '
                     'servers have the weights: resume the job, with `tributary train '
                     '--resume auto`, or load only the weights, before the training')
+
+
+def check_plateau(ours: Optimizer, checkpoint: Any) -> None:
+    """Raises an error if a worker begins later, with a scheduler that monitors a metric."""
+    if checkpoint is None and position(ours)[0] > 0:
+        raise Error('a worker that begins later does not know what ReduceLROnPlateau has '
+                    'decided before: resume the job and the program from checkpoints')
 
 
 def check_ended(ours: Optimizer, trainer: str) -> None:

@@ -205,11 +205,13 @@ class _Strategy:
         self._steps().ready = self._steps().completed = step
         fit_loop.epoch_loop._batches_that_stepped = step
         for config in self.lr_scheduler_configs:
-            if not config.reduce_on_plateau:
-                by_step = config.interval == 'step'
-                ours._scheduler_steps.place(
-                    config.scheduler, (step if by_step else epoch) // config.frequency,
-                    each_step=by_step and config.frequency == 1)
+            if config.reduce_on_plateau:
+                _trainers.check_plateau(ours, trainer.ckpt_path)
+                continue
+            by_step = config.interval == 'step'
+            ours._scheduler_steps.place(
+                config.scheduler, (step if by_step else epoch) // config.frequency,
+                each_step=by_step and config.frequency == 1)
         # The loader ends an epoch; its length is the number of a step's micro-batches.
         ours._started = self._loader.started = True
         combined = fit_loop._combined_loader

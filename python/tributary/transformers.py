@@ -150,12 +150,19 @@ class _Trainer:
         # Not that of Accelerate around it.
         return super().create_scheduler(num_training_steps, self._ours)
 
-    def _prepare_for_training(self, *arguments: Any, **keywords: Any) -> Any:
-        result = super()._prepare_for_training(*arguments, **keywords)
-        if not isinstance(self.lr_scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+    def _prepare_for_training(self, max_steps: int, train_dataloader: Any,
+                              resume_from_checkpoint: Any) -> Any:
+        result = super()._prepare_for_training(max_steps, train_dataloader,
+                                               resume_from_checkpoint)
+        if self._monitors_metric():
+            _trainers.check_plateau(self._ours, resume_from_checkpoint)
+        else:
             self._ours._scheduler_steps.place(
                 self.lr_scheduler, _trainers.position(self._ours)[0], each_step=True)
         return result
+
+    def _monitors_metric(self) -> bool:
+        return isinstance(self.lr_scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
 
     def _clip_grad_norm(self, model: Any) -> None:
         """The job clips the gradients of a step."""
@@ -192,7 +199,8 @@ class _Trainer:
         pass
 
     def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
-        pass
+        if self._monitors_metric():
+            super()._load_optimizer_and_scheduler(checkpoint)
 
     def _load_rng_state(self, checkpoint: Any) -> None:
         pass

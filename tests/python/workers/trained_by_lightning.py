@@ -73,10 +73,12 @@ class Record(pl.Callback):
     def __init__(self, config, session):
         self.config, self.session = config, session
         self.events = []
+        self.calls = 0
 
     def on_train_batch_end(self, trainer, module, outputs, batch, number):
+        self.calls += 1
         self.events.append(['batch', trainer.current_epoch, trainer.global_step])
-        if self.config.get('kill') == len(self.events) and self.session.rank == 0:
+        if self.config.get('kill') == self.calls and self.session.rank == 0:
             marker = os.path.join(self.config['folder'], 'killed')
             if not os.path.exists(marker):
                 open(marker, 'w', encoding='utf-8').close()

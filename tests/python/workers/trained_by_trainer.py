@@ -48,12 +48,14 @@ class Record(transformers.TrainerCallback):
     def __init__(self, config):
         self.config = config
         self.events = []
+        self.calls = 0
 
     def on_step_end(self, args, state, control, **_):
+        self.calls += 1
         self.events.append(['step', state.epoch, state.global_step])
         if os.environ.get('STOP_AFTER') == str(state.global_step):
             raise RuntimeError('stops')
-        if self.config.get('kill') == len(self.events) and state.is_world_process_zero:
+        if self.config.get('kill') == self.calls and state.is_world_process_zero:
             marker = os.path.join(self.config['folder'], 'killed')
             if not os.path.exists(marker):
                 open(marker, 'w', encoding='utf-8').close()
