@@ -28,20 +28,34 @@ class SchedulerSteps:
         self._calls: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._each_step: weakref.WeakSet[Any] = weakref.WeakSet()
         self._contributions = 0
-        self._next: Optional[int] = None  # The number of the job's next step.
+        self.next: Optional[int] = None  # The number of the job's next step.
         self._in_epoch = False  # Whether the next step is of the same epoch.
         self._inside = False  # A scheduler that steps others counts once.
+        # How often the program steps a scheduler for each step of the job.
+        self.calls_per_step = 1
+        self._placed: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def add(self, scheduler: Any) -> None:
-        """A scheduler was created."""
-        self._calls.setdefault(scheduler, 0)
+        """A scheduler was created. What those that monitor a metric do does not follow
+        from the step."""
+        if not isinstance(scheduler, lr_scheduler.ReduceLROnPlateau):
+            self._calls.setdefault(scheduler, 0)
+
+    def place(self, scheduler: Any, calls: int, each_step: bool) -> None:
+        """Makes the state of a scheduler that after `calls` calls, and states whether it
+        is stepped after each step."""
+        self.add(scheduler)
+        self._placed.add(scheduler)
+        (self._each_step.add if each_step else self._each_step.discard)(scheduler)
+        self._step(scheduler, calls - self._calls[scheduler])
 
     def unknown(self, batch: MicroBatch) -> bool:
         """Returns whether the rate of the micro-batch's step is not known here: this
         worker has joined in the first epoch, and has not seen how its loop steps the
         schedulers."""
         return self._contributions == 0 and batch.step > 0 and batch.epoch == 0 and \
-            any(calls == 0 for calls in self._calls.values())
+            any(calls == 0 and scheduler not in self._placed
+                for scheduler, calls in self._calls.items())
 
     def before(self, batch: MicroBatch) -> None:
         """A micro-batch is about to be contributed."""
@@ -51,14 +65,15 @@ class SchedulerSteps:
         parts = {id(part) for scheduler in self._calls
                  for part in getattr(scheduler, '_schedulers', ())}
         for scheduler in [s for s, calls in self._calls.items()
-                          if calls == 0 and id(s) not in parts]:
+                          if calls == 0 and id(s) not in parts and
+                          s not in self._placed]:
             self._each_step.add(scheduler)
-            self._step(scheduler, batch.step)
+            self._step(scheduler, batch.step * self.calls_per_step)
 
     def after(self, batch: MicroBatch, following: Optional[MicroBatch]) -> None:
         """A micro-batch was contributed; `following` is the next one, if there is one."""
         self._contributions += 1
-        self._next = batch.step + 1 if following is None else following.step
+        self.next = batch.step + 1 if following is None else following.step
         self._in_epoch = following is not None and following.epoch == batch.epoch
 
     def call(self, scheduler: Any, step: Any) -> Any:
@@ -71,7 +86,7 @@ class SchedulerSteps:
         if scheduler not in self._each_step:
             self._calls[scheduler] += 1
             return self._outer(step)
-        for _ in range(self._next - self._calls[scheduler]):
+        for _ in range(self.next * self.calls_per_step - self._calls[scheduler]):
             self._calls[scheduler] += 1
             self._outer(step)
 

@@ -109,6 +109,7 @@ class Optimizer(torch.optim.Optimizer):
         self._options = [_options_of(group) for group in self.param_groups]
         self._rates = _StatedRates(self)
         self._losses: list[torch.Tensor] = []
+        self._opt_called = True  # Schedulers count the steps of the job.
         _thread.optimizer = self
         _record_losses()
         self._batches = self._micro_batches()
@@ -142,6 +143,15 @@ class Optimizer(torch.optim.Optimizer):
     @property
     def done(self) -> bool:
         return self._batch is None
+
+    @property
+    def next_step(self) -> int:
+        """Number of the job's step, from 0, to which `step` gives its next micro-batch;
+        after the job's end, the number of its steps. Loops over steps read their
+        position here, since it also holds in a worker that joins later."""
+        if self._batch is not None:
+            return self._batch.step
+        return self._scheduler_steps.next or self.session.job.steps
 
     def step(self, closure: Optional[Callable[[], torch.Tensor]] = None, *,
              loss: Any = None, count: Optional[int] = None, **scaled: Any) -> Any:
@@ -181,6 +191,9 @@ class Optimizer(torch.optim.Optimizer):
         self._advance()
         self._scheduler_steps.after(batch, self._batch)
         return loss
+
+    # PyTorch's schedulers then do not wrap it, to see whether it was called.
+    step._wrapped_by_lr_sched = True
 
     def _gradient_scale(self, scaler: Any) -> float:
         """Returns by what the gradients, and the losses, must be multiplied."""

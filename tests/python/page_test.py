@@ -1,4 +1,4 @@
-"""docs/python.md shows code of the examples."""
+"""docs/python.md and docs/trainers.md show code of the examples."""
 
 import glob
 import os
@@ -17,10 +17,11 @@ class PageTest(unittest.TestCase):
 
     def test_shows_code_of_the_examples(self):
         sources = [read(path) for path in glob.glob(support.EXAMPLES + '/*.py')]
-        blocks = re.findall(r'```python\n(.*?)```', read('docs/python.md'), re.DOTALL)
-        self.assertGreaterEqual(len(blocks), 4)
-        for block in blocks:
-            self.assertTrue(any(block in source for source in sources), block)
+        for page, least in (('docs/python.md', 4), ('docs/trainers.md', 3)):
+            blocks = re.findall(r'```python\n(.*?)```', read(page), re.DOTALL)
+            self.assertGreaterEqual(len(blocks), least)
+            for block in blocks:
+                self.assertTrue(any(block in source for source in sources), block)
 
     def test_shows_the_job_of_an_example(self):
         jobs = [read(path) for path in glob.glob(support.EXAMPLES + '/*.textproto')]
@@ -36,6 +37,8 @@ class PageTest(unittest.TestCase):
     def test_is_linked(self):
         self.assertIn('(docs/python.md)', read('README.md'))
         self.assertIn('(python.md)', read('docs/README.md'))
+        self.assertIn('(trainers.md)', read('docs/README.md'))
+        self.assertIn('(trainers.md)', read('docs/python.md'))
 
 
 if __name__ == '__main__':

@@ -1,0 +1,76 @@
+"""Trains a small language model to add numbers, with a class that runs the loop and calls
+functions of the program."""
+
+import torch
+import tributary
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+
+
+class Sums(Dataset):
+    """Tokens a, b and (a + b) modulo 10."""
+
+    def __len__(self):
+        return 400
+
+    def __getitem__(self, index):
+        a, b = index // 20 % 10, index % 10
+        return torch.tensor([a, b]), torch.tensor((a + b) % 10)
+
+
+class Model(nn.Module):
+
+    def __init__(self, width=32):
+        super().__init__()
+        self.tokens = nn.Embedding(10, width)
+        self.layers = nn.Sequential(nn.Linear(2 * width, 64), nn.GELU(), nn.Linear(64, 10))
+
+    def configure_optimizer(self, learning_rate):
+        decay = [p for p in self.parameters() if p.dim() > 1]
+        rest = [p for p in self.parameters() if p.dim() <= 1]
+        return torch.optim.AdamW([{'params': decay, 'weight_decay': 0.1},
+                                  {'params': rest, 'weight_decay': 0.0}], lr=learning_rate)
+
+    def forward(self, x, y):
+        logits = self.layers(self.tokens(x).flatten(1))
+        return logits, F.cross_entropy(logits, y)
+
+
+class Trainer:
+
+    def __init__(self, model, data, epochs, batch_size, learning_rate):
+        self.model, self.epochs = model, epochs
+        self.callbacks = []
+        self.optimizer = tributary.Optimizer(model, no_decay='1d')
+        loader = DataLoader(data, batch_size=batch_size, shuffle=True)
+        self.loader = self.optimizer.session.loader(loader)
+
+    def run(self):
+        self.model.train()
+        for self.epoch in range(self.epochs):
+            for x, y in self.loader:
+                logits, self.loss = self.model(x, y)
+                self.model.zero_grad(set_to_none=True)
+                self.loss.backward()
+                self.optimizer.step()
+            for callback in self.callbacks:
+                callback(self)
+
+
+def main():
+    torch.manual_seed(1)
+    model = Model()
+    trainer = Trainer(model, Sums(), epochs=4, batch_size=40, learning_rate=0.005)
+
+    def report(trainer):
+        print(f'epoch {trainer.epoch}: loss {trainer.loss.item():.4f}')
+        torch.save(model.state_dict(), 'gpt_class.pt')
+
+    if trainer.optimizer.session.is_main:
+        trainer.callbacks.append(report)
+    trainer.run()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,108 @@
+"""Loops with Accelerate as workers."""
+
+import importlib.util
+import json
+import os
+import unittest
+
+import numpy as np
+
+import tributary
+
+import support
+
+WORKER = os.path.join(support.WORKERS, 'trained_by_accelerate.py')
+
+
+@unittest.skipUnless(support.has_torch() and importlib.util.find_spec('accelerate'),
+                     'needs PyTorch and the package accelerate')
+class AccelerateTest(support.JobTest):
+
+    def job(self, more='', **config):
+        """Returns a job of 12 steps in 3 epochs."""
+        config.setdefault('folder', self.folder)
+        return self.write_job('job', support.external_job(
+            config, samples=64, more='optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } } '
+            'batch { global: 16 micro_batches: 2 } epochs: 3 ' + more))
+
+    def digest(self, run, workers=1, more='', **config):
+        return self.train(run, self.job(more, **config), WORKER, workers)['weights_sha256']
+
+    def events(self, folder=None):
+        path = os.path.join(folder or self.folder, 'events.json')
+        with open(path, encoding='utf-8') as file:
+            return json.load(file)['events']
+
+    def test_weights_do_not_depend_on_the_number_of_workers(self):
+        one = self.digest('one')
+        alone = self.events()
+        self.assertEqual(self.digest('two', workers=2), one)
+        both = self.events()
+        self.assertEqual([event[1] for event in alone], [8, 16, 24])
+        self.assertEqual([event[1] for event in both], [4, 8, 12])
+        self.assertEqual([event[2:] for event in alone], [event[2:] for event in both])
+        # The schedule has one step for each micro-batch.
+        rates = tributary.read_metrics(os.path.join(self.folder, 'two'))['learning_rate']
+        np.testing.assert_allclose(rates, 0.02 * (1 - 0.9 * np.arange(12) / 12), rtol=1e-5)
+
+    def test_states_have_the_weights_of_the_job(self):
+        from safetensors.numpy import load_file
+        self.digest('run', workers=2)
+        ours = tributary.load(os.path.join(self.folder, 'run'))
+        saved = load_file(os.path.join(self.folder, 'state', 'model.safetensors'))
+        for name, weights in ours.items():
+            np.testing.assert_array_equal(weights, saved[name], err_msg=name)
+
+    def test_a_worker_that_was_killed_continues_in_its_epoch(self):
+        expected = self.digest('whole')
+        whole = self.events()
+        for workers, kill in ((1, 13), (2, 6)):
+            with self.subTest(workers=workers):
+                folder = os.path.join(self.folder, f'of{workers}')
+                os.mkdir(folder)
+                self.assertEqual(self.digest(f'killed{workers}', workers, folder=folder,
+                                             kill=kill), expected)
+                self.assertTrue(os.path.exists(os.path.join(folder, 'killed')))
+                if workers == 1:
+                    past, *rest = self.events(folder)
+                    # It saves nothing in an epoch of the past.
+                    self.assertEqual((past[0], past[1], past[3]), (0, 0, False))
+                    self.assertEqual([event[2:] for event in rest],
+                                     [event[2:] for event in whole[1:]])
+
+    def test_a_resumed_job_continues_from_the_state(self):
+        expected = self.digest('whole')
+        whole = self.events()
+        folder = os.path.join(self.folder, 'halves')
+        os.mkdir(folder)
+        job = self.job('checkpoint { every_steps: 4 }', folder=folder, resume=True)
+        with self.assertRaises(tributary.JobFailed):
+            self.train('run', job, WORKER, environment={'STOP_AFTER': 12})
+        resumed = self.train('run', job, WORKER, arguments=['--resume', 'auto'])
+        self.assertEqual(resumed['weights_sha256'], expected)
+        events = self.events(folder)
+        self.assertEqual(events[:2], [whole[0], ['loaded']])
+        self.assertEqual([event[2:] for event in events[-2:]],
+                         [event[2:] for event in whole[1:]])
+
+    def test_a_new_job_cannot_load_a_state(self):
+        self.digest('run')
+        self.assert_fails(['cannot be resumed by a new job'], 'again',
+                          self.job(resume=True), WORKER)
+
+    def test_gradient_accumulation_has_the_same_steps(self):
+        self.digest('run', batch=4, accumulate=2, clip=1.0)
+        self.assertEqual([event[1] for event in self.events()], [16, 32, 48])
+        self.assertIn('max_norm=1.0 is not used', self.log('run'))
+
+    def test_mistakes_are_one_error(self):
+        for number, (words, options) in enumerate((
+                (['ended before the job', 'all epochs'], {'epochs': 2}),
+                (['shuffle=True'], {'sequential': True}),
+                (['gradient_accumulation_steps is 1', '2 batches'], {'batch': 4}))):
+            with self.subTest(**options):
+                self.assert_fails(words, f'run{number}', self.job(**options), WORKER)
+
+
+if __name__ == '__main__':
+    unittest.main()

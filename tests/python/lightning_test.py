@@ -1,0 +1,153 @@
+"""LightningModules, trained by a Trainer with the TributaryStrategy."""
+
+import glob
+import importlib.util
+import json
+import os
+import unittest
+
+import numpy as np
+
+import tributary
+
+import support
+
+WORKER = os.path.join(support.WORKERS, 'trained_by_lightning.py')
+
+
+@unittest.skipUnless(support.has_torch() and importlib.util.find_spec('lightning'),
+                     'needs PyTorch and the package lightning')
+class LightningTest(support.JobTest):
+
+    def job(self, more='', **config):
+        """Returns a job of 12 steps in 3 epochs."""
+        config.setdefault('folder', self.folder)
+        return self.write_job('job', support.external_job(
+            config, samples=64, more='optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } } '
+            'batch { global: 16 micro_batches: 2 } epochs: 3 ' + more))
+
+    def digest(self, run, workers=1, more='', **config):
+        return self.train(run, self.job(more, **config), WORKER, workers)['weights_sha256']
+
+    def seen(self):
+        with open(os.path.join(self.folder, 'events.json'), encoding='utf-8') as file:
+            return json.load(file)
+
+    def validations(self):
+        return [event[1:] for event in self.seen()['events'] if event[0] == 'validation']
+
+    def rates(self, run):
+        return tributary.read_metrics(os.path.join(self.folder, run))['learning_rate']
+
+    def test_weights_do_not_depend_on_the_number_of_workers(self):
+        one = self.digest('one', scheduler='cosine')
+        alone = self.seen()
+        two = self.digest('two', workers=2, scheduler='cosine')
+        self.assertEqual(one, two)
+        # With two workers, each batch is a step.
+        steps = [event for event in self.seen()['events'] if event[0] == 'batch']
+        self.assertEqual(steps, [['batch', (step - 1) // 4, step] for step in range(1, 13)])
+        self.assertEqual([e for e in alone['events'] if e[0] == 'validation'],
+                         [e for e in self.seen()['events'] if e[0] == 'validation'])
+        self.assertEqual((alone['steps'], alone['epoch']), (12, 3))
+        # estimated_stepping_batches is the number of the job's steps.
+        expected = 0.02 * (1 + np.cos(np.pi * np.arange(12) / 12)) / 2
+        np.testing.assert_allclose(self.rates('one'), expected, rtol=1e-5)
+        np.testing.assert_array_equal(self.rates('one'), self.rates('two'))
+
+    def test_the_module_and_its_checkpoints_have_the_weights_of_the_job(self):
+        import torch
+        self.digest('run')
+        ours = tributary.load(os.path.join(self.folder, 'run'))
+        last = torch.load(os.path.join(self.folder, 'last.pt'))
+        saved = torch.load(os.path.join(self.folder, 'checkpoints', 'last.ckpt'),
+                           weights_only=False)
+        self.assertEqual(saved['global_step'], 12)
+        for name, weights in ours.items():
+            np.testing.assert_array_equal(weights, last[name].numpy())
+            np.testing.assert_array_equal(weights, saved['state_dict'][name].numpy())
+        seen = self.seen()
+        best = min(loss for _, _, loss in self.validations())
+        self.assertIn(f'step={next(s for _, s, l in self.validations() if l == best)}',
+                      seen['best'])
+        self.assertEqual(seen['validated'], self.validations()[-1][2])
+        self.assertEqual(len(glob.glob(os.path.join(self.folder, 'log', '*', '*.csv'))), 1)
+
+    def test_schedulers_by_epoch_and_by_metric_agree(self):
+        self.digest('epoch', workers=2, scheduler='epoch')
+        np.testing.assert_allclose(self.rates('epoch'), np.repeat([0.02, 0.01, 0.005], 4))
+        self.digest('plateau', workers=2, scheduler='plateau')
+        np.testing.assert_allclose(self.rates('plateau'),
+                                   np.repeat([0.02, 0.02, 0.002], 4), rtol=1e-5)
+
+    def test_a_worker_that_was_killed_continues_in_its_epoch(self):
+        expected = self.digest('whole', scheduler='cosine')
+        validations = self.validations()
+        for workers, kill in ((1, 13), (2, 6)):
+            with self.subTest(workers=workers):
+                folder = os.path.join(self.folder, f'of{workers}')
+                os.mkdir(folder)
+                self.assertEqual(self.digest(f'killed{workers}', workers, folder=folder,
+                                             scheduler='cosine', kill=kill), expected)
+                self.assertTrue(os.path.exists(os.path.join(folder, 'killed')))
+                if workers == 1:
+                    with open(os.path.join(folder, 'events.json'), encoding='utf-8') as file:
+                        again = json.load(file)
+                    self.assertEqual(again['events'][0][:2], ['batch', 1])
+                    self.assertEqual([event[1:] for event in again['events']
+                                      if event[0] == 'validation'], validations[1:])
+
+    def test_a_resumed_job_continues_callbacks_from_the_checkpoint(self):
+        expected = self.digest('whole', scheduler='cosine')
+        folder = os.path.join(self.folder, 'halves')
+        os.mkdir(folder)
+        job = self.job('checkpoint { every_steps: 4 }', folder=folder, scheduler='cosine',
+                       resume=True)
+        with self.assertRaises(tributary.JobFailed):
+            self.train('run', job, WORKER, environment={'STOP_AFTER': 6})
+        resumed = self.train('run', job, WORKER, arguments=['--resume', 'auto'])
+        self.assertEqual(resumed['weights_sha256'], expected)
+        with open(os.path.join(folder, 'events.json'), encoding='utf-8') as file:
+            events = json.load(file)['events']
+        loaded = events.index(['loaded'])
+        self.assertEqual(events[loaded - 1][:3], ['validation', 0, 4])
+        self.assertEqual(events[loaded + 1][:2], ['batch', 1])
+
+    def test_a_new_job_cannot_resume_a_checkpoint(self):
+        self.digest('run')
+        self.assert_fails(['cannot be resumed by a new job'], 'again',
+                          self.job(resume=True), WORKER)
+
+    def test_manual_optimization_and_accumulation_have_the_same_steps(self):
+        expected = self.digest('run')
+        self.assertEqual(self.digest('manual', manual=True), expected)
+        self.digest('parts', batch=4, accumulate=2)
+        ours, whole = (tributary.load(os.path.join(self.folder, run))
+                       for run in ('parts', 'run'))
+        self.assertEqual(self.seen()['steps'], 12)
+        self.assertEqual(set(ours), set(whole))
+
+    def test_mistakes_are_one_error(self):
+        for words, options in (
+                (['stopped after step 8 of 12'], {'epochs': 2}),
+                (['stopped after step 8 of 12', 'early_stopping'], {'stop': True}),
+                (['accumulate_grad_batches is 1', '2 batches'], {'batch': 4})):
+            with self.subTest(**options):
+                self.assert_fails(words, f'run{len(words)}{len(options)}{next(iter(options))}',
+                                  self.job(**options), WORKER)
+
+    def test_clips_as_the_job_does(self):
+        self.digest('run', clip=0.5)
+        self.assertIn('clip_norm: 0', self.log('run'))
+
+    @unittest.skipUnless(importlib.util.find_spec('pytorch_lightning'),
+                         'needs the package pytorch_lightning')
+    def test_the_package_pytorch_lightning_has_the_same_weights(self):
+        expected = self.digest('run')
+        summary = self.train('other', self.job(), WORKER,
+                             environment={'LIGHTNING': 'pytorch_lightning'})
+        self.assertEqual(summary['weights_sha256'], expected)
+
+
+if __name__ == '__main__':
+    unittest.main()
