@@ -80,18 +80,18 @@ class RememberedTest(support.JobTest):
         self.assertEqual(self.summary(moved)['steps'], 35)
 
     def test_the_printed_command_resumes_a_run(self):
-        process = subprocess.Popen(
-            [_native.program(), 'train', self.job, '--output', self.run_folder,
-             '--worker-command', COMMAND, '--steps', '1000000'],
-            cwd=support.WORKERS, stderr=subprocess.PIPE, text=True)
-        errors = ''
-        for line in process.stderr:
-            errors += line
-            if 'step ' in line and '/1000000' in line:
-                break
-        process.send_signal(signal.SIGINT)
-        errors += process.stderr.read()
-        self.assertEqual(process.wait(), 130, errors)
+        with subprocess.Popen(
+                [_native.program(), 'train', self.job, '--output', self.run_folder,
+                 '--worker-command', COMMAND, '--steps', '1000000'],
+                cwd=support.WORKERS, stderr=subprocess.PIPE, text=True) as process:
+            errors = ''
+            for line in process.stderr:
+                errors += line
+                if 'step ' in line and '/1000000' in line:
+                    break
+            process.send_signal(signal.SIGINT)
+            errors += process.stderr.read()
+        self.assertEqual(process.returncode, 130, errors)
         found = re.search(r'resume from step (\d+) with: tributary (.*)', errors)
         self.assertIsNotNone(found, errors)
         steps = int(found[1]) + 5
@@ -109,7 +109,8 @@ class RememberedTest(support.JobTest):
             self.assertIn('--worker-command', result.stderr)
         self.succeed('train', '--resume', self.run_folder, '--steps', '30',
                      '--worker-command', COMMAND, cwd=support.WORKERS)
-        with open(os.path.join(self.run_folder, 'launch.json'), 'w') as file:
+        with open(os.path.join(self.run_folder, 'launch.json'), 'w',
+                  encoding='utf-8') as file:
             file.write('damaged')
         result = self.tributary('train', '--resume', self.run_folder, '--steps', '40')
         self.assertNotEqual(result.returncode, 0)

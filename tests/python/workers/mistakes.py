@@ -46,7 +46,7 @@ def main():
     if mistake == 'frozen':
         network.requires_grad_(False)
     if mistake == 'parameters':
-        network = network.parameters()
+        tributary.DistributedDataParallel(network.parameters(), session)
     model = tributary.DistributedDataParallel(
         network, session, parameter_groups=groups_of(mistake, network))
     if mistake == 'wrapped twice':
