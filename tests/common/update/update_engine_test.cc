@@ -98,7 +98,8 @@ TEST_F(UpdateEngineTest, AppliesTheRateThatWorkersState) {
       NodeSum sum = Sum(/*step=*/0, chunk, kLeaves + leaf, /*value=*/2);
       // A worker without an opinion has that of the others.
       if (leaf > 0) sum.learning_rate = 0.25;
-      ExpectOk(engine_->AddContribution(chunk, std::move(sum)));
+      EXPECT_EQ(engine_->AddContribution(chunk, std::move(sum)),
+                absl::OkStatus());
     }
   }
   recorder_.Await(1, 3);
@@ -117,7 +118,7 @@ TEST_F(UpdateEngineTest, RefusesRatesThatDiffer) {
   Make();
   NodeSum sum = Sum(0, 0, kLeaves, 2);
   sum.learning_rate = 0.25;
-  ExpectOk(engine_->AddContribution(0, std::move(sum)));
+  EXPECT_EQ(engine_->AddContribution(0, std::move(sum)), absl::OkStatus());
   sum = Sum(0, 1, kLeaves + 1, 2);
   sum.learning_rate = 0.5;
   EXPECT_THAT(
