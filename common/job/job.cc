@@ -45,7 +45,7 @@ int64_t DefaultMicroBatches(int64_t global_batch) {
 }
 
 // A job in JSON: the names of fields are those of job.proto.
-absl::StatusOr<JobSpec> ParseJson(absl::string_view text,
+absl::StatusOr<JobSpec> ParseJsonJob(absl::string_view text,
                                   absl::string_view file_name) {
   JobSpec job;
   const auto parsed =
@@ -64,7 +64,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
   // The UTF-8 byte order mark, which some editors write.
   absl::ConsumePrefix(&text, "\xEF\xBB\xBF");
   if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(text), "{")) {
-    return ParseJson(text, file_name);
+    return ParseJsonJob(text, file_name);
   }
   FirstError errors(text);
   TextFormat::Parser parser;

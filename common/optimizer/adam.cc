@@ -10,7 +10,7 @@
 #include "common/optimizer/element_loops.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/option_checks.h"
-#include "common/optimizer/power.h"
+#include "common/numerics/power.h"
 #include "proto/job.pb.h"
 
 namespace tributary {

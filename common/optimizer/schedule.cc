@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "common/optimizer/optimizer.h"
-#include "common/optimizer/power.h"
+#include "common/numerics/power.h"
 
 namespace tributary {
 namespace {

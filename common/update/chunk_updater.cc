@@ -81,6 +81,9 @@ bool ChunkUpdater::TakeUpdate() {
     ContributionQueue::Decision decision = queue_->Next(weights_.version());
     if (std::holds_alternative<ChunkUpdate>(decision)) {
       update_ = std::get<ChunkUpdate>(std::move(decision));
+      if (settings_.rates != nullptr) {
+        update_.learning_rate = settings_.rates->Of(update_.step);
+      }
       state_ = settings_.awaits_norm ? State::kSumming : State::kUpdating;
       return true;
     }
@@ -136,7 +139,7 @@ const ChunkPass::Arguments& ChunkUpdater::BeginUpdate(double norm) {
   ChunkPass::Arguments& pass = run_.arguments;
   pass.sum = &update_.sum;
   pass.step = settings_.recipe->At(version, update_.sum.sample_count(), norm,
-                                   stated_rate());
+                                   update_.learning_rate);
   pass.step.learning_rate /= update_.learning_rate_divisor;
   pass.next = &next;
   pass.streams = settings_.streams;

@@ -88,11 +88,6 @@ class ChunkUpdater {
   // Returns the update of the current step. Constant from the call that ends
   // kCollecting until Publish.
   const ChunkUpdate& update() const { return update_; }
-  // Returns the learning rate that workers have stated for the current step.
-  std::optional<double> stated_rate() const {
-    if (settings_.rates == nullptr) return std::nullopt;
-    return settings_.rates->Of(update_.step);
-  }
   State state() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the newest version, or -1 if the chunk has no weights yet.
   int64_t version() const ABSL_LOCKS_EXCLUDED(mu_);

@@ -119,8 +119,8 @@ void StepRunner::ReportSum(const ChunkUpdater& chunk, double sum_of_squares) {
     if (nonfinite.has_value()) {
       *open.sums.add_nonfinite() = *std::move(nonfinite);
     }
-    if (const std::optional<double> rate = chunk.stated_rate()) {
-      open.sums.set_learning_rate(*rate);
+    if (chunk.update().learning_rate.has_value()) {
+      open.sums.set_learning_rate(*chunk.update().learning_rate);
     }
     if (chunk.number() == 0) {
       const std::optional<double> loss_sum = sum.loss_sum().value();

@@ -226,7 +226,7 @@ class NativeTest(unittest.TestCase):
         sizes = [ctypes.sizeof(struct) for struct in
                  (_native.ErrorStruct, _native.JobStruct, _native.ParameterStruct,
                   _native.MicroBatchStruct, _native.PieceStruct)]
-        self.assertEqual(sizes, [2048, 72, 56, 48, 16])
+        self.assertEqual(sizes, [2048, 80, 56, 48, 16])
 
     def test_the_library_exports_only_its_interface(self):
         # PyTorch brings other versions of the libraries that are linked into it.

@@ -38,6 +38,8 @@ struct ChunkUpdate {
   // The learning rate is divided by this number. A divisor of 1 leaves the bits
   // of the learning rate unchanged.
   double learning_rate_divisor = 1;
+  // The learning rate that workers have stated for the step; absent: none.
+  std::optional<double> learning_rate;
   // The outcome to send, after the new version has been published, to the
   // worker whose contribution is applied. If absent, nothing is sent.
   std::optional<ContributionOutcome> outcome;

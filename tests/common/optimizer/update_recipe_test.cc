@@ -32,7 +32,7 @@ JobSpec RecipeJob(const std::string& fields) {
 }
 
 TEST(UpdateRecipeTest, AStatedRateTakesThePlaceOfTheSchedule) {
-  const UpdateRecipe recipe(RecipeJob(""), /*steps=*/10,
+  const UpdateRecipe recipe(RecipeJob("clip_norm=0"), /*steps=*/10,
                             /*statistics_rate=*/0.1);
   EXPECT_EQ(recipe.At(1, 8, 0, /*learning_rate=*/0.125).learning_rate, 0.125);
   EXPECT_EQ(recipe.At(1, 8, 0, /*learning_rate=*/0.0).learning_rate, 0);

@@ -31,6 +31,17 @@ TreeSum SumAt(const Buffer& values) {
   return TreeSum::Of(PartAt(/*node=*/1, values.get(), values).gradient);
 }
 
+// Returns the learning rate that members state; nullopt if none does.
+absl::StatusOr<std::optional<double>> CommonRate(
+    int64_t step, const std::vector<MemberShare>& shares) {
+  StatedRates rates;
+  for (const MemberShare& share : shares) {
+    if (share.learning_rate < 0) continue;
+    TRIBUTARY_RETURN_IF_ERROR(rates.Add(step, share.learning_rate));
+  }
+  return rates.Of(step);
+}
+
 }  // namespace
 
 absl::Status AllReduceStep::Run() {
@@ -170,13 +181,8 @@ absl::Status AllReduceStep::AwaitShares() {
     shares_[rank_] = exchange_.own_[number_].share;
   }
   sample_count_ = 0;
-  StatedRates rates;
-  for (const MemberShare& share : shares_) {
-    sample_count_ += share.sample_count;
-    if (share.learning_rate < 0) continue;
-    TRIBUTARY_RETURN_IF_ERROR(rates.Add(number_, share.learning_rate));
-  }
-  learning_rate_ = rates.Of(number_);
+  for (const MemberShare& share : shares_) sample_count_ += share.sample_count;
+  TRIBUTARY_ASSIGN_OR_RETURN(learning_rate_, CommonRate(number_, shares_));
   return absl::OkStatus();
 }
 

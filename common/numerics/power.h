@@ -1,5 +1,5 @@
-#ifndef TRIBUTARY_COMMON_OPTIMIZER_POWER_H_
-#define TRIBUTARY_COMMON_OPTIMIZER_POWER_H_
+#ifndef TRIBUTARY_COMMON_NUMERICS_POWER_H_
+#define TRIBUTARY_COMMON_NUMERICS_POWER_H_
 
 namespace tributary {
 
@@ -11,4 +11,4 @@ double Power(double base, double exponent);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_OPTIMIZER_POWER_H_
+#endif  // TRIBUTARY_COMMON_NUMERICS_POWER_H_

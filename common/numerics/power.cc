@@ -1,4 +1,4 @@
-#include "common/optimizer/power.h"
+#include "common/numerics/power.h"
 
 #include <cmath>
 
