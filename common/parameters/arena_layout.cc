@@ -146,14 +146,15 @@ absl::StatusOr<ArenaLayout> ArenaLayout::Create(const ParameterTable& table,
   absl::flat_hash_set<absl::string_view> names;
   for (const ParameterTable::Parameter& from : table.parameter()) {
     TRIBUTARY_ASSIGN_OR_RETURN(Parameter to, Convert(from, max_elements));
-    bool unique = names.insert(from.name()).second;
-    for (const std::string& alias : from.alias()) {
-      unique = names.insert(alias).second && unique;
+    if (!names.insert(from.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parameter ", Printable(from.name()), ": the name is used twice"));
     }
-    if (!unique) {
+    for (const std::string& alias : from.alias()) {
+      if (names.insert(alias).second) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("parameter ", Printable(from.name()),
-                       ": the name or an alias is used twice"));
+          absl::StrCat("parameter ", Printable(from.name()), ": the alias ",
+                       Printable(alias), " is used twice"));
     }
     to.offset = layout.arena_elements_;
     const int64_t elements = RoundUpToAlignment(to.size + to.padding);
