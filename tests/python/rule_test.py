@@ -137,7 +137,7 @@ class RuleTest(support.JobTest):
 
     def test_mistakes_are_errors(self):
         for rule, words in (
-                ('forgets', ['load_state_dict does not restore', 'count']),
+                ('precise', ['load_state_dict does not restore', "['sum']"]),
                 ('unsaved', ["['made_by']['object']", 'cannot be saved']),
                 ('other', ['not in the module']),
                 ('nothing', ['without the method step']),

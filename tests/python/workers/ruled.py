@@ -37,11 +37,10 @@ class SignSgd(torch.optim.Optimizer):
 
 
 class Noisy:
-    """Without a base class. Draws random numbers, and forgets `count` if `forgets`."""
+    """Without a base class. Draws random numbers."""
 
-    def __init__(self, parameters, forgets=False):
-        self._parameters, self._forgets = list(parameters), forgets
-        self._count = 0
+    def __init__(self, parameters):
+        self._parameters, self._count = list(parameters), 0
 
     def step(self):
         self._count += 1
@@ -53,8 +52,18 @@ class Noisy:
         return {'count': self._count}
 
     def load_state_dict(self, state):
-        if not self._forgets:
-            self._count = state['count']
+        self._count = state['count']
+
+
+class Precise(torch.optim.Optimizer):
+    """Its state is of type float64, which load_state_dict makes float32."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    def step(self):
+        for parameter in self.param_groups[0]['params']:
+            self.state[parameter]['sum'] = parameter.grad.double()
 
 
 class Unsaved(Noisy):
@@ -75,7 +84,7 @@ def make_rule(kind, network):
     if kind == 'part':
         return torch.optim.SGD(network[0].parameters(), lr=0.1)
     return {'sign': lambda p: SignSgd(p, lr=0.01), 'noisy': Noisy,
-            'forgets': lambda p: Noisy(p, forgets=True), 'unsaved': Unsaved,
+            'precise': Precise, 'unsaved': Unsaved,
             'other': lambda _: torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1),
             'nothing': lambda _: object(), 'none': lambda _: None}[kind](parameters)
 
@@ -84,7 +93,7 @@ def make_task():
     generator = torch.Generator().manual_seed(SEED)
     x = torch.randn(SAMPLES, 6, generator=generator)
     torch.manual_seed(SEED)
-    network = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
+    network = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 1))
     return x, x.prod(dim=1, keepdim=True), network
 
 
