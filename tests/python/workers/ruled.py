@@ -1,9 +1,9 @@
 """Trains a network with a rule of the program, as a worker or, as `ruled.py FILE
 STEPS`, in a loop of plain PyTorch, which writes its weights to FILE.
 
-The variable RULE is the kind of the rule. In a worker, KILL is the process that is
-killed once in the middle of a step, 'worker' or 'server', and MARKER is the file that
-says that it was. END is a folder in which workers save their modules at the end.
+The variable RULE is the kind of the rule. In the middle of a step, worker 1 once kills
+KILL, itself ('worker') or the 'server', or leaves the job, and writes the file MARKER. END
+is a folder in which workers save their modules at the end.
 """
 
 import os
@@ -97,21 +97,25 @@ def make_task():
     return x, x.prod(dim=1, keepdim=True), network
 
 
-def kill_once(step):
+def fails_once(step):
+    """Kills a process, or returns whether this worker leaves the job."""
     marker = os.environ.get('MARKER')
     if marker is None or os.environ['TRIBUTARY_RANK'] != '1' or step < KILLED_STEP or \
             os.path.exists(marker):
-        return
+        return False
     with open(marker, 'w', encoding='utf-8') as file:
         file.write(str(step))
     if os.environ['KILL'] == 'worker':
         os.kill(os.getpid(), signal.SIGKILL)
+    if os.environ['KILL'] == 'nothing':
+        return True
     launcher = os.getppid()
     with open(f'/proc/{launcher}/task/{launcher}/children', encoding='utf-8') as file:
         for child in file.read().split():
             with open(f'/proc/{child}/cmdline', encoding='utf-8') as command:
                 if '\0server\0' in command.read():
                     os.kill(int(child), signal.SIGKILL)
+    return False
 
 
 def work():
@@ -123,7 +127,9 @@ def work():
     for step in session:
         for batch in step.micro_batches:
             loss = nn.functional.mse_loss(model(x[batch.indices]), y[batch.indices])
-            kill_once(batch.step)
+            if fails_once(batch.step):
+                session.close()
+                return
             batch.backward(loss)
         for piece in step.evaluation:
             loss = nn.functional.mse_loss(model(x[piece.indices]), y[piece.indices])
