@@ -202,6 +202,7 @@ class ProgramExchangeTest : public testing::TestWithParam<int> {};
 TEST_P(ProgramExchangeTest, HasTheBitsOfOneProcess) {
   ExchangeWorkload workload("sgd");
   workload.job = ProgramJob(workload);
+  workload.layout.ClearLearningRateFactors();  // Rules do not use them.
   const ExchangeReference reference(workload);
   auto meshes = MakeLocalMeshes(GetParam());
   AllReduceExchange::Options options;
