@@ -67,10 +67,12 @@ ExchangeTraits ResolveExchange(const JobSpec& job) {
   // modes, waiting for the norm also keeps the servers at the same step, which
   // recovery.journal requires.
   traits.contributions_await_norm = traits.whole_batches && needs_norm;
-  // The rule of a program updates all chunks at once.
+  // The rule of a worker's program updates all chunks at once.
+  const bool updates_at_once =
+      !traits.servers_update && job.optimizer().has_program();
   traits.updates_await_norm =
       !traits.whole_batches &&
-      (needs_norm || job.recovery().journal() || job.optimizer().has_program());
+      (needs_norm || job.recovery().journal() || updates_at_once);
   return traits;
 }
 

@@ -18,7 +18,8 @@ namespace tributary {
 //
 // The calls come from a thread of the library, one at a time, in the order of
 // the steps. The worker publishes no weights while a call runs. An error is one
-// line for the user, and ends the worker.
+// line for the user, and ends the worker. Learning rate factors of parameters
+// have no effect.
 class ProgramRule {
  public:
   // One step. Each array has one element for each parameter, in the order of

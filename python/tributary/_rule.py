@@ -81,6 +81,7 @@ class Rule:
 
     def __init__(self, rule: Any, worker: 'ModuleWorker'):
         self._parts = list(rule) if isinstance(rule, (tuple, list)) else [rule]
+        self._names = [f'{type(part).__name__}.state_dict()' for part in self._parts]
         self._worker, self._session = worker, worker.session
         self._check()
         self._initial = copy.deepcopy(self._states())
@@ -148,7 +149,7 @@ class Rule:
             self._restore(copy.deepcopy(self._initial))
 
     def _packed(self) -> tuple[bytes, list[tuple[int, torch.Tensor]], int]:
-        head, tensors, size = _pack(self._states())
+        head, tensors, size = _pack(self._states(), self._names)
         if size > self._capacity:
             array = 4 * sum(tensor.numel() for tensor in self._worker._tensors)
             raise Error(f'the state of the rule has {size} bytes, but '
@@ -171,14 +172,18 @@ class Rule:
         head, tensors, size = self._packed()
         state = (ctypes.c_char * size)()
         self._write(ctypes.addressof(state), head, tensors)
-        before = dict(_leaves(self._states()))
+        before = self._leaves()
         self._restore(_unpack(state))
-        after = dict(_leaves(self._states()))
+        after = self._leaves()
         for path in {**before, **after}:
             if before.get(path) != after.get(path):
-                raise Error(f'rule.load_state_dict does not restore {path} of '
-                            'rule.state_dict(): a worker that joins, or that resumes '
-                            'from a checkpoint, would compute something else')
+                raise Error(f'load_state_dict does not restore {path} of the rule: a '
+                            'worker that joins, or that resumes from a checkpoint, would '
+                            'compute something else')
+
+    def _leaves(self) -> dict[str, Any]:
+        return {path: leaf for name, state in zip(self._names, self._states())
+                for path, leaf in _leaves(state, name)}
 
     # ---- A step.
 
@@ -276,11 +281,13 @@ def _aligned(size: int) -> int:
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
-def _pack(state: Any) -> tuple[bytes, list[tuple[int, torch.Tensor]], int]:
-    """Returns the beginning of the packed state, its tensors with their offsets, and
-    its size."""
+def _pack(states: Sequence[Any], names: Sequence[str]
+          ) -> tuple[bytes, list[tuple[int, torch.Tensor]], int]:
+    """Returns the beginning of the packed states, their tensors with their offsets, and
+    their size. Errors name a state by its name."""
     tensors: list[torch.Tensor] = []
-    text = json.dumps(_encode(state, 'state_dict()', tensors)).encode()
+    text = json.dumps(['list', [_encode(state, name, tensors)
+                                for state, name in zip(states, names)]]).encode()
     head = _MAGIC + len(text).to_bytes(8, 'little') + text
     at, places = len(head), []
     for tensor in tensors:
@@ -305,9 +312,9 @@ def _encode(value: Any, path: str, tensors: list[torch.Tensor]) -> Any:
         kind = 'list' if isinstance(value, list) else 'tuple'
         return [kind, [_encode(item, f'{path}[{number}]', tensors)
                        for number, item in enumerate(value)]]
-    raise Error(f'{path} of the rule is a {type(value).__name__}, which cannot be saved; '
-                'use None, bool, int, float, str, tensors, and lists, tuples and dicts '
-                'of them')
+    raise Error(f'{path} of the rule is of type {type(value).__name__}, which cannot be '
+                'saved; use None, bool, int, float, str, tensors, and lists, tuples and '
+                'dicts of them')
 
 
 def _unpack(state: Any) -> Any:
@@ -361,7 +368,7 @@ class _Decoder:
         return data.view(dtype).reshape(shape)
 
 
-def _leaves(value: Any, path: str = '') -> Iterator[tuple[str, Any]]:
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yields what a state consists of, with its place."""
     if isinstance(value, torch.Tensor):
         yield path, (value.dtype, tuple(value.shape), _bytes_of(value).numpy().tobytes())

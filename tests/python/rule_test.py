@@ -115,14 +115,24 @@ class RuleTest(support.JobTest):
         self.assertLess(first['final_loss'], 10)
 
     def test_clipped_gradients_reach_the_rule(self):
-        clipped = self.run_rule('clipped', 'part', clip_norm=1e-6)
-        free = self.run_rule('free', 'part')
-        self.assertNotEqual(clipped['weights_sha256'], free['weights_sha256'])
-        start = self.run_rule('start', 'part', steps=1, clip_norm=1e-6)
-        del start
-        one, two = self.weights('clipped'), self.weights('start')
-        for name in one:
-            self.assertLess(abs(one[name] - two[name]).max(), 1e-5)
+        for steps in (1, STEPS):
+            self.run_rule(str(steps), 'part', steps=steps, clip_norm=1e-6)
+        first, last = self.weights('1'), self.weights(str(STEPS))
+        moved = max(abs(last[name] - first[name]).max() for name in first)
+        self.assertGreater(moved, 0)
+        self.assertLess(moved, STEPS * 0.1 * 1.1e-6)  # The learning rate is 0.1.
+
+    def test_threads_of_one_process_have_the_bits_of_processes(self):
+        sys.path.insert(0, support.WORKERS)
+        os.environ['RULE'] = 'sign'
+        import ruled
+        threads = tributary.train(JOB, os.path.join(self.folder, 'threads'),
+                                  in_process=True, worker=ruled.work, workers=2,
+                                  settings={'steps': STEPS})
+        self.check_equal(threads, self.run_rule('processes', 'sign'))
+
+    def test_has_the_same_bits_when_a_worker_leaves(self):
+        self.check_kill('sign', 'nothing')
 
     def test_the_example_trains(self):
         path = os.path.join(support.EXAMPLES, 'own_rule')
@@ -137,7 +147,7 @@ class RuleTest(support.JobTest):
 
     def test_mistakes_are_errors(self):
         for rule, words in (
-                ('forgets', ['load_state_dict does not restore', 'count']),
+                ('precise', ['load_state_dict does not restore', "['sum']"]),
                 ('unsaved', ["['made_by']['object']", 'cannot be saved']),
                 ('other', ['not in the module']),
                 ('nothing', ['without the method step']),

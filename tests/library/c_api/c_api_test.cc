@@ -83,7 +83,9 @@ steps: 12
 )";
 
 TEST_F(CApiTest, ARuleThatIsSgdHasTheBitsOfSgd) {
-  ASSERT_TRUE(Run(1).ok());
+  std::string job = kJob;
+  job.replace(job.find("0.0625"), 6, "0.0625 momentum: 0");
+  ASSERT_TRUE(Run(1, NO_MISTAKE, job).ok());
   const nlohmann::json sgd = summary_;
   for (const int workers : {1, 3}) {
     const absl::Status status = Run(workers, OWN_RULE, kRuleJob);

@@ -1,9 +1,9 @@
 """Trains a network with a rule of the program, as a worker or, as `ruled.py FILE
 STEPS`, in a loop of plain PyTorch, which writes its weights to FILE.
 
-The variable RULE is the kind of the rule. In a worker, KILL is the process that is
-killed once in the middle of a step, 'worker' or 'server', and MARKER is the file that
-says that it was. END is a folder in which workers save their modules at the end.
+The variable RULE is the kind of the rule. In the middle of a step, worker 1 once kills
+KILL, itself ('worker') or the 'server', or leaves the job, and writes the file MARKER. END
+is a folder in which workers save their modules at the end.
 """
 
 import os
@@ -37,11 +37,10 @@ class SignSgd(torch.optim.Optimizer):
 
 
 class Noisy:
-    """Without a base class. Draws random numbers, and forgets `count` if `forgets`."""
+    """Without a base class. Draws random numbers."""
 
-    def __init__(self, parameters, forgets=False):
-        self._parameters, self._forgets = list(parameters), forgets
-        self._count = 0
+    def __init__(self, parameters):
+        self._parameters, self._count = list(parameters), 0
 
     def step(self):
         self._count += 1
@@ -53,8 +52,18 @@ class Noisy:
         return {'count': self._count}
 
     def load_state_dict(self, state):
-        if not self._forgets:
-            self._count = state['count']
+        self._count = state['count']
+
+
+class Precise(torch.optim.Optimizer):
+    """Its state is of type float64, which load_state_dict makes float32."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    def step(self):
+        for parameter in self.param_groups[0]['params']:
+            self.state[parameter]['sum'] = parameter.grad.double()
 
 
 class Unsaved(Noisy):
@@ -75,7 +84,7 @@ def make_rule(kind, network):
     if kind == 'part':
         return torch.optim.SGD(network[0].parameters(), lr=0.1)
     return {'sign': lambda p: SignSgd(p, lr=0.01), 'noisy': Noisy,
-            'forgets': lambda p: Noisy(p, forgets=True), 'unsaved': Unsaved,
+            'precise': Precise, 'unsaved': Unsaved,
             'other': lambda _: torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1),
             'nothing': lambda _: object(), 'none': lambda _: None}[kind](parameters)
 
@@ -84,25 +93,29 @@ def make_task():
     generator = torch.Generator().manual_seed(SEED)
     x = torch.randn(SAMPLES, 6, generator=generator)
     torch.manual_seed(SEED)
-    network = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
+    network = nn.Sequential(nn.Linear(6, 64), nn.Tanh(), nn.Linear(64, 1))
     return x, x.prod(dim=1, keepdim=True), network
 
 
-def kill_once(step):
+def fails_once(step):
+    """Kills a process, or returns whether this worker leaves the job."""
     marker = os.environ.get('MARKER')
     if marker is None or os.environ['TRIBUTARY_RANK'] != '1' or step < KILLED_STEP or \
             os.path.exists(marker):
-        return
+        return False
     with open(marker, 'w', encoding='utf-8') as file:
         file.write(str(step))
     if os.environ['KILL'] == 'worker':
         os.kill(os.getpid(), signal.SIGKILL)
+    if os.environ['KILL'] == 'nothing':
+        return True
     launcher = os.getppid()
     with open(f'/proc/{launcher}/task/{launcher}/children', encoding='utf-8') as file:
         for child in file.read().split():
             with open(f'/proc/{child}/cmdline', encoding='utf-8') as command:
                 if '\0server\0' in command.read():
                     os.kill(int(child), signal.SIGKILL)
+    return False
 
 
 def work():
@@ -114,7 +127,9 @@ def work():
     for step in session:
         for batch in step.micro_batches:
             loss = nn.functional.mse_loss(model(x[batch.indices]), y[batch.indices])
-            kill_once(batch.step)
+            if fails_once(batch.step):
+                session.close()
+                return
             batch.backward(loss)
         for piece in step.evaluation:
             loss = nn.functional.mse_loss(model(x[piece.indices]), y[piece.indices])

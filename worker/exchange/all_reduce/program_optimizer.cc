@@ -17,6 +17,11 @@ std::unique_ptr<Optimizer> MakeStateless() {
   return *MakeMeanGradient(/*path=*/"", spec);
 }
 
+ArenaLayout WithoutFactors(ArenaLayout layout) {
+  layout.ClearLearningRateFactors();
+  return layout;
+}
+
 Buffer Zeros(int64_t elements) {
   Buffer zeros = AllocateBuffer(elements);
   std::fill_n(zeros.get(), elements, 0.f);
@@ -31,7 +36,8 @@ ProgramOptimizer::ProgramOptimizer(const JobSpec& job, int64_t steps,
                                    ProgramRule* rule)
     : MemberOptimizer(job, steps, layout, std::move(optimizer)),
       rule_(*rule),
-      gradients_(job, steps, layout, MakeStateless(),
+      plain_(WithoutFactors(*layout)),
+      gradients_(job, steps, &plain_, MakeStateless(),
                  layout->ChunksOf(/*shard=*/0, /*servers=*/1)),
       zeros_(Zeros(layout->chunk_elements())),
       mean_(Zeros(layout->arena_elements())),

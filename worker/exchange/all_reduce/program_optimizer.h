@@ -60,6 +60,7 @@ class ProgramOptimizer final : public MemberOptimizer {
   void VisitState(int chunk, const Visit& visit);
 
   ProgramRule& rule_;
+  const ArenaLayout plain_;  // The layout, without learning rate factors.
   HostOptimizer gradients_;  // Its weights are the mean gradient.
   const Buffer zeros_;       // Weights of a chunk that are 0.
   const Buffer mean_;        // The mean gradient: an arena.

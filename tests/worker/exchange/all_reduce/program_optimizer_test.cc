@@ -23,7 +23,6 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kJobSteps = ExchangeWorkload::kSteps;
 constexpr int kArrays = 2;
 
 // Adds the gradient to the weights, as the optimizer of optimizer.program does
@@ -91,7 +90,8 @@ class ProgramOptimizerTest : public testing::Test {
   std::unique_ptr<ProgramOptimizer> Make(const JobSpec& job,
                                          ProgramRule* rule) {
     return std::make_unique<ProgramOptimizer>(
-        job, kJobSteps, &layout_, *Optimizer::Create(job.optimizer()), rule);
+        job, ExchangeWorkload::kSteps, &layout_,
+        *Optimizer::Create(job.optimizer()), rule);
   }
   absl::Status Update(ProgramOptimizer* optimizer, double norm = 1) {
     std::vector<TreeSum> gradients;
@@ -202,11 +202,12 @@ class ProgramExchangeTest : public testing::TestWithParam<int> {};
 TEST_P(ProgramExchangeTest, HasTheBitsOfOneProcess) {
   ExchangeWorkload workload("sgd");
   workload.job = ProgramJob(workload);
+  workload.layout.ClearLearningRateFactors();  // Rules do not use them.
   const ExchangeReference reference(workload);
   auto meshes = MakeLocalMeshes(GetParam());
   AllReduceExchange::Options options;
   options.job = workload.job;
-  options.steps = kJobSteps;
+  options.steps = ExchangeWorkload::kSteps;
   options.assignments = ExchangeWorkload::Assign(GetParam());
   std::vector<AddingRule> rules(GetParam());
   std::vector<std::unique_ptr<ExchangeWorker>> workers;
@@ -224,12 +225,13 @@ TEST_P(ProgramExchangeTest, HasTheBitsOfOneProcess) {
   std::vector<std::thread> threads;
   for (const auto& worker : workers) {
     threads.emplace_back([&reference, w = worker.get()] {
-      w->Train(0, kJobSteps, reference);
+      w->Train(0, ExchangeWorkload::kSteps, reference);
       w->exchange()->Finish();
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const AddingRule& rule : rules) EXPECT_EQ(rule.applied, kJobSteps);
+  for (const AddingRule& rule : rules)
+    EXPECT_EQ(rule.applied, ExchangeWorkload::kSteps);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ProgramExchangeTest, testing::Values(1, 2, 3));
