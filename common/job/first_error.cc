@@ -153,10 +153,10 @@ std::string FormatHint(absl::string_view text) {
   } else {
     return "";
   }
-  return absl::StrCat(
-      "; this looks like ", format,
-      ", but a job file is protobuf text, as in: model { gpt { layers: 2 } }, or "
-      "a JSON object");
+  return absl::StrCat("; this looks like ", format,
+                      ", but a job file is protobuf text, as in: model { gpt { "
+                      "layers: 2 } }, or "
+                      "a JSON object");
 }
 
 void FirstError::AddError(int line, int column, const std::string& message) {

@@ -46,7 +46,7 @@ int64_t DefaultMicroBatches(int64_t global_batch) {
 
 // A job in JSON: the names of fields are those of job.proto.
 absl::StatusOr<JobSpec> ParseJsonJob(absl::string_view text,
-                                  absl::string_view file_name) {
+                                     absl::string_view file_name) {
   JobSpec job;
   const auto parsed =
       google::protobuf::util::JsonStringToMessage(std::string(text), &job);

@@ -7,10 +7,10 @@
 
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/numerics/power.h"
 #include "common/optimizer/element_loops.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/option_checks.h"
-#include "common/numerics/power.h"
 #include "proto/job.pb.h"
 
 namespace tributary {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "common/optimizer/optimizer.h"
 #include "common/numerics/power.h"
+#include "common/optimizer/optimizer.h"
 
 namespace tributary {
 namespace {

@@ -194,8 +194,8 @@ class EvaluationPiece {
   absl::Span<const float> weights(int parameter);
   // Adds a further result of the evaluation, whose value is the sum of all
   // `sum`, in the order of the pieces, divided by the sum of all `count`. At
-  // most 64 results, with different names: a letter or underscore, then letters,
-  // digits and underscores, at most 64 in all. Call it before Report.
+  // most 64 results, with different names: a letter or underscore, then
+  // letters, digits and underscores, at most 64 in all. Call it before Report.
   void AddMetric(const std::string& name, double sum, double count);
   // Ends the piece. `loss_sum` is the sum of the losses, `correct` is the
   // number of correct predictions (0 for models without classes), and `count`

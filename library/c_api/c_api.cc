@@ -316,8 +316,8 @@ void tributary_micro_batch_set_sample_count(tributary_micro_batch* micro_batch,
   micro_batch->item->SetSampleCount(count);
 }
 
-void tributary_micro_batch_set_learning_rate(
-    tributary_micro_batch* micro_batch, double rate) {
+void tributary_micro_batch_set_learning_rate(tributary_micro_batch* micro_batch,
+                                             double rate) {
   micro_batch->item->SetLearningRate(rate);
 }
 

@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-/* A wrong use of the interface; OWN_RULE is a right one: the worker sets a rule,
- * which is SGD with the learning rate of c_api_test.cc, and WRONG_RULE one that
- * returns an error. */
+/* A wrong use of the interface; OWN_RULE is a right one: the worker sets a
+ * rule, which is SGD with the learning rate of c_api_test.cc, and WRONG_RULE
+ * one that returns an error. */
 enum mistake { NO_MISTAKE, NO_SHAPE, NO_GRADIENT, OWN_RULE, WRONG_RULE };
 
 /* Trains the model of c_api_test.cc until the job has ended. Makes `mistake` on
