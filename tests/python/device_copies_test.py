@@ -29,7 +29,7 @@ class PinnedCopiesTest(unittest.TestCase):
         self.done = []
 
     def send(self, number, values, to):
-        self.copies.send(torch.tensor(values), to,
+        self.copies.send(torch.tensor(values), to, 1,
                          lambda: self.done.append((number, to.tolist())))
 
     def test_loads_weights(self):
@@ -97,7 +97,7 @@ class GpuCopiesTest(unittest.TestCase):
         self.backend.orders.clear()
         to = torch.zeros(2)
         done = unittest.mock.Mock(side_effect=lambda: self.backend.orders.append('done'))
-        self.copies.send(torch.ones(2), to, done)
+        self.copies.send(torch.ones(2), to, 1, done)
         self.assertEqual(to.tolist(), [1, 1])
         self.assertEqual(self.backend.orders, [(7, 'current'), 'done'])
 
