@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional
 import torch
 
 from . import _trainers
-from .errors import Error
+from .errors import Error, Stopped
 from .session import Session
 
 if TYPE_CHECKING:
@@ -231,6 +231,12 @@ class _Strategy:
     def on_train_end(self) -> None:
         super().on_train_end()
         _trainers.check_ended(self._ours, 'the Trainer')
+
+    def on_exception(self, exception: BaseException) -> None:
+        super().on_exception(exception)
+        if isinstance(exception, SystemExit) and \
+                self.lightning_module.trainer.received_sigterm:
+            raise Stopped('this worker was stopped by SIGTERM')  # Its exit code is 75.
 
     def _steps(self) -> Any:
         epoch_loop = self.lightning_module.trainer.fit_loop.epoch_loop

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import unittest
 
 import numpy as np
@@ -102,6 +103,10 @@ class AccelerateTest(support.JobTest):
                 (['gradient_accumulation_steps is 1', '2 batches'], {'batch': 4}))):
             with self.subTest(**options):
                 self.assert_fails(words, f'run{number}', self.job(**options), WORKER)
+
+    def test_the_example_learns(self):
+        log = self.run_example('with_accelerate.py')
+        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.9)
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@ import glob
 import importlib.util
 import json
 import os
+import re
 import unittest
 
 import numpy as np
@@ -83,12 +84,14 @@ class LightningTest(support.JobTest):
     def test_a_worker_that_was_killed_continues_in_its_epoch(self):
         expected = self.digest('whole', scheduler='cosine')
         validations = self.validations()
-        for workers, kill in ((1, 13), (2, 6)):
-            with self.subTest(workers=workers):
-                folder = os.path.join(self.folder, f'of{workers}')
+        for workers, kill, signal in ((1, 13, 'SIGKILL'), (1, 13, 'SIGTERM'),
+                                      (2, 6, 'SIGKILL')):
+            with self.subTest(workers=workers, signal=signal):
+                name = f'{signal}{workers}'
+                folder = os.path.join(self.folder, 'folder' + name)
                 os.mkdir(folder)
-                self.assertEqual(self.digest(f'killed{workers}', workers, folder=folder,
-                                             scheduler='cosine', kill=kill), expected)
+                self.assertEqual(self.digest(name, workers, folder=folder, kill=kill,
+                                             scheduler='cosine', signal=signal), expected)
                 self.assertTrue(os.path.exists(os.path.join(folder, 'killed')))
                 if workers == 1:
                     with open(os.path.join(folder, 'events.json'), encoding='utf-8') as file:
@@ -139,6 +142,10 @@ class LightningTest(support.JobTest):
     def test_clips_as_the_job_does(self):
         self.digest('run', clip=0.5)
         self.assertIn('clip_norm: 0', self.log('run'))
+
+    def test_the_example_learns(self):
+        log = self.run_example('with_lightning.py')
+        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.9)
 
     @unittest.skipUnless(importlib.util.find_spec('pytorch_lightning'),
                          'needs the package pytorch_lightning')

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import unittest
 
 import numpy as np
@@ -128,6 +129,10 @@ class TransformersTest(support.JobTest):
         self.assertEqual(self.digest('other', more='clip_norm: 0.1',
                                      options={'max_grad_norm': 1.0}), clipped)
         self.assertIn('max_grad_norm=1.0 is not used', self.log('other'))
+
+    def test_the_example_learns(self):
+        log = self.run_example('with_transformers.py')
+        self.assertGreater(float(re.findall(r'accuracy ([\d.]+)', log)[-1]), 0.9)
 
 
 if __name__ == '__main__':

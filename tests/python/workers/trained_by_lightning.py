@@ -82,7 +82,7 @@ class Record(pl.Callback):
             marker = os.path.join(self.config['folder'], 'killed')
             if not os.path.exists(marker):
                 open(marker, 'w', encoding='utf-8').close()
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), signal.Signals[self.config.get('signal', 'SIGKILL')])
         if os.environ.get('STOP_AFTER') == str(trainer.global_step):
             raise RuntimeError('stops')
 
