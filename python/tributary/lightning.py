@@ -224,7 +224,7 @@ class _Strategy:
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         super().on_train_batch_start(batch, batch_idx)
         fit_loop = self.lightning_module.trainer.fit_loop
-        # Lightning ends an epoch after this number.
+        # Lightning would end the epoch after this number.
         fit_loop.max_batches = max(fit_loop.max_batches,
                                    fit_loop.epoch_loop.batch_progress.current.ready + 1)
 
@@ -253,6 +253,7 @@ class _Strategy:
         steps.completed = epoch_loop._batches_that_stepped = step - 1  # Before this one.
         if _trainers.epoch_ends(self._ours, epoch):
             epoch_loop.batch_progress.is_last_batch = True
+            fit_loop.max_batches = epoch_loop.batch_progress.current.ready
         if self._ours.done and fit_loop.epoch_progress.current.processed + 1 != \
                 fit_loop.max_epochs:
             fit_loop.min_epochs = epoch_loop.min_steps = None

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import sys
 import unittest
 
 import numpy as np
@@ -45,6 +46,24 @@ class AccelerateTest(support.JobTest):
         # The schedule has one step for each micro-batch.
         rates = tributary.read_metrics(os.path.join(self.folder, 'two'))['learning_rate']
         np.testing.assert_allclose(rates, 0.02 * (1 - 0.9 * np.arange(12) / 12), rtol=1e-5)
+
+    def test_steps_equal_those_of_pytorch(self):
+        sys.path.insert(0, support.WORKERS)
+        import reference
+        import torch
+        import trained_by_accelerate
+        self.digest('run', workers=2)
+        reference.initialize()
+        network = trained_by_accelerate.make_network()
+        x, y = trained_by_accelerate.data(64, 5).tensors
+        rule = torch.optim.SGD(network.parameters(), lr=0.02, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.LinearLR(rule, 1.0, 0.1, 12)
+        expected = reference.train(
+            network, rule, schedule,
+            lambda indices: (network(x[indices]) - y[indices]).square().mean(),
+            samples=64, batch=16, micro_batches=2, steps=12)
+        for name, weights in tributary.load(os.path.join(self.folder, 'run')).items():
+            np.testing.assert_allclose(weights, expected[name], atol=2e-6, err_msg=name)
 
     def test_states_have_the_weights_of_the_job(self):
         from safetensors.numpy import load_file

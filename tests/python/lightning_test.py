@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import re
+import sys
 import unittest
 
 import numpy as np
@@ -73,6 +74,23 @@ class LightningTest(support.JobTest):
                       seen['best'])
         self.assertEqual(seen['validated'], self.validations()[-1][2])
         self.assertEqual(len(glob.glob(os.path.join(self.folder, 'log', '*', '*.csv'))), 1)
+
+    def test_steps_equal_those_of_pytorch(self):
+        sys.path.insert(0, support.WORKERS)
+        import reference
+        import torch
+        import trained_by_lightning
+        self.digest('run', workers=2)
+        reference.initialize()
+        module = trained_by_lightning.Regression({})
+        x, y = trained_by_lightning.data(64, 5).tensors
+        expected = reference.train(
+            module, module.configure_optimizers(), None,
+            lambda indices: (module.net(x[indices]) - y[indices]).square().mean(),
+            samples=64, batch=16, micro_batches=2, steps=12)
+        for name, weights in tributary.load(os.path.join(self.folder, 'run')).items():
+            np.testing.assert_allclose(weights, expected[name], atol=2e-6, err_msg=name)
+        self.assertTrue(torch.is_grad_enabled())
 
     def test_schedulers_by_epoch_and_by_metric_agree(self):
         self.digest('epoch', workers=2, scheduler='epoch')

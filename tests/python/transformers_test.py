@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import sys
 import unittest
 
 import numpy as np
@@ -29,7 +30,7 @@ class TransformersTest(support.JobTest):
         """Returns a job of 12 steps in 3 epochs."""
         config.setdefault('folder', self.folder)
         return self.write_job('job', support.external_job(
-            config, samples=64, more='optimizer { adamw { learning_rate: 0.05 } } '
+            config, samples=64, more='optimizer { adamw { learning_rate: 0.05 weight_decay: 0.5 } } '
             'batch { global: 16 micro_batches: 2 } epochs: 3 ' + more))
 
     def digest(self, run, workers=1, more='', **config):
@@ -60,6 +61,28 @@ class TransformersTest(support.JobTest):
             losses = [entry['loss'] for entry in run['logs'] if 'loss' in entry]
             self.assertEqual(len(losses), 6)
             self.assertLess(max(losses), 1.5)
+
+    def test_steps_equal_those_of_pytorch(self):
+        sys.path.insert(0, support.WORKERS)
+        import reference
+        import torch
+        import trained_by_trainer
+        self.digest('run', workers=2, options={'weight_decay': 0.5})
+        reference.initialize()
+        network = trained_by_trainer.Classifier()
+        data = trained_by_trainer.Data(64, 5)
+        # Trainer leaves biases and norms without weight decay.
+        decay = [network.net[0].weight, network.net[4].weight]
+        rest = [p for p in network.parameters() if not any(p is q for q in decay)]
+        rule = torch.optim.AdamW([{'params': decay, 'weight_decay': 0.5},
+                                  {'params': rest, 'weight_decay': 0.0}], lr=0.05)
+        schedule = torch.optim.lr_scheduler.LambdaLR(rule, lambda step: 1 - step / 12)
+        expected = reference.train(
+            network, rule, schedule,
+            lambda indices: network(data.x[indices], data.y[indices])['loss'],
+            samples=64, batch=16, micro_batches=2, steps=12)
+        for name, weights in tributary.load(os.path.join(self.folder, 'run')).items():
+            np.testing.assert_allclose(weights, expected[name], atol=2e-5, err_msg=name)
 
     def test_checkpoints_have_the_weights_of_the_job(self):
         from safetensors.numpy import load_file

@@ -63,7 +63,8 @@ class Regression(pl.LightningModule):
         if scheduler == 'plateau':
             return {'optimizer': optimizer, 'lr_scheduler': {
                 'scheduler': torch.optim.lr_scheduler.ReduceLROnPlateau(
-                    optimizer, patience=0, threshold=10.0), 'monitor': 'val_loss'}}
+                    optimizer, patience=0, threshold=10.0, threshold_mode='abs'),
+                'monitor': 'val_loss'}}
         return optimizer
 
 
