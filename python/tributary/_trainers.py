@@ -29,6 +29,13 @@ def warn(session: Session, message: str) -> None:
         print('tributary: ' + message, file=sys.stderr, flush=True)
 
 
+def check_process(session: Session, package: str) -> None:
+    """Raises an error for several workers in one process."""
+    if session._thread is not None and session.world_size > 1:
+        raise Error(f'{package} has one state for all threads of a process: start the '
+                    'workers as processes, with in_process=False')
+
+
 class AccumulatingLoader(EpochLoader):
     """An `EpochLoader` for programs that count the items between steps."""
 
@@ -66,7 +73,9 @@ def take_over(theirs: torch.optim.Optimizer, module: torch.nn.Module, session: S
     _check_parameters(theirs, module)
     kinds = session.job.spec.get('optimizer', {})
     if 'program' in kinds:
-        return Optimizer(module, session, rule=theirs)
+        ours = Optimizer(module, session, rule=theirs)
+        ours.param_groups = theirs.param_groups
+        return ours
     warn(session, f'the servers run the optimizer of the job ({next(iter(kinds))}) in '
          f'place of {type(theirs).__name__}, of which only the parameter groups and '
          'learning rates are used')

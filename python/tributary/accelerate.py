@@ -25,9 +25,10 @@ from .session import Session
 def set_rank(session: Session, rank: int) -> None:
     """Makes this process, which Accelerate sees as its only one, the main process if
     `rank` is 0."""
-    if session._thread is not None and session.world_size > 1:
-        raise Error('Accelerate has one state for all threads of a process: start the '
-                    'workers as processes, with in_process=False')
+    _trainers.check_process(session, 'Accelerate')
+    if PartialState().num_processes > 1:
+        raise Error('Accelerate has joined other processes: start the program with '
+                    '`tributary train`, not with torchrun or `accelerate launch`')
     for state in (PartialState(), AcceleratorState()):
         state.process_index = state.local_process_index = rank
 

@@ -74,6 +74,7 @@ class _Strategy:
         super().__init__(**options)
         from lightning_utilities.core.rank_zero import rank_zero_only
         self.session = _trainers.session_of_program() if session is None else session
+        _trainers.check_process(self.session, 'Lightning')
         self.parallel_devices: Optional[list[torch.device]] = None  # Set by Trainer.
         self._ours: Any = None
         self._loader: Any = None
@@ -141,6 +142,8 @@ class _Strategy:
     # ---- The optimizer.
 
     def setup_optimizers(self, trainer: Any) -> None:
+        if self._ours is not None:
+            raise Error('fit was called before: a job is one training')
         optimizers, configs = self._optimizers_of(self.lightning_module)
         if len(optimizers) != 1:
             raise Error(f'configure_optimizers has returned {len(optimizers)} optimizers, '

@@ -162,8 +162,16 @@ class Optimizer(torch.optim.Optimizer):
         self._scheduler_steps.after(batch, self._batch)
         return loss
 
-    # PyTorch's schedulers then do not wrap it, to see whether it was called.
+    # PyTorch's schedulers then do not wrap step, to see whether it was called.
     step._wrapped_by_lr_sched = True
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        groups = self.param_groups
+        super().load_state_dict(state_dict)
+        # They may also be those of another optimizer.
+        for group, loaded in zip(groups, self.param_groups):
+            group.update(loaded)
+        self.param_groups = groups
 
     def _gradient_scale(self, scaler: Any) -> float:
         """Returns by what the gradients, and the losses, must be multiplied."""
