@@ -49,14 +49,17 @@ class Accelerator(accelerate.Accelerator):
 
     Args:
         session: what `connect` has returned; default: `connect()`.
+        evaluate: as for `tributary.Optimizer`; needed if the job itself evaluates, for
+            example to stop early.
         others: those of `accelerate.Accelerator`.
     """
 
     def __init__(self, *arguments: Any, session: Optional[Session] = None,
-                 **keywords: Any):
+                 evaluate: _trainers.Evaluate = None, **keywords: Any):
         super().__init__(*arguments, **keywords)
         self.session = _trainers.session_of_program() if session is None else session
         self._module: Optional[torch.nn.Module] = None
+        self._evaluate = evaluate
         self._ours: Any = None
         self._train_loader: Optional[_Loader] = None
         self._has_warned = False
@@ -100,7 +103,8 @@ class Accelerator(accelerate.Accelerator):
             raise Error('prepare has got several optimizers, expected one')
         if self._module is None:
             raise Error('prepare needs the model before, or together with, its optimizer')
-        self._ours = _trainers.take_over(optimizer, self._module, self.session)
+        self._ours = _trainers.take_over(optimizer, self._module, self.session,
+                                         self._evaluate)
         self._replaced = optimizer
         self._ours._scheduler_steps.calls_per_step = \
             1 if self.split_batches else self.session.job.micro_batches

@@ -66,16 +66,21 @@ class _Strategy:
 
     Args:
         session: what `connect` has returned; default: `connect()`.
+        evaluate: as for `tributary.Optimizer`; needed if the job itself evaluates, for
+            example to stop early.
+        options: those of Lightning's `Strategy`.
     """
 
     strategy_name = 'tributary'
 
-    def __init__(self, session: Optional[Session] = None, **options: Any):
+    def __init__(self, session: Optional[Session] = None, *,
+                 evaluate: _trainers.Evaluate = None, **options: Any):
         super().__init__(**options)
         from lightning_utilities.core.rank_zero import rank_zero_only
         self.session = _trainers.session_of_program() if session is None else session
         _trainers.check_process(self.session, 'Lightning')
         self.parallel_devices: Optional[list[torch.device]] = None  # Set by Trainer.
+        self._evaluate = evaluate
         self._ours: Any = None
         self._loader: Any = None
         rank_zero_only.rank = self.session.rank
@@ -151,7 +156,8 @@ class _Strategy:
         _trainers.check_clipping(self.session, trainer.gradient_clip_val,
                                  'gradient_clip_val')
         trainer.gradient_clip_val = None
-        ours = _trainers.take_over(optimizers[0], self.lightning_module, self.session)
+        ours = _trainers.take_over(optimizers[0], self.lightning_module, self.session,
+                                   self._evaluate)
         ours._started = False
         self._ours, self.optimizers, self.lr_scheduler_configs = ours, [ours], configs
         for config in configs:

@@ -151,11 +151,20 @@ class LightningTest(support.JobTest):
     def test_mistakes_are_one_error(self):
         for words, options in (
                 (['stopped after step 8 of 12'], {'epochs': 2}),
-                (['stopped after step 8 of 12', 'early_stopping'], {'stop': True}),
+                (['stopped after step 8 of 12', 'stop_when of the job'], {'stop': True}),
                 (['accumulate_grad_batches is 1', '2 batches'], {'batch': 4})):
             with self.subTest(**options):
                 self.assert_fails(words, f'run{len(words)}{len(options)}{next(iter(options))}',
                                   self.job(**options), WORKER)
+
+    def test_stops_when_the_job_stops_early(self):
+        job = self.write_job('job', support.external_job(
+            {'folder': self.folder}, samples=64, evaluation=16,
+            more='optimizer { sgd { learning_rate: 0.02 momentum: 0.9 } } epochs: 3 '
+                 'batch { global: 16 micro_batches: 2 } evaluation { every_steps: 4 } '
+                 'stop_when { target: 1000 }'))
+        summary = self.train('run', job, WORKER, workers=2)
+        self.assertEqual((summary['steps'], self.seen()['steps']), (4, 4))
 
     def test_clips_as_the_job_does(self):
         self.digest('run', clip=0.5)

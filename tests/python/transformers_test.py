@@ -139,12 +139,21 @@ class TransformersTest(support.JobTest):
     def test_mistakes_are_one_error(self):
         for number, (words, options) in enumerate((
                 (['trains 8 steps', 'the job 12'], {'epochs': 2}),
-                (['stopped after step 8 of 12', 'early_stopping'],
+                (['stopped after step 8 of 12', 'stop_when of the job'],
                  {'stop': True, 'options': {'metric_for_best_model': 'accuracy',
                                             'load_best_model_at_end': True}}),
                 (['gradient_accumulation_steps is 1', '2 batches'], {'batch': 4}))):
             with self.subTest(**options):
                 self.assert_fails(words, f'run{number}', self.job(**options), WORKER)
+
+    def test_stops_when_the_job_stops_early(self):
+        job = self.write_job('job', support.external_job(
+            {'folder': self.folder}, samples=64, evaluation=16,
+            more='optimizer { adamw { learning_rate: 0.05 } } epochs: 3 '
+                 'batch { global: 16 micro_batches: 2 } evaluation { every_steps: 4 } '
+                 'stop_when { target: 1000 }'))
+        summary = self.train('run', job, WORKER, workers=2)
+        self.assertEqual((summary['steps'], self.seen()['steps']), (4, 4))
 
     def test_clips_as_the_job_does(self):
         clipped = self.digest('job', more='clip_norm: 0.1', options={'max_grad_norm': 0.1})
